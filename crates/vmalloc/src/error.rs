@@ -1,0 +1,161 @@
+//! Errors: one small type per operation, each with the facts of the refusal.
+
+use crate::addr::PageRange;
+use thiserror::Error;
+
+/// A request that can never be met, whatever is free. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Nothing was asked for.
+    #[error("the size is zero")]
+    ZeroSize,
+    /// The size, rounded up to pages and with its guard, is not representable.
+    #[error("a size of {bytes} bytes is not representable")]
+    SizeOverflow {
+        /// The size asked for, in bytes.
+        bytes: usize,
+    },
+    /// The alignment is zero or not a power of two (in the unit the request was made in).
+    #[error("alignment {align} is not a power of two")]
+    AlignNotPowerOfTwo {
+        /// The alignment asked for.
+        align: u64,
+    },
+    /// The phase is not smaller than the alignment.
+    #[error("phase {phase} is not below the alignment {align} (pages)")]
+    PhaseTooLarge {
+        /// The phase asked for, in pages.
+        phase: u64,
+        /// The alignment, in pages.
+        align: u64,
+    },
+    /// The boundary is not a power of two, or smaller than the request.
+    #[error("boundary {boundary} is not a power of two of at least {pages} pages")]
+    BadBoundary {
+        /// The boundary asked for, in pages.
+        boundary: u64,
+        /// The size, in pages.
+        pages: u64,
+    },
+    /// The limits are empty or reversed.
+    #[error("limits {start:#x}..{end:#x} are empty or reversed")]
+    LimitsReversed {
+        /// First page allowed.
+        start: u64,
+        /// Page after the last one allowed.
+        end: u64,
+    },
+    /// The limits or the exact range lie, at least in part, outside the space.
+    #[error("{asked:?} is not inside the space {space:?}")]
+    OutsideSpace {
+        /// The pages asked for.
+        asked: PageRange,
+        /// The pages of the space.
+        space: PageRange,
+    },
+}
+
+/// The refusal of an allocation for want of address space, with its figures (contract 8), in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("no {pages} free pages aligned to {align} within {within:?}; the largest free range has {largest}")]
+pub struct NoSpace {
+    /// Pages asked for, guard included.
+    pub pages: u64,
+    /// Alignment asked for, in pages.
+    pub align: u64,
+    /// Where it was looked for.
+    pub within: PageRange,
+    /// The largest free range in the whole space, in pages; may be large enough but misaligned or outside the limits.
+    pub largest: u64,
+}
+
+/// Why an allocation failed. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// The request itself is wrong.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Out of address space.
+    #[error(transparent)]
+    NoSpace(#[from] NoSpace),
+    /// The exact range asked for is not all free.
+    #[error("{asked:?} is not all free: {by:?} is taken")]
+    Occupied {
+        /// The pages asked for.
+        asked: PageRange,
+        /// The lowest area in the way.
+        by: PageRange,
+    },
+    /// No memory for the allocator's own metadata.
+    #[error("out of memory for metadata")]
+    Metadata,
+    /// The platform could not back the area with pages.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
+/// Why an address can't be freed (or resized, or translated). Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// No area holds this page.
+    #[error("page {page:#x} is in no area")]
+    NotAnArea {
+        /// The page of the address given.
+        page: u64,
+    },
+    /// The page is inside an area, not at its start.
+    #[error("page {page:#x} is inside the area that starts at {start:#x}")]
+    Interior {
+        /// The page of the address given.
+        page: u64,
+        /// Where its area starts.
+        start: u64,
+    },
+    /// The address has an offset inside its page: no area starts there.
+    #[error("address {addr:#x} is not at a page boundary")]
+    Unaligned {
+        /// The address given.
+        addr: usize,
+    },
+    /// The area was freed before and is waiting for its purge.
+    #[error("the area at page {page:#x} was freed already")]
+    AlreadyFreed {
+        /// The page of the address given.
+        page: u64,
+    },
+    /// The area is of another kind than this call frees.
+    #[error("the area at page {page:#x} is of another kind than this call frees")]
+    WrongKind {
+        /// The page of the address given.
+        page: u64,
+    },
+}
+
+/// What a platform call ran into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlatformFault {
+    /// No memory, or a limit on memory (RLIMIT_AS, cgroup, overcommit).
+    OutOfMemory,
+    /// The limit on the number of mappings (`vm.max_map_count`).
+    MapLimit,
+    /// The machine or kernel does not have what was asked for.
+    Unsupported,
+    /// Anything else: see the code.
+    Other,
+}
+
+/// A platform call that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("{call} failed: {fault:?} (code {code})")]
+pub struct PlatformError {
+    /// The call, for people.
+    pub call: &'static str,
+    /// What it means.
+    pub fault: PlatformFault,
+    /// The platform's own number for it (`errno` on Linux).
+    pub code: i32,
+}

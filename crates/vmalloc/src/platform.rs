@@ -1,0 +1,113 @@
+//! The platform: what the allocator needs from the machine below it.
+//!
+//! Everything else in this crate is portable. A platform is written once per machine (Linux user space,
+//! bare metal, a simulator) and lends the allocator one span of addresses, the means to put pages behind
+//! them, and a lock.
+//!
+//! # The life of a page of address space
+//!
+//! ```text
+//!            map                    unmap                   flush
+//!   free ──────────► mapped ──────────────────► unmapped ──────────► free again
+//!                      │  ▲                        │
+//!                      │  │ reuse, still mapped    │ NOT reusable: another CPU may still
+//!                      ▼  │ (retention)            │ translate it. Its old pages are NOT
+//!                    retained                      │ back in the supply.
+//! ```
+//!
+//! *Unmapped*, *flushed* and *reusable* are three things. Only after [`Platform::flush`] has returned for a
+//! range may its addresses be handed out again, and only then may the platform recycle the pages behind them.
+
+use crate::addr::PageRange;
+use crate::error::PlatformError;
+use core::fmt;
+
+/// What may be done with the pages of an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Protection {
+    /// Read and write.
+    #[default]
+    ReadWrite,
+}
+
+/// The machine below the allocator.
+///
+/// No method is called with a lock of the allocator held, except [`cpu`](Self::cpu) and
+/// [`cpus`](Self::cpus), so an implementation may take its own locks freely. It must not call back into
+/// the space that calls it.
+///
+/// # Safety
+/// The allocator hands out addresses as memory on the strength of these promises:
+/// - [`span`](Self::span) is constant and belongs to the allocator alone.
+/// - After `map(range)` has returned `Ok`, every byte of `range` can be read and written until `unmap` is
+///   called for it, and nothing else is reachable through it. Pages that were not mapped before read as zero.
+/// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages through
+///   it any more.
+/// - The lock excludes, as `lock_api::RawMutex` asks.
+pub unsafe trait Platform: Sync {
+    /// The lock that protects the allocator's state. On bare metal it also keeps interrupts off.
+    type RawLock: lock_api::RawMutex;
+
+    /// The pages that the allocator may hand out. Constant.
+    fn span(&self) -> PageRange;
+
+    /// log2 of the page size in bytes. Constant, at least 6 and at most 30.
+    fn page_shift(&self) -> u32;
+
+    /// The CPU that runs this, below [`cpus`](Self::cpus): a hint that picks a shard and protects nothing.
+    fn cpu(&self) -> usize;
+
+    /// How many CPUs there may be: at least one. Constant.
+    fn cpus(&self) -> usize;
+
+    /// Puts zeroed pages behind `range`, now or on first touch.
+    ///
+    /// The range is inside the span and not mapped. Pages next to it stay as they are: in particular the
+    /// guard page behind it must go on faulting.
+    ///
+    /// # Errors
+    /// When pages, page tables or mappings run out. Nothing of `range` is mapped then: the platform undoes
+    /// what it had begun.
+    fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
+
+    /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.
+    ///
+    /// Ranges are disjoint, ascending and each is as long as it can be; they may hold guard pages, and pages that were never
+    /// mapped. On return this CPU faults on them; others may not yet, and the pages behind them may not be
+    /// reused yet.
+    ///
+    /// # Errors
+    /// Any part of `ranges` may have been unmapped then. The same ranges are handed in again later, so
+    /// unmapping twice must do no harm.
+    fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+
+    /// Waits until no CPU holds a translation for `ranges`, which have been unmapped, and recycles the pages
+    /// that were behind them. One call for a whole purge.
+    ///
+    /// # Errors
+    /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
+    fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+
+    /// A random number, for randomized placement and hash seeds. Need not be fast.
+    fn entropy(&self) -> u64;
+
+    /// Stops the program: the allocator's state is damaged, and going on would hand out memory twice.
+    fn fatal(&self, damage: &dyn fmt::Display) -> !;
+}
+
+/// A platform whose mapped pages are ordinary memory of this program, at their own addresses.
+///
+/// The simulator is not one: its addresses lead nowhere.
+///
+/// # Safety
+/// For a mapped page, `page << page_shift` is a valid, readable, writable address of this program, and at
+/// least one mapped page is never at address zero.
+pub unsafe trait DirectMemory: Platform {}
+
+/// A platform that can tell which physical page stands behind an address (`vmalloc_to_page`).
+pub trait Translate: Platform {
+    /// The frame number behind `page`, which is inside a busy area; `None` when no page is there yet, or
+    /// when the machine does not tell this program.
+    fn frame(&self, page: u64) -> Option<u64>;
+}
