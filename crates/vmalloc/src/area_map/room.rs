@@ -101,6 +101,33 @@ impl Lanes {
         bytemuck::cast_ref::<_, [i16; LANES]>(&self.0)[lane & (LANES - 1)]
     }
 
+    /// The lanes of the range `[start, start + len)` that ends in its own leaf (256 aligned pages) and does not
+    /// begin it: no page of it is aligned to 2^8.
+    #[inline]
+    pub(super) fn of_inner(start: u64, len: u64) -> Self {
+        debug_assert!(start % 256 != 0 && start / 256 == (start + len - 1) / 256);
+        let before = i16x8::splat((start as i16).wrapping_neg());
+        let len = i16x8::splat(len as i16);
+        Self([(len - (before & i16x8::new(PADS[0]))).max(i16x8::ZERO), i16x8::ZERO])
+    }
+
+    /// Orders 0 to 7: those that change with every small range.
+    #[inline]
+    pub(super) fn near(&self) -> i16x8 {
+        self.0[0]
+    }
+
+    /// Orders 8 and up: most leaves have none.
+    #[inline]
+    pub(super) fn far(&self) -> i16x8 {
+        self.0[1]
+    }
+
+    #[inline]
+    pub(super) fn set_near(&mut self, near: i16x8) {
+        self.0[0] = near;
+    }
+
     #[inline]
     pub(super) fn max(self, other: Self) -> Self {
         Self([self.0[0].max(other.0[0]), self.0[1].max(other.0[1])])
@@ -125,6 +152,13 @@ impl Lanes {
     }
 }
 
+/// Whether a room of this excess stays as it is, whatever ranges without excess come or go beside it: at every
+/// alignment it has more pages than they can.
+#[inline]
+pub(super) fn eclipses(excess: u64) -> bool {
+    excess + DIRECT_MAX > LANE_MAX
+}
+
 /// The room of a set of free ranges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
@@ -147,6 +181,19 @@ impl Room {
     #[inline]
     pub(super) fn pages(&self, lane: usize) -> u64 {
         self.lanes.get(lane) as u64 + self.excess
+    }
+
+    /// Whether both have the same lanes for orders 8 and up, and none is huge.
+    #[inline]
+    pub(super) fn differs_near_only(&self, other: &Self) -> bool {
+        (self.excess | other.excess) == 0 && self.lanes.far().simd_eq(other.lanes.far()).all()
+    }
+
+    /// Whether for orders 8 and up `self` has all that `other` has, and none is huge.
+    #[inline]
+    pub(super) fn covers_far(&self, other: &Self) -> bool {
+        let far = self.lanes.far();
+        (self.excess | other.excess) == 0 && far.max(other.lanes.far()).simd_eq(far).all()
     }
 
     /// The room of both sets together.

@@ -45,15 +45,25 @@ impl Pass {
             if first + self.pages <= end {
                 self.found = Some((PageRange::of(start, end), first));
                 if first > start {
-                    self.lanes = self.lanes.max(Lanes::of(start, first - start));
+                    self.add(start, first);
                 }
                 rest = first + self.pages;
-                if rest >= self.leaf_end {
+                if rest >= self.leaf_end || rest == end {
                     return;
                 }
             }
         }
-        self.lanes = self.lanes.max(Lanes::of(rest, end - rest));
+        self.add(rest, end);
+    }
+
+    #[inline]
+    fn add(&mut self, start: u64, end: u64) {
+        let lanes = if start & u64::from(LEAF_PAGES - 1) != 0 && end <= self.leaf_end {
+            Lanes::of_inner(start, end - start)
+        } else {
+            Lanes::of(start, end - start)
+        };
+        self.lanes = self.lanes.max(lanes);
     }
 }
 
@@ -102,7 +112,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
-    #[inline]
+    #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
         let record = &self.leaves[leaf];
         if record.free_ranges > DENSE
@@ -151,7 +161,7 @@ impl<S: Storage> AreaMap<S> {
         self.first_start_behind(leaf)
     }
 
-    #[cold]
+    #[inline(never)]
     fn first_in_dense_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit, order: u32) -> Option<Hole> {
         self.steps.tick();
         let record = &self.leaves[leaf];

@@ -23,9 +23,10 @@
 
 use super::Steps;
 use super::leaf::Leaf;
-use super::room::{Lanes, Query, Room};
+use super::room::{Lanes, Query, Room, eclipses};
 use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use bytemuck::{Pod, Zeroable};
+use wide::i16x8;
 
 const FAN_SHIFT: u32 = 3;
 /// Children of a node. Four and sixteen cost more: the maximum over a node grows with it, the height shrinks.
@@ -205,7 +206,39 @@ impl<S: Storage> Tree<S> {
 
     /// Adds `room` to the leaf at `up`.
     #[inline]
-    pub(super) fn raise(&mut self, mut up: u32, room: Room) {
+    pub(super) fn raise(&mut self, up: u32, room: Room) {
+        if self.nodes[node_of(up)].room(slot_of(up)).covers_far(&room) {
+            self.raise_near(up, room.lanes);
+        } else {
+            self.raise_all(up, room);
+        }
+    }
+
+    /// Small ranges only change the near lanes: one vector a level.
+    #[inline]
+    fn raise_near(&mut self, mut up: u32, lanes: Lanes) {
+        let near = lanes.near();
+        loop {
+            let node = &mut self.nodes[node_of(up)];
+            let slot = slot_of(up);
+            if node.excess[slot] != 0 {
+                return if eclipses(node.excess[slot]) { () } else { self.raise_all(up, Room { lanes, excess: 0 }) };
+            }
+            let old = node.lanes[slot].near();
+            let new = old.max(near);
+            if new.simd_eq(old).all() {
+                return;
+            }
+            node.lanes[slot].set_near(new);
+            up = node.up;
+            if up == 0 {
+                return;
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn raise_all(&mut self, mut up: u32, room: Room) {
         loop {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
@@ -224,7 +257,40 @@ impl<S: Storage> Tree<S> {
 
     /// Makes `room` the room of the leaf (or node) at `up`.
     #[inline]
-    pub(super) fn set(&mut self, mut up: u32, mut room: Room) {
+    pub(super) fn set(&mut self, up: u32, room: Room) {
+        if self.nodes[node_of(up)].room(slot_of(up)).differs_near_only(&room) {
+            self.set_near(up, room.lanes.near());
+        } else {
+            self.set_all(up, room);
+        }
+    }
+
+    /// Small ranges only change the near lanes: one vector a level.
+    #[inline]
+    fn set_near(&mut self, mut up: u32, mut near: i16x8) {
+        loop {
+            let node = &mut self.nodes[node_of(up)];
+            let slot = slot_of(up);
+            if node.lanes[slot].near().simd_eq(near).all() {
+                return;
+            }
+            node.lanes[slot].set_near(near);
+            let below = node_of(up);
+            up = node.up;
+            if up == 0 {
+                return;
+            }
+            let excess = self.nodes[node_of(up)].excess[slot_of(up)];
+            if excess != 0 {
+                return if eclipses(excess) { () } else { self.set_all(up, self.nodes[below].summary()) };
+            }
+            let lanes = &self.nodes[below].lanes;
+            near = lanes[1..].iter().fold(lanes[0].near(), |sum, lanes| sum.max(lanes.near()));
+        }
+    }
+
+    #[inline(never)]
+    fn set_all(&mut self, mut up: u32, mut room: Room) {
         loop {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
