@@ -9,7 +9,7 @@ use crate::options::Vectors;
 use libc::{c_int, c_long, c_void, iovec};
 use rustix::fd::{IntoRawFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
@@ -170,24 +170,24 @@ impl OwnPidfd {
         // Relaxed: the word is all there is to see. A system call, as the C library no longer caches the number,
         // but a cheap one.
         let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
-        if word >> 32 == u64::from(pid.as_raw_nonzero().get().unsigned_abs()) {
+        if word >> 32 == number(pid) {
             return Ok(word as u32 as RawFd);
         }
         self.reopen(pid, word)
     }
 
     #[cold]
-    fn reopen(&self, pid: rustix::process::Pid, stale: u64) -> Result<RawFd, Errno> {
+    fn reopen(&self, pid: Pid, stale: u64) -> Result<RawFd, Errno> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
-        let word = u64::from(pid.as_raw_nonzero().get().unsigned_abs()) << 32 | u64::from(pidfd as u32);
+        let word = number(pid) << 32 | u64::from(pidfd as u32);
         match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => {
-                close(stale);
-                Ok(pidfd)
-            }
+            // The parent's descriptor stays open in the child: the program may have closed all descriptors after the
+            // fork and opened others, and its number may be one of theirs by now.
+            Ok(_) => Ok(pidfd),
             // Another thread of this process was faster: its descriptor is as good.
             Err(theirs) => {
-                close(word);
+                // SAFETY: opened above, and nobody else has seen it.
+                unsafe { libc::close(pidfd) };
                 Ok(theirs as u32 as RawFd)
             }
         }
@@ -196,16 +196,16 @@ impl OwnPidfd {
 
 impl Drop for OwnPidfd {
     fn drop(&mut self) {
-        close(*self.0.get_mut());
+        let word = *self.0.get_mut();
+        if word >> 32 == number(getpid()) {
+            // SAFETY: opened by this process, for this alone.
+            unsafe { libc::close(word as u32 as RawFd) };
+        }
     }
 }
 
-/// Closes the descriptor in `word`, if there is one: this process's own, or the copy inherited from its parent.
-fn close(word: u64) {
-    if word != 0 {
-        // SAFETY: the descriptor came from `pidfd_open`, here or before the fork, and the word that held it is gone.
-        unsafe { libc::close(word as u32 as RawFd) };
-    }
+fn number(pid: Pid) -> u64 {
+    pid.as_raw_nonzero().get().unsigned_abs().into()
 }
 
 #[cfg(test)]
