@@ -1,7 +1,8 @@
 //! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the program is running.
 //!
 //! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and interrupts of
-//! the other CPUs a call (the `TLB` line of `/proc/interrupts`, which counts those of the whole machine). Medians.
+//! the other CPUs a call (the `TLB` line of `/proc/interrupts`, which counts those of the whole machine). Medians. On a machine so
+//! busy that the other thread gets no CPU there is nobody to interrupt: such a line shows no interrupts, and is void.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 
@@ -132,7 +133,7 @@ fn print_table(lines: &[Line]) {
     );
     println!(
         "{:<10} {:<10} {:<11} {:>11} {:>17}",
-        "guards", "vectors", "calls", "ns a range", "interrupts, all"
+        "guards", "vectors", "calls", "ns a range", "interrupts, sum"
     );
     for Line { guards, vectors, calls, ns_per_range, interrupts_per_purge } in lines {
         let [guards, vectors, calls] = [format!("{guards:?}"), format!("{vectors:?}"), format!("{calls:?}")];

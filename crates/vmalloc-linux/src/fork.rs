@@ -31,10 +31,20 @@ pub trait AtFork: Send + Sync {
     fn child(&self);
 }
 
-/// The registry is full: it has room for [`CAPACITY`] hooks that are alive.
+/// Why a hook could not be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("all {CAPACITY} places for fork hooks are taken")]
-pub struct RegisterError;
+#[non_exhaustive]
+pub enum RegisterError {
+    /// There are as many living hooks as there is room for.
+    #[error("all {CAPACITY} places for fork hooks are taken")]
+    Full,
+    /// The C library refused to call anything around forks.
+    #[error("pthread_atfork failed (errno {code})")]
+    Refused {
+        /// What it answered.
+        code: i32,
+    },
+}
 
 /// How many hooks there may be. Fixed, so that registering needs no heap, which may be what registers. A hook is
 /// a heap or an address space, of which programs have a few.
@@ -43,17 +53,22 @@ const CAPACITY: usize = 64;
 /// Calls `hook` around each fork, for as long as it lives.
 ///
 /// # Errors
-/// When the registry is full.
+/// When the registry is full, or the C library is out of memory.
 pub fn register(hook: Weak<dyn AtFork>) -> Result<(), RegisterError> {
-    REGISTRY.lock().add(Hook::Shared { hook, held: None })
+    add(Hook::Shared { hook, held: None })
 }
 
 /// Calls `hook` around each fork from now on.
 ///
 /// # Errors
-/// When the registry is full.
+/// When the registry is full, or the C library is out of memory.
 pub fn register_static(hook: &'static dyn AtFork) -> Result<(), RegisterError> {
-    REGISTRY.lock().add(Hook::Static(hook))
+    add(Hook::Static(hook))
+}
+
+fn add(hook: Hook) -> Result<(), RegisterError> {
+    install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })?;
+    REGISTRY.lock().add(hook)
 }
 
 static REGISTRY: Mutex<FutexLock, Registry> =
@@ -122,7 +137,8 @@ struct Registry {
 impl Registry {
     fn add(&mut self, hook: Hook) -> Result<(), RegisterError> {
         self.forget_dead();
-        let place = self.hooks.iter_mut().find(|place| matches!(place, Hook::None)).ok_or(RegisterError)?;
+        let place =
+            self.hooks.iter_mut().find(|place| matches!(place, Hook::None)).ok_or(RegisterError::Full)?;
         *place = hook;
         Ok(())
     }
@@ -184,4 +200,35 @@ fn release(side: Side) {
     unsafe { &mut *REGISTRY.data_ptr() }.release(side);
     // SAFETY: as above.
     unsafe { REGISTRY.force_unlock() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Idle;
+
+    impl AtFork for Idle {
+        fn prepare(&self) {}
+        fn parent(&self) {}
+        fn child(&self) {}
+    }
+
+    #[test]
+    fn a_full_registry_says_so_until_a_hook_dies() {
+        let mut registry = Registry { hooks: [const { Hook::None }; CAPACITY] };
+        let mut alive: Vec<Arc<Idle>> = (0..CAPACITY).map(|_| Arc::new(Idle)).collect();
+        let shared = |hook: &Arc<Idle>| {
+            let hook: Weak<Idle> = Arc::downgrade(hook);
+            Hook::Shared { hook, held: None }
+        };
+        for hook in &alive {
+            assert_eq!(registry.add(shared(hook)), Ok(()));
+        }
+        assert_eq!(registry.add(Hook::Static(&Idle)), Err(RegisterError::Full));
+        drop(alive.remove(CAPACITY / 2));
+        assert_eq!(registry.add(Hook::Static(&Idle)), Ok(()));
+        // In the order of registration: the newest is the last.
+        assert!(matches!(registry.hooks[CAPACITY - 1], Hook::Static(_)));
+    }
 }

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::error::{platform_error, protect_error};
 use crate::limits;
 use crate::memory::{Access, Memory};
+use libc::iovec;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vmalloc::{PageRange, PlatformError, PlatformFault};
@@ -46,14 +47,22 @@ impl Islands {
 }
 
 fn drop_pages(memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
-    if let [range] = ranges {
-        return memory.advise(*range, Advice::DontNeed);
+    match ranges {
+        [range] => memory.advise(*range, Advice::DontNeed),
+        ranges => drop_many(memory, ranges),
     }
+}
+
+/// Apart, so that only a batch pays for the stack of a batch.
+#[inline(never)]
+fn drop_many(memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
     let mut batch = Batch::new(memory);
-    for range in ranges {
-        batch.push(*range, |memory, runs| memory.advise_all(runs, Advice::DontNeed))?;
-    }
-    batch.finish(|memory, runs| memory.advise_all(runs, Advice::DontNeed))
+    ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
+    batch.finish(drop_runs)
+}
+
+fn drop_runs(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
+    memory.advise_all(runs, Advice::DontNeed)
 }
 
 /// How many mappings `map` may still make before the mappings of the program are counted again.

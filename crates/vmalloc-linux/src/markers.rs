@@ -61,9 +61,15 @@ impl Markers {
     }
 
     pub(crate) fn unmap(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        if let [range] = ranges {
-            return self.unmap_one(memory, *range);
+        match ranges {
+            [range] => self.unmap_one(memory, *range),
+            ranges => self.unmap_many(memory, ranges),
         }
+    }
+
+    /// Apart, so that only a batch pays for the stack of a batch.
+    #[inline(never)]
+    fn unmap_many(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
         let mut batch = Batch::new(memory);
         for range in ranges {
             if range.len() >= CLOSE_PAGES {
