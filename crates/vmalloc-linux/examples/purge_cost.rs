@@ -1,8 +1,10 @@
-//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the program is running.
+//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the program is
+//! running.
 //!
-//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and interrupts of
-//! the other CPUs a call (the `TLB` line of `/proc/interrupts`, which counts those of the whole machine). Medians. On a machine so
-//! busy that the other thread gets no CPU there is nobody to interrupt: such a line shows no interrupts, and is void.
+//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and
+//! interrupts of the other CPUs a call (the `TLB` line of `/proc/interrupts`, which counts those of the whole
+//! machine). Medians. On a machine so busy that the other thread gets no CPU there is nobody to interrupt:
+//! such a line shows no interrupts, and is void.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 

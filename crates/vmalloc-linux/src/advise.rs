@@ -1,9 +1,9 @@
 //! Advice to the kernel about runs of memory: madvise(2), and process_madvise(2) for many runs in one call.
 //!
-//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is harmless: all advice
-//! used here is idempotent. process_madvise(2) returns how many bytes it has done; [`Sender::advise_all`] goes on from
-//! there. Where it refuses altogether (a descriptor closed by someone else, a sandbox), the runs are advised one by
-//! one, and the answer that counts is that of madvise(2).
+//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is harmless: all
+//! advice used here is idempotent. process_madvise(2) returns how many bytes it has done;
+//! [`Sender::advise_all`] goes on from there. Where it refuses altogether (a descriptor closed by someone
+//! else, a sandbox), the runs are advised one by one, and the answer that counts is that of madvise(2).
 
 use crate::options::Vectors;
 use libc::{c_int, c_long, c_void, iovec};
@@ -21,8 +21,8 @@ const PIDFD_SELF: RawFd = -10_000;
 /// How often a short-lived lack of kernel memory (`EAGAIN`) is waited out, yielding the CPU each time.
 const TRIES: usize = 64;
 
-/// What the kernel is told, by its number in madvise(2). The numbers are the same on all architectures but alpha and
-/// parisc.
+/// What the kernel is told, by its number in madvise(2). The numbers are the same on all architectures but
+/// alpha and parisc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Advice {
@@ -118,7 +118,8 @@ impl Sender {
         Ok(())
     }
 
-    /// One call; how many bytes it has done. Also the probe: it fails as a whole where the kernel lacks this way.
+    /// One call; how many bytes it has done. Also the probe: it fails as a whole where the kernel lacks this
+    /// way.
     ///
     /// # Safety
     /// As for [`advise`], for each run.
@@ -128,8 +129,8 @@ impl Sender {
             Self::Pidfd(own) => own.get()?,
             Self::Loop => return Err(Errno::NOSYS),
         };
-        // SAFETY: the kernel reads `runs` as the array of their length that it is; it acts on the calling process,
-        // which the descriptor names, and for the runs the condition is passed on.
+        // SAFETY: the kernel reads `runs` as the array of their length that it is; it acts on the calling
+        // process, which the descriptor names, and for the runs the condition is passed on.
         let answer = unsafe {
             libc::syscall(libc::SYS_process_madvise, pidfd, runs.as_ptr(), runs.len(), advice as c_int, 0)
         };
@@ -159,16 +160,17 @@ fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
 
 /// A descriptor of the calling process, which is another process after a fork.
 ///
-/// One word: the process in the upper half, its descriptor in the lower. The child finds its parent's number there,
-/// sees that it is not its own, and opens a descriptor for itself. (Were a child in a new PID namespace to have its parent's
-/// number by chance: the kernel refuses to drop another process's pages, and the runs are advised one by one.)
+/// One word: the process in the upper half, its descriptor in the lower. The child finds its parent's number
+/// there, sees that it is not its own, and opens a descriptor for itself. (Were a child in a new PID
+/// namespace to have its parent's number by chance: the kernel refuses to drop another process's pages, and
+/// the runs are advised one by one.)
 #[derive(Debug, Default)]
 pub(crate) struct OwnPidfd(AtomicU64);
 
 impl OwnPidfd {
     fn get(&self) -> Result<RawFd, Errno> {
-        // Relaxed: the word is all there is to see. A system call, as the C library no longer caches the number,
-        // but a cheap one.
+        // Relaxed: the word is all there is to see. A system call, as the C library no longer caches the
+        // number, but a cheap one.
         let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
         if word >> 32 == number(pid) {
             return Ok(word as u32 as RawFd);
@@ -181,8 +183,8 @@ impl OwnPidfd {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
         let word = number(pid) << 32 | u64::from(pidfd as u32);
         match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
-            // The parent's descriptor stays open in the child: the program may have closed all descriptors after the
-            // fork and opened others, and its number may be one of theirs by now.
+            // The parent's descriptor stays open in the child: the program may have closed all descriptors
+            // after the fork and opened others, and its number may be one of theirs by now.
             Ok(_) => Ok(pidfd),
             // Another thread of this process was faster: its descriptor is as good.
             Err(theirs) => {

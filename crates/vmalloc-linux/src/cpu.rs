@@ -1,8 +1,8 @@
 //! Which CPU runs this: a hint that picks a shard, and protects nothing.
 //!
-//! Measured: the area that glibc (2.35) shares with the kernel for restartable sequences 0.3 ns, a thread-local number
-//! 0.25 ns, `sched_getcpu` 1.9 ns. The first follows the thread when it moves, so it is used where it can be had; the
-//! second spreads threads evenly, which serves as well.
+//! Measured: the area that glibc (2.35) shares with the kernel for restartable sequences 0.3 ns, a
+//! thread-local number 0.25 ns, `sched_getcpu` 1.9 ns. The first follows the thread when it moves, so it is
+//! used where it can be had; the second spreads threads evenly, which serves as well.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,8 +58,8 @@ mod rseq {
 
     /// The offset of this thread's rseq area from its thread pointer: the same for all threads.
     pub(super) fn offset() -> Option<isize> {
-        // SAFETY: glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int __rseq_size`, the latter 0 when
-        // the area is not registered. A C library without them yields `None`.
+        // SAFETY: glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int __rseq_size`,
+        // the latter 0 when the area is not registered. A C library without them yields `None`.
         let (offset, size) = unsafe { (read::<isize>(c"__rseq_offset")?, read::<u32>(c"__rseq_size")?) };
         (size != 0).then_some(offset)
     }
@@ -82,8 +82,8 @@ mod rseq {
     #[inline]
     pub(super) unsafe fn cpu(offset: isize) -> u32 {
         let cpu: u32;
-        // SAFETY: reads four bytes of this thread's control block, where glibc keeps the area for each thread; the kernel
-        // writes them only while this thread is not running.
+        // SAFETY: reads four bytes of this thread's control block, where glibc keeps the area for each
+        // thread; the kernel writes them only while this thread is not running.
         unsafe {
             asm!("mov {cpu:e}, dword ptr fs:[{offset}]", cpu = lateout(reg) cpu, offset = in(reg) offset,
                 options(nostack, preserves_flags, readonly));

@@ -84,8 +84,8 @@ pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError 
 
 /// The platform error for an mprotect(2) that failed with `errno`.
 ///
-/// The call says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells them apart: counting
-/// takes milliseconds at the limit, which a failure may.
+/// The call says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells
+/// them apart: counting takes milliseconds at the limit, which a failure may.
 #[cold]
 pub(crate) fn protect_error(errno: Errno) -> PlatformError {
     if errno == Errno::NOMEM && limits::mappings_exhausted() {

@@ -1,12 +1,16 @@
 //! What has to happen around `fork`.
 //!
-//! The child gets a copy of all memory and of one thread, the one that forked. Areas, guard pages and books are copied
-//! with it and stay right. A lock that some *other* thread held at that moment would stay locked for ever, and what
-//! it protects would be half changed. So all locks are taken before a fork and released on both sides after
-//! it; a higher layer adds its own through [`AtFork`].
+//! The child gets a copy of all memory and of one thread, the one that forked. Areas, guard pages and books
+//! are copied with it and stay right. A lock that some *other* thread held at that moment would stay locked
+//! for ever, and what it protects would be half changed. So all locks are taken before a fork and released on
+//! both sides after it; a higher layer adds its own through [`AtFork`].
 //!
-//! Lock order: the registry; then the locks of the hooks, newest hook first (layers are built from the bottom up); last the
-//! platform's own [`OPENING`], under which nothing else is taken.
+//! Lock order: the registry; then the locks of the hooks, newest hook first (layers are built from the bottom
+//! up); last the platform's own [`OPENING`], under which nothing else is taken.
+//!
+//! The platform has no state between its calls, so a `map` or `unmap` that another thread was in the middle
+//! of harms nobody, but it is not finished in the child either: whoever called it must wait for it in
+//! [`AtFork::prepare`], or do it again in [`AtFork::child`].
 //!
 //! A fork that bypasses the C library (a bare `clone`), or `vfork`, runs no hooks.
 
@@ -20,8 +24,8 @@ use thiserror::Error;
 
 /// Something with locks, or with threads of its own, that has to know of each `fork`.
 ///
-/// The methods run in the forking thread, with the registry and all hooks registered later locked. They must not fork, or
-/// register a hook.
+/// The methods run in the forking thread, with the registry and all hooks registered later locked. They must
+/// not fork, or register a hook.
 pub trait AtFork: Send + Sync {
     /// Before the fork: take all locks, newest layer first.
     fn prepare(&self);
@@ -46,8 +50,8 @@ pub enum RegisterError {
     },
 }
 
-/// How many hooks there may be. Fixed, so that registering needs no heap, which may be what registers. A hook is
-/// a heap or an address space, of which programs have a few.
+/// How many hooks there may be. Fixed, so that registering needs no heap, which may be what registers. A hook
+/// is a heap or an address space, of which programs have a few.
 const CAPACITY: usize = 64;
 
 /// Calls `hook` around each fork, for as long as it lives.
@@ -165,11 +169,13 @@ impl Registry {
 /// Sees to it that the handlers below run around each fork of this process.
 pub(crate) fn install() -> Result<(), Errno> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: one thread wins; nothing else is published. (A fork on another thread while the winner is still at it goes unseen.)
+    // Relaxed: one thread wins; nothing else is published. (A fork on another thread while the winner is
+    // still at it goes unseen.)
     if INSTALLED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in one aborts.
+    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in one
+    // aborts.
     match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
         0 => Ok(()),
         code => {

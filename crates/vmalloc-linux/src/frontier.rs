@@ -1,8 +1,8 @@
 //! The frontier: which parts of the span have been opened.
 //!
 //! # Theory
-//! A guard mark costs its place in a page table, 8 bytes, and 30 ns to write; a span of terabytes can't be marked in
-//! advance. So the span is cut into **chunks**, and each is
+//! A guard mark costs its place in a page table, 8 bytes, and 30 ns to write; a span of terabytes can't be
+//! marked in advance. So the span is cut into **chunks**, and each is
 //!
 //! ```text
 //!   closed   no page of it can be touched, because the mapping does not allow it; nothing is mapped in it
@@ -16,12 +16,14 @@
 //! **F1** A page in an open chunk can be touched iff it is in a mapped range; a page in a closed chunk never.
 //! **F2** A chunk that an area is mapped in is open.
 //!
-//! Opening a chunk for a range puts marks on everything in it *but* the range, so a huge area costs two partly used
-//! chunks, not a mark a page. Runs of open chunks are one mapping each to the kernel, and with lowest-first placement there
-//! is one run: a frontier that moves up. (One page number for the frontier would do for that, and was
-//! rejected: the first area placed from the top of the span would put marks on everything below it.)
+//! Opening a chunk for a range puts marks on everything in it *but* the range, so a huge area costs two
+//! partly used chunks, not a mark a page. Runs of open chunks are one mapping each to the kernel, and with
+//! lowest-first placement there is one run: a frontier that moves up. (One page number for the frontier would
+//! do for that, and was rejected: the first area placed from the top of the span would put marks on
+//! everything below it.)
 //!
-//! This file only keeps the books; [`markers`](crate::markers) does the work and says who may change what when.
+//! This file only keeps the books; [`markers`](crate::markers) does the work and says who may change what
+//! when.
 
 use crate::memory::{Access, Mapping};
 use rustix::io::Errno;
@@ -30,9 +32,10 @@ use vmalloc::PageRange;
 
 /// Pages in a chunk.
 ///
-/// Opening one costs 3.5 µs whatever its size (mprotect 2.3 µs, three calls about marks at 0.5 µs) and 30 ns for each
-/// mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed part below a sixteenth; the whole,
-/// 65 µs, is what touching 50 fresh pages takes. Four page tables of 4 KiB hold the marks.
+/// Opening one costs 3.9 µs whatever its size (mprotect 2.3 µs, three calls about marks at 0.5 µs) and 30 ns
+/// for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed part below a
+/// sixteenth; the whole, 65 µs, is what touching 50 fresh pages takes. Four page tables of 4 KiB hold the
+/// marks.
 pub const CHUNK_PAGES: u64 = 2048;
 
 /// Chunks in one word of the books.
@@ -100,7 +103,8 @@ impl Frontier {
             let word_end = (chunk / WORD_CHUNKS + 1) * WORD_CHUNKS;
             let count = end.min(word_end) - chunk;
             let mask = (u64::MAX >> (WORD_CHUNKS - count)) << (chunk % WORD_CHUNKS);
-            // Release: pairs with the Acquire in `find`; who sees the chunk open may touch what is mapped in it.
+            // Release: pairs with the Acquire in `find`; who sees the chunk open may touch what is mapped in
+            // it.
             match state {
                 State::Open => self.words()[chunk / WORD_CHUNKS].fetch_or(mask, Ordering::Release),
                 State::Closed => self.words()[chunk / WORD_CHUNKS].fetch_and(!mask, Ordering::Release),
@@ -127,8 +131,8 @@ impl Frontier {
 
     fn words(&self) -> &[AtomicU64] {
         let words = self.chunks.div_ceil(WORD_CHUNKS);
-        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed; the mapping lives as long as `self`, and
-        // all access to it is atomic, through here.
+        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed; the mapping lives as long as
+        // `self`, and all access to it is atomic, through here.
         unsafe { std::slice::from_raw_parts(self.bits.base().as_ptr().cast(), words) }
     }
 

@@ -1,15 +1,16 @@
 //! Guard pages as inaccessible mappings, for kernels without guard marks.
 //!
-//! The whole span begins inaccessible; `map` makes a range accessible, `unmap` drops its pages and makes it inaccessible
-//! again. The kernel keeps each maximal run of equal access as one mapping (it merges neighbours itself), so an area with
-//! its guard page costs two, and `vm.max_map_count` is the limit on areas.
+//! The whole span begins inaccessible; `map` makes a range accessible, `unmap` drops its pages and makes it
+//! inaccessible again. The kernel keeps each maximal run of equal access as one mapping (it merges neighbours
+//! itself), so an area with its guard page costs two, and `vm.max_map_count` is the limit on areas.
 //!
-//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So `map` leaves an eighth of the limit alone
-//! ([`Budget`]), and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would. `unmap` is never refused: taking an
-//! area away in one piece gives mappings back, and the eighth is there for the cases that split.
+//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So `map` leaves an eighth of the
+//! limit alone ([`Budget`]), and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the
+//! kernel would. `unmap` asks nobody: taking an area away in one piece gives mappings back, and the
+//! eighth is there for the cases that split. Should it be used up as well, `unmap` fails with the same fault.
 //!
-//! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2) for each range after
-//! it then finds nothing to change in the page tables, and interrupts nobody.
+//! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2) for each
+//! range after it then finds nothing to change in the page tables, and interrupts nobody.
 
 use crate::advise::Advice;
 use crate::batch::Batch;
@@ -31,7 +32,8 @@ impl Islands {
     pub(crate) fn map(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
         self.budget.take()?;
         memory.protect(range, Access::ReadWrite).map_err(|errno| {
-            // A range over several mappings may be half done. Going back splits nothing, so it can't fail for want of mappings.
+            // A range over several mappings may be half done. Going back splits nothing, so it can't fail for
+            // want of mappings.
             let _ = memory.protect(range, Access::None);
             protect_error(errno)
         })
@@ -67,9 +69,9 @@ fn drop_runs(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
 
 /// How many mappings `map` may still make before the mappings of the program are counted again.
 ///
-/// The kernel merges mappings on its own, and other parts of the program make some, so no count kept here could be exact.
-/// This one is an upper bound on what `map` has made since the last count, which takes half a microsecond a mapping: with
-/// thousands of mappings left, nothing for each of them.
+/// The kernel merges mappings on its own, and other parts of the program make some, so no count kept here
+/// could be exact. This one is an upper bound on what `map` has made since the last count, which takes half a
+/// microsecond a mapping: with thousands of mappings left, nothing for each of them.
 #[derive(Debug, Default)]
 struct Budget {
     left: AtomicI64,
@@ -84,7 +86,8 @@ const GRANT: u64 = 32 * SPLIT as u64;
 impl Budget {
     #[inline]
     fn take(&self) -> Result<(), PlatformError> {
-        // Relaxed: a number and nothing else; threads that race for the last of it are absorbed by the eighth.
+        // Relaxed: a number and nothing else; threads that race for the last of it are absorbed by the
+        // eighth.
         if self.left.fetch_sub(SPLIT, Ordering::Relaxed) >= SPLIT { Ok(()) } else { self.recount() }
     }
 

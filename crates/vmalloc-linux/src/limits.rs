@@ -21,7 +21,8 @@ pub(crate) fn max_map_count() -> Option<u64> {
     read_number(c"/proc/sys/vm/max_map_count")
 }
 
-/// How many mappings this program has: the lines of `/proc/self/maps`. Takes about half a microsecond a mapping.
+/// How many mappings this program has: the lines of `/proc/self/maps`. Takes about half a microsecond a
+/// mapping.
 pub(crate) fn map_count() -> Option<u64> {
     // One line more than the kernel counts: the vsyscall page is not a mapping of the program's.
     count_lines(c"/proc/self/maps")

@@ -1,9 +1,9 @@
 //! A lock that survives `fork`.
 //!
-//! The whole state is one word. Who waits is known to the kernel alone, and the kernel forgets it for the child:
-//! a lock that the forking thread holds can therefore be unlocked on both sides. `parking_lot` keeps its waiters in
-//! a table shared by all locks of the process; a fork while any other thread is parking leaves a bucket of it
-//! locked for ever in the child, so it is not used here.
+//! The whole state is one word. Who waits is known to the kernel alone, and the kernel forgets it for the
+//! child: a lock that the forking thread holds can therefore be unlocked on both sides. `parking_lot` keeps
+//! its waiters in a table shared by all locks of the process; a fork while any other thread is parking leaves
+//! a bucket of it locked for ever in the child, so it is not used here.
 
 use lock_api::{GuardSend, RawMutex};
 use rustix::thread::futex;
@@ -14,9 +14,9 @@ const LOCKED: u32 = 1;
 /// Locked, and some thread may sleep in the kernel until it is unlocked.
 const CONTENDED: u32 = 2;
 
-/// How often a locked lock is looked at before sleeping. A sleep and its wake-up cost two system calls, and the other CPU an
-/// interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting as long as the sleep would take
-/// is at most twice the best choice, whatever the holder does.
+/// How often a locked lock is looked at before sleeping. A sleep and its wake-up cost two system calls, and
+/// the other CPU an interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting as long as the sleep
+/// would take is at most twice the best choice, whatever the holder does.
 const SPINS: u32 = 100;
 
 /// A mutex of one word that sleeps in the kernel (futex(2)), and may be held over a `fork`.
@@ -29,7 +29,8 @@ impl FutexLock {
         if self.spin() == UNLOCKED && self.try_lock() {
             return;
         }
-        // Acquire: pairs with the Release in `unlock`. Taking it as contended wakes one thread too many at worst.
+        // Acquire: pairs with the Release in `unlock`. Taking it as contended wakes one thread too many at
+        // worst.
         while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
             // An error is a changed value or a signal: both only mean to look again.
             let _ = futex::wait(&self.0, futex::Flags::PRIVATE, CONTENDED, None);
@@ -49,8 +50,8 @@ impl FutexLock {
     }
 }
 
-// SAFETY: the word leaves UNLOCKED only by an atomic exchange that one thread wins, and only `unlock`, whose caller
-// holds the lock, brings it back; Acquire and Release order what it protects.
+// SAFETY: the word leaves UNLOCKED only by an atomic exchange that one thread wins, and only `unlock`, whose
+// caller holds the lock, brings it back; Acquire and Release order what it protects.
 unsafe impl RawMutex for FutexLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicU32::new(UNLOCKED));

@@ -1,17 +1,20 @@
 //! Guard pages as marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13).
 //!
 //! # Who may change what
-//! - Chunks are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is: marks, then access, then the
-//!   books; whoever sees the chunk open in the books (without the lock) finds F1 to hold.
-//! - Chunks are **closed** without the lock: only chunks that lie wholly inside a range being unmapped, which belongs
-//!   to that one call. The order is: pages dropped, books, access. A chunk whose opening or closing was cut
-//!   short by a failure, or by a fork in another thread, counts as closed and is opened as if it had never been.
-//! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes to page tables.
+//! - Chunks are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is: marks, then
+//!   access, then the books; whoever sees the chunk open in the books (without the lock) finds F1 to hold.
+//! - Chunks are **closed** without the lock: only chunks that lie wholly inside a range being unmapped, which
+//!   belongs to that one call. The order is: pages dropped, books, access. A chunk whose opening or closing
+//!   was cut short by a failure, or by a fork in another thread, counts as closed and is opened as if it had
+//!   never been.
+//! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes to page
+//!   tables.
 //!
 //! # What a change costs
-//! Removing marks interrupts nobody. Dropping pages interrupts the CPUs that run this program, once for each call. A vector of
-//! marks over touched pages interrupts them once for each *range*, and so pages are dropped by one vector first and
-//! marked by a second. In between a stale access reads zeros instead of trapping. For a single range, marks alone do both.
+//! Removing marks interrupts nobody. Dropping pages interrupts the CPUs that run this program, once for each
+//! call. A vector of marks over touched pages interrupts them once for each *range*, and so pages are dropped
+//! by one vector first and marked by a second. In between a stale access reads zeros instead of trapping. For
+//! a single range, marks alone do both.
 
 use crate::advise::Advice;
 use crate::batch::Batch;
@@ -24,16 +27,18 @@ use lock_api::Mutex;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
-/// Held while chunks are opened, by any reservation of this program; and over each `fork`, see [`fork`](crate::fork).
+/// Held while chunks are opened, by any reservation of this program; and over each `fork`, see
+/// [`fork`](crate::fork).
 ///
-/// One for all, because it is taken once for each 8 MiB of growth, and a lock without an owner needs no registration.
-/// It is the last in the lock order: nothing else is taken under it.
+/// One for all, because it is taken once for each 8 MiB of growth, and a lock without an owner needs no
+/// registration. It is the last in the lock order: nothing else is taken under it.
 pub(crate) static OPENING: Mutex<FutexLock, ()> = Mutex::new(());
 
 /// From this size on, the whole chunks of a range are closed rather than marked. (8 chunks: 64 MiB.)
 ///
-/// Marking 64 MiB takes 0.5 ms and 128 KiB of page tables, closing it a few µs, but it may cost two mappings. At this size
-/// even a terabyte with every second piece closed stays at a quarter of the default `vm.max_map_count`.
+/// Marking 64 MiB takes 0.5 ms and 128 KiB of page tables, closing it a few µs, but it may cost two mappings.
+/// At this size even a terabyte with every second piece closed stays at a quarter of the default
+/// `vm.max_map_count`.
 const CLOSE_PAGES: u64 = 8 * CHUNK_PAGES;
 
 /// See the module.
@@ -53,8 +58,9 @@ impl Markers {
         }
         let mapped = self.open(memory, range).and_then(|()| memory.advise(range, Advice::GuardRemove));
         if mapped.is_err() {
-            // The chunks that were opened let `range` through. Should marking them fail as well, the caller still has
-            // not got the range, and the next `map` of it works; only a stray access to it would not trap.
+            // The chunks that were opened let `range` through. Should marking them fail as well, the caller
+            // still has not got the range, and the next `map` of it works; only a stray access to it would
+            // not trap.
             let _ = self.unmap_one(memory, range);
         }
         mapped
@@ -119,7 +125,8 @@ impl Markers {
         self.close(memory, chunks)
     }
 
-    /// Closes whole chunks. Where no mapping is left for that, they are marked throughout, which serves as well.
+    /// Closes whole chunks. Where no mapping is left for that, they are marked throughout, which serves as
+    /// well.
     fn close(&self, memory: &Memory, chunks: PageRange) -> Result<(), PlatformError> {
         memory.advise(chunks, Advice::DontNeed)?;
         self.frontier.set(chunks, State::Closed);

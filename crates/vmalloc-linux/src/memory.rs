@@ -1,7 +1,8 @@
 //! The reserved span, and every call that changes what may be done with its pages.
 //!
 //! Invariants:
-//! - **M1** The span is one private anonymous mapping made here, held by nobody else, and lives as long as this.
+//! - **M1** The span is one private anonymous mapping made here, held by nobody else, and lives as long as
+//!   this.
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that once, at
 //!   the boundary; from there on it is only debug-asserted.
 
@@ -21,14 +22,15 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which thread uses it.
+// SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which thread uses
+// it.
 unsafe impl Send for Mapping {}
 // SAFETY: the fields are constant; what is done with the memory is the affair of those who do it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not counted against the
-    /// memory of the machine before it is touched.
+    /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not counted
+    /// against the memory of the machine before it is touched.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: the kernel chooses an address where nothing is mapped.
@@ -48,8 +50,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this, and whoever owned the mapping has given up what was in it. It can fail only at
-        // the limit on mappings, if the kernel would have to split one; these are whole.
+        // SAFETY: `new` mapped exactly this, and whoever owned the mapping has given up what was in it. It
+        // can fail only at the limit on mappings, if the kernel would have to split one; these are whole.
         let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
     }
 }
@@ -127,14 +129,14 @@ impl Memory {
     /// Changes the access to `range`; what lies in it stays, unreachable or not.
     pub(crate) fn protect(&self, range: PageRange, access: Access) -> Result<(), Errno> {
         let run = self.run(range);
-        // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this program is that
-        // a touch of these pages traps or does not, and `Platform` says when it must.
+        // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this program is
+        // that a touch of these pages traps or does not, and `Platform` says when it must.
         unsafe { mprotect(run.iov_base, run.iov_len, access.protect()) }
     }
 
     pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {
-        // SAFETY: M1, M2; `Platform::unmap` is called only for pages whose content is no longer wanted, and the
-        // other advice drops pages only where nothing is mapped.
+        // SAFETY: M1, M2; `Platform::unmap` is called only for pages whose content is no longer wanted, and
+        // the other advice drops pages only where nothing is mapped.
         unsafe { advise(self.run(range), advice) }.map_err(|errno| platform_error(advice.call(), errno))
     }
 

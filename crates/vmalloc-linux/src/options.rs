@@ -2,8 +2,8 @@
 
 use crate::error::ReserveError;
 
-/// The default size: 64 TiB, half of what 47-bit addresses give a program. Reserving it takes as long as reserving a
-/// gigabyte, 3 µs, for the kernel notes one mapping either way.
+/// The default size: 64 TiB, half of what 47-bit addresses give a program. Reserving it takes as long as
+/// reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
 const DEFAULT_BYTES: usize = if usize::BITS >= 64 { 1 << 46 } else { 1 << 29 };
 
 /// The default minimum. Below two chunks nearly all of the span would be opened at once by the first area.
@@ -42,8 +42,8 @@ impl Vectors {
     pub const ALL: [Self; 3] = [Self::PidfdSelf, Self::Pidfd, Self::Loop];
 }
 
-/// What to reserve, and by which means. The default asks for 64 TiB, takes less where the machine has less, and
-/// chooses the best means that the kernel has.
+/// What to reserve, and by which means. The default asks for 64 TiB, takes less where the machine has less,
+/// and chooses the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     size_bytes: usize,

@@ -62,9 +62,10 @@ impl Linux {
 
 // SAFETY:
 // - The span is a mapping of our own (M1), constant.
-// - Mapped ranges are accessible: F1 and F2 of `frontier` for marks, mprotect(2) on the whole range for islands. Their pages are
-//   private and fresh or dropped before, so they read as zero.
-// - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the promise of `flush`.
+// - Mapped ranges are accessible: F1 and F2 of `frontier` for marks, mprotect(2) on the whole range for
+//   islands. Their pages are private and fresh or dropped before, so they read as zero.
+// - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the promise of
+//   `flush`.
 // - `FutexLock` excludes.
 unsafe impl Platform for Linux {
     type RawLock = FutexLock;
@@ -100,8 +101,8 @@ unsafe impl Platform for Linux {
         }
     }
 
-    /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then guarded; in
-    /// between a stale access reads zeros instead of trapping.
+    /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then
+    /// guarded; in between a stale access reads zeros instead of trapping.
     fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
         match &self.guarding {
@@ -110,8 +111,8 @@ unsafe impl Platform for Linux {
         }
     }
 
-    /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every CPU that
-    /// runs this program and may hold a translation, and has taken the pages back.
+    /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every
+    /// CPU that runs this program and may hold a translation, and has taken the pages back.
     fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
         Ok(())
     }
@@ -135,7 +136,8 @@ unsafe impl Platform for Linux {
     }
 }
 
-// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at address zero.
+// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
+// address zero.
 unsafe impl DirectMemory for Linux {}
 
 impl Translate for Linux {

@@ -1,8 +1,9 @@
 //! Reserving the span, and finding out what this kernel can do with it.
 //!
-//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any overcommit mode. What may
-//! stand in its way is the width of addresses (47 bits on x86-64, 39 on small machines) and `RLIMIT_AS`, so smaller
-//! sizes are tried in turn. The means are probed on the first page of the span itself: what works there works on the rest.
+//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any overcommit mode.
+//! What may stand in its way is the width of addresses (47 bits on x86-64, 39 on small machines) and
+//! `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on the first page of the span
+//! itself: what works there works on the rest.
 
 use crate::advise::{Advice, Sender};
 use crate::cpu::{self, CpuHint};
@@ -21,7 +22,8 @@ impl Linux {
     /// Reserves a span of addresses, and chooses how to guard and purge it.
     ///
     /// # Errors
-    /// When the sizes make no sense, when not even the minimum can be had, or when the kernel refuses the means asked for.
+    /// When the sizes make no sense, when not even the minimum can be had, or when the kernel refuses the
+    /// means asked for.
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
         let page_bytes = rustix::param::page_size();
         let sizes = options.sizes(page_bytes)?;

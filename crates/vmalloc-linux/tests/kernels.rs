@@ -111,3 +111,19 @@ fn what_is_refused_later_is_done_by_other_means() {
         platforms.iter().for_each(purge_scattered);
     });
 }
+
+/// As daemons do; a descriptor of the platform is among the closed ones.
+#[test]
+fn a_program_may_close_all_descriptors() {
+    in_own_process("a_program_may_close_all_descriptors", || {
+        let Some(linux) = reserve(SPAN, Guards::ALL[0], Vectors::Pidfd) else { return };
+        purge_scattered(&linux);
+        // SAFETY: this process was made for it.
+        assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+        purge_scattered(&linux);
+        in_forked_child(|| {
+            purge_scattered(&linux);
+            true
+        });
+    });
+}

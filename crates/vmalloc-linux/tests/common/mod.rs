@@ -147,7 +147,8 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
 
 /// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never returns.
 pub fn in_forked_child(body: impl FnOnce() -> bool) {
-    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls, and then exits.
+    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls, and then
+    // exits.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
