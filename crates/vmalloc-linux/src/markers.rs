@@ -22,6 +22,7 @@ use crate::error::protect_error;
 use crate::frontier::{CHUNK_PAGES, Frontier, State};
 use crate::lock::FutexLock;
 use crate::memory::{Access, Memory};
+use crate::options::Vectors;
 use libc::iovec;
 use lock_api::Mutex;
 use rustix::io::Errno;
@@ -134,9 +135,10 @@ impl Markers {
     }
 }
 
-/// Unmaps a batch: one interrupt for all of it. A batch of one is marked at once.
+/// Unmaps a batch: one interrupt for all of it. Where dropping first saves none, for a batch of one or without
+/// vectors, marks alone do, and leave no window.
 fn drop_and_mark(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
-    if runs.len() > 1 {
+    if runs.len() > 1 && memory.sender().vectors() != Vectors::Loop {
         memory.advise_all(runs, Advice::DontNeed)?;
     }
     memory.advise_all(runs, Advice::GuardInstall)

@@ -21,6 +21,13 @@ fn parent_and_child_have_memory_of_their_own(linux: &Linux) {
     let untouched = pages(linux, 30, 2);
     map(linux, both);
     map(linux, untouched);
+    // Before any page is touched, guard pages are all that there is to copy.
+    in_forked_child(|| {
+        assert_traps(linux, pages(linux, 4, 26));
+        assert_traps(linux, pages(linux, 32, 2));
+        assert_reads(linux, untouched, 0);
+        true
+    });
     fill(linux, both, 1);
     for range in scattered {
         map(linux, range);

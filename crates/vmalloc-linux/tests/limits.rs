@@ -198,3 +198,20 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
         }
     });
 }
+
+/// Locked pages can be neither dropped nor guarded: better no platform than one that can't purge.
+#[test]
+fn a_program_that_locks_all_its_memory_is_refused() {
+    in_own_process("a_program_that_locks_all_its_memory_is_refused", || {
+        // SAFETY: no conditions.
+        if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+            eprintln!("skipped: this user may not lock memory");
+            return;
+        }
+        for guards in Guards::ALL {
+            let refused = Linux::reserve(Options::new().exactly(1 << 28).guards(guards)).unwrap_err();
+            let expected = matches!(refused, ReserveError::Unsupported { .. } | ReserveError::NoRoom { .. });
+            assert!(expected, "{refused}");
+        }
+    });
+}
