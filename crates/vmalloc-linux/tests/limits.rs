@@ -63,12 +63,18 @@ fn want_of_memory_maps_nothing_and_passes() {
             // SAFETY: a valid limit.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &unlimited) }, 0);
 
+            // In the middle of the huge area to come, a chunk that is open: it is opened in two steps.
+            let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
+            map(&linux, middle);
+            linux.unmap(&[middle]).unwrap();
             let huge = pages(&linux, 2, SPAN as u64 / 8192);
             let refused = linux.map(huge, Protection::ReadWrite).unwrap_err();
             assert_eq!(refused.fault, PlatformFault::OutOfMemory);
             assert_reads(&linux, first, 1);
             assert_traps(&linux, pages(&linux, 1, 8));
-            assert_traps(&linux, pages(&linux, CHUNK_PAGES, 8));
+            for chunk in 1..5 {
+                assert_traps(&linux, pages(&linux, chunk * CHUNK_PAGES, 8));
+            }
 
             let small = pages(&linux, CHUNK_PAGES - 2, 4);
             map(&linux, small);
