@@ -78,12 +78,22 @@ fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
     }
 }
 
+/// Stops the other threads however the test ends, so that it ends.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The chunks that two threads open and close while others fork.
 const CHURNED: std::ops::Range<u64> = 10..50;
 
 fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         for thread in 0..2 {
             let stop = &stop;
             scope.spawn(move || churn(linux, thread, stop));
@@ -102,7 +112,6 @@ fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
                 true
             });
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -137,6 +146,7 @@ fn a_registered_lock_is_free_and_consistent_in_the_child() {
     register(hook).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let mut pair = layer.pair.lock();
@@ -151,7 +161,6 @@ fn a_registered_lock_is_free_and_consistent_in_the_child() {
                 pair.0 == pair.1
             });
         }
-        stop.store(true, Ordering::Relaxed);
     });
     // Other tests of this process may fork as well.
     assert!(*layer.forks.lock() >= 50);
