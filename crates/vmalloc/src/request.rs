@@ -124,10 +124,10 @@ impl Fit {
         1 << self.order
     }
 
-    /// log2 of the alignment in pages.
+    /// log2 of the alignment that a search may ask rooms for: with a phase they only know the size.
     #[inline]
-    pub(crate) const fn order(&self) -> u32 {
-        self.order
+    pub(crate) const fn order_beyond_phase(&self) -> u32 {
+        if self.phase == 0 { self.order } else { 0 }
     }
 
     /// The limits, if any were set.
@@ -140,12 +140,6 @@ impl Fit {
     #[inline]
     pub const fn placement(&self) -> Policy {
         self.policy
-    }
-
-    /// Whether size and alignment say everything: the tree then answers exactly.
-    #[inline]
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.phase == 0 && self.no_cross == 0
     }
 
     /// The lowest start in the free pages `range` that satisfies everything but the limits.

@@ -1,7 +1,64 @@
-//! The area map: free ranges and areas of one space in one structure (work in progress: bodies follow).
+//! The area map: every free range and every area of a space, in one structure.
+//!
+//! # Terms
+//! The span is cut into **segments**: a *free range*, a *busy* area (handed out), or a *retired* area (freed, but
+//! not reusable yet, or kept for reuse). Segments follow each other without gaps, so a segment needs no record
+//! of its own: where it starts is a bit, where it ends is the next such bit, and its state is two more bits.
+//!
+//! ```text
+//!            ┌──────────────────────────────── Directory ────────────────┐  page → leaf, three loads
+//!            ▼                       ▼                                   ▼
+//!   …│ Leaf: 256 pages │◄────►│ Leaf: 256 pages │◄─── no leaf ───►│ Leaf: 256 pages │…   boundary planes
+//!            ▲                       ▲        where no segment starts    ▲
+//!            └───────────────── Tree of Rooms ───────────────────────────┘  lowest fit, O(log n)
+//! ```
+//!
+//! - [`leaf`]: the planes, and what can be read off one leaf.
+//! - [`directory`]: from an address to its leaf.
+//! - [`room`]: what a set of free ranges can take, for every alignment at once.
+//! - [`tree`]: rooms of all leaves under a wide tree.
+//! - [`search`]: placement. [`edit`]: cutting and coalescing. [`verify`]: the invariants below, checked.
+//!
+//! # Invariants
+//! - **I1** A segment starts at the first page of the span.
+//! - **I2** No free range is followed by a free range: freeing coalesces at once.
+//! - **I3** A `used` bit stands only at a start, a `busy` bit only at a used start.
+//! - **I4** A leaf exists if and only if a segment starts in it; leaves are linked in address order, and the
+//!   directory knows exactly these.
+//! - **I5** The tree holds the leaves in that order, and the room beside a leaf is exactly that of the free
+//!   ranges that *start* in it.
+//! - **I6** `free_pages` is the sum of the free ranges.
+//!
+//! # Cost
+//! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for every
+//! alignment up to 2^13 pages, look-up of an area's first page and of small areas is O(1); an address deep
+//! inside an area of more than 256 pages adds a search for the leaf before it.
+//!
+//! # Sources
+//! Boundary tags are Knuth's (1968), placed outside the memory as a kernel must; lowest fit by the largest size
+//! in a subtree is the augmented tree that Linux uses since 2019; constraints follow Bonwick's vmem (2001).
+#![forbid(unsafe_code)]
+
+mod directory;
+mod edit;
+mod leaf;
+mod room;
+mod search;
+mod storage;
+mod tree;
+mod verify;
+
+pub use storage::{Buffer, Heap, Items, OutOfMemory, Slots, Storage};
+pub use verify::Violation;
+
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
-use crate::request::Fit;
+use alloc::vec::Vec;
+use directory::Directory;
+use leaf::{LEAF_PAGES, Leaf};
+use room::Room;
+use storage::Pool;
+use tree::Tree;
 
 /// What a segment of the space is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +70,7 @@ pub enum State {
     /// Handed out.
     Busy,
 }
+
 /// A segment: a free range or an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
@@ -21,86 +79,232 @@ pub struct Segment {
     /// What it is.
     pub state: State,
 }
-/// A broken invariant found by `verify`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// Which invariant (`I1`…).
-    pub invariant: &'static str,
-    /// Where: the page.
-    pub page: u64,
+
+/// The free ranges and areas of one space. See the module's documentation.
+pub struct AreaMap<S: Storage = Heap> {
+    span: PageRange,
+    leaves: Pool<Leaf, S>,
+    directory: Directory<S>,
+    tree: Tree<S>,
+    free_pages: u64,
+    steps: Steps,
 }
-/// The area map.
-pub struct AreaMap {
-    _p: (),
-}
-#[allow(missing_docs, unused_variables, clippy::unimplemented)]
-impl AreaMap {
-    /// An empty map over `span`, metadata from the heap.
+
+impl AreaMap<Heap> {
+    /// An empty map over `span`, with its records on the heap.
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        unimplemented!()
+        Self::assemble(span, Vec::new(), Directory::new(span, Vec::new(), Vec::new(), Vec::new())?, Vec::new())
     }
+}
+
+impl<'a> AreaMap<Buffer<'a>> {
+    /// An empty map over `span`, with its records in `memory`: it works before a heap exists.
+    ///
+    /// The memory is divided once: 4 bytes for each 4 GiB of the span, then about 330 bytes for each leaf,
+    /// that is, for each 256 aligned pages in which segments start. When it is used up, allocations that need
+    /// another leaf fail with [`AllocError::Metadata`].
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`] when the memory is too small even for an empty map.
+    pub fn in_buffer(span: PageRange, mut memory: &'a mut [u8]) -> Result<Self, AllocError> {
+        let entries = Directory::<Buffer<'a>>::root_len(span).ok_or(OutOfMemory)?;
+        let root = Slots::carve(&mut memory, entries)?;
+        let present = Slots::carve(&mut memory, entries.div_ceil(64))?;
+        // For each four leaves two tree nodes (they are at least about half full) and one directory node:
+        // areas cluster. The constants cover record 0, the path of the first leaf and a split to the top.
+        let per_four = 4 * size_of::<Leaf>() + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
+        let fixed = 2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
+        let fours = memory.len().saturating_sub(fixed) / per_four;
+        let fans = Slots::carve(&mut memory, 5 + fours)?;
+        let nodes = Slots::carve(&mut memory, 6 + 2 * fours)?;
+        let leaves = Slots::carve(&mut memory, 2 + 4 * fours)?;
+        Self::assemble(span, leaves, Directory::new(span, root, present, fans)?, nodes)
+    }
+}
+
+impl<S: Storage> AreaMap<S> {
+    fn assemble(
+        span: PageRange,
+        leaves: S::Items<Leaf>,
+        mut directory: Directory<S>,
+        nodes: S::Items<tree::Node>,
+    ) -> Result<Self, AllocError> {
+        let mut leaves = Pool::<Leaf, S>::new(leaves)?;
+        leaves.ensure(1)?;
+        directory.ensure(1)?;
+        let first = leaves.take();
+        leaves[first].base = span.start() & !u64::from(LEAF_PAGES - 1);
+        leaves[first].set_free_start(Leaf::bit(span.start()));
+        directory.insert(span.start(), first);
+        let mut tree = Tree::new(nodes, first, &mut leaves)?;
+        tree.set(leaves[first].up, &Room::of(span.start(), span.end()));
+        Ok(Self { span, leaves, directory, tree, free_pages: span.len(), steps: Steps::default() })
+    }
+
+    /// The pages that the map covers.
     pub fn span(&self) -> PageRange {
-        unimplemented!()
+        self.span
     }
-    /// Busy area placed by `fit`.
-    pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        unimplemented!()
-    }
-    /// Busy area of exactly these pages; AllocError::Occupied when any page is not free.
-    pub fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
-        unimplemented!()
-    }
-    /// Busy -> Free, coalesced; the pages freed. = retire + release.
-    pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        unimplemented!()
-    }
-    /// Busy -> Retired.
-    pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        unimplemented!()
-    }
-    /// Retired -> Busy.
-    pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        unimplemented!()
-    }
-    /// Retired -> Free, coalesced.
-    pub fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        unimplemented!()
-    }
-    /// The segment that holds `page` (interior lookup); None outside the span.
-    pub fn segment(&self, page: u64) -> Option<Segment> {
-        unimplemented!()
-    }
-    /// The busy area that holds `page`.
-    pub fn find(&self, page: u64) -> Option<PageRange> {
-        unimplemented!()
-    }
-    /// All segments in address order.
-    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        core::iter::empty()
-    }
-    /// The largest free range, in pages (0 when full).
-    pub fn largest_free(&self) -> u64 {
-        unimplemented!()
-    }
+
     /// Pages in free ranges.
     pub fn free_pages(&self) -> u64 {
-        unimplemented!()
+        self.free_pages
     }
-    /// Whether nothing is allocated.
+
+    /// Pages of the largest free range; 0 when there is none.
+    pub fn largest_free(&self) -> u64 {
+        self.tree.room().pages(0)
+    }
+
+    /// Whether nothing is allocated: one free range covers the span.
     pub fn is_whole(&self) -> bool {
-        unimplemented!()
+        self.largest_free() == self.span.len()
     }
-    /// Bytes of metadata in use (all structures, free-listed slots included).
+
+    /// The segment that holds `page`, which may be anywhere inside it; `None` outside the span. O(1) for areas
+    /// of up to 256 pages.
+    #[inline]
+    pub fn segment(&self, page: u64) -> Option<Segment> {
+        let (leaf, bit) = self.locate(page)?;
+        let record = &self.leaves[leaf];
+        let state = match (record.is_used(bit), record.is_busy(bit)) {
+            (false, _) => State::Free,
+            (true, false) => State::Retired,
+            (true, true) => State::Busy,
+        };
+        Some(Segment { range: PageRange::of(record.page(bit), self.end_of(leaf, bit)), state })
+    }
+
+    /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
+    #[inline]
+    pub fn find(&self, page: u64) -> Option<PageRange> {
+        let (leaf, bit) = self.locate(page)?;
+        let record = &self.leaves[leaf];
+        if !record.is_busy(bit) {
+            return None;
+        }
+        Some(PageRange::of(record.page(bit), self.end_of(leaf, bit)))
+    }
+
+    /// All segments, in address order.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments_from(self.span.start())
+    }
+
+    /// The segments from the one that holds `page` on, in address order; none when `page` is outside the span.
+    pub fn segments_from(&self, page: u64) -> impl Iterator<Item = Segment> + '_ {
+        core::iter::successors(self.segment(page), |segment| self.segment(segment.range.end()))
+    }
+
+    /// The free ranges, in address order.
+    pub fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
+        self.segments().filter(|segment| segment.state == State::Free).map(|segment| segment.range)
+    }
+
+    /// Bytes of all records, idle ones and the directory's root included.
     pub fn metadata_bytes(&self) -> usize {
-        unimplemented!()
+        self.leaves.bytes() + self.directory.bytes() + self.tree.bytes()
     }
-    /// Checks every invariant, O(n).
-    pub fn verify(&self) -> Result<(), Violation> {
-        unimplemented!()
+
+    /// Levels of the tree of rooms.
+    pub fn height(&self) -> u32 {
+        self.tree.height()
     }
-    /// feature count-steps: tree nodes + ranges looked at by the latest call.
+
+    /// Tree nodes and free ranges looked at by the latest allocation.
     #[cfg(feature = "count-steps")]
     pub fn last_steps(&self) -> u64 {
-        unimplemented!()
+        self.steps.count.get()
+    }
+
+    /// The start of the segment that holds `page`: its leaf and bit.
+    #[inline]
+    fn locate(&self, page: u64) -> Option<(u32, u32)> {
+        let leaf = self.directory.leaf_of(page);
+        // Leaf 0 holds no starts: an absent leaf falls through to the slow path.
+        match self.leaves[leaf].start_at_or_before(Leaf::bit(page)) {
+            Some(bit) if page < self.span.end() => Some((leaf, bit)),
+            _ => self.locate_before(page),
+        }
+    }
+
+    #[cold]
+    fn locate_before(&self, page: u64) -> Option<(u32, u32)> {
+        if !self.span.contains(page) {
+            return None;
+        }
+        let leaf = self.directory.leaf_before(page)?;
+        self.leaves[leaf].last_start().map(|bit| (leaf, bit))
+    }
+
+    /// The end of the segment that starts at `bit` of `leaf`.
+    #[inline]
+    fn end_of(&self, leaf: u32, bit: u32) -> u64 {
+        let record = &self.leaves[leaf];
+        match record.next_start(bit) {
+            Some(next) => record.page(next),
+            None => self.first_start_behind(leaf),
+        }
+    }
+
+    /// The first start in the leaves behind `leaf`, or the end of the span.
+    #[inline]
+    fn first_start_behind(&self, leaf: u32) -> u64 {
+        let next = &self.leaves[self.leaves[leaf].next];
+        match next.first_start() {
+            Some(bit) => next.page(bit),
+            None => self.span.end(),
+        }
+    }
+
+    /// The start of an area that is to be freed or revived, with the reason why it is none.
+    #[inline]
+    fn area_at(&self, page: u64) -> Result<(u32, u32), FreeError> {
+        let leaf = self.directory.leaf_of(page);
+        let bit = Leaf::bit(page);
+        if self.leaves[leaf].is_area(bit) { Ok((leaf, bit)) } else { Err(self.why_no_area(page)) }
+    }
+
+    #[cold]
+    fn why_no_area(&self, page: u64) -> FreeError {
+        match self.segment(page) {
+            Some(segment) if segment.state != State::Free => {
+                FreeError::Interior { page, start: segment.range.start() }
+            }
+            _ => FreeError::NotAnArea { page },
+        }
     }
 }
+
+impl From<OutOfMemory> for AllocError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::Metadata
+    }
+}
+
+/// Counts the steps of a search where the feature `count-steps` asks for it; else nothing at all.
+#[derive(Default)]
+struct Steps {
+    #[cfg(feature = "count-steps")]
+    count: core::cell::Cell<u64>,
+}
+
+impl Steps {
+    #[inline]
+    fn reset(&self) {
+        #[cfg(feature = "count-steps")]
+        self.count.set(0);
+    }
+
+    #[inline]
+    fn tick(&self) {
+        #[cfg(feature = "count-steps")]
+        self.count.set(self.count.get() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Changes: cutting free ranges, and coalescing what is freed.
+//!
+//! A cut takes `[a, b)` out of the free range `[s, e)` in one of four ways:
+//!
+//! ```text
+//!   full fit    s=a ████████ b=e      the range disappears
+//!   left edge   s=a ████░░░░░░ e      its start moves
+//!   right edge    s ░░░░░░████ b=e    its end moves: a start bit at a
+//!   no edge       s ░░░████░░░ e      two remainders: start bits at a and b
+//! ```
+//!
+//! In the planes all four are the same: a start bit at `a`, and one at `b` unless `b = e`. Leaves for both are
+//! secured before the first bit changes, so a cut never fails in the middle. Freeing only ever removes starts,
+//! and so needs no memory.
+
+use super::leaf::{LEAF_PAGES, Leaf};
+use super::room::Room;
+use super::search::Hole;
+use super::storage::{OutOfMemory, Storage};
+use super::AreaMap;
+use crate::addr::PageRange;
+use crate::error::{AllocError, FreeError};
+use crate::request::Fit;
+
+impl<S: Storage> AreaMap<S> {
+    /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the exception.
+    ///
+    /// # Errors
+    /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
+    #[inline]
+    pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
+        let hole = self.place(fit)?;
+        self.cut(&hole, hole.start + fit.pages())?;
+        Ok(PageRange::of(hole.start, hole.start + fit.pages()))
+    }
+
+    /// Hands out exactly the pages of `range`. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError::Occupied`] names the lowest area in the way; [`AllocError::Request`] when `range` is not
+    /// inside the span; [`AllocError::Metadata`].
+    pub fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+        let hole = self.hole_at(range)?;
+        Ok(self.cut(&hole, range.end())?)
+    }
+
+    /// Frees the busy area that starts at `start`; its pages. O(log n), and coalesced at once.
+    ///
+    /// # Errors
+    /// [`FreeError`]; nothing is changed.
+    #[inline]
+    pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let (leaf, bit) = self.area_at(start)?;
+        if !self.leaves[leaf].is_busy(bit) {
+            return Err(FreeError::AlreadyFreed { page: start });
+        }
+        Ok(self.give_back(leaf, bit))
+    }
+
+    /// Takes the busy area that starts at `start` out of use, without freeing its pages yet. O(1).
+    ///
+    /// # Errors
+    /// [`FreeError`]; nothing is changed.
+    #[inline]
+    pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let (leaf, bit) = self.area_at(start)?;
+        if !self.leaves[leaf].is_busy(bit) {
+            return Err(FreeError::AlreadyFreed { page: start });
+        }
+        self.leaves[leaf].clear_busy(bit);
+        Ok(PageRange::of(start, self.end_of(leaf, bit)))
+    }
+
+    /// Hands the retired area that starts at `start` out again. O(1).
+    ///
+    /// # Errors
+    /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    #[inline]
+    pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let (leaf, bit) = self.retired_at(start)?;
+        self.leaves[leaf].set_busy(bit);
+        Ok(PageRange::of(start, self.end_of(leaf, bit)))
+    }
+
+    /// Frees the retired area that starts at `start`. O(log n), and coalesced at once.
+    ///
+    /// # Errors
+    /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    #[inline]
+    pub fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let (leaf, bit) = self.retired_at(start)?;
+        Ok(self.give_back(leaf, bit))
+    }
+
+    #[inline]
+    fn retired_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
+        let (leaf, bit) = self.area_at(start)?;
+        if self.leaves[leaf].is_busy(bit) {
+            return Err(FreeError::WrongKind { page: start });
+        }
+        Ok((leaf, bit))
+    }
+
+    /// Makes `[hole.start, end)` a busy area.
+    #[inline]
+    fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
+        let rest = end < hole.range.end();
+        let area_leaf = self.leaf_for(hole.start, hole.leaf)?;
+        let rest_leaf = if rest { self.leaf_for(end, area_leaf) } else { Ok(area_leaf) };
+        let rest_leaf = match rest_leaf {
+            Ok(leaf) => leaf,
+            Err(full) => {
+                self.drop_if_empty(area_leaf);
+                return Err(full);
+            }
+        };
+        self.leaves[area_leaf].set_busy_start(Leaf::bit(hole.start));
+        if rest {
+            self.leaves[rest_leaf].set_free_start(Leaf::bit(end));
+        }
+        self.free_pages -= end - hole.start;
+        self.update_room(hole.leaf);
+        if rest && rest_leaf != hole.leaf {
+            let room = Room::of(end, hole.range.end());
+            self.tree.raise(self.leaves[rest_leaf].up, &room);
+        }
+        Ok(())
+    }
+
+    /// Makes the area at `bit` of `leaf` free.
+    #[inline]
+    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
+        let start = self.leaves[leaf].page(bit);
+        self.leaves[leaf].clear_area(bit);
+        let (end, next_leaf) = self.next_start(leaf, bit);
+        let area = PageRange::of(start, end);
+        self.free_pages += area.len();
+
+        // Join the free range behind, if there is one.
+        let mut free_end = end;
+        let mut other = 0;
+        if next_leaf != 0 && !self.leaves[next_leaf].is_used(Leaf::bit(end)) {
+            free_end = self.end_of(next_leaf, Leaf::bit(end));
+            self.leaves[next_leaf].clear_start(Leaf::bit(end));
+            other = next_leaf;
+        }
+        // Join the free range before, if there is one.
+        let (mut home, mut free_start) = (leaf, start);
+        if let Some((before_leaf, before)) = self.start_before(leaf, bit)
+            && !self.leaves[before_leaf].is_used(before)
+        {
+            self.leaves[leaf].clear_start(bit);
+            home = before_leaf;
+            free_start = self.leaves[home].page(before);
+        }
+        // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
+        self.tree.raise(self.leaves[home].up, &Room::of(free_start, free_end));
+        if other != 0 && other != home {
+            self.shrink_room(other);
+        }
+        if leaf != home && leaf != other {
+            self.drop_if_empty(leaf);
+        }
+        area
+    }
+
+    /// The next start behind `bit` of `leaf` and its leaf; the end of the span and 0 when there is none.
+    #[inline]
+    fn next_start(&self, leaf: u32, bit: u32) -> (u64, u32) {
+        let record = &self.leaves[leaf];
+        if let Some(next) = record.next_start(bit) {
+            return (record.page(next), leaf);
+        }
+        let next = record.next;
+        match self.leaves[next].first_start() {
+            Some(bit) => (self.leaves[next].page(bit), next),
+            None => (self.span.end(), 0),
+        }
+    }
+
+    /// The start before `bit` of `leaf`: its leaf and bit.
+    #[inline]
+    fn start_before(&self, leaf: u32, bit: u32) -> Option<(u32, u32)> {
+        let record = &self.leaves[leaf];
+        if let Some(before) = record.start_before(bit) {
+            return Some((leaf, before));
+        }
+        let prev = record.prev;
+        self.leaves[prev].last_start().map(|before| (prev, before))
+    }
+
+    /// The room of the free ranges that start in `leaf`, from its planes.
+    #[inline]
+    pub(super) fn room_of(&self, leaf: u32) -> Room {
+        let record = &self.leaves[leaf];
+        let mut room = Room::NONE;
+        let mut from = 0;
+        while let Some(bit) = record.free_at_or_after(from) {
+            room = room.max(&Room::of(record.page(bit), self.end_of(leaf, bit)));
+            from = bit + 1;
+        }
+        room
+    }
+
+    /// Brings the room of `leaf` up to date.
+    #[inline]
+    fn update_room(&mut self, leaf: u32) {
+        let room = self.room_of(leaf);
+        self.tree.set(self.leaves[leaf].up, &room);
+    }
+
+    /// Brings the room of `leaf` up to date after it lost a start; it may have lost its last.
+    #[inline]
+    fn shrink_room(&mut self, leaf: u32) {
+        if self.leaves[leaf].is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
+    }
+
+    /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
+    #[inline]
+    fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
+        if page & !u64::from(LEAF_PAGES - 1) == self.leaves[near].base {
+            return Ok(near);
+        }
+        match self.directory.leaf_of(page) {
+            0 => self.make_leaf(page),
+            leaf => Ok(leaf),
+        }
+    }
+
+    #[cold]
+    fn make_leaf(&mut self, page: u64) -> Result<u32, OutOfMemory> {
+        self.leaves.ensure(1)?;
+        self.directory.ensure(1)?;
+        self.tree.ensure(1)?;
+        // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
+        let before = self.directory.leaf_before(page).ok_or(OutOfMemory)?;
+        let leaf = self.leaves.take();
+        let next = self.leaves[before].next;
+        let base = page & !u64::from(LEAF_PAGES - 1);
+        self.leaves[leaf] = Leaf::between(before, next, base);
+        self.leaves[before].next = leaf;
+        if next != 0 {
+            self.leaves[next].prev = leaf;
+        }
+        self.directory.insert(page, leaf);
+        self.tree.insert_after(before, leaf, &mut self.leaves);
+        Ok(leaf)
+    }
+
+    #[inline]
+    fn drop_if_empty(&mut self, leaf: u32) {
+        if self.leaves[leaf].is_empty() {
+            self.drop_leaf(leaf);
+        }
+    }
+
+    #[cold]
+    fn drop_leaf(&mut self, leaf: u32) {
+        let Leaf { base, up, prev, next, .. } = self.leaves[leaf];
+        self.tree.remove(up, &mut self.leaves);
+        self.directory.remove(base);
+        self.leaves[prev].next = next;
+        if next != 0 {
+            self.leaves[next].prev = prev;
+        }
+        self.leaves.put(leaf);
+    }
+}

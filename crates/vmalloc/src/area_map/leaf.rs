@@ -1,0 +1,243 @@
+//! A leaf: the boundary planes of 256 aligned pages.
+//!
+//! Three bits a page, each in a plane of its own:
+//!
+//! ```text
+//!   page     0 1 2 3 4 5 6 7 8 9 …
+//!   starts   1 . . 1 . . . 1 1 .        a segment starts here
+//!   used     . . . 1 . . . . 1 .        … and it is an area, not a free range
+//!   busy     . . . 1 . . . . . .        … and it is handed out
+//!            free──│area─────│f│retired…
+//! ```
+//!
+//! A segment has no record: its end is the next start, its state is two bits at its start.
+
+use super::storage::Linked;
+use bytemuck::{Pod, Zeroable};
+
+/// log2 of the pages of a leaf. Four words a plane: larger leaves cost fewer tree levels but longer scans, and
+/// an isolated area pays a whole leaf.
+pub(super) const LEAF_SHIFT: u32 = 8;
+pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
+const WORDS: usize = LEAF_PAGES as usize / 64;
+
+/// One plane: a bit for each page of the leaf.
+type Plane = [u64; WORDS];
+
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Leaf {
+    pub(super) starts: Plane,
+    used: Plane,
+    busy: Plane,
+    /// The first page of the leaf.
+    pub(super) base: u64,
+    /// Where the tree holds this leaf: node × 8 + slot.
+    pub(super) up: u32,
+    /// The leaf before this one in address order; 0 for the first.
+    pub(super) prev: u32,
+    /// The leaf behind this one; 0 for the last. Links free leaves too.
+    pub(super) next: u32,
+    pad: u32,
+}
+
+impl Linked for Leaf {
+    fn link(&self) -> u32 {
+        self.next
+    }
+    fn set_link(&mut self, next: u32) {
+        self.next = next;
+    }
+}
+
+/// Word and mask of a bit.
+#[inline]
+fn at(bit: u32) -> (usize, u64) {
+    ((bit >> 6) as usize & (WORDS - 1), 1 << (bit & 63))
+}
+
+impl Leaf {
+    /// A leaf without starts, linked between two others.
+    pub(super) fn between(prev: u32, next: u32, base: u64) -> Self {
+        Self { base, prev, next, ..Self::zeroed() }
+    }
+
+    /// The bit of `page`, which lies in this leaf.
+    #[inline]
+    pub(super) fn bit(page: u64) -> u32 {
+        page as u32 & (LEAF_PAGES - 1)
+    }
+
+    #[inline]
+    pub(super) fn page(&self, bit: u32) -> u64 {
+        self.base + u64::from(bit)
+    }
+
+    #[inline]
+    pub(super) fn is_start(&self, bit: u32) -> bool {
+        let (word, mask) = at(bit);
+        self.starts[word] & mask != 0
+    }
+
+    #[inline]
+    pub(super) fn is_used(&self, bit: u32) -> bool {
+        let (word, mask) = at(bit);
+        self.used[word] & mask != 0
+    }
+
+    #[inline]
+    pub(super) fn is_busy(&self, bit: u32) -> bool {
+        let (word, mask) = at(bit);
+        self.busy[word] & mask != 0
+    }
+
+    /// Whether an area, handed out or not, starts here.
+    #[inline]
+    pub(super) fn is_area(&self, bit: u32) -> bool {
+        let (word, mask) = at(bit);
+        self.starts[word] & self.used[word] & mask != 0
+    }
+
+    #[inline]
+    pub(super) fn set_free_start(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.starts[word] |= mask;
+    }
+
+    #[inline]
+    pub(super) fn set_busy_start(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.starts[word] |= mask;
+        self.used[word] |= mask;
+        self.busy[word] |= mask;
+    }
+
+    #[inline]
+    pub(super) fn set_busy(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.busy[word] |= mask;
+    }
+
+    #[inline]
+    pub(super) fn clear_busy(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.busy[word] &= !mask;
+    }
+
+    /// Turns the area that starts here into a free range.
+    #[inline]
+    pub(super) fn clear_area(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.used[word] &= !mask;
+        self.busy[word] &= !mask;
+    }
+
+    /// Joins what starts here to the segment before it.
+    #[inline]
+    pub(super) fn clear_start(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.starts[word] &= !mask;
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.starts == [0; WORDS]
+    }
+
+    /// The first start behind `bit`.
+    #[inline]
+    pub(super) fn next_start(&self, bit: u32) -> Option<u32> {
+        let word = (bit >> 6) as usize & (WORDS - 1);
+        let behind = self.starts[word] & (u64::MAX - 1) << (bit & 63);
+        if behind != 0 {
+            return Some(word as u32 * 64 + behind.trailing_zeros());
+        }
+        first_in(&self.starts, word + 1)
+    }
+
+    /// The first start in the leaf.
+    #[inline]
+    pub(super) fn first_start(&self) -> Option<u32> {
+        first_in(&self.starts, 0)
+    }
+
+    /// The last start at or before `bit`.
+    #[inline]
+    pub(super) fn start_at_or_before(&self, bit: u32) -> Option<u32> {
+        let word = (bit >> 6) as usize & (WORDS - 1);
+        let before = self.starts[word] & u64::MAX >> (63 - (bit & 63));
+        if before != 0 {
+            return Some(word as u32 * 64 + before.ilog2());
+        }
+        last_in(&self.starts[..word])
+    }
+
+    /// The last start before `bit`.
+    #[inline]
+    pub(super) fn start_before(&self, bit: u32) -> Option<u32> {
+        let word = (bit >> 6) as usize & (WORDS - 1);
+        let before = self.starts[word] & !(u64::MAX << (bit & 63));
+        if before != 0 {
+            return Some(word as u32 * 64 + before.ilog2());
+        }
+        last_in(&self.starts[..word])
+    }
+
+    /// The last start in the leaf.
+    #[inline]
+    pub(super) fn last_start(&self) -> Option<u32> {
+        last_in(&self.starts)
+    }
+
+    /// Starts of free ranges in word `word` of the leaf.
+    #[inline]
+    pub(super) fn free_word(&self, word: usize) -> u64 {
+        self.starts[word] & !self.used[word]
+    }
+
+    /// The first free range that starts at or behind `bit`; `bit` may be one past the end.
+    #[inline]
+    pub(super) fn free_at_or_after(&self, bit: u32) -> Option<u32> {
+        let word = (bit >> 6) as usize;
+        if word >= WORDS {
+            return None;
+        }
+        let mut free = self.free_word(word) & u64::MAX << (bit & 63);
+        let mut word = word;
+        while free == 0 {
+            word += 1;
+            if word == WORDS {
+                return None;
+            }
+            free = self.free_word(word);
+        }
+        Some(word as u32 * 64 + free.trailing_zeros())
+    }
+
+    /// Bits that break the planes' own rule: used without start, or busy without used.
+    pub(super) fn first_stray(&self) -> Option<u32> {
+        (0..LEAF_PAGES).find(|&bit| {
+            (self.is_used(bit) && !self.is_start(bit)) || (self.is_busy(bit) && !self.is_used(bit))
+        })
+    }
+}
+
+#[inline]
+fn first_in(plane: &Plane, from: usize) -> Option<u32> {
+    for (word, &bits) in plane.iter().enumerate().skip(from) {
+        if bits != 0 {
+            return Some(word as u32 * 64 + bits.trailing_zeros());
+        }
+    }
+    None
+}
+
+#[inline]
+fn last_in(words: &[u64]) -> Option<u32> {
+    for (word, &bits) in words.iter().enumerate().rev() {
+        if bits != 0 {
+            return Some(word as u32 * 64 + bits.ilog2());
+        }
+    }
+    None
+}

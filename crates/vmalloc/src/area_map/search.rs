@@ -1,0 +1,174 @@
+//! Placement: where a request goes.
+//!
+//! Every search visits leaves whose room says yes, and the free ranges that start in them, in address order.
+//! For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the first leaf visited holds the
+//! answer. A phase, a boundary, or a larger alignment makes it a superset, and ranges are tried one by one.
+//!
+//! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper limit needs no
+//! search: what fits lowest and does not fit below the limit leaves nothing else that could.
+
+use super::leaf::{LEAF_PAGES, Leaf};
+use super::room::Query;
+use super::storage::Storage;
+use super::{AreaMap, State};
+use crate::addr::PageRange;
+use crate::error::{AllocError, NoSpace, RequestError};
+use crate::request::{Fit, Policy};
+
+/// A free range that takes the request, and where in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hole {
+    /// The leaf that the range starts in.
+    pub(super) leaf: u32,
+    pub(super) range: PageRange,
+    /// The first page for the request.
+    pub(super) start: u64,
+}
+
+impl<S: Storage> AreaMap<S> {
+    /// Finds the place for `fit`.
+    #[inline]
+    pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
+        self.steps.reset();
+        let within = self.limits(fit)?;
+        let hole = match fit.placement() {
+            Policy::Lowest => self.lowest(fit, within),
+            Policy::Best => self.best(fit, within),
+            Policy::Random { seed } => self.random(fit, within, seed),
+        };
+        match hole {
+            Some(hole) => Ok(hole),
+            None => Err(self.no_space(fit, within)),
+        }
+    }
+
+    #[inline]
+    fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
+        match fit.limits() {
+            None => Ok(self.span),
+            Some(asked) if self.span.covers(&asked) => Ok(asked),
+            Some(asked) => Err(RequestError::OutsideSpace { asked, space: self.span }),
+        }
+    }
+
+    #[cold]
+    fn no_space(&self, fit: &Fit, within: PageRange) -> AllocError {
+        NoSpace { pages: fit.pages(), align: fit.alignment(), within, largest: self.largest_free() }.into()
+    }
+
+    #[inline]
+    fn lowest(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
+        // Each candidate starts behind the one before: when the first passes the upper limit, all do.
+        self.candidates(fit, within).next().filter(|hole| hole.start + fit.pages() <= within.end())
+    }
+
+    fn best(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
+        let mut best: Option<Hole> = None;
+        for hole in self.candidates(fit, within) {
+            if hole.start + fit.pages() > within.end() {
+                break;
+            }
+            if best.is_none_or(|best| hole.range.len() < best.range.len()) {
+                best = Some(hole);
+            }
+            if hole.range.len() == fit.pages() {
+                break;
+            }
+        }
+        best
+    }
+
+    fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Hole> {
+        let from = within.start() + seed % within.len();
+        let upper = PageRange::of(from, within.end());
+        self.lowest(fit, upper).or_else(|| self.lowest(fit, within))
+    }
+
+    /// The free ranges that take `fit` at or above the lower limit, in address order, up to the upper limit.
+    #[inline]
+    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_, S> {
+        let query = Query::new(fit.pages(), fit.order_beyond_phase());
+        if within.start() == self.span.start() {
+            let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
+            return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
+        }
+        let (leaf, bit) = self.locate(within.start()).unwrap_or((0, 0));
+        Candidates { map: self, fit: *fit, query, within, leaf, bit }
+    }
+}
+
+struct Candidates<'a, S: Storage> {
+    map: &'a AreaMap<S>,
+    fit: Fit,
+    query: Query,
+    within: PageRange,
+    /// The leaf to look at; 0 at the end.
+    leaf: u32,
+    /// From where in it.
+    bit: u32,
+}
+
+impl<S: Storage> Candidates<'_, S> {
+    /// The next candidate in the leaf at hand.
+    #[inline]
+    fn next_in_leaf(&mut self) -> Option<Hole> {
+        let record = &self.map.leaves[self.leaf];
+        while let Some(bit) = record.free_at_or_after(self.bit) {
+            self.map.steps.tick();
+            self.bit = bit + 1;
+            let range = PageRange::of(record.page(bit), self.map.end_of(self.leaf, bit));
+            let lower = range.start().max(self.within.start());
+            if lower < range.end()
+                && let Some(start) = self.fit.lowest_in(PageRange::of(lower, range.end()))
+            {
+                return Some(Hole { leaf: self.leaf, range, start });
+            }
+        }
+        None
+    }
+}
+
+impl<S: Storage> Iterator for Candidates<'_, S> {
+    type Item = Hole;
+
+    #[inline]
+    fn next(&mut self) -> Option<Hole> {
+        while self.leaf != 0 {
+            if let Some(hole) = self.next_in_leaf() {
+                return Some(hole);
+            }
+            let next = self.map.tree.next(self.map.leaves[self.leaf].up, &self.query, &self.map.steps);
+            self.leaf = next.unwrap_or(0);
+            self.bit = 0;
+            if self.map.leaves[self.leaf].base >= self.within.end() {
+                self.leaf = 0;
+            }
+        }
+        None
+    }
+}
+
+impl<S: Storage> AreaMap<S> {
+    /// The free range that holds all of `range`, or the lowest area in its way.
+    pub(super) fn hole_at(&self, range: PageRange) -> Result<Hole, AllocError> {
+        if !self.span.covers(&range) {
+            return Err(RequestError::OutsideSpace { asked: range, space: self.span }.into());
+        }
+        let mut segments = self.segments_from(range.start());
+        match segments.next() {
+            Some(free) if free.state == State::Free && free.range.covers(&range) => {
+                let leaf = self.directory.leaf_of(free.range.start());
+                Ok(Hole { leaf, range: free.range, start: range.start() })
+            }
+            Some(area) if area.state != State::Free => Err(AllocError::Occupied { asked: range, by: area.range }),
+            // The free range ends too early: by I2 an area follows.
+            _ => match segments.next() {
+                Some(area) => Err(AllocError::Occupied { asked: range, by: area.range }),
+                None => Err(RequestError::OutsideSpace { asked: range, space: self.span }.into()),
+            },
+        }
+    }
+}
+
+/// Keeps the leaf size and the page bit arithmetic of [`Leaf::bit`] in step.
+const _: () = assert!(LEAF_PAGES.is_power_of_two() && size_of::<Leaf>() == 120);

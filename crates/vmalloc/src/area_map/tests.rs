@@ -1,0 +1,107 @@
+//! Small, named behaviours; the comparison with the naive model is in the crate `vmalloc-model`.
+
+use super::*;
+use crate::error::NoSpace;
+use crate::request::Fit;
+use std::vec;
+
+fn span(start: u64, end: u64) -> PageRange {
+    PageRange::new(start, end).unwrap()
+}
+
+fn fit(pages: u64, align: u64) -> Fit {
+    Fit::new(pages).unwrap().align(align).unwrap()
+}
+
+#[test]
+fn the_four_cuts_and_their_coalescing() {
+    let mut map = AreaMap::new(span(3, 5000)).unwrap();
+    for (taken, left) in [
+        (span(3, 5000), vec![]),
+        (span(3, 400), vec![span(400, 5000)]),
+        (span(400, 5000), vec![span(3, 400)]),
+        (span(256, 1024), vec![span(3, 256), span(1024, 5000)]),
+    ] {
+        map.alloc_at(taken).unwrap();
+        map.verify().unwrap();
+        assert_eq!(map.free_ranges().collect::<Vec<_>>(), left);
+        assert_eq!(map.free(taken.start()), Ok(taken));
+        map.verify().unwrap();
+        assert!(map.is_whole());
+    }
+}
+
+#[test]
+fn placement_is_exact_lowest_fit_for_alignments() {
+    let mut map = AreaMap::new(span(1, 1 << 20)).unwrap();
+    // A free range of 9 pages that holds 8 pages aligned to 8, where "size + align - 1" would miss it.
+    map.alloc_at(span(1, 15)).unwrap();
+    map.alloc_at(span(24, 4096)).unwrap();
+    assert_eq!(map.alloc(&fit(8, 8)), Ok(span(16, 24)));
+    assert_eq!(map.alloc(&fit(8, 8)), Ok(span(4096, 4104)));
+    map.verify().unwrap();
+}
+
+#[test]
+fn a_refusal_carries_its_figures_and_changes_nothing() {
+    let mut map = AreaMap::new(span(0, 100)).unwrap();
+    map.alloc_at(span(40, 50)).unwrap();
+    let refusal = NoSpace { pages: 51, align: 1, within: span(0, 100), largest: 50 };
+    assert_eq!(map.alloc(&fit(51, 1)), Err(AllocError::NoSpace(refusal)));
+    let refusal = NoSpace { pages: 1, align: 1 << 63, within: span(0, 100), largest: 50 };
+    map.alloc_at(span(0, 1)).unwrap();
+    assert_eq!(map.alloc(&fit(1, 1 << 63)), Err(AllocError::NoSpace(NoSpace { largest: 50, ..refusal })));
+    assert_eq!(map.free_pages(), 89);
+    map.verify().unwrap();
+}
+
+#[test]
+fn freeing_what_is_no_area_is_a_typed_error() {
+    let mut map = AreaMap::new(span(0, 10_000)).unwrap();
+    map.alloc_at(span(10, 3000)).unwrap();
+    assert_eq!(map.free(5), Err(FreeError::NotAnArea { page: 5 }));
+    assert_eq!(map.free(u64::MAX), Err(FreeError::NotAnArea { page: u64::MAX }));
+    assert_eq!(map.free(2999), Err(FreeError::Interior { page: 2999, start: 10 }));
+    assert_eq!(map.release(10), Err(FreeError::WrongKind { page: 10 }));
+    assert_eq!(map.retire(10), Ok(span(10, 3000)));
+    assert_eq!(map.free(10), Err(FreeError::AlreadyFreed { page: 10 }));
+    assert_eq!(map.find(2000), None);
+    assert_eq!(map.segment(2000), Some(Segment { range: span(10, 3000), state: State::Retired }));
+    assert_eq!(map.revive(10), Ok(span(10, 3000)));
+    assert_eq!(map.find(2000), Some(span(10, 3000)));
+    assert_eq!(map.free(10), Ok(span(10, 3000)));
+    assert_eq!(map.free(10), Err(FreeError::NotAnArea { page: 10 }));
+    map.verify().unwrap();
+    assert!(map.is_whole());
+}
+
+#[test]
+fn a_buffer_that_runs_out_fails_cleanly_and_recovers() {
+    let mut memory = vec![0u8; 16 << 10];
+    let mut map = AreaMap::in_buffer(span(0, 1 << 30), &mut memory).unwrap();
+    let mut areas = vec![];
+    let failure = loop {
+        match map.alloc(&fit(300, 1)) {
+            Ok(area) => areas.push(area),
+            Err(error) => break error,
+        }
+        map.verify().unwrap();
+    };
+    assert_eq!(failure, AllocError::Metadata);
+    assert!(areas.len() > 8, "{}", areas.len());
+    map.verify().unwrap();
+    for area in areas.drain(..) {
+        assert_eq!(map.free(area.start()), Ok(area));
+        map.verify().unwrap();
+    }
+    assert!(map.is_whole());
+    assert!(map.alloc(&fit(300, 1)).is_ok());
+}
+
+#[test]
+fn a_buffer_too_small_for_an_empty_map_is_refused() {
+    for bytes in [0, 1, 100, 1000] {
+        let mut memory = vec![0u8; bytes];
+        assert!(matches!(AreaMap::in_buffer(span(0, 1 << 30), &mut memory), Err(AllocError::Metadata)));
+    }
+}

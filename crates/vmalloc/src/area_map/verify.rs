@@ -1,0 +1,89 @@
+//! Checks every invariant of the map, in O(n).
+
+use super::leaf::Leaf;
+use super::storage::Storage;
+use super::{AreaMap, State};
+use core::fmt;
+
+/// A broken invariant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Which one, and what is wrong.
+    pub invariant: &'static str,
+    /// The page at which it shows.
+    pub page: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at page {:#x})", self.invariant, self.page)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+impl<S: Storage> AreaMap<S> {
+    /// Checks every invariant and the rooms. O(n): for tests and debugging.
+    ///
+    /// # Errors
+    /// The first [`Violation`] found.
+    pub fn verify(&self) -> Result<(), Violation> {
+        self.verify_segments()?;
+        self.verify_leaves()
+    }
+
+    fn verify_segments(&self) -> Result<(), Violation> {
+        let (mut page, mut free, mut last) = (self.span.start(), 0, None);
+        for segment in self.segments() {
+            require(segment.range.start() == page, "I1: segments leave a gap", page)?;
+            if segment.state == State::Free {
+                require(last != Some(State::Free), "I2: two free ranges side by side", page)?;
+                free += segment.range.len();
+            }
+            (page, last) = (segment.range.end(), Some(segment.state));
+        }
+        require(page == self.span.end(), "I1: segments end before the span does", page)?;
+        require(free == self.free_pages, "I6: the free pages are miscounted", page)
+    }
+
+    fn verify_leaves(&self) -> Result<(), Violation> {
+        let mut leaf = self.directory.leaf_of(self.span.start());
+        let (mut prev, mut count, mut at) = (0, 0, self.span.start());
+        let result = self.tree.check(&mut |id, up, room| {
+            let record = &self.leaves[id];
+            (count, at) = (count + 1, record.base);
+            let complaint = if id != leaf || record.prev != prev {
+                Some("I5: the tree and the links disagree on the order of leaves")
+            } else if record.up != up {
+                Some("T1: a leaf does not know its place")
+            } else if self.room_of(id) != *room {
+                Some("I5: the room beside a leaf is not that of its free ranges")
+            } else {
+                self.leaf_complaint(id, record)
+            };
+            (prev, leaf) = (id, record.next);
+            complaint
+        });
+        result.map_err(|invariant| Violation { invariant, page: at })?;
+        require(leaf == 0, "I5: a leaf is linked but not in the tree", at)?;
+        require(count == self.leaves.in_use(), "I4: a leaf is lost", at)
+    }
+
+    fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
+        if record.is_empty() {
+            Some("I4: an empty leaf")
+        } else if self.directory.leaf_of(record.base) != id {
+            Some("I4: the directory does not know a leaf")
+        } else if record.prev != 0 && self.leaves[record.prev].base >= record.base {
+            Some("I4: leaves are out of order")
+        } else if record.first_stray().is_some() {
+            Some("I3: a state bit without its start")
+        } else {
+            None
+        }
+    }
+}
+
+fn require(holds: bool, invariant: &'static str, page: u64) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation { invariant, page }) }
+}
