@@ -5,6 +5,7 @@
 //! known exactly: the same loop over [`Noop`](crate::adapter::Noop).
 
 use crate::clock::tick;
+use crate::heap;
 use crate::ranges::{BASE_PAGE, Plan, Ranges};
 use crate::rng::Rng;
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
@@ -60,6 +61,8 @@ pub struct Stage<R: Ranges> {
     guard_pages: u32,
     rng: Rng,
     readiness: Readiness,
+    /// Heap bytes in use before the allocator was built.
+    heap_before: usize,
 }
 
 impl<R: Ranges> Stage<R> {
@@ -73,6 +76,8 @@ impl<R: Ranges> Stage<R> {
             guard_pages: u32::from(workload.guard && !R::GUARDS),
             rng: Rng::new(SEED),
             readiness: Readiness::Steady,
+            // After the bookkeeping above and before the allocator below: fields are built in this order.
+            heap_before: heap::live_bytes(),
             ranges: R::build(&Plan { areas, guard: workload.guard }),
         }
     }
@@ -254,15 +259,74 @@ impl<R: Ranges> Stage<R> {
         Some((highest - BASE_PAGE) as f64 / live as f64)
     }
 
-    /// Metadata as the allocator itself counts it.
-    pub fn own_metadata_bytes(&self) -> Option<usize> {
-        self.ranges.own_metadata_bytes()
-    }
-
-    /// The live areas, as (first page, pages).
-    pub fn live(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.live.iter().zip(&self.pages).map(|(&handle, &pages)| (R::start(handle), pages))
+    /// Metadata of the allocator: the heap it has taken, or what it counts itself where that is more.
+    /// To be asked right after the set-up, before anything else allocates.
+    pub fn metadata_bytes(&self) -> usize {
+        let heap = heap::live_bytes().wrapping_sub(self.heap_before);
+        heap.max(self.ranges.own_metadata_bytes().unwrap_or(0))
     }
 }
 
 const ONE_PAGE: Shape = Shape { min_pages: 1, max_pages: 1, max_order: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::{BTreeFirst, Noop};
+    use crate::workload::Layer;
+
+    const SHAPE: Shape = Shape { min_pages: 1, max_pages: 8, max_order: 0 };
+
+    fn workload(setup: Setup, cycle: Cycle) -> Workload {
+        Workload { name: "test", about: "", layer: Layer::Map, setup, cycle, guard: false, large: false }
+    }
+
+    fn ready(workload: &Workload) -> Stage<BTreeFirst> {
+        let mut stage = Stage::new(workload);
+        assert_eq!(stage.set_up(Duration::from_secs(100)), Ok(Readiness::Steady));
+        stage
+    }
+
+    #[test]
+    fn held_areas_have_no_gaps() {
+        let stage = ready(&workload(Setup::Held { areas: 10 }, Cycle::Bounce(ONE_PAGE)));
+        assert_eq!(stage.span_per_live(), Some(1.0));
+    }
+
+    #[test]
+    fn holes_lie_at_odd_pages() {
+        let mut stage = ready(&workload(Setup::Holes { holes: 100 }, Cycle::WorstCall));
+        assert_eq!(stage.span_per_live(), Some(199.0 / 100.0));
+        assert_eq!(BTreeFirst::start(stage.call_allocate(1, 1)), BASE_PAGE + 1);
+        assert_eq!(BTreeFirst::start(stage.call_allocate(1, 2)), BASE_PAGE + 200);
+    }
+
+    #[test]
+    fn an_empty_space_has_no_span() {
+        assert_eq!(ready(&workload(Setup::Empty, Cycle::Bounce(SHAPE))).span_per_live(), None);
+    }
+
+    #[test]
+    fn the_sizes_follow_the_windows() {
+        let setup = Setup::Steady { areas: 50, churn: 200, shape: SHAPE };
+        let mut stage = ready(&workload(setup, Cycle::Replace(SHAPE)));
+        for _ in 0..10 {
+            let window = stage.draw(100);
+            assert_eq!(window.turns(), 100);
+            stage.play(&window);
+            stage.absorb(&window);
+            assert!(stage.span_per_live().is_some_and(|span| (1.0..2.0).contains(&span)));
+            let ends: Vec<_> = stage.live.iter().zip(&stage.pages).collect();
+            assert!(ends.iter().all(|((_, len), pages)| *len == u64::from(**pages)));
+        }
+    }
+
+    #[test]
+    fn a_late_set_up_says_so() {
+        let setup = Setup::Steady { areas: 1, churn: 1_000_000_000, shape: SHAPE };
+        let mut stage = Stage::<Noop>::new(&workload(setup, Cycle::Replace(SHAPE)));
+        assert_eq!(stage.set_up(Duration::ZERO), Err(TooSlow));
+        let mut stage = Stage::<Noop>::new(&workload(setup, Cycle::Replace(SHAPE)));
+        assert_eq!(stage.set_up(Duration::from_millis(20)), Ok(Readiness::ChurnCut));
+    }
+}

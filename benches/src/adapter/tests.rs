@@ -54,6 +54,10 @@ fn peers_are_legal() {
     drive::<Buddy>();
     drive::<BTreeBest>();
     drive::<BTreeAreas>();
+}
+
+#[test]
+fn our_space_is_legal() {
     drive::<OurSpace>();
 }
 
