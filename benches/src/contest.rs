@@ -3,7 +3,7 @@
 //! Every allocator is brought into the state of the workload first; then they take turns, a window each, so
 //! that whatever else the machine does hits all of them alike. The medians of the rounds are compared.
 
-use crate::adapter::{self, Visitor};
+use crate::adapter::{self, Noop, Visitor};
 use crate::clock::{cpu_time, tick, ticks_per_ns};
 use crate::ranges::Ranges;
 use crate::stage::{Readiness, Stage};
@@ -177,7 +177,9 @@ impl<R: Ranges> Entrant for Entry<R> {
         if !self.rounds.is_empty() {
             self.row.ns = Some(median(&self.rounds));
         }
-        self.row.span_per_live = self.stage.as_ref().and_then(Stage::span_per_live);
+        if R::NAME != Noop::NAME {
+            self.row.span_per_live = self.stage.as_ref().and_then(Stage::span_per_live);
+        }
         self.row.clone()
     }
 }

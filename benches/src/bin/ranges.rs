@@ -17,7 +17,8 @@ static HEAP: CountingHeap = CountingHeap;
 /// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the median of
 /// interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall time, from a pass of
 /// its own), the pages from the base to the highest live end over the live pages, and metadata bytes per
-/// live area as taken from the heap. "(loop alone)" is the measured loop without any allocator; it is part
+/// live area as taken from the heap (without what the caller has to keep: an address for ours, also a length
+/// or a node number for most others). "(loop alone)" is the measured loop without any allocator; it is part
 /// of every other figure.
 #[derive(Parser)]
 struct Args {
