@@ -22,7 +22,7 @@ static HEAP: CountingHeap = CountingHeap;
 /// of every other figure.
 #[derive(Parser)]
 struct Args {
-    /// Workloads to run, by name or the start of one; all but the large ones when none is named.
+    /// Workloads to run, by name or, where no name is that, by the start of one; all but the large ones when none is named.
     names: Vec<String>,
     /// Only these allocators besides ours, by the start of their name; may be repeated.
     #[arg(long, value_name = "NAME")]
@@ -59,7 +59,10 @@ impl Args {
         if self.names.is_empty() {
             return Ok(workload::ALL.iter().filter(|workload| !workload.large).collect());
         }
-        let answers = |workload: &Workload, name: &String| starts_with(workload.name, name);
+        let answers = |workload: &Workload, name: &String| match Workload::named(name) {
+            Some(exact) => exact.name == workload.name,
+            None => starts_with(workload.name, name),
+        };
         let unknown = self.names.iter().find(|name| !workload::ALL.iter().any(|w| answers(w, name)));
         let named = |w: &&Workload| self.names.iter().any(|name| answers(w, name));
         unknown.map_or_else(|| Ok(workload::ALL.iter().filter(named).collect()), Err)
