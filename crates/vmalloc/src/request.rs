@@ -142,6 +142,19 @@ impl Fit {
         self.policy
     }
 
+    /// log2 of the alignment, if size and alignment say everything.
+    #[inline]
+    pub(crate) const fn plain_order(&self) -> Option<u32> {
+        if self.phase == 0 && self.no_cross == 0 { Some(self.order) } else { None }
+    }
+
+    /// The lowest start at or above page `lower` in the free pages `range`.
+    #[inline]
+    pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {
+        let range = PageRange::new(range.start().max(lower), range.end())?;
+        self.lowest_in(range)
+    }
+
     /// The lowest start in the free pages `range` that satisfies everything but the limits.
     #[inline]
     pub(crate) const fn lowest_in(&self, range: PageRange) -> Option<u64> {

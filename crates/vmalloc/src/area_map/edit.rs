@@ -114,15 +114,20 @@ impl<S: Storage> AreaMap<S> {
                 return Err(full);
             }
         };
-        self.leaves[area_leaf].set_busy_start(Leaf::bit(hole.start));
+        let bit = Leaf::bit(hole.start);
+        if hole.start == hole.range.start() {
+            self.leaves[area_leaf].free_to_busy(bit);
+        } else {
+            self.leaves[area_leaf].start_busy(bit);
+        }
         if rest {
-            self.leaves[rest_leaf].set_free_start(Leaf::bit(end));
+            self.leaves[rest_leaf].start_free(Leaf::bit(end));
         }
         self.free_pages -= end - hole.start;
         self.update_room(hole.leaf);
         if rest && rest_leaf != hole.leaf {
             let room = Room::of(end, hole.range.end());
-            self.tree.raise(self.leaves[rest_leaf].up, &room);
+            self.tree.raise(self.leaves[rest_leaf].up, room);
         }
         Ok(())
     }
@@ -131,7 +136,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
         let start = self.leaves[leaf].page(bit);
-        self.leaves[leaf].clear_area(bit);
+        self.leaves[leaf].area_to_free(bit);
         let (end, next_leaf) = self.next_start(leaf, bit);
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
@@ -141,7 +146,7 @@ impl<S: Storage> AreaMap<S> {
         let mut other = 0;
         if next_leaf != 0 && !self.leaves[next_leaf].is_used(Leaf::bit(end)) {
             free_end = self.end_of(next_leaf, Leaf::bit(end));
-            self.leaves[next_leaf].clear_start(Leaf::bit(end));
+            self.leaves[next_leaf].join_free(Leaf::bit(end));
             other = next_leaf;
         }
         // Join the free range before, if there is one.
@@ -149,12 +154,12 @@ impl<S: Storage> AreaMap<S> {
         if let Some((before_leaf, before)) = self.start_before(leaf, bit)
             && !self.leaves[before_leaf].is_used(before)
         {
-            self.leaves[leaf].clear_start(bit);
+            self.leaves[leaf].join_free(bit);
             home = before_leaf;
             free_start = self.leaves[home].page(before);
         }
         // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
-        self.tree.raise(self.leaves[home].up, &Room::of(free_start, free_end));
+        self.tree.raise(self.leaves[home].up, Room::of(free_start, free_end));
         if other != 0 && other != home {
             self.shrink_room(other);
         }
@@ -189,24 +194,11 @@ impl<S: Storage> AreaMap<S> {
         self.leaves[prev].last_start().map(|before| (prev, before))
     }
 
-    /// The room of the free ranges that start in `leaf`, from its planes.
-    #[inline]
-    pub(super) fn room_of(&self, leaf: u32) -> Room {
-        let record = &self.leaves[leaf];
-        let mut room = Room::NONE;
-        let mut from = 0;
-        while let Some(bit) = record.free_at_or_after(from) {
-            room = room.max(&Room::of(record.page(bit), self.end_of(leaf, bit)));
-            from = bit + 1;
-        }
-        room
-    }
-
     /// Brings the room of `leaf` up to date.
     #[inline]
     fn update_room(&mut self, leaf: u32) {
         let room = self.room_of(leaf);
-        self.tree.set(self.leaves[leaf].up, &room);
+        self.tree.set(self.leaves[leaf].up, room);
     }
 
     /// Brings the room of `leaf` up to date after it lost a start; it may have lost its last.

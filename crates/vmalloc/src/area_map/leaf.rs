@@ -12,6 +12,7 @@
 //!
 //! A segment has no record: its end is the next start, its state is two bits at its start.
 
+use super::runs::Runs;
 use super::storage::Linked;
 use bytemuck::{Pod, Zeroable};
 
@@ -19,7 +20,7 @@ use bytemuck::{Pod, Zeroable};
 /// an isolated area pays a whole leaf.
 pub(super) const LEAF_SHIFT: u32 = 8;
 pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
-const WORDS: usize = LEAF_PAGES as usize / 64;
+pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
 /// One plane: a bit for each page of the leaf.
 type Plane = [u64; WORDS];
@@ -38,7 +39,8 @@ pub(super) struct Leaf {
     pub(super) prev: u32,
     /// The leaf behind this one; 0 for the last. Links free leaves too.
     pub(super) next: u32,
-    pad: u32,
+    /// How many free ranges start here.
+    pub(super) free_ranges: u32,
 }
 
 impl Linked for Leaf {
@@ -98,18 +100,30 @@ impl Leaf {
         self.starts[word] & self.used[word] & mask != 0
     }
 
+    /// A free range starts here: the rest of one that was cut.
     #[inline]
-    pub(super) fn set_free_start(&mut self, bit: u32) {
+    pub(super) fn start_free(&mut self, bit: u32) {
         let (word, mask) = at(bit);
         self.starts[word] |= mask;
+        self.free_ranges += 1;
     }
 
+    /// A busy area starts here, inside a free range.
     #[inline]
-    pub(super) fn set_busy_start(&mut self, bit: u32) {
+    pub(super) fn start_busy(&mut self, bit: u32) {
         let (word, mask) = at(bit);
         self.starts[word] |= mask;
         self.used[word] |= mask;
         self.busy[word] |= mask;
+    }
+
+    /// Turns the free range that starts here into a busy area.
+    #[inline]
+    pub(super) fn free_to_busy(&mut self, bit: u32) {
+        let (word, mask) = at(bit);
+        self.used[word] |= mask;
+        self.busy[word] |= mask;
+        self.free_ranges -= 1;
     }
 
     #[inline]
@@ -126,17 +140,19 @@ impl Leaf {
 
     /// Turns the area that starts here into a free range.
     #[inline]
-    pub(super) fn clear_area(&mut self, bit: u32) {
+    pub(super) fn area_to_free(&mut self, bit: u32) {
         let (word, mask) = at(bit);
         self.used[word] &= !mask;
         self.busy[word] &= !mask;
+        self.free_ranges += 1;
     }
 
-    /// Joins what starts here to the segment before it.
+    /// Joins the free range that starts here to the one before it.
     #[inline]
-    pub(super) fn clear_start(&mut self, bit: u32) {
+    pub(super) fn join_free(&mut self, bit: u32) {
         let (word, mask) = at(bit);
         self.starts[word] &= !mask;
+        self.free_ranges -= 1;
     }
 
     #[inline]
@@ -195,23 +211,17 @@ impl Leaf {
         self.starts[word] & !self.used[word]
     }
 
-    /// The first free range that starts at or behind `bit`; `bit` may be one past the end.
+    /// The free ranges that end in this leaf, as runs of pages, and the start of the one that does not.
     #[inline]
-    pub(super) fn free_at_or_after(&self, bit: u32) -> Option<u32> {
-        let word = (bit >> 6) as usize;
-        if word >= WORDS {
-            return None;
+    pub(super) fn free_runs(&self) -> (Runs, Option<u32>) {
+        let mut free: Plane = core::array::from_fn(|word| self.free_word(word));
+        let areas = core::array::from_fn(|word| self.starts[word] & self.used[word]);
+        let tail = self.last_start().filter(|&bit| !self.is_used(bit));
+        if let Some(bit) = tail {
+            let (word, mask) = at(bit);
+            free[word] &= !mask;
         }
-        let mut free = self.free_word(word) & u64::MAX << (bit & 63);
-        let mut word = word;
-        while free == 0 {
-            word += 1;
-            if word == WORDS {
-                return None;
-            }
-            free = self.free_word(word);
-        }
-        Some(word as u32 * 64 + free.trailing_zeros())
+        (Runs::between(free, areas), tail)
     }
 
     /// Bits that break the planes' own rule: used without start, or busy without used.
@@ -219,6 +229,11 @@ impl Leaf {
         (0..LEAF_PAGES).find(|&bit| {
             (self.is_used(bit) && !self.is_start(bit)) || (self.is_busy(bit) && !self.is_used(bit))
         })
+    }
+
+    /// Whether `free_ranges` is the number of free ranges.
+    pub(super) fn is_counted(&self) -> bool {
+        (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges
     }
 }
 

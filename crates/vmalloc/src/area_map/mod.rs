@@ -15,6 +15,7 @@
 //!
 //! - [`leaf`]: the planes, and what can be read off one leaf.
 //! - [`directory`]: from an address to its leaf.
+//! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
 //! - [`room`]: what a set of free ranges can take, for every alignment at once.
 //! - [`tree`]: rooms of all leaves under a wide tree.
 //! - [`search`]: placement. [`edit`]: cutting and coalescing. [`verify`]: the invariants below, checked.
@@ -43,6 +44,8 @@ mod directory;
 mod edit;
 mod leaf;
 mod room;
+mod runs;
+mod scan;
 mod search;
 mod storage;
 mod tree;
@@ -137,10 +140,10 @@ impl<S: Storage> AreaMap<S> {
         directory.ensure(1)?;
         let first = leaves.take();
         leaves[first].base = span.start() & !u64::from(LEAF_PAGES - 1);
-        leaves[first].set_free_start(Leaf::bit(span.start()));
+        leaves[first].start_free(Leaf::bit(span.start()));
         directory.insert(span.start(), first);
         let mut tree = Tree::new(nodes, first, &mut leaves)?;
-        tree.set(leaves[first].up, &Room::of(span.start(), span.end()));
+        tree.set(leaves[first].up, Room::of(span.start(), span.end()));
         Ok(Self { span, leaves, directory, tree, free_pages: span.len(), steps: Steps::default() })
     }
 

@@ -14,130 +14,161 @@
 //! takes n pages aligned to 2^k?" **exactly** (`room_k ≥ n`), so a search that follows it never turns back.
 //!
 //! # Representation
-//! Sixteen signed 16-bit lanes, one a `k` (lanes 14 and 15 repeat 13): the maximum of two rooms is two
-//! vector instructions. 16 bits are enough because all lanes of a range lie close together:
-//! `m_0 − m_k ≤ 2^k − 1`.
-//! - *small* (`m_0 < 2^14` pages, 64 MiB): lane k is `m_k` itself.
-//! - *huge*: `full` is `m_0`, and lane k is `0x7FFF − (m_0 − m_k)`, above every small value, so the order
-//!   of lanes is right even between small and huge. Huge ranges are rare: they take the slow path.
+//! `m_k = lane_k + excess`: sixteen signed 16-bit lanes, one a `k` (lanes 14 and 15 repeat 13), and one
+//! number for all of them. Two bytes a lane are enough because the lanes of a range lie close together:
+//! `m_0 − m_k ≤ 2^k − 1`. A range of at most 32767 pages (128 MiB) has no excess; a *huge* one has
+//! `excess = m_0 − 32767`, which leaves at least 24576 in each lane.
+//!
+//! The maximum of two rooms without excess is two vector instructions. With excess both are first brought to
+//! the larger excess, by a saturating subtraction: what falls below zero there was no maximum.
+//!
+//! A request for up to 24576 pages compares one lane and never needs the excess: a huge range takes it.
 //!
 //! Rejected: one mask of bits (k, j) a child, "something here takes 2^j pages aligned to 2^k", is half the
 //! size but a superset, and a search may try linearly many ranges before the masks are repaired. Sixteen full
 //! words a child are exact too but four times the memory and have no vector maximum in baseline x86-64.
 
 use bytemuck::{Pod, Zeroable};
+use wide::i16x8;
 
 /// Lanes in a room: two 128-bit vectors.
 pub(super) const LANES: usize = 16;
 /// The largest alignment with a lane of its own: 2^13 pages, 32 MiB. The padding to it, 2^13 − 1, keeps every
 /// lane of a huge range above 2^14.
 pub(super) const MAX_ORDER: u32 = 13;
-/// From this many pages on a range is huge.
-pub(super) const HUGE: u64 = 1 << 14;
-/// Lane 0 of a huge room.
-const TOP: i16 = i16::MAX;
+/// The largest range without excess, in pages: the largest lane value.
+pub(super) const LANE_MAX: u64 = i16::MAX as u64;
+/// Every huge range takes a request of this size, at every alignment that has a lane.
+const DIRECT_MAX: u64 = LANE_MAX - ((1 << MAX_ORDER) - 1);
 
 /// `2^k − 1` for each lane's k.
-const PADS: [u16; LANES] = {
-    let mut pads = [0; LANES];
+const PADS: [[i16; 8]; 2] = {
+    let mut pads = [[0; 8]; 2];
     let mut lane = 0;
     while lane < LANES {
         let order = if lane < MAX_ORDER as usize { lane as u32 } else { MAX_ORDER };
-        pads[lane] = ((1u32 << order) - 1) as u16;
+        pads[lane / 8][lane % 8] = ((1u32 << order) - 1) as i16;
         lane += 1;
     }
     pads
 };
 
-/// The sixteen lanes, aligned so that a vector instruction can take them from memory.
+/// The lanes `0…o` and, from [`MAX_ORDER`] on, those that repeat it, for each order `o`.
+const UP_TO: [[[i16; 8]; 2]; MAX_ORDER as usize + 1] = {
+    let mut masks = [[[0; 8]; 2]; MAX_ORDER as usize + 1];
+    let mut order = 0;
+    while order <= MAX_ORDER as usize {
+        let mut lane = 0;
+        while lane < LANES {
+            let of = if lane < MAX_ORDER as usize { lane } else { MAX_ORDER as usize };
+            masks[order][lane / 8][lane % 8] = if of <= order { -1 } else { 0 };
+            lane += 1;
+        }
+        order += 1;
+    }
+    masks
+};
+
+/// The sixteen lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
-#[repr(C, align(16))]
-pub(super) struct Lanes(pub(super) [i16; LANES]);
+#[repr(C)]
+pub(super) struct Lanes([i16x8; 2]);
 
 impl Lanes {
-    pub(super) const NONE: Self = Self([0; LANES]);
+    pub(super) const NONE: Self = Self([i16x8::ZERO; 2]);
 
-    /// The lanes of the small range `[start, start + len)`.
+    /// The lanes of the range `[start, start + len)`; `len` is at most [`LANE_MAX`].
     #[inline]
-    pub(super) fn small(start: u64, len: u64) -> Self {
-        debug_assert!(len < HUGE);
-        let before = (start as u16).wrapping_neg();
-        let mut lanes = [0i16; LANES];
-        for (lane, pad) in lanes.iter_mut().zip(PADS) {
-            *lane = (len as u16).saturating_sub(before & pad) as i16;
-        }
-        Self(lanes)
+    pub(super) fn of(start: u64, len: u64) -> Self {
+        debug_assert!(len <= LANE_MAX);
+        let before = i16x8::splat((start as i16).wrapping_neg());
+        let len = i16x8::splat(len as i16);
+        let lanes = |half: usize| (len - (before & i16x8::new(PADS[half]))).max(i16x8::ZERO);
+        Self([lanes(0), lanes(1)])
+    }
+
+    /// The lanes of free ranges of which the positions with `pages` pages from them on are aligned to
+    /// `2^order` pages at best.
+    #[inline]
+    pub(super) fn of_run(pages: u32, order: u32) -> Self {
+        let pages = i16x8::splat(pages as i16);
+        let masks = &UP_TO[order.min(MAX_ORDER) as usize];
+        Self([pages & i16x8::new(masks[0]), pages & i16x8::new(masks[1])])
     }
 
     #[inline]
-    pub(super) fn max(mut self, other: &Self) -> Self {
-        for (lane, &theirs) in self.0.iter_mut().zip(&other.0) {
-            *lane = (*lane).max(theirs);
-        }
-        self
+    pub(super) fn get(&self, lane: usize) -> i16 {
+        bytemuck::cast_ref::<_, [i16; LANES]>(&self.0)[lane & (LANES - 1)]
     }
 
     #[inline]
-    pub(super) fn is_huge(&self) -> bool {
-        self.0[0] == TOP
+    pub(super) fn max(self, other: Self) -> Self {
+        Self([self.0[0].max(other.0[0]), self.0[1].max(other.0[1])])
+    }
+
+    #[inline]
+    pub(super) fn equals(self, other: Self) -> bool {
+        (self.0[0].simd_eq(other.0[0]) & self.0[1].simd_eq(other.0[1])).all()
+    }
+
+    /// These lanes with an excess that is larger by `more`.
+    #[inline]
+    fn lowered(self, more: u64) -> Self {
+        let more = i16x8::splat(more.min(LANE_MAX) as i16);
+        Self([self.0[0].saturating_sub(more), self.0[1].saturating_sub(more)])
+    }
+
+    /// Whether a range that is behind these lanes may be huge: no smaller one shows so much.
+    #[inline]
+    pub(super) fn may_be_huge(&self) -> bool {
+        self.get(0) as u64 >= DIRECT_MAX
     }
 }
 
 /// The room of a set of free ranges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) lanes: Lanes,
-    /// `m_0` of a huge room, else 0.
-    pub(super) full: u64,
+    pub(super) excess: u64,
 }
 
 impl Room {
-    pub(super) const NONE: Self = Self { lanes: Lanes::NONE, full: 0 };
+    pub(super) const NONE: Self = Self { lanes: Lanes::NONE, excess: 0 };
 
     /// The room of one free range.
     #[inline]
     pub(super) fn of(start: u64, end: u64) -> Self {
         let len = end - start;
-        if len < HUGE { Self { lanes: Lanes::small(start, len), full: 0 } } else { Self::huge(start, len) }
-    }
-
-    #[cold]
-    fn huge(start: u64, len: u64) -> Self {
-        let before = (start as u16).wrapping_neg();
-        Self { lanes: Lanes(PADS.map(|pad| TOP - (before & pad) as i16)), full: len }
+        let excess = len.saturating_sub(LANE_MAX);
+        Self { lanes: Lanes::of(start, len - excess), excess }
     }
 
     /// `m_k` for `lane` = k.
     #[inline]
     pub(super) fn pages(&self, lane: usize) -> u64 {
-        decode(self.lanes.0[lane], self.full)
+        self.lanes.get(lane) as u64 + self.excess
     }
 
     /// The room of both sets together.
     #[inline]
-    pub(super) fn max(&self, other: &Self) -> Self {
-        if (self.full | other.full) == 0 {
-            Self { lanes: self.lanes.max(&other.lanes), full: 0 }
-        } else {
-            self.max_huge(other)
+    pub(super) fn max(self, other: Self) -> Self {
+        if (self.excess | other.excess) == 0 {
+            return Self { lanes: self.lanes.max(other.lanes), excess: 0 };
         }
+        self.max_huge(other)
     }
 
-    #[cold]
-    fn max_huge(&self, other: &Self) -> Self {
-        let full = self.full.max(other.full);
-        let mut lanes = [0; LANES];
-        for (lane, value) in lanes.iter_mut().enumerate() {
-            // At most 2^13 − 1 below `full`: so is the lane of the range that `full` comes from.
-            *value = TOP - (full - self.pages(lane).max(other.pages(lane))) as i16;
-        }
-        Self { lanes: Lanes(lanes), full }
+    #[inline(never)]
+    fn max_huge(self, other: Self) -> Self {
+        let excess = self.excess.max(other.excess);
+        let lanes = self.lanes.lowered(excess - self.excess);
+        Self { lanes: lanes.max(other.lanes.lowered(excess - other.excess)), excess }
     }
-}
 
-#[inline]
-fn decode(lane: i16, full: u64) -> u64 {
-    if full == 0 { lane as u64 } else { full - (TOP - lane) as u64 }
+    #[inline]
+    pub(super) fn equals(self, other: Self) -> bool {
+        self.excess == other.excess && self.lanes.equals(other.lanes)
+    }
 }
 
 /// A question to rooms: is there a range for `pages` pages aligned to `2^order`?
@@ -146,32 +177,24 @@ fn decode(lane: i16, full: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query {
     pub(super) lane: usize,
-    /// The smallest lane value that says yes, for requests that any huge range takes; else [`Self::DECODE`].
-    need: i16,
     pages: u64,
 }
 
 impl Query {
-    const DECODE: i16 = -1;
-
     #[inline]
     pub(super) fn new(pages: u64, order: u32) -> Self {
-        let lane = order.min(MAX_ORDER) as usize;
-        // A huge range has m_k ≥ 2^14 − (2^k − 1): up to there a lane that is large enough, whether small or
-        // huge, is the whole answer.
-        let need = if pages <= HUGE - (1 << lane) { pages as i16 } else { Self::DECODE };
-        Self { lane, need, pages }
+        Self { lane: order.min(MAX_ORDER) as usize, pages }
     }
 
-    /// Whether every question can be answered by comparing one lane.
+    /// The lane value that decides, where the excess does not matter.
     #[inline]
     pub(super) fn direct(&self) -> Option<i16> {
-        if self.need == Self::DECODE { None } else { Some(self.need) }
+        if self.pages <= DIRECT_MAX { Some(self.pages as i16) } else { None }
     }
 
     #[inline]
-    pub(super) fn matches(&self, lanes: &Lanes, full: u64) -> bool {
-        decode(lanes.0[self.lane], full) >= self.pages
+    pub(super) fn matches(&self, lanes: &Lanes, excess: u64) -> bool {
+        lanes.get(self.lane) as u64 + excess >= self.pages
     }
 }
 
@@ -189,7 +212,7 @@ mod tests {
     fn sample_ranges() -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();
         for start in [0, 1, 7, 511, 512, 8191, 8192, 65_535, (1 << 34) - 3] {
-            for len in [1, 2, 3, 64, 511, 512, 8191, 8192, HUGE - 1, HUGE, HUGE + 1, HUGE + 8000, 1 << 33] {
+            for len in [1, 2, 64, 511, 512, 8191, 8192, DIRECT_MAX, LANE_MAX, LANE_MAX + 1, LANE_MAX + 8191, 1 << 33] {
                 ranges.push((start, start + len));
             }
         }
@@ -210,15 +233,15 @@ mod tests {
         let ranges = sample_ranges();
         for a in &ranges {
             for b in &ranges {
-                let room = Room::of(a.0, a.1).max(&Room::of(b.0, b.1));
+                let room = Room::of(a.0, a.1).max(Room::of(b.0, b.1));
                 for order in 0..=MAX_ORDER {
                     let largest = m(a.0, a.1, order).max(m(b.0, b.1, order));
                     assert_eq!(room.pages(order as usize), largest);
-                    for pages in [1, largest.max(1), largest + 1, HUGE - 1, HUGE] {
+                    for pages in [1, largest.max(1), largest + 1, DIRECT_MAX, DIRECT_MAX + 1, LANE_MAX] {
                         let query = Query::new(pages, order);
-                        let direct = query.direct().map(|need| room.lanes.0[query.lane] >= need);
+                        let direct = query.direct().map(|need| room.lanes.get(query.lane) >= need);
                         let want = largest >= pages;
-                        assert_eq!(query.matches(&room.lanes, room.full), want);
+                        assert_eq!(query.matches(&room.lanes, room.excess), want);
                         assert!(direct.is_none_or(|yes| yes == want), "{a:?} {b:?} {order} {pages}");
                     }
                 }

@@ -7,7 +7,7 @@
 //! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper limit needs no
 //! search: what fits lowest and does not fit below the limit leaves nothing else that could.
 
-use super::leaf::{LEAF_PAGES, Leaf};
+use super::leaf::Leaf;
 use super::room::Query;
 use super::storage::Storage;
 use super::{AreaMap, State};
@@ -108,33 +108,15 @@ struct Candidates<'a, S: Storage> {
     bit: u32,
 }
 
-impl<S: Storage> Candidates<'_, S> {
-    /// The next candidate in the leaf at hand.
-    #[inline]
-    fn next_in_leaf(&mut self) -> Option<Hole> {
-        let record = &self.map.leaves[self.leaf];
-        while let Some(bit) = record.free_at_or_after(self.bit) {
-            self.map.steps.tick();
-            self.bit = bit + 1;
-            let range = PageRange::of(record.page(bit), self.map.end_of(self.leaf, bit));
-            let lower = range.start().max(self.within.start());
-            if lower < range.end()
-                && let Some(start) = self.fit.lowest_in(PageRange::of(lower, range.end()))
-            {
-                return Some(Hole { leaf: self.leaf, range, start });
-            }
-        }
-        None
-    }
-}
-
 impl<S: Storage> Iterator for Candidates<'_, S> {
     type Item = Hole;
 
     #[inline]
     fn next(&mut self) -> Option<Hole> {
         while self.leaf != 0 {
-            if let Some(hole) = self.next_in_leaf() {
+            let lower = self.within.start();
+            if let Some(hole) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
+                self.bit = Leaf::bit(hole.range.start()) + 1;
                 return Some(hole);
             }
             let next = self.map.tree.next(self.map.leaves[self.leaf].up, &self.query, &self.map.steps);
@@ -169,6 +151,3 @@ impl<S: Storage> AreaMap<S> {
         }
     }
 }
-
-/// Keeps the leaf size and the page bit arithmetic of [`Leaf::bit`] in step.
-const _: () = assert!(LEAF_PAGES.is_power_of_two() && size_of::<Leaf>() == 120);

@@ -37,7 +37,7 @@ const MERGE_AT: u32 = 6;
 #[repr(C)]
 pub(super) struct Node {
     lanes: [Lanes; FAN],
-    full: [u64; FAN],
+    excess: [u64; FAN],
     child: [u32; FAN],
     /// Where the parent holds this node, as in a leaf; 0 for the root.
     up: u32,
@@ -73,43 +73,40 @@ fn slot_of(up: u32) -> usize {
 impl Node {
     #[inline]
     fn room(&self, slot: usize) -> Room {
-        Room { lanes: self.lanes[slot], full: self.full[slot] }
+        Room { lanes: self.lanes[slot], excess: self.excess[slot] }
     }
 
     #[inline]
     fn set_room(&mut self, slot: usize, room: &Room) {
         self.lanes[slot] = room.lanes;
-        self.full[slot] = room.full;
+        self.excess[slot] = room.excess;
     }
 
     /// The room of all children together.
     #[inline]
     fn summary(&self) -> Room {
-        let mut lanes = self.lanes[0];
-        for other in &self.lanes[1..] {
-            lanes = lanes.max(other);
-        }
-        if lanes.is_huge() { self.huge_summary() } else { Room { lanes, full: 0 } }
+        let lanes = self.lanes.iter().fold(Lanes::NONE, |sum, &lanes| sum.max(lanes));
+        if lanes.may_be_huge() { self.huge_summary() } else { Room { lanes, excess: 0 } }
     }
 
     #[cold]
     fn huge_summary(&self) -> Room {
-        (0..FAN).fold(Room::NONE, |sum, slot| sum.max(&self.room(slot)))
+        (1..FAN).fold(self.room(0), |sum, slot| sum.max(self.room(slot)))
     }
 
     /// The first child from slot `from` on whose room answers the query with yes.
     #[inline]
     fn first_match(&self, from: usize, query: &Query) -> Option<usize> {
         match query.direct() {
-            Some(need) => (from..FAN).find(|&slot| self.lanes[slot].0[query.lane] >= need),
-            None => (from..FAN).find(|&slot| query.matches(&self.lanes[slot], self.full[slot])),
+            Some(need) => (from..FAN).find(|&slot| self.lanes[slot].get(query.lane) >= need),
+            None => (from..FAN).find(|&slot| query.matches(&self.lanes[slot], self.excess[slot])),
         }
     }
 
     fn insert(&mut self, slot: usize, child: u32, room: &Room) {
         let len = self.len as usize;
         self.lanes.copy_within(slot..len, slot + 1);
-        self.full.copy_within(slot..len, slot + 1);
+        self.excess.copy_within(slot..len, slot + 1);
         self.child.copy_within(slot..len, slot + 1);
         self.child[slot] = child;
         self.set_room(slot, room);
@@ -119,7 +116,7 @@ impl Node {
     fn remove(&mut self, slot: usize) {
         let len = self.len as usize;
         self.lanes.copy_within(slot + 1..len, slot);
-        self.full.copy_within(slot + 1..len, slot);
+        self.excess.copy_within(slot + 1..len, slot);
         self.child.copy_within(slot + 1..len, slot);
         self.truncate(len - 1);
     }
@@ -208,15 +205,16 @@ impl<S: Storage> Tree<S> {
 
     /// Adds `room` to the leaf at `up`.
     #[inline]
-    pub(super) fn raise(&mut self, mut up: u32, room: &Room) {
+    pub(super) fn raise(&mut self, mut up: u32, room: Room) {
         loop {
             let node = &mut self.nodes[node_of(up)];
-            let old = node.room(slot_of(up));
+            let slot = slot_of(up);
+            let old = node.room(slot);
             let new = old.max(room);
-            if new == old {
+            if new.equals(old) {
                 return;
             }
-            node.set_room(slot_of(up), &new);
+            node.set_room(slot, &new);
             up = node.up;
             if up == 0 {
                 return;
@@ -226,14 +224,14 @@ impl<S: Storage> Tree<S> {
 
     /// Makes `room` the room of the leaf (or node) at `up`.
     #[inline]
-    pub(super) fn set(&mut self, mut up: u32, room: &Room) {
-        let mut room = *room;
+    pub(super) fn set(&mut self, mut up: u32, mut room: Room) {
         loop {
             let node = &mut self.nodes[node_of(up)];
-            if node.room(slot_of(up)) == room {
+            let slot = slot_of(up);
+            if node.room(slot).equals(room) {
                 return;
             }
-            node.set_room(slot_of(up), &room);
+            node.set_room(slot, &room);
             up = node.up;
             if up == 0 {
                 return;
@@ -378,7 +376,7 @@ impl<S: Storage> Tree<S> {
         let up = self.nodes[node].up;
         if up != 0 {
             let room = self.nodes[node].summary();
-            self.set(up, &room);
+            self.set(up, room);
         }
     }
 
@@ -415,11 +413,11 @@ impl<S: Storage> Tree<S> {
         }
         for slot in 0..FAN {
             if slot >= node.len as usize {
-                if node.room(slot) != Room::NONE {
+                if !node.room(slot).equals(Room::NONE) {
                     return Err("T2: room beside an empty slot");
                 }
             } else if level > 1 {
-                if self.nodes[node.child[slot]].summary() != node.room(slot) {
+                if !self.nodes[node.child[slot]].summary().equals(node.room(slot)) {
                     return Err("T2: room beside a node differs from the node's");
                 }
                 self.check_node(node.child[slot], place(id, slot), level - 1, nodes, leaf)?;

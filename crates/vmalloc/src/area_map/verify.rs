@@ -56,7 +56,7 @@ impl<S: Storage> AreaMap<S> {
                 Some("I5: the tree and the links disagree on the order of leaves")
             } else if record.up != up {
                 Some("T1: a leaf does not know its place")
-            } else if self.room_of(id) != *room {
+            } else if !self.room_of(id).equals(*room) {
                 Some("I5: the room beside a leaf is not that of its free ranges")
             } else {
                 self.leaf_complaint(id, record)
@@ -78,6 +78,8 @@ impl<S: Storage> AreaMap<S> {
             Some("I4: leaves are out of order")
         } else if record.first_stray().is_some() {
             Some("I3: a state bit without its start")
+        } else if !record.is_counted() {
+            Some("I6: the free ranges of a leaf are miscounted")
         } else {
             None
         }

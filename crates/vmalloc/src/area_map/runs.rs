@@ -1,0 +1,188 @@
+//! The free pages of a leaf as runs of bits, for leaves with many free ranges.
+//!
+//! Range by range, a leaf with 128 one-page holes costs 128 steps. Here all ranges of a leaf are treated at
+//! once, as a 256-bit number: with F the starts of free ranges and E the starts of areas (each F is followed
+//! by an E, by I2),
+//!
+//! ```text
+//!   page      7 6 5 4 3 2 1 0
+//!   E         1 . 1 . . . . .
+//!   F         . . . . . 1 . .
+//!   E − F     1 . . 1 1 1 . .      the borrow runs from each F up to the next E
+//!   & !E      . . . 1 1 1 . .      the free pages
+//! ```
+//!
+//! From there on `x & x >> 1` are the pages with two free pages from them on, and so forth. The range that runs
+//! out of the leaf, if there is one, is left to the caller.
+
+use super::leaf::{LEAF_PAGES, WORDS};
+use super::room::{Lanes, MAX_ORDER};
+
+/// A bit for each page of a leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Runs([u64; WORDS]);
+
+/// Bits of a word at multiples of `2^k`, for k = 0…5.
+const ALIGNED: [u64; 6] = {
+    let mut masks = [0; 6];
+    let mut order = 0;
+    while order < 6 {
+        let mut bit = 0;
+        while bit < 64 {
+            masks[order] |= 1 << bit;
+            bit += 1 << order;
+        }
+        order += 1;
+    }
+    masks
+};
+
+impl Runs {
+    /// The pages of the free ranges that start at `free`, each of which ends at the next bit of `areas`.
+    #[inline]
+    pub(super) fn between(free: [u64; WORDS], areas: [u64; WORDS]) -> Self {
+        let mut pages = [0; WORDS];
+        let mut borrow = false;
+        for word in 0..WORDS {
+            let (part, under) = areas[word].overflowing_sub(free[word]);
+            let (part, under_more) = part.overflowing_sub(u64::from(borrow));
+            borrow = under | under_more;
+            pages[word] = part & !areas[word];
+        }
+        Self(pages)
+    }
+
+    /// Only the pages from `bit` on.
+    #[inline]
+    pub(super) fn from(mut self, bit: u32) -> Self {
+        for (word, bits) in self.0.iter_mut().enumerate() {
+            *bits &= mask_from(bit.saturating_sub(word as u32 * 64));
+        }
+        self
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|&bits| bits == 0)
+    }
+
+    /// The pages of `self` whose `by`-th successor is in `self` too; `by` is below 256.
+    #[inline]
+    fn and_later(&self, by: u32) -> Self {
+        let (words, bits) = ((by / 64) as usize, by % 64);
+        let word = |index: usize| self.0.get(index).copied().unwrap_or(0);
+        let mut both = [0; WORDS];
+        for (index, out) in both.iter_mut().enumerate() {
+            let low = word(index + words) >> bits;
+            // A shift by 64 − 0 would be one too far: in two parts.
+            let high = word(index + words + 1) << 1 << (63 - bits);
+            *out = self.0[index] & (low | high);
+        }
+        Self(both)
+    }
+
+    /// The first page with `pages` pages of its run from it on, aligned to `2^order`, in a leaf that starts at page `base`.
+    #[inline]
+    pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64) -> Option<u32> {
+        if pages >= u64::from(LEAF_PAGES) || base.trailing_zeros() < order && order >= LEAF_PAGES.ilog2() {
+            return None;
+        }
+        let mut have = 1;
+        while have < pages as u32 {
+            let more = have.min(pages as u32 - have);
+            self = self.and_later(more);
+            have += more;
+        }
+        let step = if order < 6 { 1 } else { 1usize << (order - 6).min(WORDS.ilog2()) };
+        for word in (0..WORDS).step_by(step) {
+            let bits = self.0[word] & if order < 6 { ALIGNED[order as usize] } else { 1 };
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.trailing_zeros());
+            }
+        }
+        None
+    }
+
+    /// The best alignment of any page in the set, in a leaf that starts at page `base`.
+    #[inline]
+    fn best_order(&self, base: u64) -> u32 {
+        let [a, b, c, d] = self.0;
+        if a & 1 != 0 {
+            return (base.trailing_zeros()).min(MAX_ORDER);
+        }
+        if (b | c | d) & 1 != 0 {
+            return if c & 1 != 0 { 7 } else { 6 };
+        }
+        let any = a | b | c | d;
+        (1..6).rev().find(|&order| any & ALIGNED[order as usize] != 0).unwrap_or(0)
+    }
+
+    /// The lanes of all runs, in a leaf that starts at page `base`: one step for each page of the longest.
+    #[inline]
+    pub(super) fn lanes(mut self, base: u64) -> Lanes {
+        let mut lanes = Lanes::NONE;
+        let mut pages = 1;
+        while !self.is_empty() {
+            lanes = lanes.max(Lanes::of_run(pages, self.best_order(base)));
+            self = self.and_later(1);
+            pages += 1;
+        }
+        lanes
+    }
+}
+
+/// All bits from `bit` on; `bit` may be 64 or more.
+#[inline]
+fn mask_from(bit: u32) -> u64 {
+    if bit < 64 { u64::MAX << bit } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::PageRange;
+    use std::vec::Vec;
+
+    /// Free ranges and areas of pseudo-random lengths in a leaf; the last segment is an area.
+    fn sample(seed: u64, longest: u64) -> (Runs, Vec<PageRange>) {
+        let (mut free, mut areas, mut ranges) = ([0; WORDS], [0; WORDS], Vec::new());
+        let (mut bit, mut x, mut is_free) = (seed % 3, seed | 1, true);
+        loop {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let len = 1 + (x >> 33) % longest;
+            let end = bit + len;
+            if is_free && end < 256 {
+                free[bit as usize / 64] |= 1 << (bit % 64);
+                ranges.push(PageRange::of(bit, end));
+            } else if bit < 256 {
+                areas[bit as usize / 64] |= 1 << (bit % 64);
+            }
+            if end >= 256 {
+                return (Runs::between(free, areas), ranges);
+            }
+            (bit, is_free) = (end, !is_free || (x >> 20) % 3 == 0 && !is_free);
+        }
+    }
+
+    #[test]
+    fn runs_agree_with_ranges_one_by_one() {
+        for seed in 0..300 {
+            for longest in [1, 2, 3, 9, 60, 200] {
+                for base in [0u64, 256, 512, 3 << 10, 1 << 20] {
+                    let (runs, ranges) = sample(seed, longest);
+                    let want = ranges.iter().fold(Lanes::NONE, |sum, range| {
+                        sum.max(Lanes::of(base + range.start(), range.len()))
+                    });
+                    assert_eq!(runs.lanes(base), want, "{seed} {longest} {base} {ranges:?}");
+                    for (pages, order) in [(1, 0), (1, 3), (2, 1), (5, 0), (70, 0), (1, 6), (1, 7), (3, 8), (1, 12), (255, 0), (300, 0)] {
+                        let want = ranges.iter().find_map(|range| {
+                            let start = (base + range.start()).next_multiple_of(1 << order) - base;
+                            (start + pages <= range.end()).then_some(start as u32)
+                        });
+                        assert_eq!(runs.first_fit(pages, order, base), want, "{seed} {longest} {base} {pages} {order}");
+                    }
+                }
+            }
+        }
+    }
+}
