@@ -148,6 +148,15 @@ impl Fit {
         if self.phase == 0 && self.no_cross == 0 { Some(self.order) } else { None }
     }
 
+    /// log2 of the alignment, if size and alignment say everything and the lowest place anywhere is asked for.
+    #[inline]
+    pub(crate) const fn lowest_order(&self) -> Option<u32> {
+        match (self.within, self.policy) {
+            (None, Policy::Lowest) => self.plain_order(),
+            _ => None,
+        }
+    }
+
     /// The lowest start at or above page `lower` in the free pages `range`.
     #[inline]
     pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {

@@ -14,13 +14,20 @@
 //! and so needs no memory.
 
 use super::leaf::{LEAF_PAGES, Leaf};
-use super::room::Room;
+use super::room::{Query, Room};
+use super::scan::Taken;
 use super::search::Hole;
 use super::storage::{OutOfMemory, Storage};
 use super::AreaMap;
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
 use crate::request::Fit;
+
+/// The free range that an area becomes part of: the leaf it starts in, and its first page.
+struct Home {
+    leaf: u32,
+    start: u64,
+}
 
 impl<S: Storage> AreaMap<S> {
     /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the exception.
@@ -29,7 +36,17 @@ impl<S: Storage> AreaMap<S> {
     /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let hole = self.place(fit)?;
+        let hole = match fit.lowest_order() {
+            Some(order) => match self.alloc_lowest(fit, order) {
+                Ok(area) => return Ok(area),
+                Err(hole) => hole,
+            },
+            None => None,
+        };
+        let hole = match hole {
+            Some(hole) => hole,
+            None => self.place(fit)?,
+        };
         self.cut(&hole, hole.start + fit.pages())?;
         Ok(PageRange::of(hole.start, hole.start + fit.pages()))
     }
@@ -132,66 +149,134 @@ impl<S: Storage> AreaMap<S> {
         Ok(())
     }
 
+    /// The common case in one pass over one leaf: lowest fit, no limits, few ranges, and no leaf to be made. In
+    /// any other nothing is changed, and the error is the hole, if one was found.
+    #[inline]
+    fn alloc_lowest(&mut self, fit: &Fit, order: u32) -> Result<PageRange, Option<Hole>> {
+        self.steps.reset();
+        let pages = fit.pages();
+        let leaf = self.tree.first(&Query::new(pages, order), &self.steps).ok_or(None)?;
+        let Some(Taken { range, start, room }) = self.first_taken(leaf, pages, order) else {
+            return Err(self.first_in_leaf(leaf, 0, self.span.start(), fit));
+        };
+        let end = start + pages;
+        let record = &mut self.leaves[leaf];
+        if end < range.end() {
+            if end & !u64::from(LEAF_PAGES - 1) != record.base {
+                return self.alloc_across(&Hole { leaf, range, start }, end, room).map_err(|_| None);
+            }
+            record.start_free(Leaf::bit(end));
+        }
+        let bit = Leaf::bit(start);
+        if start == range.start() {
+            record.free_to_busy(bit);
+        } else {
+            record.start_busy(bit);
+        }
+        self.free_pages -= pages;
+        self.tree.set(record.up, room);
+        Ok(PageRange::of(start, end))
+    }
+
+    /// The same where the rest starts in another leaf.
+    #[inline(never)]
+    fn alloc_across(&mut self, hole: &Hole, end: u64, room: Room) -> Result<PageRange, OutOfMemory> {
+        let rest_leaf = match self.directory.leaf_of(end) {
+            0 => self.make_leaf(end)?,
+            rest_leaf => rest_leaf,
+        };
+        self.leaves[rest_leaf].start_free(Leaf::bit(end));
+        let record = &mut self.leaves[hole.leaf];
+        if hole.start == hole.range.start() {
+            record.free_to_busy(Leaf::bit(hole.start));
+        } else {
+            record.start_busy(Leaf::bit(hole.start));
+        }
+        self.free_pages -= end - hole.start;
+        self.tree.set(record.up, room);
+        self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, hole.range.end()));
+        Ok(PageRange::of(hole.start, end))
+    }
+
     /// Makes the area at `bit` of `leaf` free.
     #[inline]
     fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
-        let start = self.leaves[leaf].page(bit);
-        self.leaves[leaf].area_to_free(bit);
-        let (end, next_leaf) = self.next_start(leaf, bit);
+        let record = &mut self.leaves[leaf];
+        let start = record.page(bit);
+        record.area_to_free(bit);
+        let behind = record.next_start(bit);
+        let before = record.start_before(bit);
+
+        // Join the free range before, if there is one.
+        let mut home = Home { leaf, start };
+        match before {
+            Some(before) if record.is_used(before) => {}
+            Some(before) => {
+                record.join_free(bit);
+                home.start = record.page(before);
+            }
+            None => home = self.join_before(leaf, bit),
+        }
+        // Join the free range behind, if there is one.
+        let (end, free_end, other) = match behind {
+            Some(next) => {
+                let record = &mut self.leaves[leaf];
+                let end = record.page(next);
+                if record.is_used(next) {
+                    (end, end, 0)
+                } else {
+                    record.join_free(next);
+                    (end, self.end_of(leaf, next), leaf)
+                }
+            }
+            None => self.join_behind(leaf),
+        };
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
-
-        // Join the free range behind, if there is one.
-        let mut free_end = end;
-        let mut other = 0;
-        if next_leaf != 0 && !self.leaves[next_leaf].is_used(Leaf::bit(end)) {
-            free_end = self.end_of(next_leaf, Leaf::bit(end));
-            self.leaves[next_leaf].join_free(Leaf::bit(end));
-            other = next_leaf;
-        }
-        // Join the free range before, if there is one.
-        let (mut home, mut free_start) = (leaf, start);
-        if let Some((before_leaf, before)) = self.start_before(leaf, bit)
-            && !self.leaves[before_leaf].is_used(before)
-        {
-            self.leaves[leaf].join_free(bit);
-            home = before_leaf;
-            free_start = self.leaves[home].page(before);
-        }
         // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
-        self.tree.raise(self.leaves[home].up, Room::of(free_start, free_end));
-        if other != 0 && other != home {
-            self.shrink_room(other);
-        }
-        if leaf != home && leaf != other {
-            self.drop_if_empty(leaf);
+        self.tree.raise(self.leaves[home.leaf].up, Room::of(home.start, free_end));
+        if leaf != home.leaf || (other != home.leaf && other != 0) {
+            self.settle(leaf, home.leaf, other);
         }
         area
     }
 
-    /// The next start behind `bit` of `leaf` and its leaf; the end of the span and 0 when there is none.
-    #[inline]
-    fn next_start(&self, leaf: u32, bit: u32) -> (u64, u32) {
-        let record = &self.leaves[leaf];
-        if let Some(next) = record.next_start(bit) {
-            return (record.page(next), leaf);
-        }
-        let next = record.next;
-        match self.leaves[next].first_start() {
-            Some(bit) => (self.leaves[next].page(bit), next),
-            None => (self.span.end(), 0),
+    /// Joins what starts at `bit` of `leaf`, the first start there, to a free range that starts in the leaf before.
+    #[inline(never)]
+    fn join_before(&mut self, leaf: u32, bit: u32) -> Home {
+        let prev = self.leaves[leaf].prev;
+        match self.leaves[prev].last_start() {
+            Some(before) if !self.leaves[prev].is_used(before) => {
+                self.leaves[leaf].join_free(bit);
+                Home { leaf: prev, start: self.leaves[prev].page(before) }
+            }
+            _ => Home { leaf, start: self.leaves[leaf].page(bit) },
         }
     }
 
-    /// The start before `bit` of `leaf`: its leaf and bit.
-    #[inline]
-    fn start_before(&self, leaf: u32, bit: u32) -> Option<(u32, u32)> {
-        let record = &self.leaves[leaf];
-        if let Some(before) = record.start_before(bit) {
-            return Some((leaf, before));
+    /// Joins a free range that starts in the leaf behind `leaf` to what ends there: where that ended, where it
+    /// ends now, and the leaf that lost a start.
+    #[inline(never)]
+    fn join_behind(&mut self, leaf: u32) -> (u64, u64, u32) {
+        let next = self.leaves[leaf].next;
+        let Some(first) = self.leaves[next].first_start() else { return (self.span.end(), self.span.end(), 0) };
+        let end = self.leaves[next].page(first);
+        if self.leaves[next].is_used(first) {
+            return (end, end, 0);
         }
-        let prev = record.prev;
-        self.leaves[prev].last_start().map(|before| (prev, before))
+        self.leaves[next].join_free(first);
+        (end, self.end_of(next, first), next)
+    }
+
+    /// After a join across leaves: the rooms of those that lost a start, and the leaves that lost their last.
+    #[inline(never)]
+    fn settle(&mut self, leaf: u32, home: u32, other: u32) {
+        if other != 0 && other != home && other != leaf {
+            self.shrink_room(other);
+        }
+        if leaf != home {
+            self.shrink_room(leaf);
+        }
     }
 
     /// Brings the room of `leaf` up to date.

@@ -4,7 +4,7 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
-use super::room::{LANE_MAX, Lanes, Room};
+use super::room::{LANE_MAX, Lanes, MAX_ORDER, Room};
 use super::search::Hole;
 use super::storage::Storage;
 use crate::addr::PageRange;
@@ -14,7 +14,93 @@ use crate::request::Fit;
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
 const DENSE: u32 = 8;
 
+/// No page: the last one cannot be followed by an end.
+const NOWHERE: u64 = u64::MAX;
+
+/// The first free range of a leaf that takes a request, and what the leaf can take afterwards.
+pub(super) struct Taken {
+    pub(super) range: PageRange,
+    /// The first page for the request.
+    pub(super) start: u64,
+    /// The room of the leaf once the request is cut out.
+    pub(super) room: Room,
+}
+
+/// A pass over the free ranges of a leaf, in address order, that serves a request on the way.
+struct Pass {
+    pages: u64,
+    align: u64,
+    /// The page behind the leaf.
+    leaf_end: u64,
+    found: Option<(PageRange, u64)>,
+    lanes: Lanes,
+}
+
+impl Pass {
+    #[inline]
+    fn visit(&mut self, start: u64, end: u64) {
+        let mut rest = start;
+        if self.found.is_none() {
+            let first = start + (start.wrapping_neg() & (self.align - 1));
+            if first + self.pages <= end {
+                self.found = Some((PageRange::of(start, end), first));
+                if first > start {
+                    self.lanes = self.lanes.max(Lanes::of(start, first - start));
+                }
+                rest = first + self.pages;
+                if rest >= self.leaf_end {
+                    return;
+                }
+            }
+        }
+        self.lanes = self.lanes.max(Lanes::of(rest, end - rest));
+    }
+}
+
 impl<S: Storage> AreaMap<S> {
+    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, in a sparse leaf without huge
+    /// ranges; `None` in any other.
+    #[inline]
+    pub(super) fn first_taken(&self, leaf: u32, pages: u64, order: u32) -> Option<Taken> {
+        let record = &self.leaves[leaf];
+        if record.free_ranges > DENSE || order > MAX_ORDER {
+            return None;
+        }
+        let leaf_end = record.base + u64::from(LEAF_PAGES);
+        let mut pass = Pass { pages, align: 1 << order, leaf_end, found: None, lanes: Lanes::NONE };
+        // The free range that reached the end of its word, if there is one.
+        let mut open = NOWHERE;
+        for word in 0..WORDS {
+            let (starts, mut free) = (record.starts[word], record.free_word(word));
+            let base = record.base + word as u64 * 64;
+            if open != NOWHERE && starts != 0 {
+                pass.visit(open, base + u64::from(starts.trailing_zeros()));
+                open = NOWHERE;
+            }
+            while free != 0 {
+                self.steps.tick();
+                let bit = free.trailing_zeros();
+                let behind = starts >> bit >> 1;
+                let start = base + u64::from(bit);
+                if behind == 0 {
+                    open = start;
+                    break;
+                }
+                pass.visit(start, start + 1 + u64::from(behind.trailing_zeros()));
+                free &= free - 1;
+            }
+        }
+        if open != NOWHERE {
+            let end = self.first_start_behind(leaf);
+            if end - open > LANE_MAX {
+                return None;
+            }
+            pass.visit(open, end);
+        }
+        let (range, start) = pass.found.filter(|&(_, start)| start < leaf_end)?;
+        Some(Taken { range, start, room: Room { lanes: pass.lanes, excess: 0 } })
+    }
+
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
     #[inline]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
@@ -83,7 +169,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The room of the free ranges that start in `leaf`.
-    #[inline]
+    #[inline(never)]
     pub(super) fn room_of(&self, leaf: u32) -> Room {
         let record = &self.leaves[leaf];
         if record.free_ranges > DENSE {
@@ -118,6 +204,7 @@ impl<S: Storage> AreaMap<S> {
         Room { lanes, excess }
     }
 
+    #[inline(never)]
     fn room_of_dense(&self, leaf: u32) -> Room {
         let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
