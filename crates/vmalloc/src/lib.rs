@@ -18,4 +18,4 @@ pub use area_map::AreaMap;
 pub use error::{AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError};
 pub use platform::{DirectMemory, Platform, Protection, Translate};
 pub use request::{Fit, Policy};
-pub use space::{AreaInfo, Config, Kind, Request, Space, Stats};
+pub use space::{AreaInfo, Buffer, Config, Kind, Request, Space, Stale, Stats, Zeroed};

@@ -33,9 +33,9 @@ pub enum Protection {
 
 /// The machine below the allocator.
 ///
-/// No method is called with a lock of the allocator held, except [`cpu`](Self::cpu) and
-/// [`cpus`](Self::cpus), so an implementation may take its own locks freely. It must not call back into
-/// the space that calls it.
+/// No method is called with the lock held that allocations and frees take, so an implementation may take its
+/// own locks freely. `unmap` and `flush` run under a lock that only purges take. An implementation must not
+/// call back into the space that calls it.
 ///
 /// # Safety
 /// The allocator hands out addresses as memory on the strength of these promises:
@@ -73,8 +73,8 @@ pub unsafe trait Platform: Sync {
 
     /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.
     ///
-    /// Ranges are disjoint, ascending and each is as long as it can be; they may hold guard pages, and pages that were never
-    /// mapped. On return this CPU faults on them; others may not yet, and the pages behind them may not be
+    /// Ranges are disjoint and ascending, and neighbours are joined (unless memory for that was short); they
+    /// hold guard pages, and may hold pages that were never mapped. On return this CPU faults on them; others may not yet, and the pages behind them may not be
     /// reused yet.
     ///
     /// # Errors
@@ -88,6 +88,10 @@ pub unsafe trait Platform: Sync {
     /// # Errors
     /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
     fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+
+    /// Fills the pages of `range`, which are all mapped, with zeros: an area that kept its pages is handed out as
+    /// a zeroed one.
+    fn zero(&self, range: PageRange);
 
     /// A random number, for randomized placement and hash seeds. Need not be fast.
     fn entropy(&self) -> u64;

@@ -51,7 +51,7 @@ mod storage;
 mod tree;
 mod verify;
 
-pub use storage::{Buffer, Heap, Items, OutOfMemory, Slots, Storage};
+pub use storage::{Lent, Heap, Items, OutOfMemory, Slots, Storage};
 pub use verify::Violation;
 
 use crate::addr::PageRange;
@@ -103,7 +103,7 @@ impl AreaMap<Heap> {
     }
 }
 
-impl<'a> AreaMap<Buffer<'a>> {
+impl<'a> AreaMap<Lent<'a>> {
     /// An empty map over `span`, with its records in `memory`: it works before a heap exists.
     ///
     /// The memory is divided once: 4 bytes for each 4 GiB of the span, then about 330 bytes for each leaf,
@@ -113,7 +113,7 @@ impl<'a> AreaMap<Buffer<'a>> {
     /// # Errors
     /// [`AllocError::Metadata`] when the memory is too small even for an empty map.
     pub fn in_buffer(span: PageRange, mut memory: &'a mut [u8]) -> Result<Self, AllocError> {
-        let entries = Directory::<Buffer<'a>>::root_len(span).ok_or(OutOfMemory)?;
+        let entries = Directory::<Lent<'a>>::root_len(span).ok_or(OutOfMemory)?;
         let root = Slots::carve(&mut memory, entries)?;
         let present = Slots::carve(&mut memory, entries.div_ceil(64))?;
         // For each four leaves two tree nodes (they are at least about half full) and one directory node:

@@ -58,9 +58,9 @@ impl<T: Pod> Items<T> for Vec<T> {
 
 /// Records in memory that the caller handed in.
 #[derive(Debug)]
-pub struct Buffer<'a>(PhantomData<&'a mut [u8]>);
+pub struct Lent<'a>(PhantomData<&'a mut [u8]>);
 
-impl<'a> Storage for Buffer<'a> {
+impl<'a> Storage for Lent<'a> {
     type Items<T: Pod> = Slots<'a, T>;
 }
 

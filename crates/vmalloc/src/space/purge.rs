@@ -1,0 +1,160 @@
+//! Lazy free and purge.
+//!
+//! A freed area is taken out of use at once, but its pages and its addresses are given back in bulk:
+//!
+//! ```text
+//!   vfree ── retire ──► retained stacks ──(decay, pressure)──┐
+//!               │                                            ▼
+//!               └────────────────────────────────────────► lazy set ──► unmap all, flush once, release
+//! ```
+//!
+//! Protocol:
+//! 1. The **purge lock** is taken: one purge runs at a time, and whoever needs the addresses waits for it. So an
+//!    allocation never fails while freed addresses are on their way back: the second of two callers, who would
+//!    find the lazy set empty, waits until the first has given everything back.
+//! 2. The whole lazy set is taken under the space's lock, which is dropped before the platform is called.
+//! 3. One `unmap` and one `flush` for the whole set, with its real, coalesced ranges.
+//! 4. The areas are released, [`BATCH`] at a time under the space's lock. The lazy count falls as they are.
+//!
+//! When the platform fails, the set goes back to the lazy set whole: nothing is lost, and nothing that may
+//! still be translated somewhere is handed out.
+
+use super::{Space, State};
+use crate::addr::PageRange;
+use crate::error::PlatformError;
+use crate::platform::Platform;
+use alloc::vec::Vec;
+
+/// Areas given back under one hold of the space's lock (contract: at most 32).
+const BATCH: usize = 32;
+
+/// How much is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Drain {
+    /// What is lazy, and a quarter of what is retained.
+    Decay,
+    /// All that is lazy and all that is retained.
+    All,
+}
+
+impl<P: Platform> Space<P> {
+    /// Gives back everything that is lazy or retained, and waits for a purge under way. After it returns no CPU
+    /// holds a translation for anything freed before the call, and its addresses are free.
+    ///
+    /// # Errors
+    /// The platform's. What was not given back stays lazy, and is tried again at the next purge.
+    #[doc(alias = "vm_unmap_aliases")]
+    pub fn purge(&self) -> Result<(), PlatformError> {
+        let _running = self.purge_lock.lock();
+        self.drain(Drain::All)
+    }
+
+    /// Purges what is lazy and gives back a quarter of what is retained, the longest unused: call it now and then
+    /// where nothing else frees. Repeated, it reaches zero.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn decay(&self) -> Result<(), PlatformError> {
+        let _running = self.purge_lock.lock();
+        self.drain(Drain::Decay)
+    }
+
+    /// Purges because enough is lazy, unless somebody is at it.
+    #[cold]
+    pub(super) fn purge_if_idle(&self) {
+        if let Some(_running) = self.purge_lock.try_lock() {
+            // What failed stays lazy; the next allocation in need reports it.
+            let _ = self.drain(Drain::Decay);
+        }
+    }
+
+    /// Takes one area that could not be entered in the lazy set back to the free space.
+    #[cold]
+    pub(super) fn purge_one(&self, area: PageRange) {
+        let _running = self.purge_lock.lock();
+        while self.platform.unmap(&[area]).and_then(|()| self.platform.flush(&[area])).is_err() {
+            let mut state = self.state.lock();
+            if state.lazy.try_reserve(1).is_ok() {
+                state.lazy.push(area);
+                return;
+            }
+        }
+        self.give_back(&[area]);
+    }
+
+    /// One purge. The purge lock is held.
+    fn drain(&self, drain: Drain) -> Result<(), PlatformError> {
+        // What an earlier purge could not finish comes first.
+        let stuck = core::mem::take(&mut self.state.lock().stuck);
+        self.purge_set(stuck)?;
+        let lazy = self.take_lazy(drain);
+        self.purge_set(lazy)
+    }
+
+    fn purge_set(&self, mut areas: Vec<PageRange>) -> Result<(), PlatformError> {
+        if areas.is_empty() {
+            return Ok(());
+        }
+        areas.sort_unstable_by_key(PageRange::start);
+        let joined = join(&areas);
+        let ranges = if joined.is_empty() { &areas } else { &joined };
+        if let Err(error) = self.platform.unmap(ranges).and_then(|()| self.platform.flush(ranges)) {
+            self.state.lock().stuck = areas;
+            return Err(error);
+        }
+        self.give_back(&areas);
+        let mut state = self.state.lock();
+        state.purges += 1;
+        state.purged_areas += areas.len() as u64;
+        if state.lazy.is_empty() && state.lazy.capacity() < areas.capacity() {
+            // The memory serves the next set.
+            areas.clear();
+            state.lazy = areas;
+        }
+        Ok(())
+    }
+
+    fn take_lazy(&self, drain: Drain) -> Vec<PageRange> {
+        let mut state = self.state.lock();
+        let State { lazy, retained, lazy_pages, lazy_areas, .. } = &mut *state;
+        let before = (retained.pages(), retained.areas());
+        match drain {
+            Drain::Decay => retained.decay(lazy),
+            Drain::All => retained.empty(lazy),
+        }
+        *lazy_pages += before.0 - retained.pages();
+        *lazy_areas += before.1 - retained.areas();
+        core::mem::take(lazy)
+    }
+
+    fn give_back(&self, areas: &[PageRange]) {
+        for batch in areas.chunks(BATCH) {
+            let mut state = self.state.lock();
+            for area in batch {
+                match state.map.release(area.start()) {
+                    Ok(_) => {
+                        state.lazy_pages -= area.len();
+                        state.lazy_areas -= 1;
+                    }
+                    Err(damage) => self.platform.fatal(&damage),
+                }
+            }
+            state.longest_hold = state.longest_hold.max(batch.len() as u64);
+        }
+    }
+}
+
+/// Neighbours joined; empty when memory is short.
+fn join(areas: &[PageRange]) -> Vec<PageRange> {
+    let mut joined: Vec<PageRange> = Vec::new();
+    if joined.try_reserve_exact(areas.len()).is_err() {
+        return joined;
+    }
+    for area in areas {
+        match joined.last_mut() {
+            Some(last) if last.end() == area.start() => *last = PageRange::of(last.start(), area.end()),
+            _ => joined.push(*area),
+        }
+    }
+    joined
+}

@@ -1,0 +1,160 @@
+//! A request in bytes, as callers make it, and its check against the machine's pages.
+
+use crate::error::RequestError;
+use crate::request::{Fit, Policy};
+
+/// A request for memory or addresses, in bytes.
+///
+/// ```
+/// # use vmalloc::Request;
+/// let request = Request::new(100_000).align(1 << 16).zeroed().tag("frame buffer");
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Request {
+    bytes: usize,
+    align: usize,
+    within: Option<(usize, usize)>,
+    pub(super) content: Content,
+    pub(super) guard: Guard,
+    pub(super) tag: Option<&'static str>,
+    policy: Option<Policy>,
+}
+
+/// What the memory holds when it is handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// Whatever was there: zeros, or what an earlier area of this space left.
+    Any,
+    Zeros,
+}
+
+/// Whether an unmapped page follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    /// As the space is configured.
+    Default,
+    None,
+}
+
+/// A request that passed its check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    /// What the area map is asked for: the guard page is in its size.
+    pub(super) fit: Fit,
+    /// Bytes of the last page that were not asked for.
+    pub(super) slack: u32,
+    /// 1 with a guard page, else 0.
+    pub(super) guard_pages: u64,
+}
+
+impl Request {
+    /// `bytes` bytes, at any page.
+    pub const fn new(bytes: usize) -> Self {
+        Self {
+            bytes,
+            align: 1,
+            within: None,
+            content: Content::Any,
+            guard: Guard::Default,
+            tag: None,
+            policy: None,
+        }
+    }
+
+    /// Start at a multiple of `bytes`, a power of two. Areas always start at a page.
+    pub const fn align(mut self, bytes: usize) -> Self {
+        self.align = bytes;
+        self
+    }
+
+    /// Hand out zeros.
+    pub const fn zeroed(mut self) -> Self {
+        self.content = Content::Zeros;
+        self
+    }
+
+    /// Leave the guard page out.
+    pub const fn without_guard(mut self) -> Self {
+        self.guard = Guard::None;
+        self
+    }
+
+    /// Stay inside the addresses `[start, end)`, the guard page too.
+    pub const fn within(mut self, start: usize, end: usize) -> Self {
+        self.within = Some((start, end));
+        self
+    }
+
+    /// Name the caller, for `vmallocinfo`.
+    pub const fn tag(mut self, tag: &'static str) -> Self {
+        self.tag = Some(tag);
+        self
+    }
+
+    /// Place by `policy`, whatever the space's configuration says.
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Checks the request for pages of `1 << shift` bytes.
+    #[inline]
+    pub(super) fn check(&self, shift: u32, space_guards: bool, policy: Policy) -> Result<Checked, RequestError> {
+        let overflow = RequestError::SizeOverflow { bytes: self.bytes };
+        let page = 1usize << shift;
+        let pages = self.bytes.checked_add(page - 1).ok_or(overflow)? >> shift;
+        let guard_pages = u64::from(space_guards && self.guard == Guard::Default);
+        if pages == 0 {
+            return Err(RequestError::ZeroSize);
+        }
+        let fit = Fit::new(pages as u64 + guard_pages)?;
+        if !self.align.is_power_of_two() {
+            return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
+        }
+        let mut fit = fit.align((self.align >> shift).max(1) as u64)?.policy(self.policy.unwrap_or(policy));
+        if let Some((start, end)) = self.within {
+            fit = self.limit(fit, start, end, shift)?;
+        }
+        Ok(Checked { fit, slack: ((pages << shift) - self.bytes) as u32, guard_pages })
+    }
+
+    #[cold]
+    fn limit(&self, fit: Fit, start: usize, end: usize, shift: u32) -> Result<Fit, RequestError> {
+        let first = (start >> shift) as u64 + u64::from(start & ((1 << shift) - 1) != 0);
+        fit.within(first, (end >> shift) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(request: Request) -> Result<Checked, RequestError> {
+        request.check(12, true, Policy::Lowest)
+    }
+
+    #[test]
+    fn sizes_round_up_and_count_their_guard() {
+        for (bytes, pages, slack) in [(1, 1, 4095), (4096, 1, 0), (4097, 2, 4095)] {
+            let checked = check(Request::new(bytes)).unwrap();
+            assert_eq!((checked.fit.pages(), checked.slack), (pages + 1, slack));
+            assert_eq!(check(Request::new(bytes).without_guard()).unwrap().fit.pages(), pages);
+        }
+    }
+
+    #[test]
+    fn bad_requests_are_typed_errors() {
+        assert_eq!(check(Request::new(0)).unwrap_err(), RequestError::ZeroSize);
+        let bytes = usize::MAX - 4;
+        assert_eq!(check(Request::new(bytes)).unwrap_err(), RequestError::SizeOverflow { bytes });
+        for align in [0, 3, 4097] {
+            let error = check(Request::new(1).align(align)).unwrap_err();
+            assert_eq!(error, RequestError::AlignNotPowerOfTwo { align: align as u64 });
+        }
+        let reversed = check(Request::new(1).within(0x5000, 0x3000)).unwrap_err();
+        assert_eq!(reversed, RequestError::LimitsReversed { start: 5, end: 3 });
+        let no_page = check(Request::new(1).within(0x1001, 0x1fff)).unwrap_err();
+        assert_eq!(no_page, RequestError::LimitsReversed { start: 2, end: 1 });
+    }
+}

@@ -1,0 +1,150 @@
+//! Freed areas that keep their pages: handed out again without a call to the platform, within a budget.
+//!
+//! One stack for each size in pages, as the pools of Linux's nodes have (2024), here for mapped areas: the one
+//! freed last is the warmest and is taken first; decay takes from the other end.
+
+use crate::addr::PageRange;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// The largest area that is kept, in pages: 256 and a guard page.
+const MAX_PAGES: u64 = 257;
+/// How many areas of a size are looked at for one that is aligned.
+const LOOKED_AT: usize = 8;
+
+/// The areas kept, by size.
+pub(super) struct Retained {
+    /// Starts of areas of `index + 1` pages, the one freed last at the back.
+    stacks: Vec<VecDeque<u64>>,
+    /// Pages in all stacks.
+    pages: u64,
+    areas: u64,
+    /// The most pages to keep.
+    budget: u64,
+}
+
+impl Retained {
+    pub(super) const fn new(budget: u64) -> Self {
+        Self { stacks: Vec::new(), pages: 0, areas: 0, budget }
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub(super) fn areas(&self) -> u64 {
+        self.areas
+    }
+
+    /// Keeps `area` if size, budget and memory allow; whether it did.
+    #[inline]
+    #[must_use]
+    pub(super) fn keep(&mut self, area: PageRange) -> bool {
+        if area.len() > MAX_PAGES || self.pages + area.len() > self.budget {
+            return false;
+        }
+        if self.stacks.is_empty() && self.set_up().is_none() {
+            return false;
+        }
+        let stack = &mut self.stacks[area.len() as usize - 1];
+        if stack.len() == stack.capacity() && stack.try_reserve(1).is_err() {
+            return false;
+        }
+        stack.push_back(area.start());
+        self.pages += area.len();
+        self.areas += 1;
+        true
+    }
+
+    #[cold]
+    fn set_up(&mut self) -> Option<()> {
+        self.stacks.try_reserve_exact(MAX_PAGES as usize).ok()?;
+        self.stacks.resize_with(MAX_PAGES as usize, VecDeque::new);
+        Some(())
+    }
+
+    /// An area of exactly `pages` pages that starts at a multiple of `align` pages.
+    #[inline]
+    pub(super) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {
+        let stack = self.stacks.get_mut(usize::try_from(pages - 1).ok()?)?;
+        let start = if align == 1 { stack.pop_back()? } else { Self::take_aligned(stack, align)? };
+        self.pages -= pages;
+        self.areas -= 1;
+        Some(start)
+    }
+
+    fn take_aligned(stack: &mut VecDeque<u64>, align: u64) -> Option<u64> {
+        let lowest = stack.len().saturating_sub(LOOKED_AT);
+        let index = (lowest..stack.len()).rev().find(|&index| stack[index] & (align - 1) == 0)?;
+        stack.swap_remove_back(index)
+    }
+
+    /// Moves a quarter of each stack, rounded up so that small ones drain too, to `lazy`: the areas that have
+    /// lain longest. What does not fit stays.
+    pub(super) fn decay(&mut self, lazy: &mut Vec<PageRange>) {
+        self.drain(lazy, |len| len.div_ceil(4));
+    }
+
+    /// Moves everything to `lazy`. What does not fit stays.
+    pub(super) fn empty(&mut self, lazy: &mut Vec<PageRange>) {
+        self.drain(lazy, |len| len);
+    }
+
+    fn drain(&mut self, lazy: &mut Vec<PageRange>, share: impl Fn(usize) -> usize) {
+        for (index, stack) in self.stacks.iter_mut().enumerate() {
+            let pages = index as u64 + 1;
+            for _ in 0..share(stack.len()) {
+                if lazy.try_reserve(1).is_err() {
+                    return;
+                }
+                let Some(start) = stack.pop_front() else { break };
+                lazy.push(PageRange::of(start, start + pages));
+                self.pages -= pages;
+                self.areas -= 1;
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let stacks: usize = self.stacks.iter().map(|stack| stack.capacity() * size_of::<u64>()).sum();
+        stacks + self.stacks.capacity() * size_of::<VecDeque<u64>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(start: u64, len: u64) -> PageRange {
+        PageRange::of(start, start + len)
+    }
+
+    #[test]
+    fn keeps_within_the_budget_and_gives_the_warmest_first() {
+        let mut kept = Retained::new(10);
+        assert!(kept.keep(area(0, 4)));
+        assert!(kept.keep(area(10, 4)));
+        assert!(!kept.keep(area(20, 4)), "over the budget");
+        assert!(!Retained::new(1 << 20).keep(area(0, MAX_PAGES + 1)));
+        assert_eq!(kept.take(4, 16), Some(0));
+        assert_eq!(kept.take(4, 16), None);
+        assert_eq!(kept.take(3, 1), None);
+        assert_eq!(kept.take(4, 1), Some(10));
+        assert_eq!((kept.pages(), kept.areas()), (0, 0));
+    }
+
+    #[test]
+    fn decay_takes_the_oldest_and_reaches_zero() {
+        let mut kept = Retained::new(1 << 20);
+        for start in 0..5 {
+            assert!(kept.keep(area(start * 10, 2)));
+        }
+        let mut lazy = Vec::new();
+        kept.decay(&mut lazy);
+        assert_eq!(lazy, [area(0, 2), area(10, 2)]);
+        for _ in 0..3 {
+            kept.decay(&mut lazy);
+        }
+        assert_eq!((kept.pages(), lazy.len()), (0, 5));
+    }
+}
