@@ -85,6 +85,8 @@ unsafe impl Platform for NullPlatform {
         Ok(())
     }
 
+    fn zero(&self, _range: PageRange) {}
+
     /// Constant, so that instruction counts repeat exactly.
     fn entropy(&self) -> u64 {
         0x5eed
@@ -106,8 +108,8 @@ impl Ranges for OurSpace {
     const GUARDS: bool = true;
 
     fn build(plan: &Plan) -> Self {
-        let mut config = Config::default();
-        config.guard = plan.guard;
+        let config = Config::default();
+        let config = if plan.guard { config } else { config.without_guards() };
         Self(Space::new(NullPlatform, config).expect("metadata for an empty space"))
     }
 
@@ -119,7 +121,8 @@ impl Ranges for OurSpace {
 
     #[inline]
     fn free(&mut self, addr: usize) {
-        self.0.vfree(addr).expect("a live area");
+        // SAFETY: no memory is behind the area, so nothing can be using it.
+        unsafe { self.0.vfree(addr) }.expect("a live area");
     }
 
     fn start(addr: usize) -> u64 {
