@@ -23,7 +23,10 @@ pub trait Visitor {
 pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     match workload.layer {
         Layer::Map => visitor.visit::<Map>(),
-        Layer::Space => visitor.visit::<OurSpace>(),
+        Layer::Space => {
+            visitor.visit::<OurSpace<true>>();
+            visitor.visit::<OurSpace<false>>();
+        }
     }
     visitor.visit::<BTreeFirst>();
     visitor.visit::<BTreeBest>();

@@ -97,18 +97,19 @@ unsafe impl Platform for NullPlatform {
     }
 }
 
-/// The whole space: locks, pools, lazy purge.
-pub struct OurSpace(Space<NullPlatform>);
+/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the default), or
+/// else lazy free and purge.
+pub struct OurSpace<const RETAIN: bool>(Space<NullPlatform>);
 
-impl Ranges for OurSpace {
+impl<const RETAIN: bool> Ranges for OurSpace<RETAIN> {
     type Handle = usize;
-    const NAME: &'static str = "vmalloc Space";
+    const NAME: &'static str = if RETAIN { "vmalloc Space" } else { "vmalloc Space, unmap" };
     const ALIGNS: bool = true;
     const FINDS: bool = true;
     const GUARDS: bool = true;
 
     fn build(plan: &Plan) -> Self {
-        let config = Config::default();
+        let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
         let config = if plan.guard { config } else { config.without_guards() };
         Self(Space::new(NullPlatform, config).expect("metadata for an empty space"))
     }
@@ -135,7 +136,7 @@ impl Ranges for OurSpace {
     }
 
     fn settle(&mut self) {
-        self.0.purge();
+        self.0.purge().expect("this platform refuses nothing");
     }
 
     fn own_metadata_bytes(&self) -> Option<usize> {

@@ -60,7 +60,8 @@ fn peers_are_legal() {
 
 #[test]
 fn our_space_is_legal() {
-    drive::<OurSpace>();
+    drive::<OurSpace<true>>();
+    drive::<OurSpace<false>>();
 }
 
 #[test]
