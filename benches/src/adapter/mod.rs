@@ -1,4 +1,4 @@
-//! Ours, the peers from crates.io, and two baselines, each behind [`Ranges`](crate::ranges::Ranges).
+//! Ours, the peers from crates.io, and two baselines, each behind [`Ranges`].
 
 mod baseline;
 mod noop;
