@@ -155,19 +155,26 @@ impl Profile {
         rates: Rates { exact: 160, ..USUAL },
     };
 
-    /// All pages that a number can name, and sizes to match.
+    /// The first pages that a number can name.
+    pub const ORIGIN: Self = Self { name: "origin", start: 0, end: 1 << 20, ..Self::MIXED };
+
+    /// The last pages that a number can name, and sizes and alignments beyond them.
     pub const EXTREME: Self = Self {
         name: "extreme",
-        start: 0,
+        start: u64::MAX - (1 << 34),
         end: u64::MAX,
         live: 100,
-        sizes: Sizes { low: 0, high: 63 },
+        sizes: Sizes { low: 0, high: 36 },
         align_order: 63,
         rates: Rates { aligned: 128, phase: 64, no_cross: 64, limits: 64, ..USUAL },
     };
 
-    /// Every profile, [`EXTREME`](Self::EXTREME) last.
-    pub const ALL: [Self; 9] = [
+    /// Every page that a number can name: for implementations without records for each part of the span.
+    pub const ENDLESS: Self =
+        Self { name: "endless", start: 0, end: u64::MAX, sizes: Sizes { low: 0, high: 63 }, ..Self::EXTREME };
+
+    /// Every profile but [`ENDLESS`](Self::ENDLESS).
+    pub const ALL: [Self; 10] = [
         Self::TINY,
         Self::SMALL,
         Self::MIXED,
@@ -176,6 +183,7 @@ impl Profile {
         Self::CROWDED,
         Self::CONSTRAINED,
         Self::SPARSE,
+        Self::ORIGIN,
         Self::EXTREME,
     ];
 

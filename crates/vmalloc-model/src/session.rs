@@ -42,7 +42,9 @@ pub struct Checks {
     pub walk_below: usize,
     /// …and with more, every so many steps.
     pub walk_every: usize,
-    /// Bytes of metadata that may stay behind for each segment there was at the peak.
+    /// Bytes of metadata that may stay behind, however little happened…
+    pub slack_bytes: usize,
+    /// …and for each segment there was at the peak.
     pub slack_per_segment: usize,
 }
 
@@ -53,7 +55,8 @@ impl Default for Checks {
             metadata: MetadataLimit::None,
             walk_below: 200,
             walk_every: 64,
-            slack_per_segment: 256,
+            slack_bytes: 16 << 10,
+            slack_per_segment: 1 << 10,
         }
     }
 }
@@ -271,7 +274,8 @@ impl<M: Map> Session<M> {
 
     fn compare_metadata(&self) -> Result<(), Mismatch> {
         let bytes = self.map.metadata_bytes();
-        let allowed = self.metadata_at_start + self.checks.slack_per_segment * (self.tally.peak_segments + 1);
+        let Checks { slack_bytes, slack_per_segment, .. } = self.checks;
+        let allowed = self.metadata_at_start + slack_bytes + slack_per_segment * self.tally.peak_segments;
         if bytes > allowed { Err(Mismatch::Leak { bytes, allowed }) } else { Ok(()) }
     }
 }

@@ -158,7 +158,7 @@ impl Map for Mutant {
     }
 
     fn metadata_bytes(&self) -> usize {
-        if self.bug == Bug::Leaks { self.calls * 48 } else { 0 }
+        if self.bug == Bug::Leaks { self.calls * 480 } else { 0 }
     }
 
     fn verify(&self) -> Result<(), Violation> {
@@ -174,7 +174,7 @@ fn run(bug: Bug, profile: Profile) -> Result<(), Failure> {
 fn caught(bug: Bug, profile: Profile) -> Mismatch {
     let failure = run(bug, profile).expect_err("the bug shows");
     println!("{bug:?}: {failure}");
-    assert!(failure.ops().len() <= 40 || bug == Bug::Leaks, "{bug:?} is shrunk to {}", failure.ops().len());
+    assert!(failure.ops().len() <= 60, "{bug:?} is shrunk to {}", failure.ops().len());
     assert!(failure.to_string().contains("VMALLOC_SEED=0x7"));
     failure.mismatch().clone()
 }
