@@ -3,8 +3,8 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
 use proptest::prelude::*;
-use vmalloc::AreaMap;
-use vmalloc_model::{Checks, Generator, Op, Profile, Runner, Seeded, Session, Words, env, run};
+use vmalloc::{AreaMap, PageRange};
+use vmalloc_model::{Ask, Checks, Generator, Op, Profile, Runner, Seeded, Session, Words, env, run};
 
 fn agrees(profile: Profile, seed: u64, count: usize) {
     let make = || AreaMap::new(profile.span()).expect("the heap has room");
@@ -63,6 +63,16 @@ fn the_first_pages_of_all() {
 #[test]
 fn the_last_pages_of_all() {
     agrees(Profile::EXTREME, 90, 50_000);
+}
+
+/// Found by fuzzing: the first congruent page was the last number of all, and the boundary behind it no number.
+#[test]
+#[ignore = "the step past a boundary overflows"]
+fn a_boundary_behind_the_last_page_is_no_room() {
+    let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");
+    let ask = Ask { align: 1 << 21, phase: (1 << 21) - 1, no_cross: 2, ..Ask::new(2) };
+    let map = AreaMap::new(span).expect("the heap has room");
+    run(map, &[Op::Alloc(ask)], Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{mismatch}"));
 }
 
 /// A leak that hides in the slack of one round shows in many: the same program again and again on one map.
