@@ -2,7 +2,7 @@
 
 use vmalloc::area_map::{Segment, State, Violation};
 use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy};
-use vmalloc_model::{Ask, Checks, Failure, Map, Mismatch, NaiveMap, Outcome, Profile, Runner};
+use vmalloc_model::{Ask, Checks, Failure, Map, Mismatch, NaiveMap, Outcome, Placement, Profile, Runner};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Bug {
@@ -158,7 +158,7 @@ impl Map for Mutant {
     }
 
     fn metadata_bytes(&self) -> usize {
-        if self.bug == Bug::Leaks { self.calls * 480 } else { 0 }
+        if self.bug == Bug::Leaks { self.calls * 4800 } else { 0 }
     }
 
     fn verify(&self) -> Result<(), Violation> {
@@ -167,7 +167,12 @@ impl Map for Mutant {
 }
 
 fn run(bug: Bug, profile: Profile) -> Result<(), Failure> {
-    let runner = Runner::new(|| Mutant::new(profile.span(), bug), Checks::default());
+    run_as(bug, profile, Placement::Exact)
+}
+
+fn run_as(bug: Bug, profile: Profile, placement: Placement) -> Result<(), Failure> {
+    let checks = Checks { placement, ..Checks::default() };
+    let runner = Runner::new(|| Mutant::new(profile.span(), bug), checks);
     runner.seeded(profile, 7, 4_000).map(|_| ())
 }
 
@@ -191,6 +196,14 @@ fn wrong_placements_are_caught() {
     assert!(matches!(caught(Bug::AsksForTooMuch, Profile::ALIGNED), Answer { .. }));
     assert!(matches!(caught(Bug::IgnoresLimits, Profile::CONSTRAINED), Illegal { .. } | Answer { .. }));
     assert!(matches!(caught(Bug::IgnoresBoundary, Profile::CONSTRAINED), Illegal { .. }));
+}
+
+#[test]
+fn a_weaker_promise_is_held_to_what_it_says() {
+    assert_eq!(run_as(Bug::Misplaces, Profile::MIXED, Placement::Complete), Ok(()));
+    assert!(run_as(Bug::AsksForTooMuch, Profile::ALIGNED, Placement::Complete).is_err());
+    assert_eq!(run_as(Bug::AsksForTooMuch, Profile::ALIGNED.plain(), Placement::Sound), Ok(()));
+    assert!(run_as(Bug::IgnoresBoundary, Profile::CONSTRAINED, Placement::Sound).is_err());
 }
 
 #[test]
