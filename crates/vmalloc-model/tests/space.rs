@@ -30,7 +30,6 @@ fn config(retain_bytes: usize) -> Config {
 }
 
 #[test]
-#[ignore = "the space has no body yet"]
 fn answers_are_legal_in_a_roomy_space() {
     for retain in RETAINED {
         judge(1 << 20, config(retain), 1, 100, 0, 20_000);
@@ -38,7 +37,6 @@ fn answers_are_legal_in_a_roomy_space() {
 }
 
 #[test]
-#[ignore = "the space has no body yet"]
 fn answers_are_legal_in_a_crowded_space() {
     for retain in RETAINED {
         judge(1 << 10, config(retain), 2, 400, 0, 20_000);
@@ -46,7 +44,6 @@ fn answers_are_legal_in_a_crowded_space() {
 }
 
 #[test]
-#[ignore = "the space has no body yet"]
 fn eager_purges_change_nothing() {
     for retain in RETAINED {
         let mut config = config(retain);
@@ -56,7 +53,6 @@ fn eager_purges_change_nothing() {
 }
 
 #[test]
-#[ignore = "the space has no body yet"]
 fn other_policies_and_no_guard() {
     for policy in [Policy::Best, Policy::Random { seed: 5 }] {
         let mut config = config(0);
@@ -67,7 +63,6 @@ fn other_policies_and_no_guard() {
 }
 
 #[test]
-#[ignore = "the space has no body yet"]
 fn platform_faults_unwind_completely() {
     for retain in RETAINED {
         for seed in 10..14 {

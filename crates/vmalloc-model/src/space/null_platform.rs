@@ -45,6 +45,8 @@ struct State {
     mapped: RangeSet,
     /// Unmapped, not flushed.
     lingering: RangeSet,
+    /// Mapped and written to since.
+    soiled: RangeSet,
     /// Calls made, by kind.
     calls: [u64; 3],
     /// For each kind, which call is to fail.
@@ -97,6 +99,16 @@ impl NullPlatform {
     /// Whether some page of `range` is mapped.
     pub fn is_touched(&self, range: PageRange) -> bool {
         self.state.lock().mapped.first_meeting(range).is_some()
+    }
+
+    /// Notes that somebody wrote to `range`.
+    pub fn soil(&self, range: PageRange) {
+        self.state.lock().soiled.insert(range);
+    }
+
+    /// Whether `range` reads as zero: nobody wrote to it since it was mapped or zeroed.
+    pub fn is_zero(&self, range: PageRange) -> bool {
+        self.state.lock().soiled.first_meeting(range).is_none()
     }
 
     /// How many pages are mapped.
@@ -172,6 +184,7 @@ unsafe impl Platform for NullPlatform {
         assert_eq!(lingering, None, "map: {range:?} is reused before it was flushed");
         state.enter(Call::Map)?;
         state.mapped.insert(range);
+        state.soiled.remove(range);
         Ok(())
     }
 
@@ -196,6 +209,12 @@ unsafe impl Platform for NullPlatform {
         state.enter(Call::Flush)?;
         ranges.iter().for_each(|&range| state.lingering.remove(range));
         Ok(())
+    }
+
+    fn zero(&self, range: PageRange) {
+        let mut state = self.state.lock();
+        assert!(state.mapped.covers(range), "zero: {range:?} is not all mapped");
+        state.soiled.remove(range);
     }
 
     fn entropy(&self) -> u64 {

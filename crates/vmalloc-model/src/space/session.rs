@@ -199,7 +199,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         }
         let got = match kind {
             Kind::Reserved => self.space.unreserve(addr),
-            _ => self.space.vfree(addr),
+            _ => self.vfree(addr),
         };
         match (got, area) {
             (Ok(()), Some(area)) => self.live.remove(&area),
@@ -211,6 +211,13 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
             }
         }
         Ok(())
+    }
+
+    #[allow(unsafe_code)]
+    fn vfree(&self, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: what the space handed out is owned by this session, and only the witness touches it, which
+        // has just seen it leave. Any other address is to be refused.
+        unsafe { self.space.vfree(addr) }
     }
 
     /// Whether `error` is right for an address that can't be freed.
@@ -263,7 +270,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     /// Purges with all faults gone: everything must be back then.
     fn purge(&mut self) -> Result<(), Box<SpaceMismatch>> {
         self.witness.heal(self.space.platform());
-        self.space.purge();
+        let purged = self.space.purge();
+        equal("errors of a purge without faults", u64::from(purged.is_err()), 0)?;
         self.faulty = false;
         let stats = self.space.stats();
         equal("lazy_pages", stats.lazy_pages, 0)?;

@@ -43,9 +43,13 @@ impl<P: Platform> Witness<P> for NoWitness {}
 pub struct NullWitness;
 
 impl NullWitness {
-    fn check(platform: &NullPlatform, area: &AreaInfo) {
+    fn pages(area: &AreaInfo) -> PageRange {
         let first = (area.addr >> NullPlatform::PAGE_SHIFT) as u64;
-        let pages = PageRange::from_len(first, area.pages).expect("an area is not empty");
+        PageRange::from_len(first, area.pages).expect("an area is not empty")
+    }
+
+    fn check(platform: &NullPlatform, area: &AreaInfo) {
+        let pages = Self::pages(area);
         match area.kind {
             Kind::Vmalloc => assert!(platform.is_mapped(pages), "{area:?} is not all mapped"),
             _ => assert!(!platform.is_touched(pages), "{area:?} is mapped, at least in part"),
@@ -56,8 +60,14 @@ impl NullWitness {
 }
 
 impl Witness<NullPlatform> for NullWitness {
-    fn appeared(&mut self, platform: &NullPlatform, area: &AreaInfo, _: Content) {
+    fn appeared(&mut self, platform: &NullPlatform, area: &AreaInfo, content: Content) {
         Self::check(platform, area);
+        if area.kind != Kind::Vmalloc {
+            return;
+        }
+        let pages = Self::pages(area);
+        assert!(content == Content::Any || platform.is_zero(pages), "{area:?} does not read as zero");
+        platform.soil(pages);
     }
 
     fn leaves(&mut self, platform: &NullPlatform, area: &AreaInfo) {
