@@ -105,7 +105,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
         let ask = match self.ask(wish) {
             Ok(ask) => ask,
-            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => return Ok(()),
+            Err(legal) if got.is_err_and(|error| is_among(error, &legal)) => return Ok(()),
             Err(legal) => return wrong(format!("one of {legal:?}")),
         };
         match got {
@@ -289,6 +289,13 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         equal("busy_pages", stats.busy_pages, self.live.pages())?;
         equal("busy + lazy + retained + free pages", sum, self.live.span().len())
     }
+}
+
+/// Whether `error` is one of `legal`. A size beyond all memory may count as too large to name or to place.
+fn is_among(error: AllocError, legal: &[AllocError]) -> bool {
+    let is_overflow =
+        |error: &AllocError| matches!(error, AllocError::Request(RequestError::SizeOverflow { .. }));
+    legal.contains(&error) || (matches!(error, AllocError::NoSpace(_)) && legal.iter().any(is_overflow))
 }
 
 fn request(wish: &Wish) -> Request {
