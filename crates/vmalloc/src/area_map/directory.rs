@@ -6,6 +6,10 @@
 //!                 entry
 //! ```
 //!
+//! In front of it stands a *window*: a flat array of the leaves at the start of the span. Placement is
+//! lowest-first, so that is where most leaves are, and there a look-up is one load. The window grows with the number of
+//! leaves ([`WINDOW_PER_LEAF`]), whatever the span.
+//!
 //! The root is one flat array, 4 bytes for each 4 GiB of the span; below it, nodes of 64 children exist only
 //! where there are leaves. Absent children are 0, and node 0 and leaf 0 are zeroed records, so a look-up is
 //! three loads without a branch. A bit for each child in use finds the nearest leaf before a page.
@@ -19,6 +23,9 @@ const FAN_SHIFT: u32 = 6;
 const FAN: usize = 1 << FAN_SHIFT;
 /// log2 of the pages below one root entry.
 const ROOT_SHIFT: u32 = LEAF_SHIFT + 2 * FAN_SHIFT;
+
+/// Window entries for each leaf, at most: 16 bytes a leaf where leaves are sparse, 4 where they are dense.
+pub(super) const WINDOW_PER_LEAF: usize = 4;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -62,6 +69,12 @@ pub(super) struct Directory<S: Storage> {
     fans: Pool<Fan, S>,
     /// The first page below root entry 0.
     base: u64,
+    /// The leaves of the groups from that of `window_base` on; 0 where there is none.
+    window: S::Items<u32>,
+    /// The first page of the leaf that the span starts in.
+    window_base: u64,
+    /// Leaves entered.
+    leaves: usize,
 }
 
 /// The path of a page.
@@ -83,12 +96,14 @@ impl<S: Storage> Directory<S> {
         mut root: S::Items<u32>,
         mut root_present: S::Items<u64>,
         fans: S::Items<Fan>,
+        window: S::Items<u32>,
     ) -> Result<Self, OutOfMemory> {
         let entries = Self::root_len(span).ok_or(OutOfMemory)?;
         root.extend_zeroed(entries)?;
         root_present.extend_zeroed(entries.div_ceil(64))?;
         let base = span.start() >> ROOT_SHIFT << ROOT_SHIFT;
-        Ok(Self { root, root_present, fans: Pool::new(fans)?, base })
+        let window_base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
+        Ok(Self { root, root_present, fans: Pool::new(fans)?, base, window, window_base, leaves: 0 })
     }
 
     #[inline]
@@ -103,6 +118,15 @@ impl<S: Storage> Directory<S> {
     /// The leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     pub(super) fn leaf_of(&self, page: u64) -> u32 {
+        match self.window.get((page.wrapping_sub(self.window_base) >> LEAF_SHIFT) as usize) {
+            Some(&leaf) => leaf,
+            None => self.leaf_beyond(page),
+        }
+    }
+
+    /// The leaf of a page beyond the window.
+    #[inline(never)]
+    fn leaf_beyond(&self, page: u64) -> u32 {
         let path = self.path(page);
         let upper = self.root.get(path.root).copied().unwrap_or(0);
         let lower = self.fans[upper].child[path.upper];
@@ -156,11 +180,41 @@ impl<S: Storage> Directory<S> {
         }
         let lower = self.fans[upper].child[path.upper];
         self.fans[lower].set(path.lower, leaf);
+        self.leaves += 1;
+        self.widen();
+        self.enter_in_window(page, leaf);
+    }
+
+    /// Lets the window grow to its share, and enters the leaves that it now covers.
+    fn widen(&mut self) {
+        let have = self.window.len();
+        let wanted = (self.leaves * WINDOW_PER_LEAF).min(self.window_max());
+        // By a quarter at a time, so that the leaves are walked rarely. Without memory it stays as it is.
+        if wanted < have + have / 4 + 64 || self.window.extend_zeroed(wanted - have).is_err() {
+            return;
+        }
+        for index in have..wanted {
+            self.window[index] = self.leaf_beyond(self.window_base + ((index as u64) << LEAF_SHIFT));
+        }
+    }
+
+    fn enter_in_window(&mut self, page: u64, leaf: u32) {
+        let index = (page - self.window_base >> LEAF_SHIFT) as usize;
+        if let Some(entry) = self.window.get_mut(index) {
+            *entry = leaf;
+        }
+    }
+
+    /// Entries that cover everything below the root.
+    fn window_max(&self) -> usize {
+        self.root.len() << (2 * FAN_SHIFT)
     }
 
     /// Takes the leaf of `page` out, and with it the nodes that held nothing else.
     pub(super) fn remove(&mut self, page: u64) {
         let path = self.path(page);
+        self.enter_in_window(page, 0);
+        self.leaves -= 1;
         let upper = self.root[path.root];
         let lower = self.fans[upper].child[path.upper];
         self.fans[lower].clear(path.lower);
@@ -176,6 +230,6 @@ impl<S: Storage> Directory<S> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.root.bytes() + self.root_present.bytes() + self.fans.bytes()
+        self.root.bytes() + self.root_present.bytes() + self.fans.bytes() + self.window.bytes()
     }
 }

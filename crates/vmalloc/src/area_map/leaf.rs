@@ -52,6 +52,16 @@ impl Linked for Leaf {
     }
 }
 
+/// What a leaf knows of the area around a page.
+pub(super) enum Around {
+    /// It is busy.
+    Busy { start: u64, end: u64 },
+    /// The segment is not busy.
+    NotBusy,
+    /// The segment reaches too far.
+    Unclear,
+}
+
 /// Word and mask of a bit.
 #[inline]
 fn at(bit: u32) -> (usize, u64) {
@@ -158,6 +168,31 @@ impl Leaf {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.starts == [0; WORDS]
+    }
+
+    /// The busy area around `page`, as far as one word, and the next for its end, can tell.
+    #[inline]
+    pub(super) fn area_around(&self, page: u64) -> Around {
+        let (word, bit) = ((page >> 6) as usize & (WORDS - 1), page & 63);
+        let starts = self.starts[word];
+        let before = starts << (63 - bit);
+        if before == 0 {
+            return Around::Unclear;
+        }
+        let start = page - u64::from(before.leading_zeros());
+        if self.busy[word] >> (start & 63) & 1 == 0 {
+            return Around::NotBusy;
+        }
+        let behind = starts >> bit >> 1;
+        if behind != 0 {
+            return Around::Busy { start, end: page + 1 + u64::from(behind.trailing_zeros()) };
+        }
+        match self.starts.get(word + 1) {
+            Some(&next) if next != 0 => {
+                Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
+            }
+            _ => Around::Unclear,
+        }
     }
 
     /// The first start behind `bit`.

@@ -51,14 +51,14 @@ mod storage;
 mod tree;
 mod verify;
 
-pub use storage::{Lent, Heap, Items, OutOfMemory, Slots, Storage};
+pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Storage};
 pub use verify::Violation;
 
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
 use alloc::vec::Vec;
 use directory::Directory;
-use leaf::{LEAF_PAGES, Leaf};
+use leaf::{Around, LEAF_PAGES, Leaf};
 use room::Room;
 use storage::Pool;
 use tree::Tree;
@@ -99,7 +99,12 @@ impl AreaMap<Heap> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        Self::assemble(span, Vec::new(), Directory::new(span, Vec::new(), Vec::new(), Vec::new())?, Vec::new())
+        Self::assemble(
+            span,
+            Vec::new(),
+            Directory::new(span, Vec::new(), Vec::new(), Vec::new(), Vec::new())?,
+            Vec::new(),
+        )
     }
 }
 
@@ -118,13 +123,17 @@ impl<'a> AreaMap<Lent<'a>> {
         let present = Slots::carve(&mut memory, entries.div_ceil(64))?;
         // For each four leaves two tree nodes (they are at least about half full) and one directory node:
         // areas cluster. The constants cover record 0, the path of the first leaf and a split to the top.
-        let per_four = 4 * size_of::<Leaf>() + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
-        let fixed = 2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
+        let window = directory::WINDOW_PER_LEAF * size_of::<u32>();
+        let per_four =
+            4 * (size_of::<Leaf>() + window) + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
+        let fixed =
+            2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
         let fours = memory.len().saturating_sub(fixed) / per_four;
         let fans = Slots::carve(&mut memory, 5 + fours)?;
         let nodes = Slots::carve(&mut memory, 6 + 2 * fours)?;
         let leaves = Slots::carve(&mut memory, 2 + 4 * fours)?;
-        Self::assemble(span, leaves, Directory::new(span, root, present, fans)?, nodes)
+        let window = Slots::carve(&mut memory, directory::WINDOW_PER_LEAF * 4 * fours)?;
+        Self::assemble(span, leaves, Directory::new(span, root, present, fans, window)?, nodes)
     }
 }
 
@@ -184,12 +193,19 @@ impl<S: Storage> AreaMap<S> {
     /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
     #[inline]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let (leaf, bit) = self.locate(page)?;
-        let record = &self.leaves[leaf];
-        if !record.is_busy(bit) {
-            return None;
+        let leaf = &self.leaves[self.directory.leaf_of(page)];
+        match leaf.area_around(page) {
+            Around::Busy { start, end } => Some(PageRange::of(start, end)),
+            Around::NotBusy => None,
+            Around::Unclear => self.find_across(page),
         }
-        Some(PageRange::of(record.page(bit), self.end_of(leaf, bit)))
+    }
+
+    /// Where the area or the answer reaches beyond the leaf of `page`.
+    #[inline(never)]
+    fn find_across(&self, page: u64) -> Option<PageRange> {
+        let segment = self.segment(page)?;
+        if segment.state == State::Busy { Some(segment.range) } else { None }
     }
 
     /// All segments, in address order.

@@ -101,14 +101,10 @@ impl Lanes {
         bytemuck::cast_ref::<_, [i16; LANES]>(&self.0)[lane & (LANES - 1)]
     }
 
-    /// The lanes of the range `[start, start + len)` that ends in its own leaf (256 aligned pages) and does not
-    /// begin it: no page of it is aligned to 2^8.
+    /// Lanes without far ones.
     #[inline]
-    pub(super) fn of_inner(start: u64, len: u64) -> Self {
-        debug_assert!(start % 256 != 0 && start / 256 == (start + len - 1) / 256);
-        let before = i16x8::splat((start as i16).wrapping_neg());
-        let len = i16x8::splat(len as i16);
-        Self([(len - (before & i16x8::new(PADS[0]))).max(i16x8::ZERO), i16x8::ZERO])
+    pub(super) fn near_only(near: i16x8) -> Self {
+        Self([near, i16x8::ZERO])
     }
 
     /// Orders 0 to 7: those that change with every small range.
@@ -157,6 +153,23 @@ impl Lanes {
 #[inline]
 pub(super) fn eclipses(excess: u64) -> bool {
     excess + DIRECT_MAX > LANE_MAX
+}
+
+/// The near lanes of a growing set of ranges.
+#[derive(Clone, Copy)]
+pub(super) struct Near(pub(super) i16x8);
+
+impl Near {
+    pub(super) const NONE: Self = Self(i16x8::ZERO);
+
+    /// Adds the range `[start, end)`; of one that is huge nonsense, which the caller must drop.
+    #[inline]
+    pub(super) fn add(&mut self, start: u64, end: u64) {
+        let before = i16x8::splat((start as i16).wrapping_neg());
+        let len = i16x8::splat((end - start) as i16);
+        // Negative where the range has no aligned page: no maximum, as `self` begins at zero.
+        self.0 = self.0.max(len - (before & i16x8::new(PADS[0])));
+    }
 }
 
 /// The room of a set of free ranges.
@@ -259,7 +272,9 @@ mod tests {
     fn sample_ranges() -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();
         for start in [0, 1, 7, 511, 512, 8191, 8192, 65_535, (1 << 34) - 3] {
-            for len in [1, 2, 64, 511, 512, 8191, 8192, DIRECT_MAX, LANE_MAX, LANE_MAX + 1, LANE_MAX + 8191, 1 << 33] {
+            for len in
+                [1, 2, 64, 511, 512, 8191, 8192, DIRECT_MAX, LANE_MAX, LANE_MAX + 1, LANE_MAX + 8191, 1 << 33]
+            {
                 ranges.push((start, start + len));
             }
         }
@@ -270,7 +285,11 @@ mod tests {
     fn one_range_is_exact_at_every_alignment() {
         for (start, end) in sample_ranges() {
             for order in 0..=MAX_ORDER {
-                assert_eq!(Room::of(start, end).pages(order as usize), m(start, end, order), "{start} {end} {order}");
+                assert_eq!(
+                    Room::of(start, end).pages(order as usize),
+                    m(start, end, order),
+                    "{start} {end} {order}"
+                );
             }
         }
     }

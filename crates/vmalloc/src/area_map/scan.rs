@@ -4,7 +4,7 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
-use super::room::{LANE_MAX, Lanes, MAX_ORDER, Room};
+use super::room::{LANE_MAX, Lanes, MAX_ORDER, Near, Room};
 use super::search::Hole;
 use super::storage::Storage;
 use crate::addr::PageRange;
@@ -13,9 +13,6 @@ use crate::request::Fit;
 /// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as eight
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
 const DENSE: u32 = 8;
-
-/// No page: the last one cannot be followed by an end.
-const NOWHERE: u64 = u64::MAX;
 
 /// The first free range of a leaf that takes a request, and what the leaf can take afterwards.
 pub(super) struct Taken {
@@ -26,50 +23,9 @@ pub(super) struct Taken {
     pub(super) room: Room,
 }
 
-/// A pass over the free ranges of a leaf, in address order, that serves a request on the way.
-struct Pass {
-    pages: u64,
-    align: u64,
-    /// The page behind the leaf.
-    leaf_end: u64,
-    found: Option<(PageRange, u64)>,
-    lanes: Lanes,
-}
-
-impl Pass {
-    #[inline]
-    fn visit(&mut self, start: u64, end: u64) {
-        let mut rest = start;
-        if self.found.is_none() {
-            let first = start + (start.wrapping_neg() & (self.align - 1));
-            if first + self.pages <= end {
-                self.found = Some((PageRange::of(start, end), first));
-                if first > start {
-                    self.add(start, first);
-                }
-                rest = first + self.pages;
-                if rest >= self.leaf_end || rest == end {
-                    return;
-                }
-            }
-        }
-        self.add(rest, end);
-    }
-
-    #[inline]
-    fn add(&mut self, start: u64, end: u64) {
-        let lanes = if start & u64::from(LEAF_PAGES - 1) != 0 && end <= self.leaf_end {
-            Lanes::of_inner(start, end - start)
-        } else {
-            Lanes::of(start, end - start)
-        };
-        self.lanes = self.lanes.max(lanes);
-    }
-}
-
 impl<S: Storage> AreaMap<S> {
-    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, in a sparse leaf without huge
-    /// ranges; `None` in any other.
+    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's room without them,
+    /// in one pass. `None` in a dense leaf, in one with a huge range, and where the request does not begin in it.
     #[inline]
     pub(super) fn first_taken(&self, leaf: u32, pages: u64, order: u32) -> Option<Taken> {
         let record = &self.leaves[leaf];
@@ -77,38 +33,75 @@ impl<S: Storage> AreaMap<S> {
             return None;
         }
         let leaf_end = record.base + u64::from(LEAF_PAGES);
-        let mut pass = Pass { pages, align: 1 << order, leaf_end, found: None, lanes: Lanes::NONE };
-        // The free range that reached the end of its word, if there is one.
-        let mut open = NOWHERE;
-        for word in 0..WORDS {
-            let (starts, mut free) = (record.starts[word], record.free_word(word));
-            let base = record.base + word as u64 * 64;
-            if open != NOWHERE && starts != 0 {
-                pass.visit(open, base + u64::from(starts.trailing_zeros()));
-                open = NOWHERE;
-            }
-            while free != 0 {
-                self.steps.tick();
-                let bit = free.trailing_zeros();
-                let behind = starts >> bit >> 1;
-                let start = base + u64::from(bit);
-                if behind == 0 {
-                    open = start;
-                    break;
+        let align = (1 << order) - 1;
+        let mut near = Near::NONE;
+        let (mut word, mut free) = (0, record.free_word(0));
+        let (range, start) = loop {
+            while free == 0 {
+                word += 1;
+                if word == WORDS {
+                    return None;
                 }
-                pass.visit(start, start + 1 + u64::from(behind.trailing_zeros()));
+                free = record.free_word(word);
+            }
+            self.steps.tick();
+            let range = self.range_at(leaf, word, free.trailing_zeros());
+            free &= free - 1;
+            let start = range.start() + (range.start().wrapping_neg() & align);
+            if start + pages <= range.end() {
+                break (range, start);
+            }
+            near.add(range.start(), range.end());
+        };
+        let rest = start + pages;
+        if start >= leaf_end || range.len() > LANE_MAX {
+            return None;
+        }
+        // The last free pages that start here: only they may run out of the leaf.
+        let mut last = (range.start(), start);
+        if start > range.start() {
+            near.add(range.start(), start);
+        }
+        if rest < range.end() && rest < leaf_end {
+            near.add(rest, range.end());
+            last = (rest, range.end());
+        }
+        loop {
+            while free != 0 {
+                let range = self.range_at(leaf, word, free.trailing_zeros());
                 free &= free - 1;
+                near.add(range.start(), range.end());
+                last = (range.start(), range.end());
             }
-        }
-        if open != NOWHERE {
-            let end = self.first_start_behind(leaf);
-            if end - open > LANE_MAX {
-                return None;
+            word += 1;
+            if word == WORDS {
+                break;
             }
-            pass.visit(open, end);
+            free = record.free_word(word);
         }
-        let (range, start) = pass.found.filter(|&(_, start)| start < leaf_end)?;
-        Some(Taken { range, start, room: Room { lanes: pass.lanes, excess: 0 } })
+        let mut lanes = Lanes::near_only(near.0);
+        if last.1 > leaf_end || record.free_word(0) & 1 != 0 {
+            lanes = self.with_far(leaf, lanes, (range.start(), start), last)?;
+        }
+        Some(Taken { range, start, room: Room { lanes, excess: 0 } })
+    }
+
+    /// Adds the lanes for orders of 8 and up, which only ranges at the edges of the leaf have: the one that starts
+    /// with it, of which `cut` may be left, and `last`. `None` if that is huge.
+    #[inline(never)]
+    fn with_far(&self, leaf: u32, mut lanes: Lanes, cut: (u64, u64), last: (u64, u64)) -> Option<Lanes> {
+        let record = &self.leaves[leaf];
+        let mut add = |start: u64, end: u64| {
+            if end > start {
+                lanes = lanes.max(Lanes::of(start, (end - start).min(LANE_MAX)));
+            }
+        };
+        if record.free_word(0) & 1 != 0 {
+            let first = if cut.0 == record.base { cut } else { (record.base, self.end_of(leaf, 0)) };
+            add(first.0, first.1);
+        }
+        add(last.0, last.1);
+        if last.1 - last.0 > LANE_MAX { None } else { Some(lanes) }
     }
 
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
@@ -136,7 +129,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The segment that starts at bit `bit` of word `word` of `leaf`.
-    #[inline]
+    #[inline(always)]
     fn range_at(&self, leaf: u32, word: usize, bit: u32) -> PageRange {
         let record = &self.leaves[leaf];
         let start = record.base + word as u64 * 64 + u64::from(bit);
@@ -150,7 +143,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The first start in the words behind `word` of `leaf`, or in the leaves behind it.
-    #[inline]
+    #[inline(always)]
     fn end_beyond(&self, leaf: u32, word: usize) -> u64 {
         let record = &self.leaves[leaf];
         for later in word + 1..WORDS {
@@ -167,7 +160,8 @@ impl<S: Storage> AreaMap<S> {
         let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
-        let first = if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
+        let first =
+            if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
         if let Some(bit) = runs.from(from.max(first)).first_fit(fit.pages(), order, record.base) {
             let start = record.start_at_or_before(bit)?;
             let range = PageRange::of(record.page(start), self.end_of(leaf, start));

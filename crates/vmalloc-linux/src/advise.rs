@@ -1,0 +1,248 @@
+//! Advice to the kernel about runs of memory: madvise(2), and process_madvise(2) for many runs in one call.
+//!
+//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is harmless: all
+//! advice used here is idempotent. process_madvise(2) returns how many bytes it has done;
+//! [`Sender::advise_all`] goes on from there. Where it refuses altogether (a descriptor closed by someone
+//! else, a sandbox), the runs are advised one by one, and the answer that counts is that of madvise(2).
+
+use crate::options::Vectors;
+use libc::{c_int, c_long, c_void, iovec};
+use rustix::fd::{IntoRawFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
+pub(crate) const VECTOR_MAX: usize = 1024;
+
+/// The descriptor that stands for the calling process itself (`PIDFD_SELF_THREAD_GROUP` in `linux/pidfd.h`).
+const PIDFD_SELF: RawFd = -10_000;
+
+/// How often a short-lived lack of kernel memory (`EAGAIN`) is waited out, yielding the CPU each time.
+const TRIES: usize = 64;
+
+/// What the kernel is told, by its number in madvise(2). The numbers are the same on all architectures but
+/// alpha and parisc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub(crate) enum Advice {
+    /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
+    DontNeed = 4,
+    /// Drop the pages and mark them: the next touch is a fault.
+    GuardInstall = 102,
+    /// Remove the marks, and only them.
+    GuardRemove = 103,
+}
+
+impl Advice {
+    pub(crate) fn call(self) -> &'static str {
+        match self {
+            Self::DontNeed => "madvise(MADV_DONTNEED)",
+            Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
+            Self::GuardRemove => "madvise(MADV_GUARD_REMOVE)",
+        }
+    }
+}
+
+/// Advises about one run.
+///
+/// # Safety
+/// The run is mapped, and nobody minds losing what the advice drops.
+pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
+    for _ in 0..TRIES {
+        // SAFETY: the kernel checks the run itself; that its content may go is this function's own condition.
+        let answer = unsafe { libc::madvise(run.iov_base, run.iov_len, advice as c_int) };
+        match errno_of(answer.into()) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn errno_of(answer: c_long) -> Result<usize, Errno> {
+    usize::try_from(answer).map_err(|_| {
+        let last = std::io::Error::last_os_error().raw_os_error();
+        Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
+    })
+}
+
+/// The way to advise about many runs, chosen when the span was reserved.
+#[derive(Debug)]
+pub(crate) enum Sender {
+    PidfdSelf,
+    Pidfd(OwnPidfd),
+    Loop,
+}
+
+impl Sender {
+    pub(crate) fn new(vectors: Vectors) -> Self {
+        match vectors {
+            Vectors::PidfdSelf => Self::PidfdSelf,
+            Vectors::Pidfd => Self::Pidfd(OwnPidfd::default()),
+            Vectors::Loop => Self::Loop,
+        }
+    }
+
+    pub(crate) fn vectors(&self) -> Vectors {
+        match self {
+            Self::PidfdSelf => Vectors::PidfdSelf,
+            Self::Pidfd(_) => Vectors::Pidfd,
+            Self::Loop => Vectors::Loop,
+        }
+    }
+
+    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has.
+    ///
+    /// # Safety
+    /// As for [`advise`], for each run.
+    pub(crate) unsafe fn advise_all(&self, mut runs: &[iovec], advice: Advice) -> Result<(), Errno> {
+        while !runs.is_empty() {
+            // SAFETY: passed on.
+            let bytes = match unsafe { self.advise_some(runs, advice) } {
+                Ok(bytes) if bytes > 0 => bytes,
+                Err(Errno::INTR) => continue,
+                // SAFETY: passed on.
+                Ok(_) | Err(_) => return unsafe { advise_each(runs, advice) },
+            };
+            let (whole, rest) = completed(runs, bytes);
+            runs = &runs[whole..];
+            if let Some(rest) = rest {
+                // SAFETY: passed on, for the end of a run.
+                unsafe { advise(rest, advice)? };
+                runs = &runs[1..];
+            }
+        }
+        Ok(())
+    }
+
+    /// One call; how many bytes it has done. Also the probe: it fails as a whole where the kernel lacks this
+    /// way.
+    ///
+    /// # Safety
+    /// As for [`advise`], for each run.
+    pub(crate) unsafe fn advise_some(&self, runs: &[iovec], advice: Advice) -> Result<usize, Errno> {
+        let pidfd = match self {
+            Self::PidfdSelf => PIDFD_SELF,
+            Self::Pidfd(own) => own.get()?,
+            Self::Loop => return Err(Errno::NOSYS),
+        };
+        // SAFETY: the kernel reads `runs` as the array of their length that it is; it acts on the calling
+        // process, which the descriptor names, and for the runs the condition is passed on.
+        let answer = unsafe {
+            libc::syscall(libc::SYS_process_madvise, pidfd, runs.as_ptr(), runs.len(), advice as c_int, 0)
+        };
+        errno_of(answer)
+    }
+}
+
+/// # Safety
+/// As for [`advise`], for each run.
+unsafe fn advise_each(runs: &[iovec], advice: Advice) -> Result<(), Errno> {
+    // SAFETY: passed on.
+    runs.iter().try_for_each(|run| unsafe { advise(*run, advice) })
+}
+
+/// How many of `runs` the first `bytes` cover, and what remains of a run that they end inside of.
+fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
+    for (index, run) in runs.iter().enumerate() {
+        if bytes < run.iov_len {
+            let iov_base = run.iov_base.cast::<u8>().wrapping_add(bytes).cast::<c_void>();
+            let rest = iovec { iov_base, iov_len: run.iov_len - bytes };
+            return (index, (bytes > 0).then_some(rest));
+        }
+        bytes -= run.iov_len;
+    }
+    (runs.len(), None)
+}
+
+/// A descriptor of the calling process, which is another process after a fork.
+///
+/// One word: the process in the upper half, its descriptor in the lower. The child finds its parent's number
+/// there, sees that it is not its own, and opens a descriptor for itself. (Were a child in a new PID
+/// namespace to have its parent's number by chance: the kernel refuses to drop another process's pages, and
+/// the runs are advised one by one.)
+#[derive(Debug, Default)]
+pub(crate) struct OwnPidfd(AtomicU64);
+
+impl OwnPidfd {
+    fn get(&self) -> Result<RawFd, Errno> {
+        // Relaxed: the word is all there is to see. A system call, as the C library no longer caches the
+        // number, but a cheap one.
+        let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
+        if word >> 32 == number(pid) {
+            return Ok(word as u32 as RawFd);
+        }
+        self.reopen(pid, word)
+    }
+
+    #[cold]
+    fn reopen(&self, pid: Pid, stale: u64) -> Result<RawFd, Errno> {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
+        let word = number(pid) << 32 | u64::from(pidfd as u32);
+        match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
+            // The parent's descriptor stays open in the child: the program may have closed all descriptors
+            // after the fork and opened others, and its number may be one of theirs by now.
+            Ok(_) => Ok(pidfd),
+            // Another thread of this process was faster: its descriptor is as good.
+            Err(theirs) => {
+                // SAFETY: opened above, and nobody else has seen it.
+                unsafe { libc::close(pidfd) };
+                Ok(theirs as u32 as RawFd)
+            }
+        }
+    }
+}
+
+impl Drop for OwnPidfd {
+    fn drop(&mut self) {
+        let word = *self.0.get_mut();
+        if word >> 32 == number(getpid()) {
+            // SAFETY: opened by this process, for this alone.
+            unsafe { libc::close(word as u32 as RawFd) };
+        }
+    }
+}
+
+fn number(pid: Pid) -> u64 {
+    pid.as_raw_nonzero().get().unsigned_abs().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::without_provenance_mut;
+
+    fn run(addr: usize, len: usize) -> iovec {
+        iovec { iov_base: without_provenance_mut(addr), iov_len: len }
+    }
+
+    #[test]
+    fn partial_completion_is_found_again() {
+        let runs = [run(0x1000, 10), run(0x2000, 20), run(0x3000, 30)];
+        let rest = |bytes| {
+            let (whole, rest) = completed(&runs, bytes);
+            (whole, rest.map(|rest| (rest.iov_base.addr(), rest.iov_len)))
+        };
+        assert_eq!(rest(0), (0, None));
+        assert_eq!(rest(4), (0, Some((0x1004, 6))));
+        assert_eq!(rest(10), (1, None));
+        assert_eq!(rest(29), (1, Some((0x2013, 1))));
+        assert_eq!(rest(30), (2, None));
+        assert_eq!(rest(60), (3, None));
+    }
+
+    #[test]
+    fn a_pidfd_names_the_process_that_asks() {
+        let own = OwnPidfd::default();
+        let first = own.get().unwrap();
+        assert_eq!(own.get(), Ok(first));
+        // As a forked child finds it: a word of another process.
+        let stale = own.0.load(Ordering::Relaxed) ^ 1 << 40;
+        own.0.store(stale, Ordering::Relaxed);
+        let second = own.get().unwrap();
+        assert_eq!(own.get(), Ok(second));
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a reservation was refused, and what the kernel's error numbers mean for the allocator.
+
+use crate::limits;
+use rustix::io::Errno;
+use thiserror::Error;
+use vmalloc::{PlatformError, PlatformFault};
+
+/// Why no address space could be reserved. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ReserveError {
+    /// Nothing was asked for.
+    #[error("the size is zero")]
+    ZeroSize,
+    /// The size is not a whole number of pages.
+    #[error("{bytes} bytes are not a multiple of the page size of {page_bytes}")]
+    NotPageMultiple {
+        /// The size asked for.
+        bytes: usize,
+        /// The size of a page.
+        page_bytes: usize,
+    },
+    /// The size is more than half of what an address can name; no program has that.
+    #[error("{bytes} bytes are more than any address space has")]
+    TooLarge {
+        /// The size asked for.
+        bytes: usize,
+    },
+    /// The minimum is larger than the size.
+    #[error("the minimum of {minimum} bytes is above the size of {size} bytes")]
+    MinimumAboveSize {
+        /// The minimum asked for.
+        minimum: usize,
+        /// The size asked for.
+        size: usize,
+    },
+    /// The limit on the program's address space stands in the way.
+    #[error("{bytes} bytes more than the {used} in use would pass RLIMIT_AS, which is {limit} bytes")]
+    AddressSpaceLimit {
+        /// The smallest size tried.
+        bytes: usize,
+        /// Address space in use, in bytes.
+        used: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The machine has no room for the smallest size tried, whatever the limits.
+    #[error("no room for {bytes} contiguous bytes of address space (errno {code})")]
+    NoRoom {
+        /// The smallest size tried.
+        bytes: usize,
+        /// The `errno` of mmap(2).
+        code: i32,
+    },
+    /// The means asked for, or every means there is, are refused by this kernel.
+    #[error("this kernel refuses {means} (errno {code})")]
+    Unsupported {
+        /// What was refused.
+        means: &'static str,
+        /// The `errno` it answered with.
+        code: i32,
+    },
+    /// Some other call failed.
+    #[error("{call} failed (errno {code})")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// Its `errno`.
+        code: i32,
+    },
+}
+
+/// The platform error for a `call` that failed with `errno`.
+#[cold]
+pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError {
+    let fault = match errno {
+        // EAGAIN: madvise(2) says a kernel resource, which is memory, is short for the moment.
+        Errno::NOMEM | Errno::AGAIN => PlatformFault::OutOfMemory,
+        Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP => PlatformFault::Unsupported,
+        _ => PlatformFault::Other,
+    };
+    PlatformError { call, fault, code: errno.raw_os_error() }
+}
+
+/// The platform error for an mprotect(2) that failed with `errno`.
+///
+/// The call says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells
+/// them apart: counting takes milliseconds at the limit, which a failure may.
+#[cold]
+pub(crate) fn protect_error(errno: Errno) -> PlatformError {
+    if errno == Errno::NOMEM && limits::mappings_exhausted() {
+        let (fault, code) = (PlatformFault::MapLimit, errno.raw_os_error());
+        return PlatformError { call: "mprotect (at vm.max_map_count)", fault, code };
+    }
+    platform_error("mprotect", errno)
+}

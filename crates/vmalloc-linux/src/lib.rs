@@ -1,0 +1,57 @@
+//! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
+//!
+//! ```text
+//!  space.rs     a whole allocator in one call: `open`
+//!  reserve.rs   options and limits ──► one reservation, and the means that this kernel has
+//!  options.rs   what may be asked for; error.rs  why not; limits.rs  what the machine allows, read heap-free
+//!
+//!  platform.rs  the `vmalloc` traits ──┬─► markers.rs  guard pages as page-table marks (Linux 6.13+)
+//!                                      │     frontier.rs   which chunks are open at all
+//!                                      └─► islands.rs  guard pages as inaccessible mappings (older kernels)
+//!  memory.rs    the reservation, and every call that changes it
+//!  batch.rs     many ranges, few calls;  advise.rs  madvise(2), process_madvise(2)
+//!
+//!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
+//!  pagemap.rs  frame numbers
+//! ```
+//!
+//! # What holds
+//! - Nothing here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to success), so a
+//!   global allocator may stand on it.
+//! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free pages and
+//!   pages freed and purged raise `SIGSEGV`; system calls that are given their address fail with `EFAULT`.
+//! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
+//!   is a window: between the two calls of a batch a stale access reads zeros (or writes to a page that is
+//!   then dropped) instead of trapping.
+//! - After `fork` the child owns a copy of everything and may go on: see [`fork`](AtFork).
+//!
+//! # What does not
+//! - `mlockall(MCL_FUTURE)` before the reservation makes it fail, and `mlock` on it makes its purges fail:
+//!   the kernel neither guards nor drops locked pages.
+//! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts whole
+//!   ([`CHUNK_PAGES`]), not only the part of it that is mapped.
+
+mod advise;
+mod batch;
+mod cpu;
+mod error;
+mod fork;
+mod frontier;
+mod islands;
+mod limits;
+mod lock;
+mod markers;
+mod memory;
+mod options;
+mod pagemap;
+mod platform;
+mod reserve;
+mod space;
+
+pub use error::ReserveError;
+pub use fork::{AtFork, RegisterError, register, register_static};
+pub use frontier::CHUNK_PAGES;
+pub use lock::FutexLock;
+pub use options::{Guards, Options, Vectors};
+pub use platform::Linux;
+pub use space::{OpenError, open};

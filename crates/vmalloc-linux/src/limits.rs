@@ -1,0 +1,75 @@
+//! The limits that the machine sets, read without touching the heap.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
+use std::ffi::CStr;
+
+/// `RLIMIT_AS` in bytes, if there is one.
+pub(crate) fn address_space_bytes() -> Option<u64> {
+    getrlimit(Resource::As).current
+}
+
+/// Bytes of address space in use: what `RLIMIT_AS` is compared with. 0 where `/proc` does not tell.
+pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
+    // proc_pid_statm(5): the first field is the total size in pages.
+    read_number(c"/proc/self/statm").unwrap_or(0) * page_bytes as u64
+}
+
+/// `vm.max_map_count`: how many mappings a program may have.
+pub(crate) fn max_map_count() -> Option<u64> {
+    read_number(c"/proc/sys/vm/max_map_count")
+}
+
+/// How many mappings this program has: the lines of `/proc/self/maps`. Takes about half a microsecond a
+/// mapping.
+pub(crate) fn map_count() -> Option<u64> {
+    // One line more than the kernel counts: the vsyscall page is not a mapping of the program's.
+    count_lines(c"/proc/self/maps")
+}
+
+/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused.
+pub(crate) fn mappings_exhausted() -> bool {
+    match (map_count(), max_map_count()) {
+        (Some(count), Some(max)) => count + 2 >= max,
+        _ => false,
+    }
+}
+
+fn open(path: &CStr) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The decimal number that a file begins with.
+fn read_number(path: &CStr) -> Option<u64> {
+    let mut text = [0; 24];
+    let file = open(path)?;
+    let length = rustix::io::read(&file, &mut text).ok()?;
+    let digits = text[..length].split(|byte| !byte.is_ascii_digit()).next()?;
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn count_lines(path: &CStr) -> Option<u64> {
+    // A page at a time: that is how much the kernel gives of this file in one read.
+    let mut text = [0; 4096];
+    let file = open(path)?;
+    let mut lines = 0;
+    loop {
+        match rustix::io::read(&file, &mut text).ok()? {
+            0 => return Some(lines),
+            length => lines += text[..length].iter().filter(|&&byte| byte == b'\n').count() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_its_limits() {
+        assert!(max_map_count() > Some(0));
+        assert!(map_count() > Some(3));
+        assert!(used_bytes(4096) > 1 << 20);
+    }
+}

@@ -1,0 +1,145 @@
+//! Guard pages as marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13).
+//!
+//! # Who may change what
+//! - Chunks are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is: marks, then
+//!   access, then the books; whoever sees the chunk open in the books (without the lock) finds F1 to hold.
+//! - Chunks are **closed** without the lock: only chunks that lie wholly inside a range being unmapped, which
+//!   belongs to that one call. The order is: pages dropped, books, access. A chunk whose opening or closing
+//!   was cut short by a failure, or by a fork in another thread, counts as closed and is opened as if it had
+//!   never been.
+//! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes to page
+//!   tables.
+//!
+//! # What a change costs
+//! Removing marks interrupts nobody. Dropping pages interrupts the CPUs that run this program, once for each
+//! call. A vector of marks over touched pages interrupts them once for each *range*, and so pages are dropped
+//! by one vector first and marked by a second. In between a stale access reads zeros instead of trapping. For
+//! a single range, marks alone do both.
+
+use crate::advise::Advice;
+use crate::batch::Batch;
+use crate::error::protect_error;
+use crate::frontier::{CHUNK_PAGES, Frontier, State};
+use crate::lock::FutexLock;
+use crate::memory::{Access, Memory};
+use crate::options::Vectors;
+use libc::iovec;
+use lock_api::Mutex;
+use rustix::io::Errno;
+use vmalloc::{PageRange, PlatformError};
+
+/// Held while chunks are opened, by any reservation of this program; and over each `fork`, see
+/// [`fork`](crate::fork).
+///
+/// One for all, because it is taken once for each 8 MiB of growth, and a lock without an owner needs no
+/// registration. It is the last in the lock order: nothing else is taken under it.
+pub(crate) static OPENING: Mutex<FutexLock, ()> = Mutex::new(());
+
+/// From this size on, the whole chunks of a range are closed rather than marked. (8 chunks: 64 MiB.)
+///
+/// Marking 64 MiB takes 0.5 ms and 128 KiB of page tables, closing it a few µs, but it may cost two mappings.
+/// At this size even a terabyte with every second piece closed stays at a quarter of the default
+/// `vm.max_map_count`.
+const CLOSE_PAGES: u64 = 8 * CHUNK_PAGES;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Markers {
+    frontier: Frontier,
+}
+
+impl Markers {
+    pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
+        Frontier::new(span).map(|frontier| Self { frontier })
+    }
+
+    pub(crate) fn map(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+        if self.frontier.is_open(range) {
+            return memory.advise(range, Advice::GuardRemove);
+        }
+        let mapped = self.open(memory, range).and_then(|()| memory.advise(range, Advice::GuardRemove));
+        if mapped.is_err() {
+            // The chunks that were opened let `range` through. Should marking them fail as well, the caller
+            // still has not got the range, and the next `map` of it works; only a stray access to it would
+            // not trap.
+            let _ = self.unmap_one(memory, range);
+        }
+        mapped
+    }
+
+    pub(crate) fn unmap(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        match ranges {
+            [range] => self.unmap_one(memory, *range),
+            ranges => self.unmap_many(memory, ranges),
+        }
+    }
+
+    /// Apart, so that only a batch pays for the stack of a batch.
+    #[inline(never)]
+    fn unmap_many(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let mut batch = Batch::new(memory);
+        for range in ranges {
+            if range.len() >= CLOSE_PAGES {
+                self.unmap_one(memory, *range)?;
+                continue;
+            }
+            for part in self.frontier.runs(*range, State::Open) {
+                batch.push(part, drop_and_mark)?;
+            }
+        }
+        batch.finish(drop_and_mark)
+    }
+
+    /// Opens the closed chunks that `range` touches, marking everything in them but `range`.
+    #[cold]
+    fn open(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+        let _opening = OPENING.lock();
+        let chunks = self.frontier.round_out(range);
+        self.frontier.runs(chunks, State::Closed).try_for_each(|run| self.open_run(memory, run, range))
+    }
+
+    fn open_run(&self, memory: &Memory, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
+        let before = PageRange::new(run.start(), range.start());
+        let after = PageRange::new(range.end(), run.end());
+        for gap in [before, after].into_iter().flatten() {
+            memory.advise(gap, Advice::GuardInstall)?;
+        }
+        memory.protect(run, Access::ReadWrite).map_err(protect_error)?;
+        self.frontier.set(run, State::Open);
+        Ok(())
+    }
+
+    fn unmap_one(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+        self.frontier.runs(range, State::Open).try_for_each(|part| self.unmap_run(memory, part))
+    }
+
+    /// Unmaps a run of pages in open chunks.
+    fn unmap_run(&self, memory: &Memory, run: PageRange) -> Result<(), PlatformError> {
+        let Some(chunks) = self.frontier.round_in(run).filter(|chunks| chunks.len() >= CLOSE_PAGES) else {
+            return memory.advise(run, Advice::GuardInstall);
+        };
+        let before = PageRange::new(run.start(), chunks.start());
+        let after = PageRange::new(chunks.end(), run.end());
+        for edge in [before, after].into_iter().flatten() {
+            memory.advise(edge, Advice::GuardInstall)?;
+        }
+        self.close(memory, chunks)
+    }
+
+    /// Closes whole chunks. Where no mapping is left for that, they are marked throughout, which serves as
+    /// well.
+    fn close(&self, memory: &Memory, chunks: PageRange) -> Result<(), PlatformError> {
+        memory.advise(chunks, Advice::DontNeed)?;
+        self.frontier.set(chunks, State::Closed);
+        memory.protect(chunks, Access::None).or_else(|_| memory.advise(chunks, Advice::GuardInstall))
+    }
+}
+
+/// Unmaps a batch: one interrupt for all of it. Where dropping first saves none, for a batch of one or without
+/// vectors, marks alone do, and leave no window.
+fn drop_and_mark(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
+    if runs.len() > 1 && memory.sender().vectors() != Vectors::Loop {
+        memory.advise_all(runs, Advice::DontNeed)?;
+    }
+    memory.advise_all(runs, Advice::GuardInstall)
+}

@@ -1,0 +1,193 @@
+//! What a reservation may ask for, checked once.
+
+use crate::error::ReserveError;
+
+/// The default size: 64 TiB, half of what 47-bit addresses give a program. Reserving it takes as long as
+/// reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
+const DEFAULT_BYTES: usize = if usize::BITS >= 64 { 1 << 46 } else { 1 << 29 };
+
+/// The default minimum. Below two chunks nearly all of the span would be opened at once by the first area.
+const DEFAULT_MINIMUM_BYTES: usize = 16 << 20;
+
+/// How a page that may not be touched is made so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Guards {
+    /// By marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13): they cost no mapping, however many.
+    Markers,
+    /// By inaccessible mappings between accessible ones (`mprotect(2)`), on any kernel: each area costs two
+    /// mappings of the `vm.max_map_count` (65,530 by default) that the program may have.
+    Islands,
+}
+
+impl Guards {
+    /// Both, best first: the order in which they are probed.
+    pub const ALL: [Self; 2] = [Self::Markers, Self::Islands];
+}
+
+/// How one call advises the kernel about many ranges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Vectors {
+    /// `process_madvise(PIDFD_SELF)`: no descriptor, and right in a forked child.
+    PidfdSelf,
+    /// `process_madvise` on a descriptor of this process, opened again after a fork.
+    Pidfd,
+    /// One `madvise(2)` a range, on kernels whose `process_madvise` can't drop or guard pages (before 6.13).
+    Loop,
+}
+
+impl Vectors {
+    /// All of them, best first: the order in which they are probed.
+    pub const ALL: [Self; 3] = [Self::PidfdSelf, Self::Pidfd, Self::Loop];
+}
+
+/// What to reserve, and by which means. The default asks for 64 TiB, takes less where the machine has less,
+/// and chooses the best means that the kernel has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    size_bytes: usize,
+    minimum_bytes: usize,
+    pub(crate) guards: Option<Guards>,
+    pub(crate) vectors: Option<Vectors>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { size_bytes: DEFAULT_BYTES, minimum_bytes: DEFAULT_MINIMUM_BYTES, guards: None, vectors: None }
+    }
+}
+
+impl Options {
+    /// The default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reserves `bytes`, or, where that is refused, a half, a quarter … of it, down to the minimum.
+    #[must_use]
+    pub fn up_to(self, bytes: usize) -> Self {
+        Self { size_bytes: bytes, minimum_bytes: self.minimum_bytes.min(bytes), ..self }
+    }
+
+    /// Fails rather than reserve less than `bytes`.
+    #[must_use]
+    pub fn at_least(self, bytes: usize) -> Self {
+        Self { minimum_bytes: bytes, ..self }
+    }
+
+    /// Reserves exactly `bytes`, or fails.
+    #[must_use]
+    pub fn exactly(self, bytes: usize) -> Self {
+        Self { size_bytes: bytes, minimum_bytes: bytes, ..self }
+    }
+
+    /// Insists on one way to guard pages, instead of probing.
+    #[must_use]
+    pub fn guards(self, guards: Guards) -> Self {
+        Self { guards: Some(guards), ..self }
+    }
+
+    /// Insists on one way to advise about many ranges, instead of probing.
+    #[must_use]
+    pub fn vectors(self, vectors: Vectors) -> Self {
+        Self { vectors: Some(vectors), ..self }
+    }
+
+    /// The sizes to try, for pages of `page_bytes`.
+    pub(crate) fn sizes(&self, page_bytes: usize) -> Result<Sizes, ReserveError> {
+        check_size(self.size_bytes, page_bytes)?;
+        check_size(self.minimum_bytes, page_bytes)?;
+        if self.minimum_bytes > self.size_bytes {
+            let (minimum, size) = (self.minimum_bytes, self.size_bytes);
+            return Err(ReserveError::MinimumAboveSize { minimum, size });
+        }
+        Ok(Sizes { next: Some(self.size_bytes), minimum: self.minimum_bytes, page_bytes })
+    }
+}
+
+fn check_size(bytes: usize, page_bytes: usize) -> Result<(), ReserveError> {
+    if bytes == 0 {
+        return Err(ReserveError::ZeroSize);
+    }
+    if !bytes.is_multiple_of(page_bytes) {
+        return Err(ReserveError::NotPageMultiple { bytes, page_bytes });
+    }
+    if isize::try_from(bytes).is_err() {
+        return Err(ReserveError::TooLarge { bytes });
+    }
+    Ok(())
+}
+
+/// Sizes to try in turn: each half of the one before, in whole pages, and last the minimum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    next: Option<usize>,
+    minimum: usize,
+    page_bytes: usize,
+}
+
+impl Sizes {
+    /// Leaves out what is above `bytes`, but never the minimum.
+    pub(crate) fn capped(mut self, bytes: usize) -> Self {
+        while self.next.is_some_and(|next| next > bytes && next > self.minimum) {
+            self.next();
+        }
+        self
+    }
+}
+
+impl Iterator for Sizes {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let size = self.next?;
+        let half = size / 2 / self.page_bytes * self.page_bytes;
+        self.next = (size > self.minimum).then(|| half.max(self.minimum));
+        Some(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn sizes_halve_down_to_the_minimum() {
+        let sizes = Options::new().up_to(10 * PAGE).at_least(2 * PAGE).sizes(PAGE);
+        let pages: Vec<_> = sizes.into_iter().flatten().map(|bytes| bytes / PAGE).collect();
+        assert_eq!(pages, [10, 5, 2]);
+    }
+
+    #[test]
+    fn a_cap_never_hides_the_minimum() {
+        let sizes = Options::new().up_to(16 * PAGE).at_least(4 * PAGE).sizes(PAGE);
+        let capped = |cap| sizes.map(|sizes| sizes.capped(cap).collect::<Vec<_>>());
+        assert_eq!(capped(9 * PAGE), Ok(vec![8 * PAGE, 4 * PAGE]));
+        assert_eq!(capped(PAGE), Ok(vec![4 * PAGE]));
+        assert_eq!(capped(usize::MAX).map(|sizes| sizes.len()), Ok(3));
+    }
+
+    #[test]
+    fn an_exact_size_is_tried_once() {
+        let sizes = Options::new().exactly(3 * PAGE).sizes(PAGE);
+        assert_eq!(sizes.map(Iterator::collect::<Vec<_>>), Ok(vec![3 * PAGE]));
+    }
+
+    #[test]
+    fn wrong_sizes_are_told_apart() {
+        let refusal = |options: Options| options.sizes(PAGE).map(|_| ());
+        assert_eq!(refusal(Options::new().exactly(0)), Err(ReserveError::ZeroSize));
+        let bytes = PAGE + 1;
+        let page_bytes = PAGE;
+        let wrong = ReserveError::NotPageMultiple { bytes, page_bytes };
+        assert_eq!(refusal(Options::new().exactly(bytes)), Err(wrong));
+        let bytes = usize::MAX - PAGE + 1;
+        assert_eq!(refusal(Options::new().exactly(bytes)), Err(ReserveError::TooLarge { bytes }));
+        let (minimum, size) = (2 * PAGE, PAGE);
+        let above = ReserveError::MinimumAboveSize { minimum, size };
+        assert_eq!(refusal(Options::new().up_to(size).at_least(minimum)), Err(above));
+    }
+}

@@ -1,0 +1,172 @@
+//! The platform traits of `vmalloc`, for Linux.
+
+use crate::cpu::CpuHint;
+use crate::islands::Islands;
+use crate::lock::FutexLock;
+use crate::markers::Markers;
+use crate::memory::Memory;
+use crate::options::{Guards, Vectors};
+use crate::pagemap;
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, RandomState};
+use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
+
+/// Anonymous memory of this program, in one reserved span of addresses.
+///
+/// Made by [`Linux::reserve`]; the span is given back when it is dropped.
+#[derive(Debug)]
+pub struct Linux {
+    pub(crate) memory: Memory,
+    pub(crate) guarding: Guarding,
+    pub(crate) cpu: CpuHint,
+    pub(crate) cpus: usize,
+}
+
+/// How pages that may not be touched are made so.
+#[derive(Debug)]
+pub(crate) enum Guarding {
+    Markers(Markers),
+    Islands(Islands),
+}
+
+impl Linux {
+    /// How many bytes of addresses are reserved: what was asked for, or what the machine had.
+    pub fn reserved_bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// How pages that may not be touched are made so.
+    pub fn guards(&self) -> Guards {
+        match self.guarding {
+            Guarding::Markers(_) => Guards::Markers,
+            Guarding::Islands(_) => Guards::Islands,
+        }
+    }
+
+    /// How the kernel is advised about many ranges.
+    pub fn vectors(&self) -> Vectors {
+        self.memory.sender().vectors()
+    }
+
+    /// M2: from here on ranges are inside the span.
+    fn check(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.span().covers(&range) {
+            return Ok(());
+        }
+        let code = Errno::INVAL.raw_os_error();
+        Err(PlatformError { call: "a range outside the span", fault: PlatformFault::Other, code })
+    }
+}
+
+// SAFETY:
+// - The span is a mapping of our own (M1), constant.
+// - Mapped ranges are accessible: F1 and F2 of `frontier` for marks, mprotect(2) on the whole range for
+//   islands. Their pages are private and fresh or dropped before, so they read as zero.
+// - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the promise of
+//   `flush`.
+// - `FutexLock` excludes.
+unsafe impl Platform for Linux {
+    type RawLock = FutexLock;
+
+    fn span(&self) -> PageRange {
+        self.memory.span()
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.memory.page_shift()
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        let cpu = self.cpu.get();
+        // Numbers of CPUs may have gaps, and numbers of threads go on for ever.
+        if cpu < self.cpus { cpu } else { cpu % self.cpus }
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.check(range)?;
+        match protection {
+            Protection::ReadWrite => {}
+            _ => return Err(crate::error::platform_error("map with this protection", Errno::NOSYS)),
+        }
+        match &self.guarding {
+            Guarding::Markers(markers) => markers.map(&self.memory, range),
+            Guarding::Islands(islands) => islands.map(&self.memory, range),
+        }
+    }
+
+    /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then
+    /// guarded; in between a stale access reads zeros instead of trapping.
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        ranges.iter().try_for_each(|range| self.check(*range))?;
+        match &self.guarding {
+            Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
+            Guarding::Islands(islands) => islands.unmap(&self.memory, ranges),
+        }
+    }
+
+    /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every
+    /// CPU that runs this program and may hold a translation, and has taken the pages back.
+    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        let shift = self.page_shift();
+        let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);
+        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written; the span's provenance
+        // is exposed by the reservation.
+        unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
+    }
+
+    fn entropy(&self) -> u64 {
+        let mut bytes = [0; size_of::<u64>()];
+        match getrandom(&mut bytes, GetRandomFlags::empty()) {
+            Ok(read) if read == bytes.len() => u64::from_ne_bytes(bytes),
+            // A sandbox without the call: the keys of the standard library come from what else there is.
+            _ => RandomState::new().hash_one(self.span().start()),
+        }
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        let mut message = Message { text: [0; 512], len: 0 };
+        // A message that is too long is cut.
+        let _ = write!(message, "vmalloc: {damage}");
+        message.text[message.len] = b'\n';
+        let _ = rustix::io::write(rustix::stdio::stderr(), &message.text[..=message.len]);
+        std::process::abort()
+    }
+}
+
+// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
+// address zero.
+unsafe impl DirectMemory for Linux {}
+
+impl Translate for Linux {
+    fn frame(&self, page: u64) -> Option<u64> {
+        pagemap::frame(page)
+    }
+}
+
+/// A message put together without heap or locks: both may be what is damaged.
+struct Message {
+    text: [u8; 512],
+    len: usize,
+}
+
+impl Write for Message {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        // One byte is kept for the end of the line.
+        let room = self.text.len() - 1 - self.len;
+        let taken = part.len().min(room);
+        self.text[self.len..self.len + taken].copy_from_slice(&part.as_bytes()[..taken]);
+        self.len += taken;
+        if taken == part.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}

@@ -1,0 +1,190 @@
+//! What all tests of the platform use: touching memory without dying of it, and the strategies to run with.
+#![allow(dead_code, unreachable_pub)]
+
+use std::process::Command;
+use vmalloc::{PageRange, Platform, PlatformError, Protection};
+use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+
+/// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
+pub trait Calls {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError>;
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+}
+
+impl Calls for Linux {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.map(range, Protection::ReadWrite) }
+    }
+
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.unmap(ranges) }
+    }
+
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait; the tests flush what they unmapped.
+        unsafe { self.flush(ranges) }
+    }
+}
+
+/// A platform with these means; `None` where the kernel lacks them.
+pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> {
+    match Linux::reserve(Options::new().exactly(bytes).guards(guards).vectors(vectors)) {
+        Ok(linux) => {
+            assert_eq!((linux.guards(), linux.vectors(), linux.reserved_bytes()), (guards, vectors, bytes));
+            Some(linux)
+        }
+        Err(error @ ReserveError::Unsupported { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs the scenario once for each strategy that the kernel has.
+pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
+    for guards in Guards::ALL {
+        for vectors in Vectors::ALL {
+            if let Some(linux) = reserve(bytes, guards, vectors) {
+                eprintln!("with {guards:?} and {vectors:?}");
+                scenario(&linux);
+            }
+        }
+    }
+}
+
+/// The same tests for each strategy, as tests of their own.
+#[macro_export]
+macro_rules! for_all_strategies {
+    ($($scenario:ident),* $(,)?) => {
+        for_all_strategies!(@ markers_self, Markers, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ markers_pidfd, Markers, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ markers_loop, Markers, Loop, [$($scenario),*]);
+        for_all_strategies!(@ islands_self, Islands, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ islands_pidfd, Islands, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ islands_loop, Islands, Loop, [$($scenario),*]);
+    };
+    (@ $name:ident, $guards:ident, $vectors:ident, [$($scenario:ident),*]) => {
+        mod $name {
+            $(#[test]
+            fn $scenario() {
+                use vmalloc_linux::{Guards, Vectors};
+                if let Some(linux) = super::common::reserve(super::SPAN, Guards::$guards, Vectors::$vectors) {
+                    super::$scenario(&linux);
+                }
+            })*
+        }
+    };
+}
+
+/// `len` pages, `offset` pages into the span.
+pub fn pages(linux: &Linux, offset: u64, len: u64) -> PageRange {
+    PageRange::from_len(linux.span().start() + offset, len).unwrap()
+}
+
+pub fn map(linux: &Linux, range: PageRange) {
+    linux.do_map(range).unwrap();
+}
+
+pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut((page << linux.page_shift()) as usize)
+}
+
+/// Writes `value` to the first byte of each page of a mapped range.
+pub fn fill(linux: &Linux, range: PageRange, value: u8) {
+    for page in range.start()..range.end() {
+        // SAFETY: the test has mapped the page.
+        unsafe { page_ptr(linux, page).write_volatile(value) };
+    }
+}
+
+/// The first byte of `page`; `None` when touching it traps.
+///
+/// The kernel touches it for us: a system call that is given an address that traps fails with `EFAULT`.
+pub fn peek(linux: &Linux, page: u64) -> Option<u8> {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: the kernel checks the address.
+    let written = unsafe { libc::write(pipe[1], page_ptr(linux, page).cast(), 1) };
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    let mut byte = 0_u8;
+    if written == 1 {
+        // SAFETY: room for one byte.
+        assert_eq!(unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) }, 1);
+    } else {
+        assert_eq!(errno, Some(libc::EFAULT));
+    }
+    for end in pipe {
+        // SAFETY: open and ours.
+        unsafe { libc::close(end) };
+    }
+    (written == 1).then_some(byte)
+}
+
+/// Asserts that every page of `range` reads as `value`.
+#[track_caller]
+pub fn assert_reads(linux: &Linux, range: PageRange, value: u8) {
+    for page in range.start()..range.end() {
+        assert_eq!(peek(linux, page), Some(value), "page {page:#x} of {range:?}");
+    }
+}
+
+/// Asserts that touching any page of `range` traps.
+#[track_caller]
+pub fn assert_traps(linux: &Linux, range: PageRange) {
+    for page in range.start()..range.end() {
+        assert_eq!(peek(linux, page), None, "page {page:#x} of {range:?}");
+    }
+}
+
+/// How many mappings the span consists of.
+pub fn mappings(linux: &Linux) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let (start, end) = (linux.span().start() << linux.page_shift(), linux.span().end() << linux.page_shift());
+    let inside = |line: &&str| {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let from = u64::from_str_radix(from, 16).unwrap();
+        let to = u64::from_str_radix(to, 16).unwrap();
+        from < end && start < to
+    };
+    maps.lines().filter(inside).count()
+}
+
+/// Runs `body` in a process of its own: this test binary again, with this test alone.
+pub fn in_own_process(test: &str, body: impl FnOnce()) {
+    const MARK: &str = "VMALLOC_LINUX_TEST_CHILD";
+    if std::env::var_os(MARK).is_some() {
+        return body();
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "--test-threads=1", test])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test}: {}\n{text}", output.status);
+}
+
+/// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never returns.
+pub fn in_forked_child(body: impl FnOnce() -> bool) {
+    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls, and then
+    // exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // A child that hangs must not hang the test.
+        // SAFETY: no conditions.
+        unsafe { libc::alarm(60) };
+        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
+        // SAFETY: no conditions.
+        unsafe { libc::_exit(if well { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: room for a status; the child is ours.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+}

@@ -1,0 +1,60 @@
+//! The platform never touches the heap, so that a global allocator may stand on it.
+
+mod common;
+
+use common::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use vmalloc::{PageRange, Platform};
+use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, Vectors};
+
+struct Counting;
+
+thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+/// Everything a platform is asked for in its life.
+fn live(guards: Guards, vectors: Vectors, ranges: &mut [PageRange]) {
+    let options = Options::new().up_to(1 << 40).guards(guards).vectors(vectors);
+    let Ok(linux) = Linux::reserve(options) else { return };
+    for (index, range) in ranges.iter_mut().enumerate() {
+        *range = pages(&linux, index as u64 * 8, 3);
+        map(&linux, *range);
+    }
+    let huge = pages(&linux, 40 * CHUNK_PAGES + 3, 20 * CHUNK_PAGES);
+    map(&linux, huge);
+    linux.do_unmap(ranges).unwrap();
+    linux.do_unmap(&[huge]).unwrap();
+    linux.do_flush(ranges).unwrap();
+    let outside = PageRange::from_len(linux.span().end(), 1).unwrap();
+    assert!(linux.do_map(outside).is_err());
+    std::hint::black_box((linux.entropy(), linux.cpu(), linux.cpus()));
+}
+
+#[test]
+fn the_platform_never_touches_the_heap() {
+    let mut ranges = vec![PageRange::from_len(0, 1).unwrap(); 1500];
+    for guards in Guards::ALL {
+        for vectors in Vectors::ALL {
+            let before = ALLOCATIONS.get();
+            live(guards, vectors, &mut ranges);
+            assert_eq!(ALLOCATIONS.get() - before, 0, "with {guards:?} and {vectors:?}");
+        }
+    }
+}

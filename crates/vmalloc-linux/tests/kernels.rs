@@ -1,0 +1,128 @@
+//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other means.
+
+mod common;
+
+use common::*;
+use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+
+const SPAN: usize = 1 << 30;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lacks {
+    ProcessMadvise,
+    GuardMarks,
+}
+
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// Skips `jt` statements if the value loaded equals `k`, else `jf`.
+const fn jump_if(k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt, jf, k }
+}
+
+/// From here on the calls of this thread that need `what` fail, as they do on a kernel without it.
+fn take_away(what: Lacks) {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    const NUMBER: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    /// The third argument of madvise(2), its lower half.
+    const ADVICE: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 16;
+    let allow = statement(RETURN, libc::SECCOMP_RET_ALLOW);
+    let fail = |errno: i32| statement(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32);
+    let mut program = match what {
+        Lacks::ProcessMadvise => vec![
+            statement(LOAD, NUMBER),
+            jump_if(libc::SYS_process_madvise as u32, 0, 1),
+            fail(libc::ENOSYS),
+            allow,
+        ],
+        Lacks::GuardMarks => vec![
+            statement(LOAD, NUMBER),
+            jump_if(libc::SYS_madvise as u32, 0, 4),
+            statement(LOAD, ADVICE),
+            jump_if(102, 1, 0),
+            jump_if(103, 0, 1),
+            fail(libc::EINVAL),
+            allow,
+        ],
+    };
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: a filter of that length; it only makes calls fail.
+    let answers = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter),
+        ]
+    };
+    assert_eq!(answers, [0, 0]);
+}
+
+/// Maps, fills and purges many scattered ranges.
+fn purge_scattered(linux: &Linux) {
+    let ranges: Vec<_> = (0..40).map(|index| pages(linux, index * 8, 3)).collect();
+    for range in &ranges {
+        map(linux, *range);
+        assert_reads(linux, *range, 0);
+        fill(linux, *range, 1);
+    }
+    linux.do_unmap(&ranges).unwrap();
+    ranges.iter().for_each(|range| assert_traps(linux, *range));
+}
+
+#[test]
+fn without_process_madvise_ranges_are_purged_one_by_one() {
+    in_own_process("without_process_madvise_ranges_are_purged_one_by_one", || {
+        take_away(Lacks::ProcessMadvise);
+        let linux = Linux::reserve(Options::new()).unwrap();
+        assert_eq!(linux.vectors(), Vectors::Loop);
+        purge_scattered(&linux);
+
+        let insisting = Linux::reserve(Options::new().vectors(Vectors::PidfdSelf)).unwrap_err();
+        let ReserveError::Unsupported { code: libc::ENOSYS, .. } = insisting else { panic!("{insisting:?}") };
+    });
+}
+
+#[test]
+fn without_guard_marks_there_are_islands() {
+    in_own_process("without_guard_marks_there_are_islands", || {
+        take_away(Lacks::GuardMarks);
+        let linux = Linux::reserve(Options::new()).unwrap();
+        assert_eq!(linux.guards(), Guards::Islands);
+        purge_scattered(&linux);
+
+        let insisting = Linux::reserve(Options::new().guards(Guards::Markers)).unwrap_err();
+        assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
+    });
+}
+
+/// A sandbox that is entered after the span was reserved.
+#[test]
+fn what_is_refused_later_is_done_by_other_means() {
+    in_own_process("what_is_refused_later_is_done_by_other_means", || {
+        let platforms: Vec<_> = Guards::ALL
+            .into_iter()
+            .flat_map(|guards| Vectors::ALL.map(|vectors| (guards, vectors)))
+            .filter_map(|(guards, vectors)| reserve(SPAN, guards, vectors))
+            .collect();
+        take_away(Lacks::ProcessMadvise);
+        platforms.iter().for_each(purge_scattered);
+    });
+}
+
+/// As daemons do; a descriptor of the platform is among the closed ones.
+#[test]
+fn a_program_may_close_all_descriptors() {
+    in_own_process("a_program_may_close_all_descriptors", || {
+        let Some(linux) = reserve(SPAN, Guards::ALL[0], Vectors::Pidfd) else { return };
+        purge_scattered(&linux);
+        // SAFETY: this process was made for it.
+        assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+        purge_scattered(&linux);
+        in_forked_child(|| {
+            purge_scattered(&linux);
+            true
+        });
+    });
+}
