@@ -1,0 +1,55 @@
+//! A request whose every constraint can be read: what the models understand of [`Fit`].
+
+use vmalloc::{Fit, PageRange, Policy, RequestError};
+
+/// A request for address space, in pages. The same as a [`Fit`], but open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// How many pages: not zero.
+    pub pages: u64,
+    /// A power of two.
+    pub align: u64,
+    /// The start is congruent to this modulo the alignment, and it is smaller than that.
+    pub phase: u64,
+    /// A power of two of at least `pages` whose multiples stay out of the inside; 0 = none.
+    pub no_cross: u64,
+    /// Where to look; `None` = everywhere.
+    pub limits: Option<PageRange>,
+    /// Which of the places that fit.
+    pub policy: Policy,
+}
+
+impl Ask {
+    /// `pages` pages anywhere, lowest first.
+    pub const fn new(pages: u64) -> Self {
+        Self { pages, align: 1, phase: 0, no_cross: 0, limits: None, policy: Policy::Lowest }
+    }
+
+    /// The request as the allocator takes it.
+    ///
+    /// # Errors
+    /// Whatever [`Fit`] refuses; nothing a [`Generator`](crate::Generator) makes is refused.
+    pub fn fit(&self) -> Result<Fit, RequestError> {
+        let mut fit = Fit::new(self.pages)?.align(self.align)?.phase(self.phase)?.policy(self.policy);
+        if self.no_cross != 0 {
+            fit = fit.no_cross(self.no_cross)?;
+        }
+        match self.limits {
+            Some(limits) => fit.within(limits.start(), limits.end()),
+            None => Ok(fit),
+        }
+    }
+
+    /// Whether `range` is an answer, if it is free: size, alignment, phase, boundary and limits.
+    pub fn is_met_by(&self, range: PageRange) -> bool {
+        range.len() == self.pages
+            && range.start() % self.align == self.phase
+            && !self.crosses(range)
+            && self.limits.is_none_or(|limits| limits.covers(&range))
+    }
+
+    /// Whether a multiple of the boundary lies strictly inside `range`.
+    pub(crate) fn crosses(&self, range: PageRange) -> bool {
+        self.no_cross != 0 && range.start() / self.no_cross != (range.end() - 1) / self.no_cross
+    }
+}

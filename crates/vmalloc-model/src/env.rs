@@ -1,0 +1,43 @@
+//! Seeds and lengths of random tests, from the environment.
+//!
+//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or shorter.
+
+use std::env;
+
+/// The seed to use: `VMALLOC_SEED`, or else `default`.
+///
+/// # Panics
+/// When the variable is set to something else than a number.
+pub fn seed(default: u64) -> u64 {
+    number("VMALLOC_SEED").unwrap_or(default)
+}
+
+/// The number of operations to run: `VMALLOC_OPS`, or else `default`.
+///
+/// # Panics
+/// When the variable is set to something else than a number.
+pub fn ops(default: usize) -> usize {
+    number("VMALLOC_OPS").map_or(default, |ops| ops as usize)
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(parse(&text).unwrap_or_else(|| panic!("{name}={text} is not a number")))
+}
+
+fn parse(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_decimal_or_hexadecimal() {
+        assert_eq!(super::parse("12"), Some(12));
+        assert_eq!(super::parse("0xfF"), Some(255));
+        assert_eq!(super::parse("ten"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! What vmalloc is compared with: allocators too simple to be wrong.
+//!
+//! The area map and the space answer questions whose right answer is easy to say and hard to compute
+//! quickly. This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from random numbers or
+//! from a fuzzer's bytes; a [`Session`] runs each one on a [`Map`] under test and on [`NaiveMap`], and
+//! compares results, errors, segments and figures after every step; a [`Failure`] shrinks what went wrong to
+//! the few operations that matter and prints the seed that brings it back.
+//!
+//! ```text
+//!   Seeded ─┐                       ┌─► map under test ─┐
+//!   Bytes  ─┼─► Generator ─► Op ────┤                   ├─► Session: same answer, same state, verify()
+//!   Words  ─┘    (Profile)          └─► NaiveMap        ┘
+//! ```
+//!
+//! [`space`] does the same one level up, where placement is the allocator's own business (it may reuse what
+//! it retained): there the oracle asks whether an answer is legal instead of predicting it.
+//!
+//! Nothing here is part of the product: it is a dev-dependency everywhere.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod ask;
+mod bitmap;
+pub mod env;
+mod failure;
+mod generator;
+mod map;
+mod mismatch;
+mod naive;
+mod op;
+mod profile;
+mod runner;
+mod session;
+mod source;
+pub mod space;
+
+pub use ask::Ask;
+pub use bitmap::BitMap;
+pub use failure::Failure;
+pub use generator::Generator;
+pub use map::Map;
+pub use mismatch::{Mismatch, Outcome};
+pub use naive::NaiveMap;
+pub use op::{Op, Place, Spot};
+pub use profile::{Profile, Rates, Sizes};
+pub use runner::{Runner, run};
+pub use session::{Checks, MetadataLimit, Placement, Session, Tally};
+pub use source::{Bytes, Seeded, Source, Words};

@@ -1,0 +1,140 @@
+//! The operations that every implementation under test has: the signature of [`AreaMap`].
+
+use crate::ask::Ask;
+use vmalloc::area_map::{AreaMap, Segment, Storage, Violation};
+use vmalloc::{AllocError, FreeError, PageRange};
+
+/// An ordered set of free ranges and areas over one span of pages.
+///
+/// The methods mean what those of [`AreaMap`] mean. A failed call changes nothing.
+pub trait Map {
+    /// All pages managed.
+    fn span(&self) -> PageRange;
+
+    /// A busy area placed as `ask` says.
+    ///
+    /// # Errors
+    /// `Request` when the limits leave the span, `NoSpace` when nothing fits.
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError>;
+
+    /// A busy area of exactly these pages.
+    ///
+    /// # Errors
+    /// `Request` when they leave the span, `Occupied` with the lowest area in the way.
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError>;
+
+    /// Busy to free, merged with free neighbours.
+    ///
+    /// # Errors
+    /// Unless a busy area starts at `start`.
+    fn free(&mut self, start: u64) -> Result<PageRange, FreeError>;
+
+    /// Busy to retired.
+    ///
+    /// # Errors
+    /// Unless a busy area starts at `start`.
+    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError>;
+
+    /// Retired to busy.
+    ///
+    /// # Errors
+    /// Unless a retired area starts at `start`.
+    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError>;
+
+    /// Retired to free, merged with free neighbours.
+    ///
+    /// # Errors
+    /// Unless a retired area starts at `start`.
+    fn release(&mut self, start: u64) -> Result<PageRange, FreeError>;
+
+    /// The segment that holds `page`; `None` outside the span.
+    fn segment(&self, page: u64) -> Option<Segment>;
+
+    /// The busy area that holds `page`.
+    fn find(&self, page: u64) -> Option<PageRange>;
+
+    /// All segments in address order.
+    fn segments(&self) -> impl Iterator<Item = Segment> + '_;
+
+    /// The largest free range, in pages.
+    fn largest_free(&self) -> u64;
+
+    /// Pages in free ranges.
+    fn free_pages(&self) -> u64;
+
+    /// Whether nothing is allocated or retired.
+    fn is_whole(&self) -> bool;
+
+    /// Bytes of metadata, for the leak check; an implementation that does not count says 0.
+    fn metadata_bytes(&self) -> usize {
+        0
+    }
+
+    /// Checks every invariant.
+    ///
+    /// # Errors
+    /// The first one found broken.
+    fn verify(&self) -> Result<(), Violation>;
+}
+
+impl<S: Storage> Map for AreaMap<S> {
+    fn span(&self) -> PageRange {
+        self.span()
+    }
+
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+        self.alloc(&ask.fit()?)
+    }
+
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+        self.alloc_at(range)
+    }
+
+    fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        self.free(start)
+    }
+
+    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        self.retire(start)
+    }
+
+    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        self.revive(start)
+    }
+
+    fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        self.release(start)
+    }
+
+    fn segment(&self, page: u64) -> Option<Segment> {
+        self.segment(page)
+    }
+
+    fn find(&self, page: u64) -> Option<PageRange> {
+        self.find(page)
+    }
+
+    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments()
+    }
+
+    fn largest_free(&self) -> u64 {
+        self.largest_free()
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.free_pages()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_whole()
+    }
+
+    fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes()
+    }
+
+    fn verify(&self) -> Result<(), Violation> {
+        self.verify()
+    }
+}

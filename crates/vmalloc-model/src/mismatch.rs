@@ -1,0 +1,95 @@
+//! How an implementation can differ from the model.
+
+use crate::ask::Ask;
+use thiserror::Error;
+use vmalloc::area_map::{Segment, Violation};
+use vmalloc::{AllocError, FreeError, PageRange};
+
+/// What an operation answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Of a placement.
+    Alloc(Result<PageRange, AllocError>),
+    /// Of an exact claim.
+    AllocAt(Result<(), AllocError>),
+    /// Of a free, retirement, revival or release.
+    Change(Result<PageRange, FreeError>),
+    /// Of a lookup.
+    Find(Option<PageRange>),
+}
+
+/// A difference from the model. `got` is the implementation's.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// Another answer.
+    #[error("the answer is {got:?}, not {want:?}")]
+    Outcome {
+        /// The answer.
+        got: Outcome,
+        /// The model's.
+        want: Outcome,
+    },
+    /// An area that does not meet the request, or is not free.
+    #[error("{got:?} is no answer to {ask:?}")]
+    Illegal {
+        /// The request.
+        ask: Ask,
+        /// The area given.
+        got: PageRange,
+    },
+    /// Another segment at a page.
+    #[error("the segment at page {page:#x} is {got:?}, not {want:?}")]
+    Segment {
+        /// The page.
+        page: u64,
+        /// The segment reported.
+        got: Option<Segment>,
+        /// The model's.
+        want: Option<Segment>,
+    },
+    /// Another area at a page.
+    #[error("the busy area at page {page:#x} is {got:?}, not {want:?}")]
+    Find {
+        /// The page.
+        page: u64,
+        /// The area found.
+        got: Option<PageRange>,
+        /// The model's.
+        want: Option<PageRange>,
+    },
+    /// The walk differs from here on.
+    #[error("segment {index} of the walk is {got:?}, not {want:?}")]
+    Walk {
+        /// The first that differs.
+        index: usize,
+        /// The segment there.
+        got: Option<Segment>,
+        /// The model's.
+        want: Option<Segment>,
+    },
+    /// Another figure.
+    #[error("{figure} is {got}, not {want}")]
+    Figure {
+        /// Which.
+        figure: &'static str,
+        /// The figure reported.
+        got: u64,
+        /// The model's.
+        want: u64,
+    },
+    /// A broken invariant.
+    #[error("verify() found {0:?}")]
+    Violation(Violation),
+    /// Metadata that did not come back.
+    #[error("{bytes} bytes of metadata at the end, more than the {allowed} allowed")]
+    Leak {
+        /// At the end.
+        bytes: usize,
+        /// At the start, and what the peak explains.
+        allowed: usize,
+    },
+    /// A panic.
+    #[error("panicked: {0}")]
+    Panicked(String),
+}

@@ -1,0 +1,258 @@
+//! The reference: a sorted list of segments, and a walk over all of it for every question.
+//!
+//! It shares no code with the allocator. In particular placement does not trust the allocator's arithmetic:
+//! it steps through the candidate starts of each free range and asks [`Ask::is_met_by`] of each.
+
+use crate::ask::Ask;
+use crate::map::Map;
+use vmalloc::area_map::{Segment, State, Violation};
+use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
+
+/// The area map, obviously.
+///
+/// The segments are ascending, cover the span without gap or overlap, and no two neighbours are both free.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NaiveMap {
+    span: PageRange,
+    segments: Vec<Segment>,
+}
+
+impl NaiveMap {
+    /// An empty map over `span`.
+    pub fn new(span: PageRange) -> Self {
+        Self { span, segments: vec![Segment { range: span, state: State::Free }] }
+    }
+
+    /// The segments as they are.
+    pub fn as_slice(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The range that a request gets, without taking it.
+    ///
+    /// # Errors
+    /// Those of [`Map::alloc`].
+    pub fn place(&self, ask: &Ask) -> Result<PageRange, AllocError> {
+        let within = ask.limits.unwrap_or(self.span);
+        self.check_inside(within)?;
+        let fits = self.free_ranges().filter_map(|free| Some((free, lowest_in(ask, free, within)?)));
+        let chosen = match ask.policy {
+            // `min_by_key` returns the first of equals, which is the lowest.
+            Policy::Best => fits.min_by_key(|(free, _)| free.len()),
+            // Any legal place will do for a random request: the caller compares legality, not the place.
+            _ => fits.min_by_key(|(free, _)| free.start()),
+        };
+        match chosen {
+            Some((_, range)) => Ok(range),
+            None => Err(self.no_space(ask, within).into()),
+        }
+    }
+
+    /// Whether every page of `range` is free.
+    pub fn is_free(&self, range: PageRange) -> bool {
+        self.free_ranges().any(|free| free.covers(&range))
+    }
+
+    fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
+        self.segments.iter().filter(|segment| segment.state == State::Free).map(|segment| segment.range)
+    }
+
+    fn no_space(&self, ask: &Ask, within: PageRange) -> NoSpace {
+        NoSpace { pages: ask.pages, align: ask.align, within, largest: self.largest_free() }
+    }
+
+    fn check_inside(&self, asked: PageRange) -> Result<(), RequestError> {
+        if self.span.covers(&asked) {
+            Ok(())
+        } else {
+            Err(RequestError::OutsideSpace { asked, space: self.span })
+        }
+    }
+
+    fn position(&self, page: u64) -> Option<usize> {
+        self.segments.iter().position(|segment| segment.range.contains(page))
+    }
+
+    /// The segment in use that starts at `page`.
+    fn used_at(&self, page: u64) -> Result<usize, FreeError> {
+        let index = self.position(page).ok_or(FreeError::NotAnArea { page })?;
+        let Segment { range, state } = self.segments[index];
+        match state {
+            State::Free => Err(FreeError::NotAnArea { page }),
+            _ if range.start() != page => Err(FreeError::Interior { page, start: range.start() }),
+            _ => Ok(index),
+        }
+    }
+
+    fn busy_at(&self, page: u64) -> Result<usize, FreeError> {
+        let index = self.used_at(page)?;
+        match self.segments[index].state {
+            State::Busy => Ok(index),
+            _ => Err(FreeError::AlreadyFreed { page }),
+        }
+    }
+
+    fn retired_at(&self, page: u64) -> Result<usize, FreeError> {
+        let index = self.used_at(page)?;
+        match self.segments[index].state {
+            State::Retired => Ok(index),
+            _ => Err(FreeError::WrongKind { page }),
+        }
+    }
+
+    fn set(&mut self, index: usize, state: State) -> PageRange {
+        self.segments[index].state = state;
+        self.segments[index].range
+    }
+
+    fn set_free(&mut self, index: usize) -> PageRange {
+        let range = self.set(index, State::Free);
+        self.merge_with_next(index);
+        if index > 0 {
+            self.merge_with_next(index - 1);
+        }
+        range
+    }
+
+    fn merge_with_next(&mut self, index: usize) {
+        let Some(&next) = self.segments.get(index + 1) else { return };
+        let this = self.segments[index];
+        if this.state != State::Free || next.state != State::Free {
+            return;
+        }
+        let merged = PageRange::new(this.range.start(), next.range.end()).expect("both were not empty");
+        self.segments[index].range = merged;
+        self.segments.remove(index + 1);
+    }
+
+    fn cut(&mut self, index: usize, range: PageRange) {
+        let free = self.segments[index].range;
+        let part = |start, end, state| PageRange::new(start, end).map(|range| Segment { range, state });
+        let parts = [
+            part(free.start(), range.start(), State::Free),
+            part(range.start(), range.end(), State::Busy),
+            part(range.end(), free.end(), State::Free),
+        ];
+        self.segments.splice(index..=index, parts.into_iter().flatten());
+    }
+}
+
+/// The lowest range inside both `free` and `within` that meets `ask`.
+///
+/// Whether a start is congruent and crosses no boundary repeats with the larger of alignment and boundary, so
+/// the walk ends after one such period. A start that crosses a boundary is followed by others that cross the
+/// same one up to the boundary itself, so the walk goes on from there.
+fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
+    let room = free.intersection(&within)?;
+    let period = u128::from(ask.align.max(ask.no_cross));
+    let mut start = congruent_from(ask, room.start())?;
+    let stop = u128::from(start) + period;
+    while u128::from(start) <= stop {
+        let range = PageRange::from_len(start, ask.pages)?;
+        if !room.covers(&range) {
+            return None;
+        }
+        if !ask.crosses(range) {
+            return ask.is_met_by(range).then_some(range);
+        }
+        let boundary = (start / ask.no_cross + 1).checked_mul(ask.no_cross)?;
+        start = congruent_from(ask, boundary)?;
+    }
+    None
+}
+
+/// The lowest page from `page` on that is congruent to the phase.
+fn congruent_from(ask: &Ask, page: u64) -> Option<u64> {
+    let base = page / ask.align * ask.align;
+    match base.checked_add(ask.phase) {
+        Some(start) if start >= page => Some(start),
+        _ => base.checked_add(ask.align)?.checked_add(ask.phase),
+    }
+}
+
+impl Map for NaiveMap {
+    fn span(&self) -> PageRange {
+        self.span
+    }
+
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+        let range = self.place(ask)?;
+        self.alloc_at(range)?;
+        Ok(range)
+    }
+
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+        self.check_inside(range)?;
+        let in_the_way =
+            |segment: &&Segment| segment.state != State::Free && segment.range.intersection(&range).is_some();
+        if let Some(segment) = self.segments.iter().find(in_the_way) {
+            return Err(AllocError::Occupied { asked: range, by: segment.range });
+        }
+        let index = self.position(range.start()).expect("inside the span");
+        self.cut(index, range);
+        Ok(())
+    }
+
+    fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let index = self.busy_at(start)?;
+        Ok(self.set_free(index))
+    }
+
+    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let index = self.busy_at(start)?;
+        Ok(self.set(index, State::Retired))
+    }
+
+    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let index = self.retired_at(start)?;
+        Ok(self.set(index, State::Busy))
+    }
+
+    fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let index = self.retired_at(start)?;
+        Ok(self.set_free(index))
+    }
+
+    fn segment(&self, page: u64) -> Option<Segment> {
+        self.position(page).map(|index| self.segments[index])
+    }
+
+    fn find(&self, page: u64) -> Option<PageRange> {
+        self.segment(page).filter(|segment| segment.state == State::Busy).map(|segment| segment.range)
+    }
+
+    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments.iter().copied()
+    }
+
+    fn largest_free(&self) -> u64 {
+        self.free_ranges().map(|free| free.len()).max().unwrap_or(0)
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.free_ranges().map(|free| free.len()).sum()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.segments.iter().all(|segment| segment.state == State::Free)
+    }
+
+    fn verify(&self) -> Result<(), Violation> {
+        let mut page = self.span.start();
+        let mut before = State::Busy;
+        for &Segment { range, state } in &self.segments {
+            if range.start() != page {
+                return Err(Violation { invariant: "segments follow each other", page });
+            }
+            if state == State::Free && before == State::Free {
+                return Err(Violation { invariant: "free neighbours are merged", page });
+            }
+            (page, before) = (range.end(), state);
+        }
+        if page == self.span.end() {
+            Ok(())
+        } else {
+            Err(Violation { invariant: "segments cover the span", page })
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The oracle for spaces: addresses and bytes, lazy freeing, and a platform that watches the contract.
+//!
+//! Where an area is placed is the space's own business: it may reuse what it retained, and what was freed may
+//! not be back yet. So placement is not predicted. A [`SpaceSession`] asks instead whether each answer is
+//! legal, whether a refusal was true (nothing freed may still be in the way of it), and whether everything is
+//! there again at the end.
+
+mod generator;
+mod live;
+mod mismatch;
+mod null_platform;
+mod op;
+mod range_set;
+mod session;
+mod witness;
+
+pub use generator::SpaceGenerator;
+pub use mismatch::{SpaceFailure, SpaceMismatch};
+pub use null_platform::{Call, NullPlatform};
+pub use op::{Behind, Content, SpaceOp, Target, Wish};
+pub use session::SpaceSession;
+pub use witness::{NoWitness, NullWitness, Witness};

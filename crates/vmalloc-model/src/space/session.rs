@@ -1,0 +1,324 @@
+//! One program on a space, every answer judged.
+
+use super::generator::SpaceGenerator;
+use super::live::Live;
+use super::mismatch::{SpaceFailure, SpaceMismatch};
+use super::op::{Behind, Content, SpaceOp, Target, Wish};
+use super::witness::Witness;
+use crate::ask::Ask;
+use crate::source::Source;
+use vmalloc::area_map::Violation;
+use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Request, RequestError, Space};
+
+/// A space under test, what lives in it, and who looks behind it.
+#[allow(missing_debug_implementations)]
+pub struct SpaceSession<P: Platform, W> {
+    space: Space<P>,
+    witness: W,
+    live: Live,
+    /// Whether a fault may keep freed areas from coming back: a refusal may then be premature.
+    faulty: bool,
+}
+
+impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
+    /// Begins with `space`, which is empty.
+    pub fn new(space: Space<P>, witness: W) -> Self {
+        let live = Live::new(space.platform().span(), space.platform().page_shift());
+        Self { space, witness, live, faulty: false }
+    }
+
+    /// The space under test.
+    pub const fn space(&self) -> &Space<P> {
+        &self.space
+    }
+
+    /// Runs up to `count` operations of `generator`, then frees everything.
+    ///
+    /// # Errors
+    /// The first wrong answer, and the operations that led to it.
+    pub fn run<S: Source>(
+        mut self,
+        mut generator: SpaceGenerator<S>,
+        count: usize,
+    ) -> Result<W, SpaceFailure> {
+        let mut ops = Vec::new();
+        while ops.len() < count
+            && let Some(op) = generator.next(self.live.count())
+        {
+            ops.push(op);
+            if let Err(mismatch) = self.step(&op) {
+                return Err(SpaceFailure { mismatch, ops });
+            }
+        }
+        self.finish().map_err(|mismatch| SpaceFailure { mismatch, ops })
+    }
+
+    /// Runs one operation and judges the answer and the figures.
+    ///
+    /// # Errors
+    /// What is wrong. A broken platform contract or invariant inside the space is a panic.
+    pub fn step(&mut self, op: &SpaceOp) -> Result<(), Box<SpaceMismatch>> {
+        match *op {
+            SpaceOp::Alloc(wish) => self.alloc(&wish, Kind::Vmalloc)?,
+            SpaceOp::Reserve(wish) => self.alloc(&wish, Kind::Reserved)?,
+            SpaceOp::Vfree(target) => self.free(target, Kind::Vmalloc)?,
+            SpaceOp::Unreserve(target) => self.free(target, Kind::Reserved)?,
+            SpaceOp::Find(target) => self.find(self.live.address(target))?,
+            SpaceOp::Walk => self.walk()?,
+            SpaceOp::Purge => self.purge()?,
+            SpaceOp::Move(cpu) => self.witness.move_to(self.space.platform(), cpu),
+            SpaceOp::Fail(call, nth) => {
+                self.faulty = true;
+                self.witness.fail(self.space.platform(), call, nth);
+            }
+        }
+        self.space.verify().map_err(violation)?;
+        self.check_stats()
+    }
+
+    /// Frees everything, purges, and checks that the space is whole.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn finish(mut self) -> Result<W, Box<SpaceMismatch>> {
+        while let Some(area) = self.live.first() {
+            self.free(Target::Address(area.addr), area.kind)?;
+        }
+        self.purge()?;
+        self.walk()?;
+        self.check_stats()?;
+        let (stats, span) = (self.space.stats(), self.live.span().len());
+        equal("free_pages", stats.free_pages, span)?;
+        equal("largest_free_pages", stats.largest_free_pages, span)?;
+        self.space.verify().map_err(violation)?;
+        self.witness.ends(self.space.platform());
+        Ok(self.witness)
+    }
+
+    fn alloc(&mut self, wish: &Wish, kind: Kind) -> Result<(), Box<SpaceMismatch>> {
+        let request = request(wish);
+        let failed = self.witness.failed(self.space.platform());
+        let got = match kind {
+            Kind::Reserved => self.space.reserve(&request),
+            _ => self.space.alloc(&request),
+        };
+        let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
+        let ask = match self.ask(wish) {
+            Ok(ask) => ask,
+            Err(legal) if got.is_err_and(|error| is_among(error, &legal)) => return Ok(()),
+            Err(legal) => return wrong(format!("one of {legal:?}")),
+        };
+        match got {
+            Ok(addr) => self.appeared(wish, &ask, kind, addr),
+            Err(AllocError::NoSpace(figures)) => {
+                let within = ask.limits.unwrap_or(self.live.span());
+                if (figures.pages, figures.align, figures.within) != (ask.pages, ask.align, within) {
+                    return wrong(format!("the figures of {ask:?}"));
+                }
+                match self.live.place(&ask) {
+                    // Whatever was freed is back before a request is refused, unless a fault kept it.
+                    Ok(range) if !self.faulty => wrong(format!("{range:?}")),
+                    _ => Ok(()),
+                }
+            }
+            Err(AllocError::Platform(_)) if self.witness.failed(self.space.platform()) > failed => Ok(()),
+            Err(_) => wrong("an area".into()),
+        }
+    }
+
+    /// What the request comes to in pages, guard included; or the errors that are right, when it is wrong.
+    fn ask(&self, wish: &Wish) -> Result<Ask, Vec<AllocError>> {
+        let shift = self.live.page_shift();
+        let guard = u64::from(self.has_guard(wish));
+        let pages = (wish.bytes as u64).div_ceil(1 << shift) + guard;
+        let mut ask = Ask::new(pages);
+        ask.align = (wish.align as u64 >> shift).max(1);
+        ask.limits =
+            wish.within.and_then(|(start, end)| PageRange::new(start as u64 >> shift, end as u64 >> shift));
+        let wrongs = self.wrongs(wish, &ask);
+        if wrongs.is_empty() { Ok(ask) } else { Err(wrongs) }
+    }
+
+    fn wrongs(&self, wish: &Wish, ask: &Ask) -> Vec<AllocError> {
+        let mut wrongs: Vec<AllocError> = Vec::new();
+        if wish.bytes == 0 {
+            wrongs.push(RequestError::ZeroSize.into());
+        }
+        if wish.bytes > isize::MAX as usize {
+            wrongs.push(RequestError::SizeOverflow { bytes: wish.bytes }.into());
+        }
+        if wish.align != 0 && !wish.align.is_power_of_two() {
+            wrongs.push(RequestError::AlignNotPowerOfTwo { align: wish.align as u64 }.into());
+        }
+        let space = self.live.span();
+        if let Some(asked) = ask.limits.filter(|limits| !space.covers(limits)) {
+            wrongs.push(RequestError::OutsideSpace { asked, space }.into());
+        }
+        wrongs
+    }
+
+    fn has_guard(&self, wish: &Wish) -> bool {
+        self.space.config().guard && wish.behind == Behind::Default
+    }
+
+    fn appeared(
+        &mut self,
+        wish: &Wish,
+        ask: &Ask,
+        kind: Kind,
+        addr: usize,
+    ) -> Result<(), Box<SpaceMismatch>> {
+        let illegal = |why| Err(Box::new(SpaceMismatch::Illegal { wish: *wish, addr, why }));
+        let shift = self.live.page_shift();
+        if !addr.is_multiple_of(wish.align.max(1 << shift)) {
+            return illegal("it is not aligned");
+        }
+        match PageRange::from_len(addr as u64 >> shift, ask.pages) {
+            Some(range) if ask.is_met_by(range) && self.live.span().covers(&range) => {}
+            _ => return illegal("it is outside the limits"),
+        }
+        let Some(area) = self.space.find(addr) else { return illegal("it can't be found") };
+        let guard = self.has_guard(wish);
+        let pages = ask.pages - u64::from(guard);
+        let told = (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag);
+        if told != (addr, wish.bytes, pages, guard, kind, wish.tag) {
+            return illegal("its record is wrong");
+        }
+        if !self.live.insert(area) {
+            return illegal("it overlaps another area or its guard");
+        }
+        self.witness.appeared(self.space.platform(), &area, wish.content);
+        Ok(())
+    }
+
+    fn free(&mut self, target: Target, kind: Kind) -> Result<(), Box<SpaceMismatch>> {
+        let addr = self.live.address(target);
+        let area = self.live.at_start(addr).filter(|area| area.kind == kind);
+        if let Some(area) = area {
+            self.witness.leaves(self.space.platform(), &area);
+        }
+        let got = match kind {
+            Kind::Reserved => self.space.unreserve(addr),
+            _ => self.vfree(addr),
+        };
+        match (got, area) {
+            (Ok(()), Some(area)) => self.live.remove(&area),
+            (Err(error), None) if self.is_right(addr, error) => {}
+            _ => {
+                let want =
+                    self.live.holder(addr).map_or("no area".into(), |area| format!("that of {area:?}"));
+                return Err(Box::new(SpaceMismatch::Free { addr, got, want }));
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(unsafe_code)]
+    fn vfree(&self, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: what the space handed out is owned by this session, and only the witness touches it, which
+        // has just seen it leave. Any other address is to be refused.
+        unsafe { self.space.vfree(addr) }
+    }
+
+    /// Whether `error` is right for an address that can't be freed.
+    fn is_right(&self, addr: usize, error: FreeError) -> bool {
+        let page = addr as u64 >> self.live.page_shift();
+        let holder = self.live.holder(addr);
+        let first_page = |area: AreaInfo| area.addr as u64 >> self.live.page_shift();
+        if error == (FreeError::Unaligned { addr }) {
+            return !addr.is_multiple_of(1 << self.live.page_shift());
+        }
+        match holder.map(first_page) {
+            Some(start) if start == page => error == FreeError::WrongKind { page },
+            Some(start) => error == FreeError::Interior { page, start },
+            // It may lie in an area that was freed and is not back yet.
+            None => match error {
+                FreeError::NotAnArea { page: told } | FreeError::AlreadyFreed { page: told } => told == page,
+                FreeError::Interior { page: told, start } => told == page && start < page,
+                _ => false,
+            },
+        }
+    }
+
+    fn find(&self, addr: usize) -> Result<(), Box<SpaceMismatch>> {
+        let got = self.space.find(addr);
+        let want = self.live.holder(addr);
+        // Whether the guard belongs to the area is left to the space.
+        let in_guard =
+            want.is_some_and(|area| addr - area.addr >= (area.pages as usize) << self.live.page_shift());
+        if got == want || (in_guard && got.is_none()) {
+            Ok(())
+        } else {
+            Err(Box::new(SpaceMismatch::Find { addr, got, want }))
+        }
+    }
+
+    fn walk(&self) -> Result<(), Box<SpaceMismatch>> {
+        let mut walk = self.space.areas();
+        for want in self.live.areas() {
+            let got = walk.next();
+            if got != Some(want) {
+                return Err(Box::new(SpaceMismatch::Find { addr: want.addr, got, want: Some(want) }));
+            }
+        }
+        match walk.next() {
+            None => Ok(()),
+            Some(area) => Err(Box::new(SpaceMismatch::Find { addr: area.addr, got: Some(area), want: None })),
+        }
+    }
+
+    /// Purges with all faults gone: everything must be back then.
+    fn purge(&mut self) -> Result<(), Box<SpaceMismatch>> {
+        self.witness.heal(self.space.platform());
+        let purged = self.space.purge();
+        equal("errors of a purge without faults", u64::from(purged.is_err()), 0)?;
+        self.faulty = false;
+        let stats = self.space.stats();
+        equal("lazy_pages", stats.lazy_pages, 0)?;
+        equal("lazy_areas", stats.lazy_areas, 0)?;
+        equal("retained_pages", stats.retained_pages, 0)?;
+        equal("retained_areas", stats.retained_areas, 0)?;
+        equal("largest_free_pages", stats.largest_free_pages, self.live.largest_free())
+    }
+
+    fn check_stats(&self) -> Result<(), Box<SpaceMismatch>> {
+        let stats = self.space.stats();
+        let sum = stats.busy_pages + stats.lazy_pages + stats.retained_pages + stats.free_pages;
+        equal("span_pages", stats.span_pages, self.live.span().len())?;
+        equal("busy_areas", stats.busy_areas, self.live.count() as u64)?;
+        equal("busy_pages", stats.busy_pages, self.live.pages())?;
+        equal("busy + lazy + retained + free pages", sum, self.live.span().len())
+    }
+}
+
+/// Whether `error` is one of `legal`. A size beyond all memory may count as too large to name or to place.
+fn is_among(error: AllocError, legal: &[AllocError]) -> bool {
+    let is_overflow =
+        |error: &AllocError| matches!(error, AllocError::Request(RequestError::SizeOverflow { .. }));
+    legal.contains(&error) || (matches!(error, AllocError::NoSpace(_)) && legal.iter().any(is_overflow))
+}
+
+fn request(wish: &Wish) -> Request {
+    let mut request = Request::new(wish.bytes);
+    if wish.align != 0 {
+        request = request.align(wish.align);
+    }
+    if let Some((start, end)) = wish.within {
+        request = request.within(start, end);
+    }
+    if let Some(tag) = wish.tag {
+        request = request.tag(tag);
+    }
+    if wish.content == Content::Zeros {
+        request = request.zeroed();
+    }
+    if wish.behind == Behind::Nothing { request.without_guard() } else { request }
+}
+
+fn violation(violation: Violation) -> Box<SpaceMismatch> {
+    Box::new(SpaceMismatch::Violation(violation))
+}
+
+fn equal(figure: &'static str, got: u64, want: u64) -> Result<(), Box<SpaceMismatch>> {
+    if got == want { Ok(()) } else { Err(Box::new(SpaceMismatch::Figure { figure, got, want })) }
+}

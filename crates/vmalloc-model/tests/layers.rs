@@ -1,0 +1,69 @@
+//! Dependencies point one way: the core on nothing of ours, platforms on the core, test tools on everything
+//! and nothing on them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use toml::Table;
+
+/// Crates that test, measure or show: never part of what is shipped as a library.
+const TOOLS: [&str; 5] = ["vmalloc-model", "vmalloc-lab", "vmalloc-cli", "vmalloc-bench", "xtask"];
+
+/// Our crates, and for each which of them it depends on outside of its tests.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/ is above");
+    let entries = fs::read_dir(crates).expect("crates/ can be read");
+    let manifests =
+        entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("Cargo.toml")).ok());
+    let parsed: Vec<Table> = manifests.map(|text| text.parse().expect("a manifest is TOML")).collect();
+    let all: BTreeMap<_, _> = parsed.iter().map(|manifest| (name(manifest), linked(manifest))).collect();
+    let ours = |links: &Vec<String>| links.iter().filter(|link| all.contains_key(*link)).cloned().collect();
+    all.iter().map(|(name, links)| (name.clone(), ours(links))).collect()
+}
+
+fn name(manifest: &Table) -> String {
+    manifest["package"]["name"].as_str().expect("a name is a string").to_owned()
+}
+
+/// Names in `dependencies` and `build-dependencies`, those of single targets included.
+fn linked(manifest: &Table) -> Vec<String> {
+    let targets = manifest.get("target").and_then(|target| target.as_table());
+    let per_target =
+        targets.into_iter().flat_map(|targets| targets.values()).filter_map(|table| table.as_table());
+    let tables = [manifest].into_iter().chain(per_target);
+    let sections = tables.flat_map(|table| [table.get("dependencies"), table.get("build-dependencies")]);
+    let sections = sections.flatten().filter_map(|section| section.as_table());
+    sections.flat_map(|section| section.iter().map(package)).collect()
+}
+
+/// The package behind an entry, which may be renamed.
+fn package((key, value): (&String, &toml::Value)) -> String {
+    value.get("package").and_then(|package| package.as_str()).unwrap_or(key).to_owned()
+}
+
+#[test]
+fn the_core_depends_on_nothing_of_ours() {
+    assert_eq!(dependencies()["vmalloc"], [""; 0]);
+}
+
+#[test]
+fn a_platform_depends_on_the_core_alone() {
+    for (name, links) in dependencies() {
+        if name.starts_with("vmalloc-") && !TOOLS.contains(&name.as_str()) {
+            assert!(links.iter().all(|link| link == "vmalloc"), "{name} depends on {links:?}");
+        }
+    }
+}
+
+#[test]
+fn only_tools_depend_on_tools() {
+    for (name, links) in dependencies() {
+        let uses_tools = links.iter().any(|link| TOOLS.contains(&link.as_str()));
+        assert!(!uses_tools || TOOLS.contains(&name.as_str()), "{name} depends on {links:?}");
+    }
+}
+
+#[test]
+fn the_test_sees_dependencies() {
+    assert_eq!(dependencies()["vmalloc-model"], ["vmalloc"]);
+}

@@ -1,0 +1,72 @@
+//! The space against its oracle, on a platform that insists on the contract.
+//!
+//! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
+
+use vmalloc::{Config, PageRange, Policy, Space};
+use vmalloc_model::space::{NullPlatform, NullWitness, SpaceGenerator, SpaceSession};
+use vmalloc_model::{Seeded, env};
+
+/// How much the space keeps of what is freed.
+const RETAINED: [usize; 3] = [0, 64 << 12, 1 << 30];
+
+fn span(pages: u64) -> PageRange {
+    PageRange::from_len(0x7_0003, pages).expect("not empty")
+}
+
+fn judge(pages: u64, config: Config, seed: u64, live: usize, faults: u8, count: usize) {
+    let seed = env::seed(seed);
+    let told = format!("{config:?}; again with VMALLOC_SEED={seed:#x}");
+    let space = Space::new(NullPlatform::new(span(pages), 4), config).expect("an empty space");
+    let generator = SpaceGenerator::new(Seeded::new(seed), span(pages), NullPlatform::PAGE_SHIFT);
+    let session = SpaceSession::new(space, NullWitness);
+    let result = session.run(generator.live(live).faults(faults), env::ops(count));
+    result.unwrap_or_else(|failure| panic!("{told}: {failure}"));
+}
+
+fn config(retain_bytes: usize) -> Config {
+    let mut config = Config::default();
+    config.retain_bytes = retain_bytes;
+    config
+}
+
+#[test]
+fn answers_are_legal_in_a_roomy_space() {
+    for retain in RETAINED {
+        judge(1 << 20, config(retain), 1, 100, 0, 20_000);
+    }
+}
+
+#[test]
+fn answers_are_legal_in_a_crowded_space() {
+    for retain in RETAINED {
+        judge(1 << 10, config(retain), 2, 400, 0, 20_000);
+    }
+}
+
+#[test]
+fn eager_purges_change_nothing() {
+    for retain in RETAINED {
+        let mut config = config(retain);
+        config.lazy_max_pages = 1;
+        judge(1 << 14, config, 3, 100, 0, 20_000);
+    }
+}
+
+#[test]
+fn other_policies_and_no_guard() {
+    for policy in [Policy::Best, Policy::Random { seed: 5 }] {
+        let mut config = config(0);
+        config.policy = policy;
+        config.guard = false;
+        judge(1 << 12, config, 4, 100, 0, 20_000);
+    }
+}
+
+#[test]
+fn platform_faults_unwind_completely() {
+    for retain in RETAINED {
+        for seed in 10..14 {
+            judge(1 << 12, config(retain), seed, 100, 12, 10_000);
+        }
+    }
+}
