@@ -92,16 +92,20 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
 /// One purge: how long it took, and how many interrupts the machine had meanwhile.
 fn round(linux: &Linux, ranges: &[PageRange], calls: Calls) -> Result<(Duration, u64), PlatformError> {
     for range in ranges {
-        linux.map(*range, Protection::ReadWrite)?;
+        // SAFETY: the example owns the whole span.
+        unsafe { linux.map(*range, Protection::ReadWrite)? };
         touch(linux, *range);
     }
     let interrupts = shootdowns();
     let begin = Instant::now();
     match calls {
-        Calls::One => linux.unmap(ranges)?,
-        Calls::OneForEach => ranges.iter().try_for_each(|range| linux.unmap(&[*range]))?,
+        // SAFETY: as above, and nothing uses the memory any more.
+        Calls::One => unsafe { linux.unmap(ranges)? },
+        // SAFETY: as above.
+        Calls::OneForEach => ranges.iter().try_for_each(|range| unsafe { linux.unmap(&[*range]) })?,
     }
-    linux.flush(ranges)?;
+    // SAFETY: they were just unmapped.
+    unsafe { linux.flush(ranges)? };
     let time = begin.elapsed();
     Ok((time, shootdowns() - interrupts))
 }

@@ -1,6 +1,7 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
 //! ```text
+//!  space.rs     a whole allocator in one call: `open`
 //!  reserve.rs   options and limits ──► one reservation, and the means that this kernel has
 //!  options.rs   what may be asked for; error.rs  why not; limits.rs  what the machine allows, read heap-free
 //!
@@ -45,6 +46,7 @@ mod options;
 mod pagemap;
 mod platform;
 mod reserve;
+mod space;
 
 pub use error::ReserveError;
 pub use fork::{AtFork, RegisterError, register, register_static};
@@ -52,3 +54,4 @@ pub use frontier::CHUNK_PAGES;
 pub use lock::FutexLock;
 pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;
+pub use space::{OpenError, open};

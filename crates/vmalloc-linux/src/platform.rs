@@ -89,7 +89,7 @@ unsafe impl Platform for Linux {
         self.cpus
     }
 
-    fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.check(range)?;
         match protection {
             Protection::ReadWrite => {}
@@ -103,7 +103,7 @@ unsafe impl Platform for Linux {
 
     /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then
     /// guarded; in between a stale access reads zeros instead of trapping.
-    fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
         match &self.guarding {
             Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
@@ -113,8 +113,16 @@ unsafe impl Platform for Linux {
 
     /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every
     /// CPU that runs this program and may hold a translation, and has taken the pages back.
-    fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
         Ok(())
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        let shift = self.page_shift();
+        let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);
+        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written; the span's provenance
+        // is exposed by the reservation.
+        unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
     }
 
     fn entropy(&self) -> u64 {

@@ -6,7 +6,6 @@ use common::*;
 use lock_api::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use vmalloc::Platform;
 use vmalloc_linux::{AtFork, CHUNK_PAGES, FutexLock, Linux, register};
 
 const SPAN: usize = 1 << 30;
@@ -39,7 +38,7 @@ fn parent_and_child_have_memory_of_their_own(linux: &Linux) {
         assert_traps(linux, pages(linux, 4, 6));
         fill(linux, both, 9);
         // Two ranges: the vectors must name the child now, not the parent.
-        linux.unmap(&scattered).unwrap();
+        linux.do_unmap(&scattered).unwrap();
         scattered.iter().for_each(|range| assert_traps(linux, *range));
         for index in 1..6 {
             let fresh = pages(linux, index * CHUNK_PAGES, 3);
@@ -53,7 +52,7 @@ fn parent_and_child_have_memory_of_their_own(linux: &Linux) {
     for range in scattered {
         assert_reads(linux, range, 2);
     }
-    linux.unmap(&scattered).unwrap();
+    linux.do_unmap(&scattered).unwrap();
     scattered.iter().for_each(|range| assert_traps(linux, *range));
     // The child opened these chunks in its own books and its own memory.
     assert_traps(linux, pages(linux, CHUNK_PAGES, 3));
@@ -71,9 +70,9 @@ fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
         let at = (first + round % 19) * CHUNK_PAGES;
         let ranges = [pages(linux, at + 5, 3), pages(linux, at + CHUNK_PAGES - 2, 4)];
         ranges.iter().for_each(|range| map(linux, *range));
-        linux.unmap(&ranges).unwrap();
+        linux.do_unmap(&ranges).unwrap();
         if round % 16 == 15 {
-            linux.unmap(&[all]).unwrap();
+            linux.do_unmap(&[all]).unwrap();
         }
     }
 }
@@ -106,7 +105,7 @@ fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
                     map(linux, fresh);
                     assert_reads(linux, fresh, 0);
                     fill(linux, fresh, 1);
-                    linux.unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
+                    linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
                     assert_traps(linux, fresh);
                 }
                 true

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use vmalloc::{PageRange, Platform, Protection};
+use vmalloc::{PageRange, Platform};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, Vectors};
 
 struct Counting;
@@ -39,11 +39,11 @@ fn live(guards: Guards, vectors: Vectors, ranges: &mut [PageRange]) {
     }
     let huge = pages(&linux, 40 * CHUNK_PAGES + 3, 20 * CHUNK_PAGES);
     map(&linux, huge);
-    linux.unmap(ranges).unwrap();
-    linux.unmap(&[huge]).unwrap();
-    linux.flush(ranges).unwrap();
+    linux.do_unmap(ranges).unwrap();
+    linux.do_unmap(&[huge]).unwrap();
+    linux.do_flush(ranges).unwrap();
     let outside = PageRange::from_len(linux.span().end(), 1).unwrap();
-    assert!(linux.map(outside, Protection::ReadWrite).is_err());
+    assert!(linux.do_map(outside).is_err());
     std::hint::black_box((linux.entropy(), linux.cpu(), linux.cpus()));
 }
 

@@ -3,7 +3,6 @@
 mod common;
 
 use common::*;
-use vmalloc::Platform;
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
 const SPAN: usize = 1 << 30;
@@ -68,7 +67,7 @@ fn purge_scattered(linux: &Linux) {
         assert_reads(linux, *range, 0);
         fill(linux, *range, 1);
     }
-    linux.unmap(&ranges).unwrap();
+    linux.do_unmap(&ranges).unwrap();
     ranges.iter().for_each(|range| assert_traps(linux, *range));
 }
 

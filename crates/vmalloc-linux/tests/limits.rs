@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use std::num::NonZeroUsize;
-use vmalloc::{Platform, PlatformError, PlatformFault, Protection};
+use vmalloc::{PlatformError, PlatformFault};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
 
 const SPAN: usize = 1 << 34;
@@ -66,9 +66,9 @@ fn want_of_memory_maps_nothing_and_passes() {
             // In the middle of the huge area to come, a chunk that is open: it is opened in two steps.
             let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
             map(&linux, middle);
-            linux.unmap(&[middle]).unwrap();
+            linux.do_unmap(&[middle]).unwrap();
             let huge = pages(&linux, 2, SPAN as u64 / 8192);
-            let refused = linux.map(huge, Protection::ReadWrite).unwrap_err();
+            let refused = linux.do_map(huge).unwrap_err();
             assert_eq!(refused.fault, PlatformFault::OutOfMemory);
             assert_reads(&linux, first, 1);
             assert_traps(&linux, pages(&linux, 1, 8));
@@ -86,7 +86,7 @@ fn want_of_memory_maps_nothing_and_passes() {
 /// Maps an area of one page, and leaves one free behind it, until that is refused.
 fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
     for index in 0..most {
-        if let Err(error) = linux.map(pages(linux, 2 * index, 1), Protection::ReadWrite) {
+        if let Err(error) = linux.do_map(pages(linux, 2 * index, 1)) {
             return (index, error);
         }
     }
@@ -115,7 +115,7 @@ fn islands_stop_before_the_limit_on_mappings() {
         assert_eq!(std::thread::spawn(|| vec![1_u8; 1 << 22].len()).join().unwrap(), 1 << 22);
         assert_traps(&linux, pages(&linux, 2 * mapped, 1));
         let some: Vec<_> = (0..200).map(|index| pages(&linux, 2 * index, 1)).collect();
-        linux.unmap(&some).unwrap();
+        linux.do_unmap(&some).unwrap();
         some.iter().take(100).for_each(|range| map(&linux, *range));
     });
 }
@@ -179,8 +179,8 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
             fill(&linux, sample, 4);
             let crowd = Crowd::gather(max);
 
-            let refused = linux.map(far, Protection::ReadWrite).unwrap_err();
-            let unmapped = linux.unmap(&[inside]);
+            let refused = linux.do_map(far).unwrap_err();
+            let unmapped = linux.do_unmap(&[inside]);
             drop(crowd);
 
             assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
@@ -191,7 +191,7 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
                 Guards::Markers => unmapped.unwrap(),
                 _ => {
                     assert_eq!(unmapped.unwrap_err().fault, PlatformFault::MapLimit);
-                    linux.unmap(&[inside]).unwrap();
+                    linux.do_unmap(&[inside]).unwrap();
                 }
             }
             assert_traps(&linux, sample);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use vmalloc::{PageRange, Platform, PlatformFault, Protection};
+use vmalloc::{PageRange, Platform, PlatformFault};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
@@ -49,15 +49,15 @@ fn purged_pages_trap_and_come_back_as_zeros(linux: &Linux) {
             fill(linux, kept, 9);
         }
         fill(linux, area, round);
-        linux.unmap(&[area]).unwrap();
-        linux.flush(&[area]).unwrap();
+        linux.do_unmap(&[area]).unwrap();
+        linux.do_flush(&[area]).unwrap();
         assert_traps(linux, area);
         assert_reads(linux, kept, 9);
     }
     // A part of it.
     map(linux, area);
     fill(linux, area, 5);
-    linux.unmap(&[pages(linux, 12, 1)]).unwrap();
+    linux.do_unmap(&[pages(linux, 12, 1)]).unwrap();
     assert_reads(linux, pages(linux, 10, 2), 5);
     assert_traps(linux, pages(linux, 12, 1));
     assert_reads(linux, pages(linux, 13, 2), 5);
@@ -72,8 +72,8 @@ fn a_scattered_purge_takes_only_what_it_is_told(linux: &Linux) {
         map(linux, *range);
         fill(linux, *range, 3);
     }
-    linux.unmap(&purged).unwrap();
-    linux.flush(&purged).unwrap();
+    linux.do_unmap(&purged).unwrap();
+    linux.do_flush(&purged).unwrap();
     for (purged, kept) in purged.iter().zip(&kept) {
         assert_traps(linux, *purged);
         assert_reads(linux, *kept, 3);
@@ -91,14 +91,14 @@ fn unmapping_twice_or_what_was_never_mapped_does_no_harm(linux: &Linux) {
     fill(linux, kept, 1);
     let ranges = [pages(linux, 90, 15), pages(linux, 111, 3 * CHUNK_PAGES), pages(linux, 9 * CHUNK_PAGES, 5)];
     for _ in 0..2 {
-        linux.unmap(&ranges).unwrap();
-        linux.unmap(&ranges[..1]).unwrap();
+        linux.do_unmap(&ranges).unwrap();
+        linux.do_unmap(&ranges[..1]).unwrap();
         assert_traps(linux, pages(linux, 90, 20));
         assert_reads(linux, kept, 1);
     }
     // Never mapped at all, and far beyond everything that was.
-    linux.unmap(&[pages(linux, 20 * CHUNK_PAGES, 30 * CHUNK_PAGES)]).unwrap();
-    linux.unmap(&[]).unwrap();
+    linux.do_unmap(&[pages(linux, 20 * CHUNK_PAGES, 30 * CHUNK_PAGES)]).unwrap();
+    linux.do_unmap(&[]).unwrap();
     map(linux, area);
     assert_reads(linux, area, 0);
 }
@@ -120,7 +120,7 @@ fn ranges_over_chunk_borders_and_the_ends_of_the_span(linux: &Linux) {
             assert_eq!(peek(linux, range.end()), None);
         }
     }
-    linux.unmap(&[over, back, last]).unwrap();
+    linux.do_unmap(&[over, back, last]).unwrap();
     for range in [over, back, last] {
         assert_traps(linux, range);
         map(linux, range);
@@ -158,14 +158,14 @@ fn a_huge_area_can_be_purged_and_mapped_again(linux: &Linux) {
             fill(linux, PageRange::from_len(page, 1).unwrap(), 6);
         }
         assert_eq!([peek(linux, area.start() - 1), peek(linux, area.end())], [None; 2]);
-        linux.unmap(&[area]).unwrap();
+        linux.do_unmap(&[area]).unwrap();
         assert_eq!(samples.map(|page| peek(linux, page)), [None; 4]);
         // A small area where the huge one was, and around it nothing.
         let small = pages(linux, 4 * CHUNK_PAGES + 7, 2);
         map(linux, small);
         assert_reads(linux, small, 0);
         assert_eq!([peek(linux, small.start() - 1), peek(linux, small.end())], [None; 2]);
-        linux.unmap(&[small]).unwrap();
+        linux.do_unmap(&[small]).unwrap();
         assert_reads(linux, neighbour, 8);
     }
 }
@@ -176,9 +176,9 @@ fn a_range_outside_the_span_is_refused(linux: &Linux) {
         [PageRange::new(span.end() - 1, span.end() + 1), PageRange::new(span.start() - 1, span.start())]
     {
         let outside = outside.unwrap();
-        let refused = linux.map(outside, Protection::ReadWrite).unwrap_err();
+        let refused = linux.do_map(outside).unwrap_err();
         assert_eq!(refused.fault, PlatformFault::Other);
-        assert_eq!(linux.unmap(&[pages(linux, 0, 1), outside]), Err(refused));
+        assert_eq!(linux.do_unmap(&[pages(linux, 0, 1), outside]), Err(refused));
     }
 }
 
@@ -194,7 +194,7 @@ fn threads_may_share_a_chunk(linux: &Linux) {
                     assert_reads(linux, area, thread as u8 + 1);
                     assert_traps(linux, PageRange::from_len(area.end(), 1).unwrap());
                     if round % 2 == 0 {
-                        linux.unmap(&[area]).unwrap();
+                        linux.do_unmap(&[area]).unwrap();
                     }
                 }
             });

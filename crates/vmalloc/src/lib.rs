@@ -1,6 +1,32 @@
-//! A virtual-address allocator.
+//! A virtual-address allocator: what a kernel's vmalloc is made of, for anyone.
+//!
+//! Two layers, each usable alone:
+//! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit in O(log n),
+//!   immediate coalescing, look-up by any interior page. A pure data structure without `unsafe`, on the heap or in
+//!   memory that the caller lends.
+//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, retention of pages.
+//!
+//! ```
+//! use vmalloc::{AreaMap, Fit, PageRange};
+//!
+//! let mut map = AreaMap::new(PageRange::new(0x1000, 0x9000).unwrap())?;
+//! let area = map.alloc(&Fit::new(5)?.align(4)?)?;
+//! assert_eq!((area.start(), area.len()), (0x1000, 5));
+//! assert_eq!(map.find(0x1003), Some(area));
+//! map.free(area.start())?;
+//! assert!(map.is_whole());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What to know first
+//! - Everything inside is counted in pages and named by page number; bytes appear only in [`Request`] and [`Space`].
+//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for, where, and the
+//!   largest free range.
+//! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the lock.
+//!
+//! # Features
+//! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.
 #![no_std]
-#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 extern crate alloc;
 #[cfg(test)]

@@ -66,32 +66,45 @@ pub unsafe trait Platform: Sync {
     /// The range is inside the span and not mapped. Pages next to it stay as they are: in particular the
     /// guard page behind it must go on faulting.
     ///
+    /// # Safety
+    /// The caller owns `range` exclusively.
+    ///
     /// # Errors
     /// When pages, page tables or mappings run out. Nothing of `range` is mapped then: the platform undoes
     /// what it had begun.
-    fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
 
     /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.
     ///
     /// Ranges are disjoint and ascending, and neighbours are joined (unless memory for that was short); they
-    /// hold guard pages, and may hold pages that were never mapped. On return this CPU faults on them; others may not yet, and the pages behind them may not be
-    /// reused yet.
+    /// hold guard pages, and may hold pages that were never mapped. On return this CPU faults on them; others
+    /// may not yet, and the pages behind them may not be reused yet. A platform may flush here already.
+    ///
+    /// # Safety
+    /// The caller owns all of `ranges` exclusively until [`flush`](Self::flush) has returned `Ok` for them, and
+    /// nothing uses their memory.
     ///
     /// # Errors
     /// Any part of `ranges` may have been unmapped then. The same ranges are handed in again later, so
     /// unmapping twice must do no harm.
-    fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Waits until no CPU holds a translation for `ranges`, which have been unmapped, and recycles the pages
     /// that were behind them. One call for a whole purge.
     ///
+    /// # Safety
+    /// `unmap` has returned `Ok` for `ranges`, and they were not handed out since.
+    ///
     /// # Errors
     /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
-    fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Fills the pages of `range`, which are all mapped, with zeros: an area that kept its pages is handed out as
     /// a zeroed one.
-    fn zero(&self, range: PageRange);
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and it is mapped.
+    unsafe fn zero(&self, range: PageRange);
 
     /// A random number, for randomized placement and hash seeds. Need not be fast.
     fn entropy(&self) -> u64;
@@ -105,8 +118,8 @@ pub unsafe trait Platform: Sync {
 /// The simulator is not one: its addresses lead nowhere.
 ///
 /// # Safety
-/// For a mapped page, `page << page_shift` is a valid, readable, writable address of this program, and at
-/// least one mapped page is never at address zero.
+/// For a mapped page, `page << page_shift` is a valid, readable, writable address of this program with exposed
+/// provenance, and no mapped page is at address zero.
 pub unsafe trait DirectMemory: Platform {}
 
 /// A platform that can tell which physical page stands behind an address (`vmalloc_to_page`).

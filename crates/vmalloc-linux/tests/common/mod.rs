@@ -2,8 +2,32 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::process::Command;
-use vmalloc::{PageRange, Platform, Protection};
+use vmalloc::{PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+
+/// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
+pub trait Calls {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError>;
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+}
+
+impl Calls for Linux {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.map(range, Protection::ReadWrite) }
+    }
+
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.unmap(ranges) }
+    }
+
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait; the tests flush what they unmapped.
+        unsafe { self.flush(ranges) }
+    }
+}
 
 /// A platform with these means; `None` where the kernel lacks them.
 pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> {
@@ -62,7 +86,7 @@ pub fn pages(linux: &Linux, offset: u64, len: u64) -> PageRange {
 }
 
 pub fn map(linux: &Linux, range: PageRange) {
-    linux.map(range, Protection::ReadWrite).unwrap();
+    linux.do_map(range).unwrap();
 }
 
 pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {

@@ -13,12 +13,12 @@
 //! secured before the first bit changes, so a cut never fails in the middle. Freeing only ever removes starts,
 //! and so needs no memory.
 
+use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf};
 use super::room::{Query, Room};
 use super::scan::Taken;
 use super::search::Hole;
 use super::storage::{OutOfMemory, Storage};
-use super::AreaMap;
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
 use crate::request::Fit;
@@ -259,7 +259,9 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     fn join_behind(&mut self, leaf: u32) -> (u64, u64, u32) {
         let next = self.leaves[leaf].next;
-        let Some(first) = self.leaves[next].first_start() else { return (self.span.end(), self.span.end(), 0) };
+        let Some(first) = self.leaves[next].first_start() else {
+            return (self.span.end(), self.span.end(), 0);
+        };
         let end = self.leaves[next].page(first);
         if self.leaves[next].is_used(first) {
             return (end, end, 0);

@@ -51,7 +51,7 @@ mod storage;
 mod tree;
 mod verify;
 
-pub use storage::{Lent, Heap, Items, OutOfMemory, Slots, Storage};
+pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Storage};
 pub use verify::Violation;
 
 use crate::addr::PageRange;
@@ -99,7 +99,12 @@ impl AreaMap<Heap> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        Self::assemble(span, Vec::new(), Directory::new(span, Vec::new(), Vec::new(), Vec::new(), Vec::new())?, Vec::new())
+        Self::assemble(
+            span,
+            Vec::new(),
+            Directory::new(span, Vec::new(), Vec::new(), Vec::new(), Vec::new())?,
+            Vec::new(),
+        )
     }
 }
 
@@ -119,8 +124,10 @@ impl<'a> AreaMap<Lent<'a>> {
         // For each four leaves two tree nodes (they are at least about half full) and one directory node:
         // areas cluster. The constants cover record 0, the path of the first leaf and a split to the top.
         let window = directory::WINDOW_PER_LEAF * size_of::<u32>();
-        let per_four = 4 * (size_of::<Leaf>() + window) + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
-        let fixed = 2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
+        let per_four =
+            4 * (size_of::<Leaf>() + window) + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
+        let fixed =
+            2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
         let fours = memory.len().saturating_sub(fixed) / per_four;
         let fans = Slots::carve(&mut memory, 5 + fours)?;
         let nodes = Slots::carve(&mut memory, 6 + 2 * fours)?;

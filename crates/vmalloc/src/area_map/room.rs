@@ -272,7 +272,9 @@ mod tests {
     fn sample_ranges() -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();
         for start in [0, 1, 7, 511, 512, 8191, 8192, 65_535, (1 << 34) - 3] {
-            for len in [1, 2, 64, 511, 512, 8191, 8192, DIRECT_MAX, LANE_MAX, LANE_MAX + 1, LANE_MAX + 8191, 1 << 33] {
+            for len in
+                [1, 2, 64, 511, 512, 8191, 8192, DIRECT_MAX, LANE_MAX, LANE_MAX + 1, LANE_MAX + 8191, 1 << 33]
+            {
                 ranges.push((start, start + len));
             }
         }
@@ -283,7 +285,11 @@ mod tests {
     fn one_range_is_exact_at_every_alignment() {
         for (start, end) in sample_ranges() {
             for order in 0..=MAX_ORDER {
-                assert_eq!(Room::of(start, end).pages(order as usize), m(start, end, order), "{start} {end} {order}");
+                assert_eq!(
+                    Room::of(start, end).pages(order as usize),
+                    m(start, end, order),
+                    "{start} {end} {order}"
+                );
             }
         }
     }

@@ -174,12 +174,28 @@ mod tests {
                         sum.max(Lanes::of(base + range.start(), range.len()))
                     });
                     assert_eq!(runs.lanes(base), want, "{seed} {longest} {base} {ranges:?}");
-                    for (pages, order) in [(1, 0), (1, 3), (2, 1), (5, 0), (70, 0), (1, 6), (1, 7), (3, 8), (1, 12), (255, 0), (300, 0)] {
+                    for (pages, order) in [
+                        (1, 0),
+                        (1, 3),
+                        (2, 1),
+                        (5, 0),
+                        (70, 0),
+                        (1, 6),
+                        (1, 7),
+                        (3, 8),
+                        (1, 12),
+                        (255, 0),
+                        (300, 0),
+                    ] {
                         let want = ranges.iter().find_map(|range| {
                             let start = (base + range.start()).next_multiple_of(1 << order) - base;
                             (start + pages <= range.end()).then_some(start as u32)
                         });
-                        assert_eq!(runs.first_fit(pages, order, base), want, "{seed} {longest} {base} {pages} {order}");
+                        assert_eq!(
+                            runs.first_fit(pages, order, base),
+                            want,
+                            "{seed} {longest} {base} {pages} {order}"
+                        );
                     }
                 }
             }

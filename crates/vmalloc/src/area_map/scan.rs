@@ -160,7 +160,8 @@ impl<S: Storage> AreaMap<S> {
         let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
-        let first = if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
+        let first =
+            if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
         if let Some(bit) = runs.from(from.max(first)).first_fit(fit.pages(), order, record.base) {
             let start = record.start_at_or_before(bit)?;
             let range = PageRange::of(record.page(start), self.end_of(leaf, start));

@@ -142,7 +142,9 @@ impl<S: Storage> AreaMap<S> {
                 let leaf = self.directory.leaf_of(free.range.start());
                 Ok(Hole { leaf, range: free.range, start: range.start() })
             }
-            Some(area) if area.state != State::Free => Err(AllocError::Occupied { asked: range, by: area.range }),
+            Some(area) if area.state != State::Free => {
+                Err(AllocError::Occupied { asked: range, by: area.range })
+            }
             // The free range ends too early: by I2 an area follows.
             _ => match segments.next() {
                 Some(area) => Err(AllocError::Occupied { asked: range, by: area.range }),

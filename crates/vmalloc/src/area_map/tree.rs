@@ -157,7 +157,11 @@ pub(super) struct Tree<S: Storage> {
 
 impl<S: Storage> Tree<S> {
     /// A tree with one leaf.
-    pub(super) fn new(nodes: S::Items<Node>, leaf: u32, leaves: &mut Pool<Leaf, S>) -> Result<Self, OutOfMemory> {
+    pub(super) fn new(
+        nodes: S::Items<Node>,
+        leaf: u32,
+        leaves: &mut Pool<Leaf, S>,
+    ) -> Result<Self, OutOfMemory> {
         let mut nodes = Pool::new(nodes)?;
         nodes.ensure(1)?;
         let root = nodes.take();
@@ -222,7 +226,11 @@ impl<S: Storage> Tree<S> {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             if node.excess[slot] != 0 {
-                return if eclipses(node.excess[slot]) { () } else { self.raise_all(up, Room { lanes, excess: 0 }) };
+                return if eclipses(node.excess[slot]) {
+                    ()
+                } else {
+                    self.raise_all(up, Room { lanes, excess: 0 })
+                };
             }
             let old = node.lanes[slot].near();
             let new = old.max(near);
@@ -455,7 +463,10 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Checks T1–T3 and calls `leaf` for each leaf in order; the first complaint ends it.
-    pub(super) fn check(&self, leaf: &mut dyn FnMut(u32, u32, &Room) -> Option<&'static str>) -> Result<(), &'static str> {
+    pub(super) fn check(
+        &self,
+        leaf: &mut dyn FnMut(u32, u32, &Room) -> Option<&'static str>,
+    ) -> Result<(), &'static str> {
         let mut nodes = 0;
         self.check_node(self.root, 0, self.height, &mut nodes, leaf)?;
         if nodes != self.nodes.in_use() { Err("T1: a node is lost") } else { Ok(()) }

@@ -32,7 +32,7 @@ pub use request::Request;
 
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, State as SegmentState, Violation};
-use crate::error::{AllocError, FreeError};
+use crate::error::{AllocError, FreeError, PlatformError};
 use crate::platform::{DirectMemory, Platform, Protection, Translate};
 use crate::request::Policy;
 use alloc::vec::Vec;
@@ -209,7 +209,8 @@ impl<P: Platform> Space<P> {
         };
         if let Some(area) = self.take_retained(&checked, note)? {
             if request.content == request::Content::Zeros {
-                self.platform.zero(self.payload(area, checked.guard_pages));
+                // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
+                unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
             }
             return Ok(self.addr(area.start()));
         }
@@ -328,20 +329,23 @@ impl<P: Platform> Space<P> {
 
     /// Puts pages behind a claimed area. When there are none, everything retained is given back first.
     fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
-        let payload = self.payload(area, checked.guard_pages);
-        let Err(error) = self.platform.map(payload, Protection::ReadWrite) else {
-            return Ok(self.addr(area.start()));
-        };
+        let Err(error) = self.map(area, checked) else { return Ok(self.addr(area.start())) };
         self.unclaim(area);
         if self.purge().is_err() {
             return Err(error.into());
         }
         let area = self.claim(checked, note)?;
-        self.platform.map(self.payload(area, checked.guard_pages), Protection::ReadWrite).map_err(|error| {
+        self.map(area, checked).map_err(|error| {
             self.unclaim(area);
             AllocError::from(error)
         })?;
         Ok(self.addr(area.start()))
+    }
+
+    fn map(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
+        let payload = self.payload(area, checked.guard_pages);
+        // SAFETY: the area was claimed for this caller alone.
+        unsafe { self.platform.map(payload, Protection::ReadWrite) }
     }
 
     /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
@@ -496,7 +500,10 @@ impl State {
         }
         let waiting = (self.lazy_areas + self.retained.areas(), self.lazy_pages + self.retained.pages());
         if retired != waiting {
-            return Err(Violation { invariant: "S2: an area is neither busy, lazy, retained nor free", page });
+            return Err(Violation {
+                invariant: "S2: an area is neither busy, lazy, retained nor free",
+                page,
+            });
         }
         let stray = |&&page: &&u64| self.map.find(page).is_none_or(|area| area.start() != page);
         match self.notes.keys().find(stray) {
@@ -516,4 +523,3 @@ impl Note {
             && self.guard_pages == u64::from(guards)
     }
 }
-

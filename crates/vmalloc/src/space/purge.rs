@@ -72,7 +72,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     pub(super) fn purge_one(&self, area: PageRange) {
         let _running = self.purge_lock.lock();
-        while self.platform.unmap(&[area]).and_then(|()| self.platform.flush(&[area])).is_err() {
+        while self.unmap_and_flush(&[area]).is_err() {
             let mut state = self.state.lock();
             if state.lazy.try_reserve(1).is_ok() {
                 state.lazy.push(area);
@@ -98,7 +98,7 @@ impl<P: Platform> Space<P> {
         areas.sort_unstable_by_key(PageRange::start);
         let joined = join(&areas);
         let ranges = if joined.is_empty() { &areas } else { &joined };
-        if let Err(error) = self.platform.unmap(ranges).and_then(|()| self.platform.flush(ranges)) {
+        if let Err(error) = self.unmap_and_flush(ranges) {
             self.state.lock().stuck = areas;
             return Err(error);
         }
@@ -112,6 +112,15 @@ impl<P: Platform> Space<P> {
             state.lazy = areas;
         }
         Ok(())
+    }
+
+    fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the ranges are made of retired areas that were taken out of the lazy set: nobody else has them, their
+        // owners gave them up, and they are not released before this has succeeded.
+        unsafe {
+            self.platform.unmap(ranges)?;
+            self.platform.flush(ranges)
+        }
     }
 
     fn take_lazy(&self, drain: Drain) -> Vec<PageRange> {

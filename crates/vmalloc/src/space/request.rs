@@ -100,7 +100,12 @@ impl Request {
 
     /// Checks the request for pages of `1 << shift` bytes.
     #[inline]
-    pub(super) fn check(&self, shift: u32, space_guards: bool, policy: Policy) -> Result<Checked, RequestError> {
+    pub(super) fn check(
+        &self,
+        shift: u32,
+        space_guards: bool,
+        policy: Policy,
+    ) -> Result<Checked, RequestError> {
         let overflow = RequestError::SizeOverflow { bytes: self.bytes };
         let page = 1usize << shift;
         let pages = self.bytes.checked_add(page - 1).ok_or(overflow)? >> shift;

@@ -1,0 +1,50 @@
+//! Ours, the peers from crates.io, and two baselines, each behind [`Ranges`].
+
+mod baseline;
+mod noop;
+mod ours;
+mod peers;
+
+pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
+pub use noop::Noop;
+pub use ours::{Map, NullPlatform, OurSpace};
+pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
+
+use crate::ranges::Ranges;
+use crate::workload::{Layer, Workload};
+
+/// Something done with each adapter, whose type differs every time.
+pub trait Visitor {
+    /// Called once for an adapter.
+    fn visit<R: Ranges + 'static>(&mut self);
+}
+
+/// Shows `visitor` ours, the peers and the baselines, in the order of the tables, able or not.
+pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
+    match workload.layer {
+        Layer::Map => visitor.visit::<Map>(),
+        Layer::Space => {
+            visitor.visit::<OurSpace<true>>();
+            visitor.visit::<OurSpace<false>>();
+        }
+    }
+    visitor.visit::<BTreeFirst>();
+    visitor.visit::<BTreeBest>();
+    if workload.finds() {
+        visitor.visit::<BTreeAreas>();
+    }
+    visitor.visit::<VmAllocator>();
+    visitor.visit::<FreeListPages>();
+    visitor.visit::<RangeAlloc>();
+    visitor.visit::<Offset>();
+    visitor.visit::<Buddy>();
+    visitor.visit::<Noop>();
+}
+
+/// Whether `R` offers what `workload` asks for.
+pub fn is_able<R: Ranges>(workload: &Workload) -> bool {
+    (R::ALIGNS || !workload.aligns()) && (R::FINDS || !workload.finds())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Measures allocators of large buffers: ours, the system's and the best of the field, all in one run.
+
+use clap::Parser;
+use indicatif::ProgressBar;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use vmalloc_bench::buffers::{self, Buffers, Limits, Row, SCENES, Visitor};
+use vmalloc_bench::table::{self, figure};
+
+/// Measure allocators of large buffers side by side
+///
+/// CPU time, system time included, of: allocate, write one byte a page, free; the median of interleaved
+/// rounds, in ns, with the ratio to ours in the second table. "steady" replaces a random one of 1000 live
+/// buffers of 1…64 pages. "RSS/live" is the resident memory that the steady scene takes in a process of its
+/// own, over the live bytes. "guard" and "UAF traps" are what each promises by design, not measured.
+#[derive(Parser)]
+struct Args {
+    /// Only these allocators, by the start of their name.
+    names: Vec<String>,
+    /// Print a list of objects instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Three short rounds: a look, not a measurement.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Print the resident memory over live bytes of the one allocator of this name, and nothing else.
+    #[arg(long, hide = true, value_name = "NAME")]
+    rss: Option<String>,
+}
+
+impl Args {
+    fn limits(&self) -> Limits {
+        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
+        Limits { rounds, window: Duration::from_millis(if self.quick { 10 } else { 60 }) }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|start| name.starts_with(start))
+    }
+}
+
+/// Prints the resident memory of the allocator of this name.
+struct PrintRss(String);
+
+impl Visitor for PrintRss {
+    fn visit<B: Buffers + 'static>(&mut self) {
+        if B::NAME != self.0 {
+            return;
+        }
+        match buffers::per_live::<B>() {
+            Ok(ratio) => println!("{ratio}"),
+            Err(error) => eprintln!("error: {error}"),
+        }
+    }
+}
+
+/// What is known of an allocator besides its speed.
+struct Trait {
+    name: &'static str,
+    rss_per_live: Option<f64>,
+    guard: &'static str,
+    traps: &'static str,
+}
+
+struct Traits<'a> {
+    args: &'a Args,
+    traits: Vec<Trait>,
+}
+
+impl Visitor for Traits<'_> {
+    fn visit<B: Buffers + 'static>(&mut self) {
+        if self.args.wants(B::NAME) {
+            let rss_per_live = rss_in_child(B::NAME);
+            self.traits.push(Trait { name: B::NAME, rss_per_live, guard: B::GUARD, traps: B::TRAPS });
+        }
+    }
+}
+
+/// The figure of `PrintRss`, from a process that does nothing else.
+fn rss_in_child(name: &str) -> Option<f64> {
+    let output = Command::new(std::env::current_exe().ok()?).args(["--rss", name]).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+fn print_tables(traits: &[Trait], rows: &[Row]) {
+    let scenes = SCENES.map(|(name, _)| name);
+    let of = |name: &str, value: fn(&Row) -> f64| -> Vec<String> {
+        rows.iter().filter(|row| row.allocator == name).map(|row| figure(Some(value(row)))).collect()
+    };
+    let line = |it: &Trait, value: fn(&Row) -> f64, tail: Vec<String>| {
+        [vec![it.name.to_owned()], of(it.name, value), tail].concat()
+    };
+    let ns = traits.iter().map(|it| {
+        line(it, |row| row.ns, vec![figure(it.rss_per_live), it.guard.to_owned(), it.traps.to_owned()])
+    });
+    let head = [&["ns per pair"][..], &scenes, &["RSS/live", "guard", "UAF traps"]].concat();
+    table::lines(&head, &ns.collect::<Vec<_>>(), 7).iter().for_each(|line| println!("{line}"));
+    println!();
+    let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
+    let head = [&["ratio"][..], &scenes].concat();
+    table::lines(&head, &ratios.collect::<Vec<_>>(), 6).iter().for_each(|line| println!("{line}"));
+}
+
+fn print_json(traits: &[Trait], rows: &[Row]) {
+    let object = |it: &Trait| {
+        let scenes: Vec<&Row> = rows.iter().filter(|row| row.allocator == it.name).collect();
+        serde_json::json!({
+            "allocator": it.name, "rss_per_live": it.rss_per_live, "guard": it.guard,
+            "use_after_free_traps": it.traps, "scenes": scenes,
+        })
+    };
+    println!("{:#}", traits.iter().map(object).collect::<serde_json::Value>());
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(name) = args.rss {
+        buffers::each(&mut PrintRss(name));
+        return ExitCode::SUCCESS;
+    }
+    let mut traits = Traits { args: &args, traits: Vec::new() };
+    buffers::each(&mut traits);
+    let traits = traits.traits;
+    if traits.is_empty() {
+        eprintln!("error: no allocator starts with any of {:?}", args.names);
+        return ExitCode::from(2);
+    }
+    let bar = ProgressBar::new(SCENES.len() as u64);
+    let mut rows = Vec::new();
+    for scene in SCENES {
+        rows.extend(buffers::run(scene, &args.limits(), &|name| args.wants(name)));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if args.json {
+        print_json(&traits, &rows);
+    } else {
+        print_tables(&traits, &rows);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,117 @@
+//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions` drives it.
+//!
+//! Each window is labelled with a client request: `loop` is the measured loop over an allocator that does
+//! nothing, `run` the same loop over the real one. For the single worst call the windows are `empty`, and
+//! one per alignment.
+
+use clap::Parser;
+use std::process::ExitCode;
+use std::time::Duration;
+use vmalloc_bench::adapter::{self, Noop, Visitor};
+use vmalloc_bench::callgrind;
+use vmalloc_bench::ranges::Ranges;
+use vmalloc_bench::stage::Stage;
+use vmalloc_bench::workload::{self, Cycle, Workload};
+
+/// No set-up is cut short here: a state that depends on time would give counts that do not repeat.
+const NO_CAP: Duration = Duration::from_secs(100_000);
+
+/// Turns before the windows, so that both loops have been through their first calls.
+const WARM_TURNS: usize = 100;
+
+/// Play one workload with windows for `valgrind --tool=callgrind --instr-atstart=no`.
+#[derive(Parser)]
+struct Args {
+    /// List the workloads, `NAME<tab>PAIRS PER TURN`, instead of running one.
+    #[arg(long)]
+    list: bool,
+    /// The workload.
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Whom to measure: the start of a name in the tables of `ranges`.
+    #[arg(long, default_value = "vmalloc")]
+    allocator: String,
+    /// Turns of the measured loop.
+    #[arg(long, default_value_t = 10_000)]
+    turns: usize,
+}
+
+struct Play<'a> {
+    workload: &'a Workload,
+    allocator: &'a str,
+    turns: usize,
+    played: bool,
+}
+
+impl Visitor for Play<'_> {
+    fn visit<R: Ranges + 'static>(&mut self) {
+        if self.played || !R::NAME.starts_with(self.allocator) || !adapter::is_able::<R>(self.workload) {
+            return;
+        }
+        self.played = true;
+        match self.workload.cycle {
+            Cycle::WorstCall => (1..=9).for_each(|order| single_calls::<R>(self.workload, order)),
+            _ => whole_loop::<R>(self.workload, self.turns),
+        }
+    }
+}
+
+fn ready<R: Ranges>(workload: &Workload) -> Stage<R> {
+    let mut stage = Stage::new(workload);
+    stage.set_up(NO_CAP).expect("a set-up without a time limit");
+    stage
+}
+
+fn whole_loop<R: Ranges>(workload: &Workload, turns: usize) {
+    let mut stage = ready::<R>(workload);
+    let mut idle = ready::<Noop>(workload);
+    let warm = stage.draw(WARM_TURNS);
+    stage.play(&warm);
+    idle.play(&warm);
+    stage.absorb(&warm);
+    let window = stage.draw(turns);
+    callgrind::start();
+    idle.play(&window);
+    callgrind::end_window(c"loop");
+    stage.play(&window);
+    callgrind::end_window(c"run");
+    callgrind::stop();
+}
+
+fn single_calls<R: Ranges>(workload: &Workload, order: u32) {
+    let mut stage = ready::<R>(workload);
+    callgrind::start();
+    callgrind::end_window(c"before");
+    callgrind::end_window(c"empty");
+    let handle = stage.call_allocate(1, 1 << order);
+    callgrind::end_window(c"allocate");
+    stage.call_free(handle);
+    callgrind::end_window(c"free");
+    callgrind::stop();
+}
+
+fn list() -> ExitCode {
+    for workload in workload::ALL.iter().filter(|workload| !workload.large) {
+        println!("{}\t{}", workload.name, workload.pairs_per_turn());
+    }
+    ExitCode::SUCCESS
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.list {
+        return list();
+    }
+    let name = args.name.unwrap_or_default();
+    let Some(workload) = Workload::named(&name) else {
+        eprintln!("error: no workload is called {name:?}");
+        return ExitCode::from(2);
+    };
+    let mut play = Play { workload, allocator: &args.allocator, turns: args.turns, played: false };
+    adapter::each(workload, &mut play);
+    if !play.played {
+        eprintln!("error: no allocator that can run {} is called {:?}", workload.name, args.allocator);
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,122 @@
+//! Measures the address allocators: ours, its peers from crates.io and two baselines, all in one run.
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::process::ExitCode;
+use std::time::Duration;
+use vmalloc_bench::contest::{self, Limits, Row};
+use vmalloc_bench::heap::CountingHeap;
+use vmalloc_bench::table::{self, figure};
+use vmalloc_bench::workload::{self, Workload};
+
+#[global_allocator]
+static HEAP: CountingHeap = CountingHeap;
+
+/// Measure address allocators side by side
+///
+/// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the median of
+/// interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall time, from a pass of
+/// its own), the pages from the base to the highest live end over the live pages, and metadata bytes per
+/// live area as taken from the heap (without what the caller has to keep: an address for ours, also a length
+/// or a node number for most others). "(loop alone)" is the measured loop without any allocator; it is part
+/// of every other figure.
+#[derive(Parser)]
+struct Args {
+    /// Workloads to run, by name or, where no name is that, by the start of one; all but the large ones when none is named.
+    names: Vec<String>,
+    /// Only these allocators besides ours, by the start of their name; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Print a list of objects instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Three short rounds: a look, not a measurement.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Seconds that the set-up of one allocator may take.
+    #[arg(long, default_value_t = 5)]
+    cap: u64,
+}
+
+impl Args {
+    fn limits(&self) -> Limits {
+        let cap = Duration::from_secs(if self.quick { 1 } else { self.cap });
+        let window = Duration::from_millis(if self.quick { 10 } else { 60 });
+        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
+        Limits { rounds, window, cap, timed_turns: if self.quick { 20_000 } else { 300_000 } }
+    }
+
+    fn wants(&self, allocator: &str) -> bool {
+        let named = |name: &String| starts_with(allocator, name);
+        self.only.is_empty() || allocator.starts_with("vmalloc") || self.only.iter().any(named)
+    }
+
+    /// The workloads named, or the name that none answers to.
+    fn workloads(&self) -> Result<Vec<&'static Workload>, &String> {
+        if self.names.is_empty() {
+            return Ok(workload::ALL.iter().filter(|workload| !workload.large).collect());
+        }
+        let answers = |workload: &Workload, name: &String| match Workload::named(name) {
+            Some(exact) => exact.name == workload.name,
+            None => starts_with(workload.name, name),
+        };
+        let unknown = self.names.iter().find(|name| !workload::ALL.iter().any(|w| answers(w, name)));
+        let named = |w: &&Workload| self.names.iter().any(|name| answers(w, name));
+        unknown.map_or_else(|| Ok(workload::ALL.iter().filter(named).collect()), Err)
+    }
+}
+
+fn starts_with(whole: &str, start: &str) -> bool {
+    whole.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+fn print_table(workload: &Workload, rows: &[Row]) {
+    let head = ["allocator", "ns", "ratio", "p99.9 ns", "span/live", "B/area", "note"];
+    let cells = |row: &Row| {
+        let figures = [row.ns, row.ratio, row.p999_ns, row.span_per_live, row.bytes_per_area];
+        let note = row.note.clone().unwrap_or_default();
+        let name = std::iter::once(row.allocator.to_owned());
+        name.chain(figures.into_iter().map(figure)).chain([note]).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    println!("{}: {}", workload.name, workload.about);
+    table::lines(&head, &rows, 6).iter().for_each(|line| println!("{line}"));
+    println!();
+}
+
+fn progress_bar(workloads: &[&Workload]) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_msg} {pos}/{len} workloads {elapsed}");
+    let bar = ProgressBar::new(workloads.len() as u64);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let workloads = match args.workloads() {
+        Ok(workloads) => workloads,
+        Err(name) => {
+            let known: Vec<_> = workload::ALL.iter().map(|workload| workload.name).collect();
+            eprintln!("error: no workload starts with {name:?}; there are {}", known.join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    let bar = progress_bar(&workloads);
+    let mut all = Vec::new();
+    for workload in workloads {
+        let progress = |step: &str| bar.set_message(format!("{}: {step}", workload.name));
+        let rows = contest::run(workload, &args.limits(), &|name| args.wants(name), &progress);
+        bar.inc(1);
+        if !args.json {
+            bar.suspend(|| print_table(workload, &rows));
+        }
+        all.extend(rows);
+    }
+    bar.finish_and_clear();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all).expect("rows are plain data"));
+    }
+    ExitCode::SUCCESS
+}

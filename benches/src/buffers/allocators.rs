@@ -1,0 +1,116 @@
+//! What a program would use instead of vmalloc.
+
+use super::{Buffers, PAGE_BYTES};
+use std::ptr::{NonNull, null_mut};
+
+/// `mmap` and `munmap`, with so many guard pages behind each buffer.
+#[derive(Debug)]
+pub struct Mmap<const GUARD_PAGES: usize>;
+
+impl<const GUARD_PAGES: usize> Buffers for Mmap<GUARD_PAGES> {
+    const NAME: &'static str = if GUARD_PAGES == 0 { "mmap + munmap" } else { "mmap + guard + munmap" };
+    const GUARD: &'static str = if GUARD_PAGES == 0 { "no" } else { "yes" };
+    const TRAPS: &'static str = "yes";
+
+    fn build() -> Self {
+        Self
+    }
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        let (whole, access) = (bytes + GUARD_PAGES * PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+        let first_access = if GUARD_PAGES == 0 { access } else { libc::PROT_NONE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice replaces nothing.
+        let buffer = unsafe { libc::mmap(null_mut(), whole, first_access, flags, -1, 0) };
+        assert_ne!(buffer, libc::MAP_FAILED, "mmap failed");
+        if GUARD_PAGES > 0 {
+            // SAFETY: the range is the front of the mapping just made.
+            assert_eq!(unsafe { libc::mprotect(buffer, bytes, access) }, 0, "mprotect failed");
+        }
+        NonNull::new(buffer.cast()).expect("no mapping lies at address zero")
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
+        // SAFETY: the mapping was made by `allocate` with this length and nobody uses it, as the caller
+        // promises.
+        let done = unsafe { libc::munmap(buffer.as_ptr().cast(), bytes + GUARD_PAGES * PAGE_BYTES) };
+        assert_eq!(done, 0, "munmap failed");
+    }
+}
+
+/// The C library's `aligned_alloc`, at its defaults.
+#[derive(Debug)]
+pub struct Glibc;
+
+impl Buffers for Glibc {
+    const NAME: &'static str = "libc aligned_alloc";
+    const GUARD: &'static str = "no";
+    const TRAPS: &'static str = "no";
+
+    fn build() -> Self {
+        Self
+    }
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: the alignment is a power of two, the size a multiple of it.
+        let buffer = unsafe { libc::aligned_alloc(PAGE_BYTES, bytes) };
+        NonNull::new(buffer.cast()).expect("memory for every scene")
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
+        // SAFETY: `buffer` came from `aligned_alloc` and is freed once, as the caller promises.
+        unsafe { libc::free(buffer.as_ptr().cast()) };
+    }
+}
+
+/// mimalloc, called directly.
+#[derive(Debug)]
+pub struct Mimalloc;
+
+impl Buffers for Mimalloc {
+    const NAME: &'static str = if cfg!(feature = "mimalloc-secure") { "mimalloc secure" } else { "mimalloc" };
+    const GUARD: &'static str = if cfg!(feature = "mimalloc-secure") { "some" } else { "no" };
+    const TRAPS: &'static str = "no";
+
+    fn build() -> Self {
+        Self
+    }
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: the alignment is a power of two.
+        let buffer = unsafe { libmimalloc_sys::mi_malloc_aligned(bytes, PAGE_BYTES) };
+        NonNull::new(buffer.cast()).expect("memory for every scene")
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
+        // SAFETY: `buffer` came from mimalloc and is freed once, as the caller promises.
+        unsafe { libmimalloc_sys::mi_free(buffer.as_ptr().cast()) };
+    }
+}
+
+/// jemalloc, called directly.
+#[derive(Debug)]
+pub struct Jemalloc;
+
+const JEMALLOC_FLAGS: libc::c_int = tikv_jemalloc_sys::MALLOCX_ALIGN(PAGE_BYTES);
+
+impl Buffers for Jemalloc {
+    const NAME: &'static str = "jemalloc";
+    const GUARD: &'static str = "no";
+    const TRAPS: &'static str = "no";
+
+    fn build() -> Self {
+        Self
+    }
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: the size is not zero and the flags are a valid alignment.
+        let buffer = unsafe { tikv_jemalloc_sys::mallocx(bytes, JEMALLOC_FLAGS) };
+        NonNull::new(buffer.cast()).expect("memory for every scene")
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
+        // SAFETY: `buffer` came from `mallocx` with this size and these flags, and is freed once.
+        unsafe { tikv_jemalloc_sys::sdallocx(buffer.as_ptr().cast(), bytes, JEMALLOC_FLAGS) };
+    }
+}

@@ -1,0 +1,197 @@
+//! Every allocator through every scene, round by round.
+
+use super::{Buffers, PAGE_BYTES, Visitor, each, touch};
+use crate::clock::cpu_time;
+use crate::rng::Rng;
+use crate::stats::median;
+use serde::Serialize;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// What is done with the buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scene {
+    /// Allocate so many pages, touch them, free them.
+    Bounce(usize),
+    /// Free a random one of 1000 live buffers, allocate another of 1…64 pages in its place, touch it.
+    Steady,
+}
+
+/// The columns of the table.
+pub const SCENES: [(&str, Scene); 5] = [
+    ("3 pages", Scene::Bounce(3)),
+    ("16", Scene::Bounce(16)),
+    ("100", Scene::Bounce(100)),
+    ("1 MiB", Scene::Bounce(256)),
+    ("steady", Scene::Steady),
+];
+
+const LIVE_BUFFERS: usize = 1000;
+const MOST_PAGES: u32 = 64;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rounds.
+    pub rounds: usize,
+    /// What a window should take.
+    pub window: Duration,
+}
+
+/// The result of one allocator in one scene.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which scene.
+    pub scene: &'static str,
+    /// Which allocator.
+    pub allocator: &'static str,
+    /// CPU time of one pair, system time included; the median of the rounds.
+    pub ns: f64,
+    /// That over the first allocator's: ours.
+    pub ratio: f64,
+}
+
+/// A live set of buffers.
+pub(super) struct Steady<B: Buffers> {
+    buffers: B,
+    live: Vec<(NonNull<u8>, usize)>,
+    rng: Rng,
+}
+
+impl<B: Buffers> Steady<B> {
+    pub(super) fn new(buffers: B) -> Self {
+        let mut scene = Self { buffers, live: Vec::with_capacity(LIVE_BUFFERS), rng: Rng::new(5) };
+        for _ in 0..LIVE_BUFFERS {
+            let buffer = scene.allocate();
+            scene.live.push(buffer);
+        }
+        scene
+    }
+
+    fn allocate(&mut self) -> (NonNull<u8>, usize) {
+        let bytes = self.rng.between(1, MOST_PAGES) as usize * PAGE_BYTES;
+        let buffer = self.buffers.allocate(bytes);
+        // SAFETY: the allocator has just handed out these bytes.
+        unsafe { touch(buffer, bytes) };
+        (buffer, bytes)
+    }
+
+    /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each turn.
+    pub(super) fn play(&mut self, turns: usize) {
+        for _ in 0..turns {
+            let slot = self.rng.below(LIVE_BUFFERS as u32) as usize;
+            let (buffer, bytes) = self.live[slot];
+            // SAFETY: the buffer is live, and replaced in the set right below.
+            unsafe { self.buffers.free(buffer, bytes) };
+            self.live[slot] = self.allocate();
+        }
+    }
+
+    pub(super) fn live_bytes(&self) -> usize {
+        self.live.iter().map(|&(_, bytes)| bytes).sum()
+    }
+}
+
+impl<B: Buffers> Drop for Steady<B> {
+    fn drop(&mut self) {
+        for &(buffer, bytes) in &self.live {
+            // SAFETY: the set holds live buffers only, and ends here.
+            unsafe { self.buffers.free(buffer, bytes) };
+        }
+    }
+}
+
+fn bounce<B: Buffers>(buffers: &mut B, pages: usize, turns: usize) {
+    let bytes = pages * PAGE_BYTES;
+    for _ in 0..turns {
+        let buffer = buffers.allocate(bytes);
+        // SAFETY: the bytes are this loop's own until they are freed, which happens once.
+        unsafe {
+            touch(buffer, bytes);
+            buffers.free(buffer, bytes);
+        }
+    }
+}
+
+/// A scene ready to be played, its types forgotten: called with a number of turns.
+type Player = Box<dyn FnMut(usize)>;
+
+fn player<B: Buffers + 'static>(scene: Scene) -> Player {
+    let mut buffers = B::build();
+    match scene {
+        Scene::Bounce(pages) => Box::new(move |turns| bounce(&mut buffers, pages, turns)),
+        Scene::Steady => {
+            let mut steady = Steady::new(buffers);
+            steady.play(2 * LIVE_BUFFERS);
+            Box::new(move |turns| steady.play(turns))
+        }
+    }
+}
+
+struct Entry {
+    name: &'static str,
+    play: Player,
+    turns: usize,
+    rounds: Vec<f64>,
+}
+
+impl Entry {
+    fn window(&mut self, turns: usize) -> f64 {
+        let before = cpu_time();
+        (self.play)(turns);
+        (cpu_time() - before).as_nanos() as f64
+    }
+
+    /// Finds by doubling how many turns take about as long as a window should.
+    fn pace(&mut self, limits: &Limits) {
+        let target = limits.window.as_nanos() as f64;
+        let mut turns = 8;
+        loop {
+            let spent = self.window(turns);
+            if spent >= target / 8.0 {
+                self.turns = ((turns as f64 * target / spent) as usize).max(1);
+                return;
+            }
+            turns *= 2;
+        }
+    }
+
+    fn round(&mut self) {
+        let spent = self.window(self.turns);
+        self.rounds.push(spent / self.turns as f64);
+    }
+}
+
+struct Enter<'a> {
+    scene: Scene,
+    wanted: &'a dyn Fn(&str) -> bool,
+    entries: Vec<Entry>,
+}
+
+impl Visitor for Enter<'_> {
+    fn visit<B: Buffers + 'static>(&mut self) {
+        if (self.wanted)(B::NAME) {
+            let play = player::<B>(self.scene);
+            self.entries.push(Entry { name: B::NAME, play, turns: 0, rounds: Vec::new() });
+        }
+    }
+}
+
+/// Measures the allocators whose names are `wanted` in `scene`, in the order of the table.
+pub fn run(scene: (&'static str, Scene), limits: &Limits, wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
+    let mut enter = Enter { scene: scene.1, wanted, entries: Vec::new() };
+    each(&mut enter);
+    let mut entries = enter.entries;
+    entries.iter_mut().for_each(|entry| entry.pace(limits));
+    for _ in 0..limits.rounds {
+        entries.iter_mut().for_each(Entry::round);
+    }
+    let medians: Vec<f64> = entries.iter().map(|entry| median(&entry.rounds)).collect();
+    let row = |(entry, &ns): (&Entry, &f64)| Row {
+        scene: scene.0,
+        allocator: entry.name,
+        ns,
+        ratio: ns / medians[0],
+    };
+    entries.iter().zip(&medians).map(row).collect()
+}

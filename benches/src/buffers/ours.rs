@@ -1,0 +1,39 @@
+//! This project's space on Linux.
+
+use super::{Buffers, PAGE_BYTES, Visitor};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vmalloc::{Config, Platform, Space};
+use vmalloc_linux::{Linux, Options, open};
+
+/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most, its default)
+/// or unmaps them.
+pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
+
+impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
+    const NAME: &'static str = if RETAIN { "vmalloc, retaining" } else { "vmalloc, unmap on free" };
+    const GUARD: &'static str = "yes";
+    const TRAPS: &'static str = if RETAIN { "no" } else { "after the purge" };
+
+    fn build() -> Self {
+        let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
+        let space = open(Options::new(), config).expect("addresses for a space");
+        assert_eq!(1 << space.platform().page_shift(), PAGE_BYTES, "the scenes count pages of 4 KiB");
+        Self(space)
+    }
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        self.0.vmalloc(bytes).expect("memory for every scene")
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
+        // SAFETY: the caller promises that the buffer is this space's and used by nobody any more.
+        unsafe { self.0.vfree(buffer.as_ptr().addr()) }.expect("a live buffer");
+    }
+}
+
+/// Shows `visitor` our configurations.
+pub(super) fn each(visitor: &mut impl Visitor) {
+    visitor.visit::<Ours<true>>();
+    visitor.visit::<Ours<false>>();
+}

@@ -1,0 +1,257 @@
+//! Several allocators through one workload, round by round.
+//!
+//! Every allocator is brought into the state of the workload first; then they take turns, a window each, so
+//! that whatever else the machine does hits all of them alike. The medians of the rounds are compared.
+
+use crate::adapter::{self, Noop, Visitor};
+use crate::clock::{cpu_time, tick, ticks_per_ns};
+use crate::ranges::Ranges;
+use crate::stage::{Readiness, Stage};
+use crate::stats::{median, per_mille};
+use crate::workload::{Cycle, Workload};
+use serde::Serialize;
+use std::time::Duration;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rounds.
+    pub rounds: usize,
+    /// What a window should take.
+    pub window: Duration,
+    /// The most that the set-up of one allocator may take, and its pass of single timings.
+    pub cap: Duration,
+    /// Turns that are timed one by one, if the cap allows.
+    pub timed_turns: usize,
+}
+
+/// The most turns in one window: requests are drawn in advance and need memory.
+const MOST_TURNS: usize = 1 << 20;
+
+/// For set-ups that were in time before.
+const NO_CAP: Duration = Duration::from_secs(100_000);
+
+/// The result of one allocator in one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which workload.
+    pub workload: &'static str,
+    /// Which allocator.
+    pub allocator: &'static str,
+    /// CPU time of one pair or lookup, the median of the rounds.
+    pub ns: Option<f64>,
+    /// That over the first allocator's: ours.
+    pub ratio: Option<f64>,
+    /// The 99.9th percentile of single turns, wall time.
+    pub p999_ns: Option<f64>,
+    /// Pages from the base of the space to the highest live end, over live pages.
+    pub span_per_live: Option<f64>,
+    /// Metadata over live areas.
+    pub bytes_per_area: Option<f64>,
+    /// What else to know.
+    pub note: Option<String>,
+}
+
+/// An allocator in a workload, its type forgotten.
+trait Entrant {
+    fn set_up(&mut self, limits: &Limits);
+    fn round(&mut self);
+    fn timed_pass(&mut self, limits: &Limits);
+    fn row(&mut self) -> Row;
+}
+
+struct Entry<R: Ranges> {
+    workload: &'static Workload,
+    stage: Option<Stage<R>>,
+    turns: usize,
+    rounds: Vec<f64>,
+    row: Row,
+}
+
+impl<R: Ranges> Entry<R> {
+    fn new(workload: &'static Workload) -> Self {
+        let row = Row {
+            workload: workload.name,
+            allocator: R::NAME,
+            ns: None,
+            ratio: None,
+            p999_ns: None,
+            span_per_live: None,
+            bytes_per_area: None,
+            note: None,
+        };
+        Self { workload, stage: None, turns: 0, rounds: Vec::new(), row }
+    }
+
+    /// CPU nanoseconds of a window of `turns` turns.
+    fn window(stage: &mut Stage<R>, turns: usize) -> f64 {
+        let window = stage.draw(turns);
+        let before = cpu_time();
+        stage.play(&window);
+        let spent = cpu_time() - before;
+        stage.absorb(&window);
+        spent.as_nanos() as f64
+    }
+
+    /// Turns that take about as long as a window should, found by doubling.
+    fn pace(stage: &mut Stage<R>, limits: &Limits) -> usize {
+        let target = limits.window.as_nanos() as f64;
+        let mut turns = 16;
+        loop {
+            let spent = Self::window(stage, turns);
+            if spent >= target / 8.0 || turns >= MOST_TURNS {
+                return ((turns as f64 * target / spent.max(1.0)) as usize).clamp(1, MOST_TURNS);
+            }
+            turns *= 2;
+        }
+    }
+
+    /// The slowest single call over all alignments, each on a fresh state.
+    fn worst_call(&self) -> f64 {
+        let mut worst = 0;
+        for order in 1..=9 {
+            let mut stage = Stage::<R>::new(self.workload);
+            stage.set_up(NO_CAP).expect("a set-up without a time limit");
+            let before = tick();
+            let handle = stage.call_allocate(1, 1 << order);
+            let between = tick();
+            stage.call_free(handle);
+            worst = worst.max(between - before).max(tick() - between);
+        }
+        worst as f64 / ticks_per_ns()
+    }
+}
+
+impl<R: Ranges> Entrant for Entry<R> {
+    fn set_up(&mut self, limits: &Limits) {
+        if !adapter::is_able::<R>(self.workload) {
+            self.row.note = Some(if self.workload.finds() { "no lookup" } else { "no alignment" }.to_owned());
+            return;
+        }
+        let mut stage = Stage::new(self.workload);
+        // Nine set-ups in each round have to be affordable.
+        let cap = if self.workload.cycle == Cycle::WorstCall { limits.cap / 20 } else { limits.cap };
+        match stage.set_up(cap) {
+            Err(_) => {
+                self.row.note = Some(format!("set-up takes more than {cap:?}"));
+                return;
+            }
+            Ok(Readiness::ChurnCut) => {
+                self.row.note = Some(format!("not yet steady: churn cut at {cap:?}"));
+            }
+            Ok(Readiness::Steady) => {}
+        }
+        if let areas @ 1.. = self.workload.live_areas() {
+            self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
+        }
+        if self.workload.cycle != Cycle::WorstCall {
+            self.turns = Self::pace(&mut stage, limits);
+        }
+        self.stage = Some(stage);
+    }
+
+    fn round(&mut self) {
+        if self.stage.is_some() && self.workload.cycle == Cycle::WorstCall {
+            self.rounds.push(self.worst_call());
+        } else if let Some(stage) = &mut self.stage {
+            let operations = self.turns * self.workload.pairs_per_turn();
+            self.rounds.push(Self::window(stage, self.turns) / operations as f64);
+        }
+    }
+
+    fn timed_pass(&mut self, limits: &Limits) {
+        let Some(stage) = &mut self.stage else { return };
+        if self.rounds.is_empty() || self.workload.cycle == Cycle::WorstCall {
+            return;
+        }
+        let per_turn = median(&self.rounds) * self.workload.pairs_per_turn() as f64;
+        let affordable = (limits.cap.as_nanos() as f64 / per_turn.max(1.0)) as usize;
+        let window = stage.draw(limits.timed_turns.min(affordable));
+        let mut ticks = Vec::with_capacity(window.turns());
+        stage.play_timed(&window, &mut ticks);
+        stage.absorb(&window);
+        self.row.p999_ns = per_mille(&mut ticks, 999).map(|ticks| ticks as f64 / ticks_per_ns());
+    }
+
+    fn row(&mut self) -> Row {
+        if !self.rounds.is_empty() {
+            self.row.ns = Some(median(&self.rounds));
+        }
+        if R::NAME != Noop::NAME {
+            self.row.span_per_live = self.stage.as_ref().and_then(Stage::span_per_live);
+        }
+        self.row.clone()
+    }
+}
+
+struct Enter<'a> {
+    workload: &'static Workload,
+    wanted: &'a dyn Fn(&str) -> bool,
+    entrants: Vec<Box<dyn Entrant>>,
+}
+
+impl Visitor for Enter<'_> {
+    fn visit<R: Ranges + 'static>(&mut self) {
+        if (self.wanted)(R::NAME) {
+            self.entrants.push(Box::new(Entry::<R>::new(self.workload)));
+        }
+    }
+}
+
+/// Measures the allocators whose names are `wanted` in `workload`; the rows in the order of the adapters.
+/// `progress` is called after every step of work.
+pub fn run(
+    workload: &'static Workload,
+    limits: &Limits,
+    wanted: &dyn Fn(&str) -> bool,
+    progress: &dyn Fn(&str),
+) -> Vec<Row> {
+    let mut enter = Enter { workload, wanted, entrants: Vec::new() };
+    adapter::each(workload, &mut enter);
+    let mut entrants = enter.entrants;
+    for entrant in &mut entrants {
+        entrant.set_up(limits);
+        progress("set-up");
+    }
+    for _ in 0..limits.rounds {
+        entrants.iter_mut().for_each(|entrant| entrant.round());
+        progress("rounds");
+    }
+    for entrant in &mut entrants {
+        entrant.timed_pass(limits);
+        progress("single turns");
+    }
+    let mut rows: Vec<Row> = entrants.iter_mut().map(|entrant| entrant.row()).collect();
+    compare(&mut rows);
+    rows
+}
+
+fn compare(rows: &mut [Row]) {
+    let Some(ours) = rows.first().and_then(|row| row.ns) else { return };
+    for row in rows {
+        row.ratio = row.ns.map(|ns| ns / ours);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contest_has_a_row_for_everyone_and_ratios_to_the_first() {
+        let workload = Workload::named("W6").expect("it is in the table");
+        let limits = Limits {
+            rounds: 1,
+            window: Duration::from_micros(100),
+            cap: Duration::from_secs(5),
+            timed_turns: 10_000,
+        };
+        let wanted = |name: &str| name.starts_with("BTreeMap") || name.starts_with("offset");
+        let rows = run(workload, &limits, &wanted, &|_| ());
+        let names: Vec<_> = rows.iter().map(|row| row.allocator).collect();
+        assert_eq!(names, ["BTreeMap first fit", "BTreeMap best fit", "offset-allocator"]);
+        assert_eq!(rows[0].ratio, Some(1.0));
+        assert!(rows[1].ns.is_some() && rows[1].p999_ns.is_some());
+        assert_eq!((rows[2].ns, rows[2].note.as_deref()), (None, Some("no alignment")));
+    }
+}

@@ -1,0 +1,28 @@
+//! Workloads that measure vmalloc beside its peers.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`ranges`] | the one trait every range allocator is measured through |
+//! | [`workload`] | the table of workloads: what is built, what is measured |
+//! | [`stage`] | one allocator in the state that a workload asks for, and the measured loops |
+//! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
+//! | [`contest`] | several allocators through one workload, round by round |
+//! | [`callgrind`] | counting windows of instructions inside one run |
+//! | [`buffers`] | large buffers: allocate, touch, free |
+//! | [`rng`], [`stats`], [`clock`], [`heap`], [`table`] | the small tools |
+//!
+//! The binaries `ranges`, `instr` and `buffers` only parse arguments and print.
+
+pub mod adapter;
+#[cfg(feature = "buffers")]
+pub mod buffers;
+pub mod callgrind;
+pub mod clock;
+pub mod contest;
+pub mod heap;
+pub mod ranges;
+pub mod rng;
+pub mod stage;
+pub mod stats;
+pub mod table;
+pub mod workload;

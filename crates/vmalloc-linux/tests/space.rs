@@ -1,0 +1,375 @@
+//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives a fork.
+
+mod common;
+use common::*;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{AllocError, Config, FreeError, PlatformFault, RequestError, Space, Stats};
+use vmalloc::{Kind, PageRange, Platform, Request};
+use vmalloc_linux::{Guards, Linux, Options, open};
+
+const SPAN: usize = 1 << 30;
+
+fn space(config: Config) -> Arc<Space<Linux>> {
+    open(Options::new().exactly(SPAN), config).unwrap()
+}
+
+fn page_of(addr: usize) -> u64 {
+    (addr >> 12) as u64
+}
+
+fn at(space: &Space<Linux>, addr: usize) -> Option<u8> {
+    peek(space.platform(), page_of(addr))
+}
+
+/// # Safety
+/// As for `vfree`: the tests own what they free.
+fn vfree(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: see above.
+    unsafe { space.vfree(addr) }
+}
+
+/// Everything freed and purged: the space is what it was at the start.
+fn assert_whole(space: &Space<Linux>) {
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let Stats { span_pages, free_pages, largest_free_pages, busy_areas, lazy_areas, retained_areas, .. } =
+        space.stats();
+    assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
+    assert_eq!((busy_areas, lazy_areas, retained_areas), (0, 0, 0));
+}
+
+#[test]
+fn the_guard_page_traps_and_the_area_does_not() {
+    let space = space(Config::default());
+    let addr = space.alloc(&Request::new(3 * 4096)).unwrap();
+    for page in 0..3 {
+        assert_eq!(at(&space, addr + page * 4096), Some(0));
+    }
+    assert_eq!(at(&space, addr + 3 * 4096), None);
+    // A neighbour does not open it.
+    let next = space.alloc(&Request::new(4096)).unwrap();
+    assert_eq!(next, addr + 4 * 4096);
+    assert_eq!(at(&space, addr + 3 * 4096), None);
+    vfree(&space, addr).unwrap();
+    vfree(&space, next).unwrap();
+    assert_whole(&space);
+}
+
+#[test]
+fn without_a_guard_areas_touch() {
+    let space = space(Config::default());
+    let bare = Request::new(4096).without_guard();
+    let (first, second) = (space.alloc(&bare).unwrap(), space.alloc(&bare).unwrap());
+    assert_eq!(second, first + 4096);
+    assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
+    vfree(&space, first).unwrap();
+    // An area with a guard is as large as two without: it must not take them over, mapped last page and all.
+    let guarded = space.alloc(&Request::new(4096)).unwrap();
+    assert_eq!(at(&space, guarded + 4096), None);
+    vfree(&space, second).unwrap();
+    vfree(&space, guarded).unwrap();
+    assert_whole(&space);
+}
+
+#[test]
+fn unmap_on_free_traps_once_the_purge_has_run() {
+    let space = space(Config::default().unmap_on_free());
+    let addr = space.alloc(&Request::new(8192)).unwrap();
+    vfree(&space, addr).unwrap();
+    assert_eq!(space.stats().lazy_pages, 3);
+    space.purge().unwrap();
+    assert_eq!((at(&space, addr), at(&space, addr + 4096)), (None, None));
+    assert_whole(&space);
+}
+
+#[test]
+fn a_purge_starts_by_itself_above_the_threshold() {
+    let space = space(Config::default().unmap_on_free().lazy_max(100));
+    for _ in 0..1000 {
+        let addr = space.alloc(&Request::new(4096)).unwrap();
+        vfree(&space, addr).unwrap();
+    }
+    let stats = space.stats();
+    assert!(stats.lazy_pages <= 102, "{stats:?}");
+    assert!(stats.purges <= 2 * 1000 / 100 + 1, "one purge for each {} pages: {stats:?}", 100);
+    assert!((1..=32).contains(&stats.longest_hold_areas), "{stats:?}");
+    assert_whole(&space);
+}
+
+#[test]
+fn a_retained_area_comes_back_mapped_and_zeroed_only_on_request() {
+    let space = space(Config::default());
+    let mut first = space.buffer(8192).unwrap();
+    first.fill(7);
+    let addr = first.as_ptr();
+    drop(first);
+    assert_eq!(space.stats().retained_areas, 1);
+    let second = space.buffer(8192).unwrap();
+    assert_eq!(second.as_ptr(), addr, "the area freed last is the first to be reused");
+    assert!(second.iter().all(|&byte| byte == 7));
+    drop(second);
+    let third = space.zeroed_buffer(8192).unwrap();
+    assert_eq!(third.as_ptr(), addr);
+    assert!(third.iter().all(|&byte| byte == 0));
+    drop(third);
+    assert_whole(&space);
+}
+
+#[test]
+fn retention_keeps_its_budget_and_decays_to_nothing() {
+    let space = space(Config::default().retain(40 * 4096));
+    let areas: Vec<_> = (0..50).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+    for addr in areas {
+        vfree(&space, addr).unwrap();
+    }
+    let stats = space.stats();
+    assert_eq!((stats.retained_pages, stats.lazy_pages), (40, 60));
+    for _ in 0..20 {
+        space.decay().unwrap();
+    }
+    assert_eq!(space.stats().retained_pages, 0);
+    assert_whole(&space);
+}
+
+#[test]
+fn bad_requests_change_nothing() {
+    let space = space(Config::default());
+    let refuse = |request: Request| match space.alloc(&request) {
+        Err(AllocError::Request(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refuse(Request::new(0)), RequestError::ZeroSize);
+    assert_eq!(refuse(Request::new(usize::MAX)), RequestError::SizeOverflow { bytes: usize::MAX });
+    for align in [0, 3, (1 << 63) + 1] {
+        assert_eq!(
+            refuse(Request::new(1).align(align)),
+            RequestError::AlignNotPowerOfTwo { align: align as u64 }
+        );
+    }
+    assert!(matches!(refuse(Request::new(1).within(0x9000, 0x5000)), RequestError::LimitsReversed { .. }));
+    assert!(matches!(refuse(Request::new(1).within(0x1000, 0x9000)), RequestError::OutsideSpace { .. }));
+    for request in [Request::new(1).align(1 << 63), Request::new(SPAN)] {
+        let Err(AllocError::NoSpace(error)) = space.alloc(&request) else { panic!("{request:?}") };
+        assert_eq!(error.largest, (SPAN >> 12) as u64, "the largest free range is in the error");
+    }
+    assert_whole(&space);
+}
+
+#[test]
+fn bad_frees_change_nothing() {
+    let space = space(Config::default());
+    let addr = space.alloc(&Request::new(3 * 4096)).unwrap();
+    let held = space.reserve(&Request::new(4096)).unwrap();
+    let page = page_of(addr);
+    assert_eq!(vfree(&space, 0), Err(FreeError::NotAnArea { page: 0 }));
+    assert_eq!(vfree(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
+    assert_eq!(vfree(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
+    assert_eq!(vfree(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
+    assert_eq!(space.unreserve(addr), Err(FreeError::WrongKind { page }));
+    let foreign = usize::MAX & !4095;
+    assert_eq!(vfree(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
+    assert_eq!(space.stats().busy_areas, 2);
+    vfree(&space, addr).unwrap();
+    assert_eq!(vfree(&space, addr), Err(FreeError::AlreadyFreed { page }));
+    space.unreserve(held).unwrap();
+    assert_whole(&space);
+}
+
+#[test]
+fn find_and_info_know_an_area_by_any_of_its_addresses() {
+    let space = space(Config::default());
+    let addr = space.alloc(&Request::new(10_000).tag("ring")).unwrap();
+    for offset in [0, 1, 9_999, 3 * 4096, 4 * 4096 - 1] {
+        let info = space.find(addr + offset).unwrap();
+        assert_eq!((info.addr, info.bytes, info.pages), (addr, 10_000, 3));
+        assert_eq!((info.guard, info.kind, info.tag), (true, Kind::Vmalloc, Some("ring")));
+        assert_eq!(space.try_find(addr + offset), Ok(Some(info)));
+    }
+    assert_eq!(space.find(addr + 4 * 4096), None);
+    assert!(space.is_vmalloc_addr(addr) && !space.is_vmalloc_addr(0));
+    assert_eq!(space.areas().count(), 1);
+    let end = addr + 4 * 4096;
+    assert_eq!(
+        space.vmallocinfo().to_string(),
+        format!("{addr:#018x}-{end:#018x}   16384 ring pages=3 vmalloc\n")
+    );
+    vfree(&space, addr).unwrap();
+    assert_eq!(space.find(addr), None);
+    assert_whole(&space);
+}
+
+#[test]
+fn frames_are_told_where_the_machine_tells_them() {
+    let space = space(Config::default());
+    let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
+    buffer[0] = 1;
+    let addr = buffer.as_ptr().addr();
+    // Only root is told; the page behind is not there yet, the guard page never.
+    if let Some(frame) = space.vmalloc_to_page(addr) {
+        assert_ne!(frame, 0);
+    }
+    assert_eq!(space.vmalloc_to_page(addr + 4096), None);
+    assert_eq!(space.vmalloc_to_page(addr + 2 * 4096), None);
+    assert_eq!(space.vmalloc_to_page(0), None);
+}
+
+#[test]
+fn a_full_space_refuses_and_recovers() {
+    let space = space(Config::default().lazy_max(u64::MAX));
+    let mut areas = Vec::new();
+    let refused = loop {
+        match space.reserve(&Request::new(16 << 20)) {
+            Ok(addr) => areas.push(addr),
+            Err(error) => break error,
+        }
+    };
+    let AllocError::NoSpace(error) = refused else { panic!("{refused}") };
+    assert_eq!((error.pages, error.largest), (4097, (SPAN >> 12) as u64 - 63 * 4097));
+    // Freed addresses wait for their purge; an allocation in need has them at once.
+    for &addr in &areas {
+        space.unreserve(addr).unwrap();
+    }
+    assert_eq!(space.stats().lazy_areas, 63);
+    let again = space.reserve(&Request::new(SPAN - 4096)).unwrap();
+    space.unreserve(again).unwrap();
+    assert_whole(&space);
+}
+
+/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well afterwards.
+#[test]
+fn running_out_of_mappings_loses_nothing() {
+    in_own_process("running_out_of_mappings_loses_nothing", || {
+        let limit: u64 =
+            std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+        if limit > 1 << 20 {
+            eprintln!("skipped: {limit} mappings would take too long");
+            return;
+        }
+        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let space = open(options, Config::default().unmap_on_free()).unwrap();
+        let mut areas = Vec::new();
+        let refused = loop {
+            match space.alloc(&Request::new(4096)) {
+                Ok(addr) => areas.push(addr),
+                Err(error) => break error,
+            }
+        };
+        let AllocError::Platform(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.fault, PlatformFault::MapLimit);
+        assert_eq!(space.stats().busy_areas, areas.len() as u64);
+        space.verify().unwrap();
+        for addr in areas {
+            vfree(&space, addr).unwrap();
+        }
+        assert_whole(&space);
+        assert!(space.alloc(&Request::new(4096)).is_ok());
+    });
+}
+
+/// Memory runs out for real (`RLIMIT_DATA`): what is retained is given up first, then the error is typed.
+#[test]
+fn running_out_of_memory_empties_what_is_retained_and_loses_nothing() {
+    in_own_process("running_out_of_memory_empties_what_is_retained_and_loses_nothing", || {
+        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let space = open(options, Config::default()).unwrap();
+        let kept = space.alloc(&Request::new(4096)).unwrap();
+        vfree(&space, kept).unwrap();
+        assert_eq!(space.stats().retained_areas, 1);
+        let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a valid limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        let refused = space.alloc(&Request::new(512 << 20)).unwrap_err();
+        let AllocError::Platform(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.fault, PlatformFault::OutOfMemory);
+        assert_eq!(space.stats().retained_areas, 0, "pressure empties what is retained");
+        let small = space.alloc(&Request::new(1 << 20)).unwrap();
+        vfree(&space, small).unwrap();
+        assert_whole(&space);
+    });
+}
+
+#[test]
+fn threads_share_a_space_and_leave_it_whole() {
+    let space = space(Config::default().retain(1 << 20).lazy_max(64));
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let space = &space;
+            scope.spawn(move || {
+                let mut held = Vec::new();
+                for round in 0..3000usize {
+                    let mut buffer = space.buffer(1 + (round * 7919) % 40_000).unwrap();
+                    buffer.fill(thread);
+                    held.push(buffer);
+                    if held.len() > 20 {
+                        let old = held.swap_remove(round % 20);
+                        assert!(old.iter().all(|&byte| byte == thread), "another thread wrote here");
+                    }
+                }
+            });
+        }
+    });
+    assert_whole(&space);
+}
+
+#[test]
+fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
+    in_own_process("a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing", || {
+        let space = space(Config::default().retain(1 << 20).lazy_max(16));
+        let mut mine = space.zeroed_buffer(8192).unwrap();
+        mine.fill(1);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        drop(space.buffer(3 * 4096).unwrap());
+                        drop(space.buffer(2 << 20).unwrap());
+                    }
+                });
+            }
+            for _ in 0..50 {
+                in_forked_child(|| {
+                    mine.fill(2);
+                    let fresh = space.zeroed_buffer(5 * 4096).unwrap();
+                    let clean = fresh.iter().all(|&byte| byte == 0);
+                    drop(fresh);
+                    space.purge().unwrap();
+                    clean && space.verify().is_ok()
+                });
+                assert!(mine.iter().all(|&byte| byte == 1), "the child wrote to the parent's memory");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        drop(mine);
+        assert_whole(&space);
+    });
+}
+
+#[test]
+fn every_strategy_serves_a_space() {
+    for_each_strategy(SPAN, |linux| {
+        let (guards, vectors) = (linux.guards(), linux.vectors());
+        let options = Options::new().exactly(SPAN).guards(guards).vectors(vectors);
+        let space = open(options, Config::default().unmap_on_free().lazy_max(50)).unwrap();
+        let mut held: Vec<(usize, usize)> = Vec::new();
+        for round in 0..400 {
+            let bytes = 4096 * (1 + round * 31 % 17);
+            let addr = space.alloc(&Request::new(bytes)).unwrap();
+            let pages = PageRange::from_len(page_of(addr), (bytes >> 12) as u64).unwrap();
+            assert_reads(space.platform(), pages, 0);
+            fill(space.platform(), pages, 9);
+            assert_eq!(at(&space, addr + bytes), None, "{guards:?} {vectors:?}");
+            held.push((addr, bytes));
+            if held.len() > 10 {
+                vfree(&space, held.swap_remove(round % 10).0).unwrap();
+            }
+        }
+        for (addr, _) in held {
+            vfree(&space, addr).unwrap();
+        }
+        assert_whole(&space);
+        assert_traps(space.platform(), PageRange::from_len(space.platform().span().start(), 200).unwrap());
+    });
+}

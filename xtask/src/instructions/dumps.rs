@@ -1,0 +1,96 @@
+//! The files that Callgrind writes, one for each window of a run.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io, process};
+
+/// A window: its label and the instructions in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    label: String,
+    instructions: u64,
+}
+
+/// A folder for the dumps of one run, removed when dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn create() -> io::Result<Self> {
+        let folder = env::temp_dir().join(format!("vmalloc-instructions-{}", process::id()));
+        fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+
+    /// Where Callgrind is to write: it appends `.1`, `.2`, … for the windows.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.0.join("counts")
+    }
+
+    /// All windows written so far, in no order.
+    pub(crate) fn windows(&self) -> io::Result<Vec<Window>> {
+        let mut windows = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            windows.extend(read(&entry?.path())?);
+        }
+        Ok(windows)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder for temporary files: no reason to fail.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn read(file: &Path) -> io::Result<Option<Window>> {
+    Ok(parse(&String::from_utf8_lossy(&fs::read(file)?)))
+}
+
+/// The label and total of a dump; `None` for the dump at exit, which no client request asked for.
+fn parse(dump: &str) -> Option<Window> {
+    let field = |name| dump.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let label = field("desc: Trigger: Client Request:")?.to_owned();
+    Some(Window { label, instructions: field("totals:")?.parse().ok()? })
+}
+
+/// The instructions of one operation: of the whole loop without the empty loop, shared among `operations`;
+/// or of the worst single call without an empty window.
+pub(crate) fn per_operation(windows: &[Window], operations: u64) -> Option<f64> {
+    let largest = |labels: &[&str]| {
+        let named = windows.iter().filter(|window| labels.contains(&window.label.as_str()));
+        named.map(|window| window.instructions).max()
+    };
+    if let (Some(run), Some(idle)) = (largest(&["run"]), largest(&["loop"])) {
+        return Some((run as f64 - idle as f64) / operations as f64);
+    }
+    Some((largest(&["allocate", "free"])? - largest(&["empty"])?) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(label: &str, instructions: u64) -> Window {
+        Window { label: label.to_owned(), instructions }
+    }
+
+    #[test]
+    fn a_dump_is_its_label_and_total() {
+        let dump = "version: 1\ndesc: Trigger: Client Request: run\nevents: Ir\ntotals: 4711\n";
+        assert_eq!(parse(dump), Some(window("run", 4711)));
+        assert_eq!(parse("desc: Trigger: Program termination\ntotals: 9\n"), None);
+    }
+
+    #[test]
+    fn the_empty_loop_is_subtracted() {
+        let windows = [window("loop", 130), window("run", 1130)];
+        assert_eq!(per_operation(&windows, 10), Some(100.0));
+        assert_eq!(per_operation(&windows[..1], 10), None);
+    }
+
+    #[test]
+    fn the_worst_call_counts() {
+        let calls = [window("before", 8), window("empty", 11), window("allocate", 500), window("free", 90)];
+        assert_eq!(per_operation(&calls, 10), Some(489.0));
+    }
+}
