@@ -35,11 +35,8 @@ pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
     let machine = Machine::new(options.strategy)?;
     let report = measure(&machine, &parameters, options)?;
     report.warn();
-    if json {
-        output::json(&report)?
-    } else {
-        output::text(&report.to_string())?
-    }
+    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
+    written?;
     Ok(if report.ok { Exit::Success } else { Exit::Failed })
 }
 
