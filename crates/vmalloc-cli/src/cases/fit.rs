@@ -22,11 +22,11 @@
 
 use super::size::{free_all, touch_and_free};
 use super::{Area, Context, Refusal};
+use crate::machine::Machine;
+use vmalloc::AllocError;
 
 /// Pages of a group of busy area and hole.
 const GROUP_PAGES: usize = 8;
-/// The alignment, in pages, that starts in the middle of a group.
-const HALF_PAGES: usize = GROUP_PAGES / 2;
 
 /// Held: areas of one page in twice the number of lazy_max pages, every second freed and purged. A loop: one
 /// page, touched.
@@ -49,28 +49,78 @@ fn free_every_second(areas: Vec<Area<'_>>) -> Result<Vec<Area<'_>>, Refusal> {
     Ok(held)
 }
 
+/// What is asked for: pages, and the multiple of pages to start at.
+#[derive(Clone, Copy)]
+struct Cut {
+    pages: u64,
+    align_pages: usize,
+}
+
+const LEFT_EDGE: Cut = Cut { pages: 3, align_pages: 1 };
+const RIGHT_EDGE: Cut = Cut { pages: 3, align_pages: GROUP_PAGES / 2 };
+const NO_EDGE: Cut = Cut { pages: 2, align_pages: GROUP_PAGES / 2 };
+
 /// A loop: three pages anywhere.
 pub(super) fn left_edge(context: &mut Context<'_>) -> Result<(), Refusal> {
-    cut(context, 3, 1)
+    run(context, LEFT_EDGE)
 }
 
 /// A loop: three pages that end where their hole does.
 pub(super) fn right_edge(context: &mut Context<'_>) -> Result<(), Refusal> {
-    cut(context, 3, HALF_PAGES)
+    run(context, RIGHT_EDGE)
 }
 
 /// A loop: two pages that leave something of their hole on both sides.
 pub(super) fn no_edge(context: &mut Context<'_>) -> Result<(), Refusal> {
-    cut(context, 2, HALF_PAGES)
+    run(context, NO_EDGE)
 }
 
-/// Held: as many groups as there are lazy_max pages, which is the number of holes of `full_fit`.
-fn cut(context: &Context<'_>, pages: u64, align_pages: usize) -> Result<(), Refusal> {
+fn run(context: &Context<'_>, cut: Cut) -> Result<(), Refusal> {
     let machine = context.machine;
-    let (group, align) = (GROUP_PAGES * machine.page_bytes, align_pages * machine.page_bytes);
-    let held = Area::many(machine.lazy_max_pages, || Area::aligned(machine, 1, group))?;
+    // What is still lazy would come back during the loops, below the holes.
+    machine.space.purge()?;
+    let held = groups(machine)?;
     for _ in 0..context.loops {
-        touch_and_free(Area::aligned(machine, pages, align)?)?;
+        touch_and_free(cut.area(machine)?)?;
     }
     free_all(held)
+}
+
+/// As many groups as there are lazy_max pages, which is the number of holes of `full_fit`.
+fn groups(machine: &Machine) -> Result<Vec<Area<'_>>, AllocError> {
+    let align = GROUP_PAGES * machine.page_bytes;
+    Area::many(machine.lazy_max_pages, || Area::aligned(machine, 1, align))
+}
+
+impl Cut {
+    fn area(self, machine: &Machine) -> Result<Area<'_>, AllocError> {
+        Area::aligned(machine, self.pages, self.align_pages * machine.page_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Strategy;
+
+    #[test]
+    fn areas_are_cut_from_the_edge_that_names_the_case() {
+        let machine = Machine::new(Strategy::Unmap).expect("a machine with address space");
+        let held = groups(&machine).expect("room for the groups");
+        for (cut, first_page) in [(LEFT_EDGE, 2), (RIGHT_EDGE, 4), (NO_EDGE, 4)] {
+            let area = cut.area(&machine).expect("room in a hole");
+            assert_eq!(area.addr() / machine.page_bytes % GROUP_PAGES, first_page);
+            assert!(held.iter().any(|held| held.addr() > area.addr()), "not behind all holes");
+        }
+        assert_eq!(held.len() as u64, machine.lazy_max_pages);
+    }
+
+    #[test]
+    fn every_second_area_is_freed() {
+        let machine = Machine::new(Strategy::Unmap).expect("a machine with address space");
+        let row = Area::many(5, || Area::of_pages(&machine, 1)).expect("five pages");
+        let all: Vec<_> = row.iter().map(Area::addr).collect();
+        let held = free_every_second(row).expect("areas of our own");
+        assert_eq!(held.iter().map(Area::addr).collect::<Vec<_>>(), [all[0], all[2], all[4]]);
+    }
 }

@@ -102,7 +102,7 @@ pub(crate) static CASES: [Case; 16] = [
     later(512, "kvfree_rcu_2_arg_vmalloc_test"),
     later(1024, "vm_map_ram_test"),
     later(2048, "no_block_alloc_test"),
-    later(4096, "vrealloc_alloc_test"),
+    later(4096, "vrealloc_test"),
     case(8192, "le_fit_alloc_test", fit::left_edge, "3 pages, touched: a hole's left edge"),
     case(16384, "re_fit_alloc_test", fit::right_edge, "3 pages at 4, touched: a hole's right edge"),
     case(32768, "ne_fit_alloc_test", fit::no_edge, "2 pages at 4, touched: a hole's middle"),

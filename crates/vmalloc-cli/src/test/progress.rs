@@ -17,7 +17,7 @@ pub(super) fn wait(finished: &Receiver<()>, done: &AtomicU64, runs: u64) {
     let mut bar = None;
     while finished.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         if start.elapsed() >= PATIENCE && std::io::stderr().is_terminal() {
-            let bar = bar.get_or_insert_with(|| shown(runs));
+            let bar = bar.get_or_insert_with(|| shown(runs).with_elapsed(start.elapsed()));
             bar.set_position(done.load(Ordering::Relaxed));
             // The time that passed is news too.
             bar.tick();
