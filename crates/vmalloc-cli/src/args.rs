@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::error::Failure;
-use crate::machine::Strategy;
+use crate::machine::MachineOptions;
 use crate::test::help;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -38,9 +38,9 @@ pub(crate) struct TestOptions {
     /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see below
     #[arg(value_name = "WORD")]
     pub(crate) words: Vec<String>,
-    /// What becomes of freed areas
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) strategy: Strategy,
+    /// What to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
     /// Print the table of cases and run nothing
     #[arg(long)]
     pub(crate) list: bool,
@@ -49,9 +49,9 @@ pub(crate) struct TestOptions {
 /// Options of `vmalloc info`.
 #[derive(Args, Debug)]
 pub(crate) struct InfoOptions {
-    /// What becomes of freed areas
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) strategy: Strategy,
+    /// What to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
 }
 
 /// What the command line asked for.

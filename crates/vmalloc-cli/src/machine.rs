@@ -1,11 +1,11 @@
 //! The space that the commands run on, and facts of the machine below it.
 
 use crate::error::Failure;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
 use vmalloc::{Config, Platform, Space, Stats};
-use vmalloc_linux::{Linux, Options};
+use vmalloc_linux::{Guards, Linux, Options};
 
 /// What becomes of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -27,6 +27,26 @@ impl fmt::Display for Strategy {
     }
 }
 
+/// How guard pages are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum GuardMeans {
+    /// By marks in the page tables (Linux 6.13 or later)
+    Markers,
+    /// By inaccessible mappings (any Linux), of which there may be vm.max_map_count
+    Islands,
+}
+
+/// What may be chosen of the machine.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct MachineOptions {
+    /// What becomes of freed areas
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) strategy: Strategy,
+    /// How guard pages are made [default: the best that the kernel has]
+    #[arg(long, value_enum)]
+    pub(crate) guards: Option<GuardMeans>,
+}
+
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
@@ -39,19 +59,33 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Reserves the default span, and makes a space of it.
-    pub(crate) fn new(strategy: Strategy) -> Result<Self, Failure> {
-        let linux = Linux::reserve(Options::new())
+    pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
+        let reservation = match options.guards {
+            None => Options::new(),
+            Some(GuardMeans::Markers) => Options::new().guards(Guards::Markers),
+            Some(GuardMeans::Islands) => Options::new().guards(Guards::Islands),
+        };
+        let linux = Linux::reserve(reservation)
             .map_err(|error| Failure::new(format!("can't reserve address space: {error}")))?;
         let page_bytes = 1usize << linux.page_shift();
         let lazy_max_pages = lazy_max_pages(linux.cpus(), page_bytes);
         let config = Config::default().lazy_max(lazy_max_pages);
-        let config = match strategy {
+        let config = match options.strategy {
             Strategy::Retain => config,
             Strategy::Unmap => config.unmap_on_free(),
         };
         let space = Space::new(linux, config)
             .map_err(|error| Failure::new(format!("can't make a space: {error}")))?;
         Ok(Self { space, page_bytes, lazy_max_pages })
+    }
+
+    /// The most areas that each of `workers` may hold, where areas cost mappings: two each. Half of the mappings
+    /// are left to areas that were freed and not yet purged, and to the rest of the program.
+    pub(crate) fn most_held(&self, workers: u64) -> Option<u64> {
+        match self.space.platform().guards() {
+            Guards::Markers => None,
+            _ => max_map_count().map(|limit| (limit / 4 / workers.max(1)).max(1)),
+        }
     }
 
     /// What the machine is, and what the platform made of it.
@@ -100,6 +134,11 @@ impl Machine {
 /// The library's own default, restated to be known here: Linux's 32 MiB for each bit of the number of CPUs.
 fn lazy_max_pages(cpus: usize, page_bytes: usize) -> u64 {
     ((32 << 20) / page_bytes) as u64 * u64::from(usize::BITS - cpus.leading_zeros())
+}
+
+/// How many mappings a program may have, where the kernel tells.
+pub(crate) fn max_map_count() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
 /// What a run should be read with.

@@ -144,6 +144,19 @@ fn many_workers_share_the_space() {
     assert_eq!(report["workers"].as_array().map(Vec::len), Some(100));
 }
 
+/// Where guard pages are mappings, a crew must do with those that there are.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_case_runs_where_guards_are_mappings() {
+    for (threads, strategy) in [(1, "retain"), (4, "unmap")] {
+        let line = format!("test --json --guards islands --strategy {strategy} test_loop_count=10");
+        let (report, code) = json(&format!("{line} nr_threads={threads}"));
+        assert_eq!(code, Some(0), "{report}");
+        assert!(report["most_held"].is_u64());
+        assert_eq!(report["machine"]["guards"], "islands");
+    }
+}
+
 /// A crew that the limits don't allow is refused, and nobody hangs at the gate.
 #[cfg(target_os = "linux")]
 #[test]

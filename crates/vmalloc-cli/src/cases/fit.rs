@@ -32,7 +32,8 @@ const GROUP_PAGES: usize = 8;
 /// page, touched.
 pub(super) fn full_fit(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
-    let junk = Area::many(2 * machine.lazy_max_pages, || Area::of_pages(machine, 1))?;
+    let areas = (2 * machine.lazy_max_pages).min(context.most_held);
+    let junk = Area::many(areas, || Area::of_pages(machine, 1))?;
     let held = free_every_second(junk)?;
     machine.space.purge()?;
     for _ in 0..context.loops {
@@ -79,17 +80,17 @@ fn run(context: &Context<'_>, cut: Cut) -> Result<(), Refusal> {
     let machine = context.machine;
     // What is still lazy would come back during the loops, below the holes.
     machine.space.purge()?;
-    let held = groups(machine)?;
+    let held = groups(machine, machine.lazy_max_pages.min(context.most_held))?;
     for _ in 0..context.loops {
         touch_and_free(cut.area(machine)?)?;
     }
     free_all(held)
 }
 
-/// As many groups as there are lazy_max pages, which is the number of holes of `full_fit`.
-fn groups(machine: &Machine) -> Result<Vec<Area<'_>>, AllocError> {
+/// `count` groups: in a run as many as there are lazy_max pages, which is the number of holes of `full_fit`.
+fn groups(machine: &Machine, count: u64) -> Result<Vec<Area<'_>>, AllocError> {
     let align = GROUP_PAGES * machine.page_bytes;
-    Area::many(machine.lazy_max_pages, || Area::aligned(machine, 1, align))
+    Area::many(count, || Area::aligned(machine, 1, align))
 }
 
 impl Cut {
@@ -101,23 +102,28 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Strategy;
+    use crate::machine::{MachineOptions, Strategy};
+
+    fn machine() -> Machine {
+        let options = MachineOptions { strategy: Strategy::Unmap, guards: None };
+        Machine::new(options).expect("a machine with address space")
+    }
 
     #[test]
     fn areas_are_cut_from_the_edge_that_names_the_case() {
-        let machine = Machine::new(Strategy::Unmap).expect("a machine with address space");
-        let held = groups(&machine).expect("room for the groups");
+        let machine = machine();
+        let held = groups(&machine, 100).expect("room for the groups");
         for (cut, first_page) in [(LEFT_EDGE, 2), (RIGHT_EDGE, 4), (NO_EDGE, 4)] {
             let area = cut.area(&machine).expect("room in a hole");
             assert_eq!(area.addr() / machine.page_bytes % GROUP_PAGES, first_page);
             assert!(held.iter().any(|held| held.addr() > area.addr()), "not behind all holes");
         }
-        assert_eq!(held.len() as u64, machine.lazy_max_pages);
+        assert_eq!(held.len(), 100);
     }
 
     #[test]
     fn every_second_area_is_freed() {
-        let machine = Machine::new(Strategy::Unmap).expect("a machine with address space");
+        let machine = machine();
         let row = Area::many(5, || Area::of_pages(&machine, 1)).expect("five pages");
         let all: Vec<_> = row.iter().map(Area::addr).collect();
         let held = free_every_second(row).expect("areas of our own");

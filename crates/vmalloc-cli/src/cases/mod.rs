@@ -36,6 +36,8 @@ pub(crate) struct Context<'m> {
     pub(crate) machine: &'m Machine,
     /// How many workers there are.
     pub(crate) workers: u64,
+    /// The most areas that this worker may hold.
+    pub(crate) most_held: u64,
     /// How many loops to run.
     pub(crate) loops: u64,
     /// Pages an area of the cases that take the parameter.

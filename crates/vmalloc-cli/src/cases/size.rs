@@ -30,7 +30,7 @@ pub(super) fn fix_size(context: &mut Context<'_>) -> Result<(), Refusal> {
 /// Held: 15,000 areas of one page. A loop: 100 pages and one page, both touched.
 pub(super) fn long_busy_list(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
-    let held = Area::many(BUSY_AREAS, || Area::of_pages(machine, 1))?;
+    let held = Area::many(BUSY_AREAS.min(context.most_held), || Area::of_pages(machine, 1))?;
     for _ in 0..context.loops {
         let mut large = Area::of_pages(machine, MANY_PAGES)?;
         let mut small = Area::of_pages(machine, 1)?;

@@ -12,9 +12,9 @@ use session::Session;
 
 /// Runs the command.
 pub(crate) fn run(options: &InfoOptions, json: bool) -> Result<(), Failure> {
-    let machine = Machine::new(options.strategy)?;
+    let machine = Machine::new(options.machine)?;
     let session = Session::begin(&machine)?;
-    let report = Report::new(&machine, options.strategy);
+    let report = Report::new(&machine, options.machine.strategy);
     let text = if json { String::new() } else { report.text(&machine) };
     session.end()?;
     if let Some(complaint) = machine.check_whole().into_iter().next() {

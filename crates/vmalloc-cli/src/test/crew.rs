@@ -7,7 +7,7 @@ use super::params::Parameters;
 use super::progress;
 use super::worker::{self, Record};
 use crate::error::Failure;
-use crate::machine::Machine;
+use crate::machine::{Machine, max_map_count};
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
@@ -76,8 +76,7 @@ fn no_thread(number: u64, threads: u64, error: &io::Error) -> Failure {
 /// Refuses a crew whose stacks the kernel would not map: the standard library aborts the program when a
 /// thread that was started finds no room for its signal stack.
 fn check_mappings(threads: u64) -> Result<(), Failure> {
-    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count");
-    let Some(limit) = limit.ok().and_then(|limit| limit.trim().parse::<u64>().ok()) else { return Ok(()) };
+    let Some(limit) = max_map_count() else { return Ok(()) };
     let needed = threads * MAPPINGS_PER_THREAD + OTHER_MAPPINGS;
     if needed <= limit {
         return Ok(());

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
         return help::list(json).map(|()| Exit::Success);
     }
     let parameters = params::parse(&options.words)?;
-    let machine = Machine::new(options.strategy)?;
+    let machine = Machine::new(options.machine)?;
     let report = measure(&machine, &parameters, options)?;
     report.warn();
     let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
@@ -53,10 +53,11 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
         command: "test",
         version: env!("CARGO_PKG_VERSION"),
         parameters: parameters.clone(),
-        strategy: options.strategy,
+        strategy: options.machine.strategy,
         seed,
         skipped: parameters.skipped().map(|case| case.name).collect(),
         machine: machine.facts(),
+        most_held: machine.most_held(parameters.nr_threads),
         clock: clock::NAME,
         workers: records,
         stats,

@@ -24,6 +24,8 @@ pub(super) struct Report {
     pub(super) skipped: Vec<&'static str>,
     /// The machine.
     pub(super) machine: Facts,
+    /// The most areas that a case may hold, where the number of mappings limits them.
+    pub(super) most_held: Option<u64>,
     /// What cycles are.
     pub(super) clock: &'static str,
     /// The workers.
@@ -52,6 +54,11 @@ impl Report {
     pub(super) fn warn(&self) {
         if !self.skipped.is_empty() {
             output::note(&format!("skipped, not in this build yet: {}", self.skipped.join(", ")));
+        }
+        if let Some(most) = self.most_held {
+            output::note(&format!(
+                "here each area takes two of vm.max_map_count mappings, so a case holds at most {most} areas"
+            ));
         }
         for record in &self.workers {
             for case in &record.cases {

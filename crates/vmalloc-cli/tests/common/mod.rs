@@ -4,20 +4,20 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 /// The program, to be run with the words of `line`.
-pub fn vmalloc(line: &str) -> Command {
+pub(crate) fn vmalloc(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmalloc"));
     command.args(line.split_whitespace());
     command
 }
 
 /// Runs the program with the words of `line`.
-pub fn run(line: &str) -> Output {
+pub(crate) fn run(line: &str) -> Output {
     vmalloc(line).output().expect("the program was built")
 }
 
 /// What it printed, when it must have gone well.
 #[allow(dead_code, reason = "not every test file needs it")]
-pub fn text(line: &str) -> String {
+pub(crate) fn text(line: &str) -> String {
     let output = run(line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
@@ -25,7 +25,7 @@ pub fn text(line: &str) -> String {
 
 /// The JSON it printed, and its exit code.
 #[allow(dead_code, reason = "not every test file needs it")]
-pub fn json(line: &str) -> (Value, Option<i32>) {
+pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
     let output = run(line);
     let value = serde_json::from_slice(&output.stdout);
     (value.unwrap_or_else(|error| panic!("{line}: {error}")), output.status.code())
