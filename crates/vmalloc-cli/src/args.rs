@@ -1,0 +1,102 @@
+//! The command line.
+
+use crate::error::Failure;
+use crate::machine::MachineOptions;
+use crate::test::help;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// A virtual-address allocator at work: the field's test driver, and a look at a live space.
+#[derive(Parser, Debug)]
+#[command(name = "vmalloc", version, disable_help_subcommand = true)]
+#[command(
+    after_help = "Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not \
+                        allow it."
+)]
+pub(crate) struct Arguments {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What the program can do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run the field's test driver: many workers on one shared space
+    Test(TestOptions),
+    /// Run a small session and show its areas, its counts and what the platform chose
+    Info(InfoOptions),
+}
+
+/// Options of `vmalloc test`.
+#[derive(Args, Debug)]
+pub(crate) struct TestOptions {
+    /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see below
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    /// What to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
+    /// Print the table of cases and run nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+/// Options of `vmalloc info`.
+#[derive(Args, Debug)]
+pub(crate) struct InfoOptions {
+    /// What to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
+}
+
+/// What the command line asked for.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Work.
+    Run(Arguments),
+    /// A text, such as the help.
+    Show(String),
+}
+
+/// Reads the command line.
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
+    let command = Arguments::command().mut_subcommand("test", |test| test.after_help(help::after_help()));
+    match command.try_get_matches_from(words).and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => Ok(Parsed::Run(arguments)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Parsed::Show(error.to_string())),
+            _ => Err(one_line(&error)),
+        },
+    }
+}
+
+/// The complaint without its advice, which takes many lines.
+fn one_line(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    Failure::new(format!("{}; see 'vmalloc --help'", line.trim_start_matches("error: ").trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn complaints_take_one_line() {
+        for words in [&["vmalloc", "frobnicate"][..], &["vmalloc", "--no"], &["vmalloc", "info", "x"]] {
+            let failure = parse(words.iter().map(OsString::from)).expect_err("bad usage");
+            assert!(!failure.to_string().contains('\n'), "{failure}");
+            assert!(!failure.to_string().starts_with("error"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! An area that frees itself: a case may end anywhere and leave nothing behind.
+
+use crate::machine::Machine;
+use vmalloc::{AllocError, FreeError, Request};
+
+/// An area of memory, owned.
+pub(crate) struct Area<'m> {
+    machine: &'m Machine,
+    addr: usize,
+}
+
+impl<'m> Area<'m> {
+    /// Allocates what `request` asks for.
+    pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
+        machine.space.alloc(request).map(|addr| Self { machine, addr })
+    }
+
+    /// `pages` pages at any page. More pages than an address can count are refused as such.
+    pub(crate) fn of_pages(machine: &'m Machine, pages: u64) -> Result<Self, AllocError> {
+        Self::new(machine, &request(machine, pages))
+    }
+
+    /// `pages` pages at a multiple of `align` bytes.
+    pub(crate) fn aligned(machine: &'m Machine, pages: u64, align: usize) -> Result<Self, AllocError> {
+        Self::new(machine, &request(machine, pages).align(align))
+    }
+
+    /// `count` areas, all or none.
+    pub(crate) fn many(
+        count: u64,
+        mut one: impl FnMut() -> Result<Self, AllocError>,
+    ) -> Result<Vec<Self>, AllocError> {
+        (0..count).map(|_| one()).collect()
+    }
+
+    /// Its first address.
+    pub(crate) fn addr(&self) -> usize {
+        self.addr
+    }
+
+    /// Writes the first byte.
+    pub(crate) fn touch(&mut self) {
+        let first = core::ptr::with_exposed_provenance_mut::<u8>(self.addr);
+        // SAFETY: the area has at least one page, which is mapped and writable until the area is freed
+        // (`DirectMemory`), and it belongs to `self` alone, which is borrowed exclusively. Volatile, so that the
+        // write is not dropped for want of a reader.
+        unsafe { first.write_volatile(1) };
+    }
+
+    /// Frees it, and tells when that is refused.
+    pub(crate) fn free(self) -> Result<(), FreeError> {
+        let (machine, addr) = (self.machine, self.addr);
+        core::mem::forget(self);
+        // SAFETY: the area belonged to `self` alone, which is gone and does not free it again.
+        unsafe { machine.space.vfree(addr) }
+    }
+}
+
+impl Drop for Area<'_> {
+    fn drop(&mut self) {
+        // SAFETY: as in `free`: `self` owned the area, and is gone. A refusal leaves the area busy, which the
+        // check after the run reports.
+        let _ = unsafe { self.machine.space.vfree(self.addr) };
+    }
+}
+
+/// A request for `pages` pages.
+pub(crate) fn request(machine: &Machine, pages: u64) -> Request {
+    Request::new(usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(machine.page_bytes))
+}

@@ -1,0 +1,146 @@
+//! The cases of the test driver: one table, and what all cases share.
+//!
+//! Names, and bits up to 1024, are those of the field's driver, so that its users find what they know. A case
+//! runs `test_loop_count` loops; at the first refusal it frees what it holds and ends, as the field's does.
+//! "Touch" means to write the first byte. Areas have a guard page behind them: an area of one page takes two.
+
+mod align;
+mod area;
+mod fit;
+mod size;
+
+pub(crate) use area::Area;
+
+use crate::machine::Machine;
+use crate::random::Random;
+use std::fmt;
+
+/// One case of the table.
+pub(crate) struct Case {
+    /// Its bit in `run_test_mask`.
+    pub(crate) bit: u64,
+    /// Its name in the summary.
+    pub(crate) name: &'static str,
+    /// What one loop does, and what is held meanwhile.
+    pub(crate) about: &'static str,
+    /// The work; `None` for a case that this build can't run yet.
+    pub(crate) run: Option<Run>,
+}
+
+/// Runs all loops of a case.
+pub(crate) type Run = fn(&mut Context<'_>) -> Result<(), Refusal>;
+
+/// What a case runs on.
+pub(crate) struct Context<'m> {
+    /// The space, shared with all other workers.
+    pub(crate) machine: &'m Machine,
+    /// How many workers there are.
+    pub(crate) workers: u64,
+    /// The most areas that this worker may hold.
+    pub(crate) most_held: u64,
+    /// How many loops to run.
+    pub(crate) loops: u64,
+    /// Pages an area of the cases that take the parameter.
+    pub(crate) nr_pages: u64,
+    /// What `use_huge` asks for.
+    pub(crate) pages: PageSize,
+    /// This worker's random numbers.
+    pub(crate) random: Random,
+}
+
+/// The size of pages that is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageSize {
+    /// The machine's base pages.
+    Base,
+    /// Huge pages, where the area has room for one.
+    Huge,
+}
+
+/// Why a case ended early.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// As it should.
+    Expected,
+    /// A failure, in words.
+    Failed(String),
+}
+
+impl<E: fmt::Display> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+const fn case(bit: u64, name: &'static str, run: Run, about: &'static str) -> Case {
+    Case { bit, name, about, run: Some(run) }
+}
+
+const fn later(bit: u64, name: &'static str) -> Case {
+    Case { bit, name, about: "not in this build yet", run: None }
+}
+
+/// All cases, in the order of their bits.
+pub(crate) static CASES: [Case; 16] = [
+    case(1, "fix_size_alloc_test", size::fix_size, "nr_pages pages, touched"),
+    case(2, "full_fit_alloc_test", fit::full_fit, "1 page, touched, into holes of just its size"),
+    case(
+        4,
+        "long_busy_list_alloc_test",
+        size::long_busy_list,
+        "100 pages and 1, touched, beside 15000 areas",
+    ),
+    case(8, "random_size_alloc_test", size::random_size, "1 to 100 pages, touched"),
+    case(16, "fix_align_alloc_test", align::fix_align, "5 pages of zeros at 16 KiB"),
+    case(
+        32,
+        "random_size_align_alloc_test",
+        align::random_size_align,
+        "1 to 10 pages of zeros at 1 B to 4 MiB",
+    ),
+    case(64, "align_shift_alloc_test", align::align_shift, "1 page at each power of two; fails as expected"),
+    later(128, "pcpu_alloc_test"),
+    later(256, "kvfree_rcu_1_arg_vmalloc_test"),
+    later(512, "kvfree_rcu_2_arg_vmalloc_test"),
+    later(1024, "vm_map_ram_test"),
+    later(2048, "no_block_alloc_test"),
+    later(4096, "vrealloc_test"),
+    case(8192, "le_fit_alloc_test", fit::left_edge, "3 pages, touched: a hole's left edge"),
+    case(16384, "re_fit_alloc_test", fit::right_edge, "3 pages at 4, touched: a hole's right edge"),
+    case(32768, "ne_fit_alloc_test", fit::no_edge, "2 pages at 4, touched: a hole's middle"),
+];
+
+/// The case of this name.
+pub(crate) fn by_name(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
+
+/// The cases of `mask`, in the order of their bits.
+pub(crate) fn of_mask(mask: u64) -> impl Iterator<Item = &'static Case> {
+    CASES.iter().filter(move |case| case.bit & mask != 0)
+}
+
+/// The bits of all cases that this build can run.
+pub(crate) fn runnable_mask() -> u64 {
+    CASES.iter().filter(|case| case.run.is_some()).map(|case| case.bit).sum()
+}
+
+/// The bits of all cases in the table.
+pub(crate) fn known_mask() -> u64 {
+    CASES.iter().map(|case| case.bit).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_bit_and_a_name_of_its_own() {
+        for (index, case) in CASES.iter().enumerate() {
+            assert_eq!(case.bit, 1 << index, "{}", case.name);
+            assert!(std::ptr::eq(by_name(case.name).expect("in the table"), case));
+        }
+        assert_eq!(known_mask(), 0xffff);
+        assert_eq!(runnable_mask(), 0xe07f);
+    }
+}

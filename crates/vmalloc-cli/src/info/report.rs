@@ -1,0 +1,106 @@
+//! The session as tables, or as JSON.
+
+use crate::machine::{Counts, Facts, Machine, Strategy};
+use crate::output::human_bytes;
+use serde::Serialize;
+use std::fmt::Write;
+use vmalloc::{AreaInfo, Kind};
+
+/// What the space tells of the session.
+#[derive(Serialize)]
+pub(super) struct Report {
+    command: &'static str,
+    version: &'static str,
+    strategy: Strategy,
+    areas: Vec<AreaLine>,
+    stats: Counts,
+    machine: Facts,
+}
+
+/// A busy area.
+#[derive(Serialize)]
+struct AreaLine {
+    addr: String,
+    bytes: usize,
+    pages: u64,
+    guard: bool,
+    kind: &'static str,
+    tag: Option<&'static str>,
+}
+
+impl From<AreaInfo> for AreaLine {
+    fn from(area: AreaInfo) -> Self {
+        let AreaInfo { addr, bytes, pages, guard, tag, .. } = area;
+        let kind = match area.kind {
+            Kind::Vmalloc => "vmalloc",
+            Kind::Reserved => "reserved",
+            _ => "other",
+        };
+        Self { addr: format!("{addr:#x}"), bytes, pages, guard, kind, tag }
+    }
+}
+
+impl Report {
+    /// What the space tells now.
+    pub(super) fn new(machine: &Machine, strategy: Strategy) -> Self {
+        Self {
+            command: "info",
+            version: env!("CARGO_PKG_VERSION"),
+            strategy,
+            areas: machine.space.areas().map(AreaLine::from).collect(),
+            stats: machine.counts(),
+            machine: machine.facts(),
+        }
+    }
+
+    /// For people: the areas, the counts and the platform's choices.
+    pub(super) fn text(&self, machine: &Machine) -> String {
+        let areas = "Areas (range and size with guard page, tag, pages, kind):";
+        let mut text = format!("{areas}\n{}", machine.space.vmallocinfo());
+        table(&mut text, "Statistics", &self.statistics());
+        table(&mut text, "Platform", &self.platform());
+        text
+    }
+
+    fn statistics(&self) -> [(&'static str, String); 9] {
+        let stats = &self.stats;
+        let pages = |pages: u64| human_bytes(pages.saturating_mul(self.machine.page_bytes as u64));
+        let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
+        [
+            ("span", pages(stats.span_pages)),
+            ("free", pages(stats.free_pages)),
+            ("largest free range", pages(stats.largest_free_pages)),
+            ("busy", with_areas(stats.busy_pages, stats.busy_areas)),
+            ("freed, lazy", with_areas(stats.lazy_pages, stats.lazy_areas)),
+            ("freed, retained", with_areas(stats.retained_pages, stats.retained_areas)),
+            ("purges", stats.purges.to_string()),
+            ("areas purged", stats.purged_areas.to_string()),
+            ("metadata", human_bytes(stats.metadata_bytes)),
+        ]
+    }
+
+    fn platform(&self) -> [(&'static str, String); 9] {
+        let facts = &self.machine;
+        let lazy_max = facts.lazy_max_pages.saturating_mul(facts.page_bytes as u64);
+        [
+            ("machine", format!("{}, {} CPUs", facts.arch, facts.cpus)),
+            ("kernel", facts.kernel.clone()),
+            ("page", human_bytes(facts.page_bytes as u64)),
+            ("reserved", human_bytes(facts.reserved_bytes as u64)),
+            ("guards", facts.guards.clone()),
+            ("vectors", facts.vectors.clone()),
+            ("strategy", self.strategy.to_string()),
+            ("retained at most", human_bytes(facts.retain_bytes as u64)),
+            ("lazy at most", human_bytes(lazy_max)),
+        ]
+    }
+}
+
+/// Appends a table of names and values.
+fn table(text: &mut String, title: &str, rows: &[(&str, String)]) {
+    // Writing to a string can't fail.
+    let _ = writeln!(text, "\n{title}:");
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name:<20} {value}");
+    }
+}

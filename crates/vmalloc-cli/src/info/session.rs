@@ -1,0 +1,62 @@
+//! The session: a few areas of each kind, some of them freed again.
+
+use crate::cases::Area;
+use crate::error::Failure;
+use crate::machine::Machine;
+use vmalloc::Request;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// What stays allocated.
+pub(super) struct Session<'m> {
+    machine: &'m Machine,
+    areas: Vec<Area<'m>>,
+    reserved: usize,
+}
+
+/// Areas that stay.
+fn kept() -> [Request; 5] {
+    [
+        Request::new(8 * MIB).align(2 * MIB).zeroed().tag("frame_buffer"),
+        Request::new(256 * KIB).tag("ring_buffer"),
+        Request::new(16 * KIB).align(16 * KIB).tag("stack"),
+        Request::new(100_000).tag("symbol_table"),
+        Request::new(64 * KIB).without_guard().tag("dense_table"),
+    ]
+}
+
+/// Areas that are freed: small ones that may be kept for reuse, and one that is too large for that.
+fn freed() -> [Request; 3] {
+    [4 * KIB, 128 * KIB, 4 * MIB].map(|bytes| Request::new(bytes).tag("scratch"))
+}
+
+impl<'m> Session<'m> {
+    /// Allocates, reserves, and frees some.
+    pub(super) fn begin(machine: &'m Machine) -> Result<Self, Failure> {
+        let areas = touched(machine, &kept())?;
+        let scratch = touched(machine, &freed())?;
+        let registers = Request::new(MIB).tag("device_registers");
+        let reserved = machine.space.reserve(&registers).map_err(refused)?;
+        let session = Self { machine, areas, reserved };
+        scratch.into_iter().try_for_each(Area::free).map_err(refused)?;
+        Ok(session)
+    }
+
+    /// Frees the rest.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        self.areas.into_iter().try_for_each(Area::free).map_err(refused)?;
+        self.machine.space.unreserve(self.reserved).map_err(refused)
+    }
+}
+
+fn touched<'m>(machine: &'m Machine, requests: &[Request]) -> Result<Vec<Area<'m>>, Failure> {
+    let areas: Result<Vec<_>, _> = requests.iter().map(|request| Area::new(machine, request)).collect();
+    let mut areas = areas.map_err(refused)?;
+    areas.iter_mut().for_each(Area::touch);
+    Ok(areas)
+}
+
+fn refused(error: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("the session was refused: {error}"))
+}

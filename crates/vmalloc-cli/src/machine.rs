@@ -1,0 +1,204 @@
+//! The space that the commands run on, and facts of the machine below it.
+
+use crate::error::Failure;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::fmt;
+use vmalloc::{Config, Platform, Space, Stats};
+use vmalloc_linux::{Guards, Linux, Options};
+
+/// What becomes of freed areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Strategy {
+    /// Keep their pages for reuse, within a budget: fast
+    #[default]
+    Retain,
+    /// Unmap them at the next purge: a use after free traps
+    Unmap,
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Retain => "retain",
+            Self::Unmap => "unmap",
+        })
+    }
+}
+
+/// How guard pages are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum GuardMeans {
+    /// By marks in the page tables (Linux 6.13 or later)
+    Markers,
+    /// By inaccessible mappings (any Linux), of which there may be vm.max_map_count
+    Islands,
+}
+
+/// What may be chosen of the machine.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct MachineOptions {
+    /// What becomes of freed areas
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) strategy: Strategy,
+    /// How guard pages are made [default: the best that the kernel has]
+    #[arg(long, value_enum)]
+    pub(crate) guards: Option<GuardMeans>,
+}
+
+/// A space of Linux memory, with what the cases need to know of it.
+pub(crate) struct Machine {
+    /// The space.
+    pub(crate) space: Space<Linux>,
+    /// Bytes of a page.
+    pub(crate) page_bytes: usize,
+    /// Lazy pages that start a purge.
+    pub(crate) lazy_max_pages: u64,
+}
+
+impl Machine {
+    /// Reserves the default span, and makes a space of it.
+    pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
+        let reservation = match options.guards {
+            None => Options::new(),
+            Some(GuardMeans::Markers) => Options::new().guards(Guards::Markers),
+            Some(GuardMeans::Islands) => Options::new().guards(Guards::Islands),
+        };
+        let linux = Linux::reserve(reservation)
+            .map_err(|error| Failure::new(format!("can't reserve address space: {error}")))?;
+        let page_bytes = 1usize << linux.page_shift();
+        let lazy_max_pages = lazy_max_pages(linux.cpus(), page_bytes);
+        let config = Config::default().lazy_max(lazy_max_pages);
+        let config = match options.strategy {
+            Strategy::Retain => config,
+            Strategy::Unmap => config.unmap_on_free(),
+        };
+        let space = Space::new(linux, config)
+            .map_err(|error| Failure::new(format!("can't make a space: {error}")))?;
+        Ok(Self { space, page_bytes, lazy_max_pages })
+    }
+
+    /// The most areas that each of `workers` may hold, where areas cost mappings: two each. Half of the mappings
+    /// are left to areas that were freed and not yet purged, and to the rest of the program.
+    pub(crate) fn most_held(&self, workers: u64) -> Option<u64> {
+        match self.space.platform().guards() {
+            Guards::Markers => None,
+            _ => max_map_count().map(|limit| (limit / 4 / workers.max(1)).max(1)),
+        }
+    }
+
+    /// What the machine is, and what the platform made of it.
+    pub(crate) fn facts(&self) -> Facts {
+        let linux = self.space.platform();
+        Facts {
+            arch: std::env::consts::ARCH,
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| "unknown".into(), |release| release.trim().into()),
+            cpus: linux.cpus(),
+            page_bytes: self.page_bytes,
+            reserved_bytes: linux.reserved_bytes(),
+            guards: format!("{:?}", linux.guards()).to_lowercase(),
+            vectors: format!("{:?}", linux.vectors()).to_lowercase(),
+            retain_bytes: self.space.config().retain_bytes,
+            lazy_max_pages: self.lazy_max_pages,
+        }
+    }
+
+    /// The counts of the space.
+    pub(crate) fn counts(&self) -> Counts {
+        self.space.stats().into()
+    }
+
+    /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
+    pub(crate) fn check_whole(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if let Err(violation) = self.space.verify() {
+            complaints.push(format!("the space is damaged: {violation}"));
+        }
+        if let Err(error) = self.space.purge() {
+            complaints.push(format!("the purge failed: {error}"));
+        }
+        if let Err(violation) = self.space.verify() {
+            complaints.push(format!("the space is damaged after the purge: {violation}"));
+        }
+        let stats = self.space.stats();
+        if stats.free_pages != stats.span_pages {
+            let (lost, areas) = (stats.span_pages - stats.free_pages, stats.busy_areas);
+            complaints.push(format!("{lost} pages did not come back; {areas} areas are still busy"));
+        }
+        complaints
+    }
+}
+
+/// The library's own default, restated to be known here: Linux's 32 MiB for each bit of the number of CPUs.
+fn lazy_max_pages(cpus: usize, page_bytes: usize) -> u64 {
+    ((32 << 20) / page_bytes) as u64 * u64::from(usize::BITS - cpus.leading_zeros())
+}
+
+/// How many mappings a program may have, where the kernel tells.
+pub(crate) fn max_map_count() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
+}
+
+/// What a run should be read with.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Facts {
+    /// The architecture.
+    pub(crate) arch: &'static str,
+    /// The kernel's release.
+    pub(crate) kernel: String,
+    /// CPUs that the platform knows.
+    pub(crate) cpus: usize,
+    /// Bytes of a page.
+    pub(crate) page_bytes: usize,
+    /// Bytes of addresses reserved.
+    pub(crate) reserved_bytes: usize,
+    /// How guard pages are made.
+    pub(crate) guards: String,
+    /// How the kernel is told of many ranges.
+    pub(crate) vectors: String,
+    /// Bytes of freed areas that may keep their pages.
+    pub(crate) retain_bytes: usize,
+    /// Lazy pages that start a purge.
+    pub(crate) lazy_max_pages: u64,
+}
+
+/// The counts of a space, for JSON: pages unless the name says otherwise.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "the fields of vmalloc::Stats, under their names")]
+pub(crate) struct Counts {
+    pub(crate) span_pages: u64,
+    pub(crate) free_pages: u64,
+    pub(crate) largest_free_pages: u64,
+    pub(crate) busy_areas: u64,
+    pub(crate) busy_pages: u64,
+    pub(crate) lazy_areas: u64,
+    pub(crate) lazy_pages: u64,
+    pub(crate) retained_areas: u64,
+    pub(crate) retained_pages: u64,
+    pub(crate) purges: u64,
+    pub(crate) purged_areas: u64,
+    pub(crate) longest_hold_areas: u64,
+    pub(crate) metadata_bytes: u64,
+}
+
+impl From<Stats> for Counts {
+    fn from(stats: Stats) -> Self {
+        Self {
+            span_pages: stats.span_pages,
+            free_pages: stats.free_pages,
+            largest_free_pages: stats.largest_free_pages,
+            busy_areas: stats.busy_areas,
+            busy_pages: stats.busy_pages,
+            lazy_areas: stats.lazy_areas,
+            lazy_pages: stats.lazy_pages,
+            retained_areas: stats.retained_areas,
+            retained_pages: stats.retained_pages,
+            purges: stats.purges,
+            purged_areas: stats.purged_areas,
+            longest_hold_areas: stats.longest_hold_areas,
+            metadata_bytes: stats.metadata_bytes,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The `vmalloc` program.
+//!
+//! ```text
+//!  args.rs      the command line            error.rs   why a command failed, and its exit code
+//!  output.rs    text or JSON on stdout      overview.rs  what `vmalloc` alone says
+//!
+//!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
+//!  cases/       what a worker runs: one table, a module for each family of cases
+//!  info/        `vmalloc info`: a small session, and what the space tells of it
+//!
+//!  machine.rs   the space that both commands run on, and facts of the machine
+//!  clock/       cycles;  random.rs  seeded numbers
+//! ```
+
+mod args;
+mod cases;
+mod clock;
+mod error;
+mod info;
+mod machine;
+mod output;
+mod overview;
+mod random;
+mod test;
+
+use args::{Arguments, Command, Parsed};
+use error::{Exit, Failure};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            // A closed stderr leaves nobody to tell.
+            let _ = writeln!(std::io::stderr(), "vmalloc: {failure}");
+            Exit::Usage.into()
+        }
+    }
+}
+
+fn run() -> Result<Exit, Failure> {
+    let arguments = match args::parse(std::env::args_os())? {
+        Parsed::Run(arguments) => arguments,
+        Parsed::Show(text) => return output::text(&text).map(|()| Exit::Success),
+    };
+    let Arguments { json, command } = arguments;
+    match command {
+        None => overview::show(json).map(|()| Exit::Success),
+        Some(Command::Test(options)) => test::run(&options, json),
+        Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
+    }
+}

@@ -1,0 +1,118 @@
+//! The crew: a thread for each worker, started together.
+//!
+//! A thread that was started waits at the gate until all are there. When one can't be started the gate is
+//! closed for good, and those that wait go home without having run anything.
+
+use super::params::Parameters;
+use super::progress;
+use super::worker::{self, Record};
+use crate::error::Failure;
+use crate::machine::{Machine, max_map_count};
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::thread::{self, ScopedJoinHandle};
+
+/// The stack of a worker: it calls a few functions deep, and there may be many workers.
+const STACK_BYTES: usize = 256 << 10;
+/// Mappings of a thread: its stack and the stack for its signals, each with a guard page.
+const MAPPINGS_PER_THREAD: u64 = 4;
+/// Mappings that the rest of the program may want.
+const OTHER_MAPPINGS: u64 = 1024;
+
+/// What the crew brought home.
+pub(super) struct Haul {
+    /// The records, in the order of the workers' numbers.
+    pub(super) records: Vec<Record>,
+    /// Workers that never came back, in words.
+    pub(super) complaints: Vec<String>,
+}
+
+/// Runs all workers to their end.
+pub(super) fn run(machine: &Machine, parameters: &Parameters, seed: u64) -> Result<Haul, Failure> {
+    check_mappings(parameters.nr_threads)?;
+    let (gate, done) = (&Gate::default(), &AtomicU64::new(0));
+    let runs = parameters.nr_threads * parameters.cases().count() as u64 * parameters.test_repeat_count;
+    thread::scope(|scope| {
+        let (sender, finished) = mpsc::channel();
+        let mut crew = Vec::new();
+        for number in 0..parameters.nr_threads {
+            // Hung up when the worker ends, however it does.
+            let sender = sender.clone();
+            let work = move || {
+                let _sender = sender;
+                gate.pass().then(|| worker::run(machine, parameters, seed, number, done))
+            };
+            match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work) {
+                Ok(handle) => crew.push(handle),
+                Err(error) => {
+                    gate.set(Sign::Closed);
+                    return Err(no_thread(number, parameters.nr_threads, &error));
+                }
+            }
+        }
+        drop(sender);
+        gate.set(Sign::Open);
+        progress::wait(&finished, done, runs);
+        Ok(collect(crew))
+    })
+}
+
+fn collect(crew: Vec<ScopedJoinHandle<'_, Option<Record>>>) -> Haul {
+    let mut haul = Haul { records: Vec::new(), complaints: Vec::new() };
+    for (number, handle) in crew.into_iter().enumerate() {
+        match handle.join() {
+            Ok(record) => haul.records.extend(record),
+            Err(_) => haul.complaints.push(format!("worker {number} panicked")),
+        }
+    }
+    haul
+}
+
+fn no_thread(number: u64, threads: u64, error: &io::Error) -> Failure {
+    Failure::new(format!("can't start thread {} of nr_threads={threads}: {error}", number + 1))
+}
+
+/// Refuses a crew whose stacks the kernel would not map: the standard library aborts the program when a
+/// thread that was started finds no room for its signal stack.
+fn check_mappings(threads: u64) -> Result<(), Failure> {
+    let Some(limit) = max_map_count() else { return Ok(()) };
+    let needed = threads * MAPPINGS_PER_THREAD + OTHER_MAPPINGS;
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "nr_threads={threads} would need about {needed} mappings; vm.max_map_count is {limit}"
+    )))
+}
+
+/// Where workers wait for each other.
+#[derive(Default)]
+struct Gate {
+    sign: Mutex<Sign>,
+    changed: Condvar,
+}
+
+/// What the gate says.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Sign {
+    #[default]
+    Wait,
+    Open,
+    Closed,
+}
+
+impl Gate {
+    /// Waits until the gate opens, or is closed for good; whether it opened.
+    fn pass(&self) -> bool {
+        // A sign is a plain value: a panic elsewhere can't leave it half written.
+        let sign = self.sign.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.changed.wait_while(sign, |sign| *sign == Sign::Wait);
+        *waiting.unwrap_or_else(PoisonError::into_inner) == Sign::Open
+    }
+
+    fn set(&self, sign: Sign) {
+        *self.sign.lock().unwrap_or_else(PoisonError::into_inner) = sign;
+        self.changed.notify_all();
+    }
+}

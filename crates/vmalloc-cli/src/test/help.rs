@@ -1,0 +1,84 @@
+//! What `vmalloc test --help` says beyond its options, and the table of cases.
+
+use super::preset::{DEFAULT_LOOPS, PRESETS};
+use crate::cases::CASES;
+use crate::error::Failure;
+use crate::output;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The words, and the cases.
+pub(crate) fn after_help() -> String {
+    let mut text = String::from("Presets, which come first and may be followed by parameters:\n");
+    for preset in &PRESETS {
+        put(&mut text, format_args!("  {:<12} {}\n", preset.name, preset.sets));
+    }
+    put(&mut text, format_args!("Without any word: performance.\n\n"));
+    put(&mut text, format_args!("{}", parameters()));
+    put(&mut text, format_args!("\nCases, by their bits:\n{}", table()));
+    text.push_str(CLOSING);
+    text
+}
+
+fn parameters() -> String {
+    format!(
+        "\
+Parameters, as KEY=VALUE, decimal or 0x hexadecimal:
+  nr_threads             workers, each a thread, on one shared space (1 to 65535; default 1)
+  sequential_test_order  1: cases in the order of their bits; 0: each worker shuffles them (default 0)
+  test_repeat_count      how often each case is run (default 1)
+  test_loop_count        loops of a run (default {DEFAULT_LOOPS}: a program asks the kernel for its pages, so
+                         the field's default of 1000000 would take many minutes)
+  nr_pages               pages an area of fix_size_alloc_test (default 1)
+  use_huge               1: there, areas with room for a huge page start at one (default 0)
+  run_test_mask          the cases to run, a sum of bits (default: all of this build)
+  seed                   repeats a shuffle and the random sizes (default: random, and printed)
+"
+    )
+}
+
+const CLOSING: &str = "
+Names of cases may be given instead of run_test_mask. Of a mask that also has cases of a later build, the others
+are run; a mask of nothing else is an error. The avg of a summary line is microseconds a run, all loops and what
+is held included. A refusal that is expected is not counted as failed, but told behind the line as xfailed.
+After the run the space is verified, purged, and must be whole again.
+
+Exit codes: 0 all went well, 1 a test failed or the space was not whole, 2 bad usage or environment.";
+
+fn table() -> String {
+    let mut text = String::new();
+    for case in &CASES {
+        put(&mut text, format_args!("  {:>5}  {:<30} {}\n", case.bit, case.name, case.about));
+    }
+    text
+}
+
+/// Writing to a string can't fail.
+fn put(text: &mut String, part: std::fmt::Arguments<'_>) {
+    let _ = text.write_fmt(part);
+}
+
+#[derive(Serialize)]
+struct Line {
+    bit: u64,
+    name: &'static str,
+    about: &'static str,
+    in_this_build: bool,
+}
+
+#[derive(Serialize)]
+struct List {
+    cases: Vec<Line>,
+}
+
+/// Prints the table of cases.
+pub(super) fn list(json: bool) -> Result<(), Failure> {
+    if !json {
+        return output::text(&table());
+    }
+    let cases = CASES.iter().map(|case| {
+        let (bit, name, about, in_this_build) = (case.bit, case.name, case.about, case.run.is_some());
+        Line { bit, name, about, in_this_build }
+    });
+    output::json(&List { cases: cases.collect() })
+}

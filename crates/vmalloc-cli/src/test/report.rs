@@ -1,0 +1,110 @@
+//! What is told of a run: the field's summary lines, or JSON.
+
+use super::params::Parameters;
+use super::worker::{CaseRecord, Record};
+use crate::machine::{Counts, Facts, Strategy};
+use crate::output;
+use serde::Serialize;
+use std::fmt::{self, Display};
+
+/// All of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    /// `test`.
+    pub(super) command: &'static str,
+    /// Of this program.
+    pub(super) version: &'static str,
+    /// What was asked for.
+    pub(super) parameters: Parameters,
+    /// What became of freed areas.
+    pub(super) strategy: Strategy,
+    /// The seed that gives the same orders and sizes again.
+    pub(super) seed: u64,
+    /// Cases asked for that this build can't run yet.
+    pub(super) skipped: Vec<&'static str>,
+    /// The machine.
+    pub(super) machine: Facts,
+    /// The most areas that a case may hold, where the number of mappings limits them.
+    pub(super) most_held: Option<u64>,
+    /// What cycles are.
+    pub(super) clock: &'static str,
+    /// The workers.
+    pub(super) workers: Vec<Record>,
+    /// The space before, after, and after the purge at the end.
+    pub(super) stats: Stages,
+    /// What was wrong with the space after the run.
+    pub(super) complaints: Vec<String>,
+    /// Whether all went well.
+    pub(super) ok: bool,
+}
+
+/// The counts of the space before the run, after it, and after the purge at the end.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Stages {
+    /// Before the run.
+    pub(super) before: Counts,
+    /// After it: what was freed may be lazy or retained.
+    pub(super) after: Counts,
+    /// After the purge: all is free again.
+    pub(super) purged: Counts,
+}
+
+impl Report {
+    /// Says on stderr what was skipped and what went wrong.
+    pub(super) fn warn(&self) {
+        if !self.skipped.is_empty() {
+            output::note(&format!("skipped, not in this build yet: {}", self.skipped.join(", ")));
+        }
+        if let Some(most) = self.most_held {
+            output::note(&format!(
+                "here each area takes two of vm.max_map_count mappings, so a case holds at most {most} areas"
+            ));
+        }
+        for record in &self.workers {
+            for case in &record.cases {
+                if let Some(reason) = &case.first_failure {
+                    output::note(&format!("worker {}: {}: {reason}", record.worker, case.name));
+                }
+            }
+        }
+        self.complaints.iter().for_each(|complaint| output::note(complaint));
+    }
+}
+
+/// The report for people, and for parsers of the field's lines.
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parameters { nr_threads, test_repeat_count, test_loop_count, run_test_mask, .. } =
+            self.parameters;
+        writeln!(
+            f,
+            "vmalloc test: seed={} strategy={} nr_threads={nr_threads} test_repeat_count={test_repeat_count} \
+             test_loop_count={test_loop_count} run_test_mask={run_test_mask:#x}",
+            self.seed, self.strategy
+        )?;
+        for record in &self.workers {
+            record.cases.iter().try_for_each(|case| writeln!(f, "{case}"))?;
+            writeln!(f, "All test took worker{}={} cycles", record.worker, record.cycles)?;
+        }
+        if self.complaints.is_empty() {
+            let purged = &self.stats.purged;
+            writeln!(
+                f,
+                "The space is whole again: {} pages free of {}",
+                purged.free_pages, purged.span_pages
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The field's line. What is ours, the expected failures, comes behind it and only in the cases that have any,
+/// so that a parser of that line finds what it knows.
+impl Display for CaseRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, passed, failed, xfailed, repeat, loops, avg_usec, .. } = self;
+        write!(f, "Summary: {name} passed: {passed} failed: {failed} repeat: {repeat} loops: {loops}")?;
+        write!(f, " avg: {avg_usec} usec")?;
+        if *xfailed == 0 { Ok(()) } else { write!(f, " xfailed: {xfailed}") }
+    }
+}

@@ -1,0 +1,169 @@
+//! The test driver: its cases, its lines, its numbers.
+
+mod common;
+
+use common::{json, run, text};
+use serde_json::Value;
+
+/// Every case of this build.
+const CASES: [&str; 10] = [
+    "fix_size_alloc_test",
+    "full_fit_alloc_test",
+    "long_busy_list_alloc_test",
+    "random_size_alloc_test",
+    "fix_align_alloc_test",
+    "random_size_align_alloc_test",
+    "align_shift_alloc_test",
+    "le_fit_alloc_test",
+    "re_fit_alloc_test",
+    "ne_fit_alloc_test",
+];
+
+/// The numbers of a summary line of `name` in the field's format: passed, failed, repeat, loops, avg. What
+/// stands behind the field's line is left out.
+fn summary(line: &str, name: &str) -> Option<[u64; 5]> {
+    let mut words = line.strip_prefix("Summary: ")?.strip_prefix(name)?.split(' ').skip(1);
+    let mut field = |name| if words.next()? == name { words.next()?.parse().ok() } else { None };
+    let numbers = [field("passed:")?, field("failed:")?, field("repeat:")?, field("loops:")?, field("avg:")?];
+    (words.next()? == "usec").then_some(numbers)
+}
+
+fn names(worker: &Value) -> Vec<&str> {
+    worker["cases"].as_array().expect("cases").iter().filter_map(|case| case["name"].as_str()).collect()
+}
+
+#[test]
+fn every_case_prints_the_fields_line() {
+    let text = text("test performance test_repeat_count=2 test_loop_count=20");
+    for (name, line) in CASES.iter().zip(text.lines().skip(1)) {
+        let [passed, failed, repeat, loops, _] = summary(line, name).unwrap_or_else(|| panic!("{line}"));
+        let expected = if *name == "align_shift_alloc_test" { 0 } else { 2 };
+        assert_eq!([passed, failed, repeat, loops], [expected, 0, 2, 20], "{line}");
+        assert_eq!(line.ends_with(" usec xfailed: 2"), expected == 0, "{line}");
+    }
+    let all = text.lines().nth(CASES.len() + 1).unwrap_or_default();
+    let cycles = all.strip_prefix("All test took worker0=").and_then(|rest| rest.strip_suffix(" cycles"));
+    assert!(cycles.is_some_and(|cycles| cycles.parse::<u64>().is_ok()), "{all}");
+}
+
+#[test]
+fn every_case_runs_on_one_worker_and_on_four() {
+    for (threads, strategy) in [(1, "retain"), (1, "unmap"), (4, "retain"), (4, "unmap")] {
+        let line = format!("test --json --strategy {strategy} nr_threads={threads} test_loop_count=10");
+        let (report, code) = json(&line);
+        assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{report}");
+        let workers = report["workers"].as_array().expect("workers");
+        assert_eq!(workers.len(), threads);
+        for worker in workers {
+            let mut ran = names(worker);
+            let mut all = CASES;
+            ran.sort_unstable();
+            all.sort_unstable();
+            assert_eq!(ran, all);
+        }
+    }
+}
+
+#[test]
+fn json_has_the_parameters_and_the_counts() {
+    let (report, _) = json("test --json smoke test_loop_count=7 run_test_mask=0x41 seed=5");
+    let parameters = &report["parameters"];
+    assert_eq!((&parameters["preset"], &parameters["test_repeat_count"]), (&"smoke".into(), &10.into()));
+    assert_eq!((&report["seed"], &report["strategy"]), (&5.into(), &"retain".into()));
+    let cases = report["workers"][0]["cases"].as_array().expect("cases");
+    for case in cases {
+        let (counted, other) = if case["bit"] == 64 { ("xfailed", "passed") } else { ("passed", "xfailed") };
+        assert_eq!((&case[counted], &case[other], &case["failed"]), (&10.into(), &0.into(), &0.into()));
+        assert_eq!((&case["repeat"], &case["loops"]), (&10.into(), &7.into()));
+    }
+    let stats = &report["stats"];
+    assert_eq!(stats["purged"]["free_pages"], stats["purged"]["span_pages"]);
+    assert_eq!(stats["before"]["busy_areas"], 0);
+    assert!(report["clock"].is_string() && report["machine"]["page_bytes"].is_u64());
+}
+
+#[test]
+fn a_seed_repeats_the_orders() {
+    let orders = |seed| {
+        let (report, _) = json(&format!("test --json nr_threads=3 test_loop_count=1 seed={seed}"));
+        let workers = report["workers"].as_array().expect("workers");
+        workers.iter().map(|worker| names(worker).join(" ")).collect::<Vec<_>>()
+    };
+    let first = orders(1);
+    assert_eq!(first, orders(1));
+    assert_ne!(first, orders(2));
+    assert_ne!(first[0], first[1], "each worker has an order of its own");
+}
+
+#[test]
+fn the_seed_is_printed() {
+    let text = text("test run_test_mask=1 test_loop_count=1 seed=0xff");
+    assert!(text.starts_with("vmalloc test: seed=255 "), "{text}");
+}
+
+#[test]
+fn names_choose_cases_as_a_mask_does() {
+    let (report, _) = json("test --json test_loop_count=1 fix_align_alloc_test");
+    assert_eq!(names(&report["workers"][0]), ["fix_align_alloc_test"]);
+    assert_eq!(report["parameters"]["run_test_mask"], 16);
+}
+
+#[test]
+fn a_mask_with_later_cases_runs_the_others_and_says_so() {
+    let output = run("test run_test_mask=0x481 test_loop_count=1");
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "vmalloc: skipped, not in this build yet: pcpu_alloc_test, vm_map_ram_test\n");
+}
+
+#[test]
+fn too_large_an_area_is_a_failed_test() {
+    for pages in ["99999999999999", "18446744073709551615"] {
+        let output = run(&format!("test run_test_mask=1 test_loop_count=1 nr_pages={pages}"));
+        assert_eq!(output.status.code(), Some(1), "{pages}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().nth(1).unwrap_or_default();
+        assert_eq!(summary(line, "fix_size_alloc_test").map(|numbers| numbers[1]), Some(1), "{line}");
+        assert!(text.contains("The space is whole again"), "{text}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.starts_with("vmalloc: worker 0: fix_size_alloc_test: "), "{stderr}");
+    }
+}
+
+#[test]
+fn huge_pages_may_be_asked_for() {
+    for pages in [1, 512, 1024] {
+        text(&format!("test fix_size_alloc_test test_loop_count=3 use_huge=1 nr_pages={pages}"));
+    }
+}
+
+#[test]
+fn many_workers_share_the_space() {
+    let (report, code) = json("test --json nr_threads=100 run_test_mask=9 test_loop_count=100");
+    assert_eq!(code, Some(0), "{}", report["complaints"]);
+    assert_eq!(report["workers"].as_array().map(Vec::len), Some(100));
+}
+
+/// Where guard pages are mappings, a crew must do with those that there are.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_case_runs_where_guards_are_mappings() {
+    for (threads, strategy) in [(1, "retain"), (4, "unmap")] {
+        let line = format!("test --json --guards islands --strategy {strategy} test_loop_count=10");
+        let (report, code) = json(&format!("{line} nr_threads={threads}"));
+        assert_eq!(code, Some(0), "{report}");
+        assert!(report["most_held"].is_u64());
+        assert_eq!(report["machine"]["guards"], "islands");
+    }
+}
+
+/// A crew that the limits don't allow is refused, and nobody hangs at the gate.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_cannot_start_are_one_line() {
+    let limited = format!("ulimit -v 60000; exec {} test nr_threads=2000", env!("CARGO_BIN_EXE_vmalloc"));
+    let output = std::process::Command::new("sh").args(["-c", &limited]).output().expect("a shell");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("vmalloc: can't start thread ") && stderr.lines().count() == 1, "{stderr}");
+}

@@ -1,0 +1,53 @@
+//! `vmalloc info`: its session, as text and as JSON.
+
+mod common;
+
+use common::{json, text};
+
+const TAGS: [&str; 6] =
+    ["frame_buffer", "ring_buffer", "stack", "symbol_table", "dense_table", "device_registers"];
+
+#[test]
+fn the_areas_the_counts_and_the_choices_are_printed() {
+    let text = text("info");
+    for tag in TAGS {
+        assert_eq!(text.lines().filter(|line| line.contains(&format!(" {tag} pages="))).count(), 1, "{tag}");
+    }
+    assert!(!text.contains("scratch"), "what is freed is not listed");
+    for word in ["Statistics:", "  metadata ", "Platform:", "  guards ", "  vectors ", "  reserved "] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn json_has_the_same_areas_and_counts() {
+    for (strategy, retained) in [("retain", 2), ("unmap", 0)] {
+        let (report, code) = json(&format!("info --json --strategy {strategy}"));
+        assert_eq!(code, Some(0));
+        let areas = report["areas"].as_array().expect("areas");
+        assert_eq!(areas.len(), TAGS.len());
+        for tag in TAGS {
+            let area = areas.iter().find(|area| area["tag"] == tag).expect(tag);
+            assert_eq!(area["kind"] == "reserved", tag == "device_registers");
+            assert_eq!(area["guard"] == false, tag == "dense_table");
+        }
+        let stats = &report["stats"];
+        assert_eq!(stats["busy_areas"], TAGS.len());
+        assert_eq!(
+            (&stats["retained_areas"], &stats["lazy_areas"]),
+            (&retained.into(), &(3 - retained).into())
+        );
+        assert!(report["machine"]["guards"].is_string() && report["machine"]["vectors"].is_string());
+    }
+}
+
+#[test]
+fn alignments_are_kept() {
+    let (report, _) = json("info --json");
+    for (tag, align) in [("frame_buffer", 2 << 20), ("stack", 16 << 10)] {
+        let area = report["areas"].as_array().and_then(|areas| areas.iter().find(|area| area["tag"] == tag));
+        let addr = area.and_then(|area| area["addr"].as_str()).and_then(|addr| addr.strip_prefix("0x"));
+        let addr = usize::from_str_radix(addr.expect(tag), 16).expect("an address");
+        assert!(addr.is_multiple_of(align), "{tag} at {addr:#x}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line: what it explains, what it refuses, and pipes that close.
+
+mod common;
+
+use common::{json, run, text, vmalloc};
+use std::process::Stdio;
+
+#[test]
+fn alone_it_explains_itself_in_one_screen() {
+    let text = text("");
+    assert!(text.lines().count() <= 24, "{text}");
+    for word in ["vmalloc test", "vmalloc info", "Examples", "--json"] {
+        assert!(text.contains(word), "{word}");
+    }
+    assert_eq!(json("--json").0["name"], "vmalloc");
+}
+
+#[test]
+fn version_and_help_are_there() {
+    assert_eq!(text("--version"), format!("vmalloc {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(text("--help").contains("Usage: vmalloc"));
+    let help = text("test --help");
+    for word in ["nr_threads", "test_loop_count", "performance", "pcpu_alloc_test", "not in this build yet"] {
+        assert!(help.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_table_of_cases_is_listed() {
+    assert_eq!(text("test --list").lines().count(), 16);
+    let (list, _) = json("test --list --json");
+    assert_eq!(list["cases"][1]["name"], "full_fit_alloc_test");
+    assert_eq!(list["cases"][7]["in_this_build"], false);
+}
+
+#[test]
+fn bad_usage_is_one_line_and_exit_code_2() {
+    for (line, reason) in [
+        ("frobnicate", "frobnicate"),
+        ("--frobnicate", "--frobnicate"),
+        ("info extra", "extra"),
+        ("test --strategy hoard", "hoard"),
+        ("test quick", "'quick' is no preset, no case and no parameter"),
+        ("test speed=1", "no parameter is named 'speed'"),
+        ("test nr_pages=1 smoke", "must come first"),
+        ("test test_loop_count=-1", "test_loop_count=-1 is not a number"),
+        ("test test_loop_count=many", "test_loop_count=many is not a number"),
+        ("test test_repeat_count=0", "test_repeat_count=0"),
+        ("test nr_threads=0", "nr_threads=0"),
+        ("test nr_threads=99999999", "from 1 to 65535"),
+        ("test nr_pages=0", "nr_pages=0"),
+        ("test run_test_mask=0", "run_test_mask=0"),
+        ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
+        ("test run_test_mask=128", "pcpu_alloc_test: not in this build yet"),
+        ("test run_test_mask=0x700", "vm_map_ram_test: not in this build yet"),
+        ("test vrealloc_test", "vrealloc_test: not in this build yet"),
+    ] {
+        let output = run(line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for line in ["", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
+    {
+        let mut child =
+            vmalloc(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the program ends");
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a Linux machine");
+    let output = vmalloc("info").stdout(full).output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("vmalloc: can't write the output"));
+}
