@@ -195,7 +195,8 @@ impl Fit {
     /// of its own, and then one step says it all as well.
     const fn past_boundary(&self, start: u64, align: u64) -> Option<u64> {
         if self.crosses(start) {
-            let Some(boundary) = crate::addr::align_up(start + 1, self.no_cross) else { return None };
+            let Some(behind) = start.checked_add(1) else { return None };
+            let Some(boundary) = crate::addr::align_up(behind, self.no_cross) else { return None };
             let Some(next) = Self::next_congruent(boundary, align, self.phase) else { return None };
             if self.crosses(next) { None } else { Some(next) }
         } else {

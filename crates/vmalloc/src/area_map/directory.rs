@@ -88,7 +88,7 @@ impl<S: Storage> Directory<S> {
     /// Entries of the root over `span`.
     pub(super) fn root_len(span: PageRange) -> Option<usize> {
         let base = span.start() >> ROOT_SHIFT << ROOT_SHIFT;
-        usize::try_from((span.end() - 1 - base >> ROOT_SHIFT) + 1).ok()
+        usize::try_from(((span.end() - 1 - base) >> ROOT_SHIFT) + 1).ok()
     }
 
     pub(super) fn new(
@@ -199,7 +199,7 @@ impl<S: Storage> Directory<S> {
     }
 
     fn enter_in_window(&mut self, page: u64, leaf: u32) {
-        let index = (page - self.window_base >> LEAF_SHIFT) as usize;
+        let index = ((page - self.window_base) >> LEAF_SHIFT) as usize;
         if let Some(entry) = self.window.get_mut(index) {
             *entry = leaf;
         }

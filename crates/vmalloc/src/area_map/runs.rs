@@ -160,7 +160,7 @@ mod tests {
             if end >= 256 {
                 return (Runs::between(free, areas), ranges);
             }
-            (bit, is_free) = (end, !is_free || (x >> 20) % 3 == 0 && !is_free);
+            (bit, is_free) = (end, !is_free && (x >> 20) % 3 != 0);
         }
     }
 

@@ -113,7 +113,7 @@ impl<S: Storage> AreaMap<S> {
         {
             return self.first_in_dense_leaf(leaf, from, lower, fit, order);
         }
-        let mut free = record.free_word(from as usize / 64 & (WORDS - 1)) & u64::MAX << (from % 64);
+        let mut free = record.free_word((from as usize / 64) & (WORDS - 1)) & (u64::MAX << (from % 64));
         for word in from as usize / 64..WORDS {
             while free != 0 {
                 self.steps.tick();

@@ -7,7 +7,7 @@
 //! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper limit needs no
 //! search: what fits lowest and does not fit below the limit leaves nothing else that could.
 
-use super::leaf::Leaf;
+use super::leaf::LEAF_PAGES;
 use super::room::Query;
 use super::storage::Storage;
 use super::{AreaMap, State};
@@ -116,7 +116,9 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
         while self.leaf != 0 {
             let lower = self.within.start();
             if let Some(hole) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
-                self.bit = Leaf::bit(hole.range.start()) + 1;
+                // Behind the whole range: it may have matched from within.
+                let base = self.map.leaves[self.leaf].base;
+                self.bit = (hole.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
                 return Some(hole);
             }
             let next = self.map.tree.next(self.map.leaves[self.leaf].up, &self.query, &self.map.steps);

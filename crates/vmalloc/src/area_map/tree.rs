@@ -226,11 +226,10 @@ impl<S: Storage> Tree<S> {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             if node.excess[slot] != 0 {
-                return if eclipses(node.excess[slot]) {
-                    ()
-                } else {
-                    self.raise_all(up, Room { lanes, excess: 0 })
-                };
+                if !eclipses(node.excess[slot]) {
+                    self.raise_all(up, Room { lanes, excess: 0 });
+                }
+                return;
             }
             let old = node.lanes[slot].near();
             let new = old.max(near);
@@ -290,7 +289,10 @@ impl<S: Storage> Tree<S> {
             }
             let excess = self.nodes[node_of(up)].excess[slot_of(up)];
             if excess != 0 {
-                return if eclipses(excess) { () } else { self.set_all(up, self.nodes[below].summary()) };
+                if !eclipses(excess) {
+                    self.set_all(up, self.nodes[below].summary());
+                }
+                return;
             }
             let lanes = &self.nodes[below].lanes;
             near = lanes[1..].iter().fold(lanes[0].near(), |sum, lanes| sum.max(lanes.near()));
