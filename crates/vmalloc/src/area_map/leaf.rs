@@ -240,17 +240,6 @@ impl Leaf {
         last_in(&self.starts)
     }
 
-    #[inline]
-    pub(super) fn used(&self, word: usize) -> u64 {
-        self.used[word & (WORDS - 1)]
-    }
-
-    /// The first start in the words behind `word`, or [`LEAF_PAGES`].
-    #[inline]
-    pub(super) fn next_start_beyond(&self, word: usize) -> u32 {
-        first_in(&self.starts, word + 1).unwrap_or(LEAF_PAGES)
-    }
-
     /// Frees the area at `bit` and joins the free ranges beside it, if both neighbours start in this leaf and what
     /// comes of it ends here: the first page, the end of the area, and the end. Else nothing is changed.
     #[inline]
@@ -268,6 +257,14 @@ impl Leaf {
         }
         self.join_free(bit);
         Some((before, end, free_end))
+    }
+
+    /// The pages `[start, end)` as bits of this leaf, if they lie in it and not at its first page: then they have no
+    /// far lanes.
+    #[inline]
+    pub(super) fn near_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
+        let (start, end) = (start.wrapping_sub(self.base), end.wrapping_sub(self.base));
+        if start != 0 && end <= u64::from(LEAF_PAGES) { Some((start as u32, end as u32)) } else { None }
     }
 
     /// Starts of free ranges in word `word` of the leaf.
