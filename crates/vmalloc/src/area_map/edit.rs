@@ -39,7 +39,7 @@ impl<S: Storage> AreaMap<S> {
         let Some(order) = fit.lowest_order() else { return self.alloc_any(fit) };
         match self.alloc_lowest(fit.pages(), order) {
             Ok(start) => Ok(PageRange::of(start, start + fit.pages())),
-            Err(leaf) => self.alloc_plain(fit.pages(), order, leaf),
+            Err(leaf) => self.alloc_plain(fit.pages(), order, leaf as u32),
         }
     }
 
@@ -82,8 +82,21 @@ impl<S: Storage> AreaMap<S> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let (leaf, bit) = self.busy_at(start)?;
-        Ok(self.give_back(leaf, bit))
+        let (leaf, bit) = (self.directory.leaf_of(start), Leaf::bit(start));
+        let record = &mut self.leaves[leaf];
+        if !record.is_busy(bit) {
+            return Err(self.why_not_busy(start));
+        }
+        match record.free_inside(bit) {
+            Some(freed) => {
+                let area = PageRange::of(start, record.page(freed.end));
+                let up = record.up;
+                self.free_pages += area.len();
+                self.tree.raise_near(up, Near::of(freed.free_start, freed.free_end));
+                Ok(area)
+            }
+            None => Ok(self.give_back(leaf, bit)),
+        }
     }
 
     /// Takes the busy area that starts at `start` out of use, without freeing its pages yet. O(1).
@@ -177,89 +190,58 @@ impl<S: Storage> AreaMap<S> {
     /// The common case in one pass over one leaf: lowest fit, few ranges, and no leaf to be made; the first page. In
     /// any other nothing is changed, and the error is the leaf that takes the request, or 0.
     #[inline(never)]
-    fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u32> {
+    fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u64> {
         self.steps.reset();
-        let need = Query::direct_pages(pages).ok_or(0u32)?;
+        let need = Query::direct_pages(pages).ok_or(0u64)?;
         if order > LEAF_SHIFT {
             return Err(0);
         }
-        let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u32)?;
-        let taken = self.first_taken(leaf, pages as u32, order).ok_or(leaf)?;
+        let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
+        let taken = self.first_taken(leaf, pages as u32, order).ok_or(u64::from(leaf))?;
+        if taken.at_edge {
+            return self.alloc_at_edge(leaf, taken).map_err(|_| u64::from(leaf));
+        }
         let record = &mut self.leaves[leaf];
         if taken.end < taken.hole_end {
-            if taken.end >= LEAF_PAGES {
-                return self.alloc_across(leaf, &taken).map_err(|_| leaf);
-            }
             record.start_free(taken.end);
         }
-        if taken.start == taken.hole {
-            record.free_to_busy(taken.start);
-        } else {
-            record.start_busy(taken.start);
-        }
-        let start = record.page(taken.start);
-        let up = record.up;
+        record.take(taken.hole, taken.start);
+        let (start, up) = (record.page(taken.start), record.up);
         self.free_pages -= pages;
-        if record.free_word(0) & 1 == 0 && taken.last.1 <= LEAF_PAGES {
-            self.tree.set_near(up, taken.near.0);
-        } else {
-            let room = self.room_without(leaf, &taken);
-            self.tree.set(up, room);
-        }
+        self.tree.set_near(up, taken.near.0);
         Ok(start)
     }
 
-    /// The same where the rest starts in another leaf.
+    /// The same where the leaf has, or had, far lanes, and the rest may start in another.
     #[inline(never)]
-    fn alloc_across(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
+    fn alloc_at_edge(&mut self, leaf: u32, taken: Taken) -> Result<u64, OutOfMemory> {
         let base = self.leaves[leaf].base;
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
-        let rest_leaf = match self.directory.leaf_of(end) {
-            0 => self.make_leaf(end)?,
-            rest_leaf => rest_leaf,
-        };
-        let room = self.room_without(leaf, taken);
-        self.leaves[rest_leaf].start_free(Leaf::bit(end));
-        let record = &mut self.leaves[leaf];
-        if taken.start == taken.hole {
-            record.free_to_busy(taken.start);
-        } else {
-            record.start_busy(taken.start);
+        let mut rest_leaf = leaf;
+        if taken.end < taken.hole_end {
+            if taken.end >= LEAF_PAGES {
+                rest_leaf = match self.directory.leaf_of(end) {
+                    0 => self.make_leaf(end)?,
+                    rest_leaf => rest_leaf,
+                };
+            }
+            self.leaves[rest_leaf].start_free(Leaf::bit(end));
         }
+        let record = &mut self.leaves[leaf];
+        record.take(taken.hole, taken.start);
+        let up = record.up;
         self.free_pages -= end - start;
-        self.tree.set(record.up, room);
-        self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
+        let room = self.room_without(leaf, &taken);
+        self.tree.set(up, room);
+        if rest_leaf != leaf {
+            self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
+        }
         Ok(start)
     }
 
-    /// Makes the area at `bit` of `leaf` free.
-    #[inline]
-    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
-        let record = &mut self.leaves[leaf];
-        match record.free_inside(bit) {
-            // Not the leaf's first page: no far lanes.
-            Some((start, end, free_end)) if start != 0 => {
-                let area = PageRange::of(record.page(bit), record.page(end));
-                let up = record.up;
-                self.free_pages += area.len();
-                self.tree.raise_near(up, Near::of(start, free_end));
-                area
-            }
-            Some((_, end, free_end)) => {
-                let area = PageRange::of(record.page(bit), record.page(end));
-                let room = Room::of(record.base, record.page(free_end));
-                let up = record.up;
-                self.free_pages += area.len();
-                self.tree.raise(up, room);
-                area
-            }
-            None => self.give_back_across(leaf, bit),
-        }
-    }
-
-    /// The same where a neighbour starts in another leaf, or the free range ends there.
+    /// Makes the area at `bit` of `leaf` free, whatever is beside it.
     #[inline(never)]
-    fn give_back_across(&mut self, leaf: u32, bit: u32) -> PageRange {
+    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
         let record = &mut self.leaves[leaf];
         let start = record.page(bit);
         record.area_to_free(bit);

@@ -15,6 +15,7 @@ use crate::request::Fit;
 const DENSE: u32 = 16;
 
 /// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
+#[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// Where the free range starts.
     pub(super) hole: u32,
@@ -25,8 +26,10 @@ pub(super) struct Taken {
     pub(super) hole_end: u32,
     /// The near lanes of the leaf once the request is cut out.
     pub(super) near: Near,
-    /// The last free pages that start in the leaf then; none if the second is not larger.
-    pub(super) last: (u32, u32),
+    /// The end of the free range that runs out of the leaf, if there is one; else not behind the leaf.
+    pub(super) far_end: u32,
+    /// Whether the leaf has far lanes, before or afterwards.
+    pub(super) at_edge: bool,
 }
 
 /// Walks over the free ranges that start in a leaf, from the first on.
@@ -78,10 +81,15 @@ impl<S: Storage> AreaMap<S> {
         let pad = (1u32 << order) - 1;
         let mut near = Near::NONE;
         let mut ranges = Ranges::of(record);
+        let mut far_end = 0;
+        let mut end_from = |word| {
+            far_end = self.end_from(leaf, word);
+            far_end
+        };
         let (hole, start, hole_end) = loop {
             self.steps.tick();
             let (from, to) = ranges.next()?;
-            let to = to.unwrap_or_else(|| self.end_from(leaf, ranges.word));
+            let to = to.unwrap_or_else(|| end_from(ranges.word));
             let start = (from + pad) & !pad;
             if start + pages <= to {
                 break (from, start, to);
@@ -92,23 +100,20 @@ impl<S: Storage> AreaMap<S> {
             return None;
         }
         let end = start + pages;
-        let mut last = (hole, start);
         if start > hole {
             near.add(hole, start);
         }
         if end < hole_end && end < LEAF_PAGES {
             near.add(end, hole_end);
-            last = (end, hole_end);
         }
         while let Some((from, to)) = ranges.next() {
-            let to = to.unwrap_or_else(|| self.end_from(leaf, ranges.word));
-            near.add(from, to);
-            last = (from, to);
+            near.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
-        if hole_end.max(last.1) > LANE_MAX as u32 {
+        if far_end > LANE_MAX as u32 {
             return None;
         }
-        Some(Taken { hole, start, end, hole_end, near, last })
+        let at_edge = far_end > LEAF_PAGES || record.free_word(0) & 1 != 0;
+        Some(Taken { hole, start, end, hole_end, near, far_end, at_edge })
     }
 
     /// The first start behind word `word` of `leaf`, counted from the leaf's first page; if it is too far away for a
@@ -133,17 +138,22 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     pub(super) fn room_without(&self, leaf: u32, taken: &Taken) -> Room {
         let base = self.leaves[leaf].base;
+        let record = &self.leaves[leaf];
         let mut lanes = Lanes::near_only(taken.near.0);
         let mut add = |from: u32, to: u32| {
             if to > from {
                 lanes = lanes.max(Lanes::of(base + u64::from(from), u64::from(to - from)));
             }
         };
-        add(taken.last.0, taken.last.1);
+        if taken.far_end > LEAF_PAGES
+            && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
+        {
+            add(last, taken.far_end);
+        }
         if taken.hole == 0 {
             add(0, taken.start);
-        } else if self.leaves[leaf].free_word(0) & 1 != 0 {
-            add(0, self.leaves[leaf].next_start(0).unwrap_or(0));
+        } else if record.free_word(0) & 1 != 0 {
+            add(0, record.next_start(0).unwrap_or(0));
         }
         Room { lanes, excess: 0 }
     }

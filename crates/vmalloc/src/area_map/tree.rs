@@ -133,12 +133,6 @@ impl Node {
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
     }
 
-    /// Whether the child has far lanes. They fall from order to order: the first tells.
-    #[inline]
-    fn has_far(&self, slot: usize) -> bool {
-        self.lanes[1][slot].to_array()[0] != 0
-    }
-
     fn insert(&mut self, slot: usize, child: u32, room: &Room) {
         let len = self.len as usize;
         self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));
@@ -261,7 +255,7 @@ impl<S: Storage> Tree<S> {
     /// Adds a range without far lanes to the leaf at `up`: one maximum a level. A huge range hides it, as it must.
     #[inline]
     pub(super) fn raise_near(&mut self, mut up: u32, near: i16x8) {
-        while up != 0 {
+        loop {
             let node = &mut self.nodes[node_of(up)];
             let lanes = &mut node.lanes[0][slot_of(up)];
             let most = lanes.max(near);
@@ -270,6 +264,9 @@ impl<S: Storage> Tree<S> {
             }
             *lanes = most;
             up = node.up;
+            if up == 0 {
+                return;
+            }
         }
     }
 
@@ -308,20 +305,10 @@ impl<S: Storage> Tree<S> {
         }
     }
 
-    /// Makes `near` the near lanes of the leaf at `up`, which has no far ones from now on.
-    #[inline]
-    pub(super) fn set_near(&mut self, up: u32, near: i16x8) {
-        if self.nodes[node_of(up)].has_far(slot_of(up)) {
-            self.set(up, Room { lanes: Lanes::near_only(near), excess: 0 });
-        } else {
-            self.walk_near(up, near);
-        }
-    }
-
     /// Makes `near` the near lanes of the leaf at `up`; of no lane, old or new, may a huge range be the reason.
     #[inline]
-    fn walk_near(&mut self, mut up: u32, mut near: i16x8) {
-        while up != 0 {
+    pub(super) fn set_near(&mut self, mut up: u32, mut near: i16x8) {
+        loop {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             // A huge range under another child says it all.
@@ -329,8 +316,11 @@ impl<S: Storage> Tree<S> {
                 return;
             }
             node.lanes[0][slot] = near;
-            near = node.most(0);
             up = node.up;
+            if up == 0 {
+                return;
+            }
+            near = node.most(0);
         }
     }
 
@@ -345,7 +335,7 @@ impl<S: Storage> Tree<S> {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             if same(node.lanes[1][slot], far) {
-                return self.walk_near(up, near);
+                return self.set_near(up, near);
             }
             if node.excess[slot] != 0 {
                 return;
