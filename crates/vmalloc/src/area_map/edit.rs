@@ -16,7 +16,7 @@
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
 use super::room::{Near, Query, Room};
-use super::scan::Taken;
+use super::scan::{DENSE, Taken};
 use super::search::Hole;
 use super::storage::{OutOfMemory, Storage};
 use crate::addr::PageRange;
@@ -197,9 +197,12 @@ impl<S: Storage> AreaMap<S> {
             return Err(0);
         }
         let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
+        if self.leaves[leaf].free_ranges > DENSE {
+            return self.alloc_among_many(leaf, pages as u32, order);
+        }
         let taken = self.first_taken(leaf, pages as u32, order).ok_or(u64::from(leaf))?;
-        if taken.at_edge {
-            return self.alloc_at_edge(leaf, taken).map_err(|_| u64::from(leaf));
+        if taken.is_at_edge() {
+            return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
         }
         let record = &mut self.leaves[leaf];
         if taken.end < taken.hole_end {
@@ -212,14 +215,22 @@ impl<S: Storage> AreaMap<S> {
         Ok(start)
     }
 
+    /// The same in a dense leaf.
+    #[inline(never)]
+    fn alloc_among_many(&mut self, leaf: u32, pages: u32, order: u32) -> Result<u64, u64> {
+        let taken = self.first_taken_of_many(leaf, pages, order).ok_or(u64::from(leaf))?;
+        self.alloc_at_edge(leaf, &taken).map_err(|_| u64::from(leaf))
+    }
+
     /// The same where the leaf has, or had, far lanes, and the rest may start in another.
     #[inline(never)]
-    fn alloc_at_edge(&mut self, leaf: u32, taken: Taken) -> Result<u64, OutOfMemory> {
+    fn alloc_at_edge(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
         let base = self.leaves[leaf].base;
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
-        let mut rest_leaf = leaf;
+        let (mut rest_leaf, mut hole_end) = (leaf, 0);
         if taken.end < taken.hole_end {
             if taken.end >= LEAF_PAGES {
+                hole_end = self.first_start_behind(leaf);
                 rest_leaf = match self.directory.leaf_of(end) {
                     0 => self.make_leaf(end)?,
                     rest_leaf => rest_leaf,
@@ -231,10 +242,10 @@ impl<S: Storage> AreaMap<S> {
         record.take(taken.hole, taken.start);
         let up = record.up;
         self.free_pages -= end - start;
-        let room = self.room_without(leaf, &taken);
+        let room = self.room_without(leaf, taken);
         self.tree.set(up, room);
         if rest_leaf != leaf {
-            self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
+            self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, hole_end));
         }
         Ok(start)
     }

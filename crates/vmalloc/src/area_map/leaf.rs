@@ -307,14 +307,14 @@ impl Leaf {
     /// The free ranges that end in this leaf, as runs of pages, and the start of the one that does not.
     #[inline]
     pub(super) fn free_runs(&self) -> (Runs, Option<u32>) {
-        let mut free: Plane = core::array::from_fn(|word| self.free_word(word));
+        let free = core::array::from_fn(|word| self.free_word(word));
         let areas = core::array::from_fn(|word| self.starts[word] & self.used[word]);
-        let tail = self.last_start().filter(|&bit| !self.is_used(bit));
-        if let Some(bit) = tail {
-            let (word, mask) = at(bit);
-            free[word] &= !mask;
+        let (runs, is_open) = Runs::between(free, areas);
+        if !is_open {
+            return (runs, None);
         }
-        (Runs::between(free, areas), tail)
+        let tail = self.last_start().unwrap_or(0);
+        (runs.before(tail), Some(tail))
     }
 
     /// Bits that break the planes' own rule: used without start, or busy without used.

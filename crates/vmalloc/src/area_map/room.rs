@@ -42,6 +42,9 @@ pub(super) const LANE_MAX: u64 = i16::MAX as u64;
 /// Every huge range takes a request of this size, at every alignment that has a lane.
 const DIRECT_MAX: u64 = LANE_MAX - ((1 << MAX_ORDER) - 1);
 
+/// A range of so many pages has at every alignment as many as a leaf at least: no range inside a leaf has more.
+pub(super) const HIDES_LEAF: u32 = LEAF_PAGES + (1 << MAX_ORDER) - 1;
+
 /// `2^k − 1` for each lane's k.
 const PADS: [[i16; 8]; 2] = {
     let mut pads = [[0; 8]; 2];
@@ -231,12 +234,6 @@ impl Room {
 
     #[inline(never)]
     fn max_huge(self, other: Self) -> Self {
-        if other.excess == 0 && eclipses(self.excess) {
-            return self;
-        }
-        if self.excess == 0 && eclipses(other.excess) {
-            return other;
-        }
         let excess = self.excess.max(other.excess);
         let lanes = self.lanes.lowered(excess - self.excess);
         Self { lanes: lanes.max(other.lanes.lowered(excess - other.excess)), excess }

@@ -38,9 +38,10 @@ const ALIGNED: [u64; 6] = {
 };
 
 impl Runs {
-    /// The pages of the free ranges that start at `free`, each of which ends at the next bit of `areas`.
+    /// The pages of the free ranges that start at `free`, each of which ends at the next bit of `areas`, and
+    /// whether the last has no such bit and runs to the end of the leaf.
     #[inline]
-    pub(super) fn between(free: [u64; WORDS], areas: [u64; WORDS]) -> Self {
+    pub(super) fn between(free: [u64; WORDS], areas: [u64; WORDS]) -> (Self, bool) {
         let mut pages = [0; WORDS];
         let mut borrow = false;
         for word in 0..WORDS {
@@ -49,7 +50,16 @@ impl Runs {
             borrow = under | under_more;
             pages[word] = part & !areas[word];
         }
-        Self(pages)
+        (Self(pages), borrow)
+    }
+
+    /// Only the pages before `bit`.
+    #[inline]
+    pub(super) fn before(mut self, bit: u32) -> Self {
+        let last = (bit / 64) as usize & (WORDS - 1);
+        self.0[last] &= !(u64::MAX << (bit % 64));
+        self.0[last + 1..].fill(0);
+        self
     }
 
     /// Only the pages from `bit` on.
@@ -61,9 +71,33 @@ impl Runs {
         self
     }
 
+    /// Without the pages `[start, end)`, which are some.
+    #[inline]
+    pub(super) fn without(mut self, start: u32, end: u32) -> Self {
+        let (first, last) = (start / 64, (end - 1) / 64);
+        let behind = u64::MAX >> (63 - (end - 1) % 64);
+        if first == last {
+            self.0[first as usize & (WORDS - 1)] &= !(behind & u64::MAX << (start % 64));
+            return self;
+        }
+        self.0[first as usize & (WORDS - 1)] &= !(u64::MAX << (start % 64));
+        self.0[last as usize & (WORDS - 1)] &= !behind;
+        for word in first + 1..last {
+            self.0[word as usize & (WORDS - 1)] = 0;
+        }
+        self
+    }
+
     #[inline]
     fn is_empty(&self) -> bool {
         self.0.iter().all(|&bits| bits == 0)
+    }
+
+    /// The pages of `self` whose successor is in `self` too.
+    #[inline]
+    fn and_next(&self) -> Self {
+        let [a, b, c, d] = self.0;
+        Self([a & (a >> 1 | b << 63), b & (b >> 1 | c << 63), c & (c >> 1 | d << 63), d & d >> 1])
     }
 
     /// The pages of `self` whose `by`-th successor is in `self` too; `by` is below 256.
@@ -91,6 +125,9 @@ impl Runs {
         while have < pages as u32 {
             let more = have.min(pages as u32 - have);
             self = self.and_later(more);
+            if self.is_empty() {
+                return None;
+            }
             have += more;
         }
         let step = if order < 6 { 1 } else { 1usize << (order - 6).min(WORDS.ilog2()) };
@@ -124,7 +161,7 @@ impl Runs {
         let mut pages = 1;
         while !self.is_empty() {
             lanes = lanes.max(Lanes::of_run(pages, self.best_order(base)));
-            self = self.and_later(1);
+            self = self.and_next();
             pages += 1;
         }
         lanes
@@ -158,7 +195,7 @@ mod tests {
                 areas[bit as usize / 64] |= 1 << (bit % 64);
             }
             if end >= 256 {
-                return (Runs::between(free, areas), ranges);
+                return (Runs::between(free, areas).0, ranges);
             }
             (bit, is_free) = (end, !is_free && (x >> 20) % 3 != 0);
         }

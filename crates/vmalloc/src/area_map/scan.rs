@@ -4,7 +4,7 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
-use super::room::{LANE_MAX, Lanes, Near, Room};
+use super::room::{HIDES_LEAF, LANE_MAX, Lanes, MAX_ORDER, Near, Room};
 use super::search::Hole;
 use super::storage::Storage;
 use crate::addr::PageRange;
@@ -12,7 +12,7 @@ use crate::request::Fit;
 
 /// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as eight
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
-const DENSE: u32 = 16;
+pub(super) const DENSE: u32 = 16;
 
 /// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
 #[derive(Clone, Copy)]
@@ -28,8 +28,16 @@ pub(super) struct Taken {
     pub(super) near: Near,
     /// The end of the free range that runs out of the leaf, if there is one; else not behind the leaf.
     pub(super) far_end: u32,
+    /// Whether a free range starts with the leaf, beforehand.
+    pub(super) from_first: bool,
+}
+
+impl Taken {
     /// Whether the leaf has far lanes, before or afterwards.
-    pub(super) at_edge: bool,
+    #[inline(always)]
+    pub(super) fn is_at_edge(&self) -> bool {
+        self.from_first || self.far_end > LEAF_PAGES
+    }
 }
 
 /// Walks over the free ranges that start in a leaf, from the first on.
@@ -70,14 +78,10 @@ impl<'a> Ranges<'a> {
 
 impl<S: Storage> AreaMap<S> {
     /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
-    /// them, in one pass; the order is at most that of a leaf. `None` in a dense leaf, and where a range that is
-    /// taken or left ends too far away or the request does not begin in the leaf.
+    /// them, in one pass; the order is at most that of a leaf. `None` where the request does not begin in the leaf.
     #[inline(always)]
     pub(super) fn first_taken(&self, leaf: u32, pages: u32, order: u32) -> Option<Taken> {
         let record = &self.leaves[leaf];
-        if record.free_ranges > DENSE {
-            return None;
-        }
         let pad = (1u32 << order) - 1;
         let mut near = Near::NONE;
         let mut ranges = Ranges::of(record);
@@ -109,11 +113,44 @@ impl<S: Storage> AreaMap<S> {
         while let Some((from, to)) = ranges.next() {
             near.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
-        if far_end > LANE_MAX as u32 {
+        let from_first = record.free_word(0) & 1 != 0;
+        Some(Taken { hole, start, end, hole_end, near, far_end, from_first })
+    }
+
+    /// The same in a dense leaf.
+    #[inline]
+    pub(super) fn first_taken_of_many(&self, leaf: u32, pages: u32, order: u32) -> Option<Taken> {
+        self.steps.tick();
+        let record = &self.leaves[leaf];
+        let (runs, tail) = record.free_runs();
+        let far_end = if tail.is_some() { self.end_far_from(leaf, WORDS - 1) } else { 0 };
+        let from_first = record.free_word(0) & 1 != 0;
+        let taken = |hole, start, hole_end, near| {
+            Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
+        };
+        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base) {
+            let (hole, end) = (record.start_at_or_before(start)?, start + pages);
+            let mut near = Near(runs.without(start, end).lanes(record.base).near());
+            near.add(tail.unwrap_or(0), if tail.is_some() { far_end } else { 0 });
+            return taken(hole, start, record.next_start(hole).unwrap_or(LEAF_PAGES), near);
+        }
+        let hole = tail?;
+        let pad = (1 << order) - 1;
+        let start = (hole + pad) & !pad;
+        let end = start + pages;
+        if start >= LEAF_PAGES || end > far_end {
             return None;
         }
-        let at_edge = far_end > LEAF_PAGES || record.free_word(0) & 1 != 0;
-        Some(Taken { hole, start, end, hole_end, near, far_end, at_edge })
+        let mut near = Near::NONE;
+        // What is left of a large range hides all others.
+        if end >= LEAF_PAGES || far_end - end < HIDES_LEAF {
+            near = Near(runs.lanes(record.base).near());
+            near.add(hole, start);
+            if end < LEAF_PAGES {
+                near.add(end, far_end);
+            }
+        }
+        taken(hole, start, far_end, near)
     }
 
     /// The first start behind word `word` of `leaf`, counted from the leaf's first page; if it is too far away for a
@@ -148,6 +185,9 @@ impl<S: Storage> AreaMap<S> {
         if taken.far_end > LEAF_PAGES
             && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
         {
+            if taken.far_end - last >= HIDES_LEAF {
+                return Room::of(record.page(last), self.first_start_behind(leaf));
+            }
             add(last, taken.far_end);
         }
         if taken.hole == 0 {
@@ -266,11 +306,14 @@ impl<S: Storage> AreaMap<S> {
     fn room_of_dense(&self, leaf: u32) -> Room {
         let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
-        let room = Room { lanes: runs.lanes(record.base), excess: 0 };
-        match tail {
-            Some(bit) => room.max(Room::of(record.page(bit), self.first_start_behind(leaf))),
-            None => room,
+        let tail = match tail {
+            Some(bit) => Room::of(record.page(bit), self.first_start_behind(leaf)),
+            None => Room::NONE,
+        };
+        if tail.pages(MAX_ORDER as usize) >= u64::from(LEAF_PAGES) {
+            return tail;
         }
+        tail.max(Room { lanes: runs.lanes(record.base), excess: 0 })
     }
 }
 

@@ -106,13 +106,8 @@ impl Node {
         lanes[1..].iter().fold(lanes[0], |most, &lanes| most.max(lanes))
     }
 
-    #[inline(never)]
+    #[cold]
     fn huge_summary(&self) -> Room {
-        // Nearly always one child holds the only huge range, and that says it all.
-        let huge = (0..FAN).find(|&slot| self.excess[slot] != 0).unwrap_or(0);
-        if eclipses(self.excess[huge]) && self.excess[huge + 1..].iter().all(|&excess| excess == 0) {
-            return self.room(huge);
-        }
         (1..FAN).fold(self.room(0), |sum, slot| sum.max(self.room(slot)))
     }
 
@@ -292,15 +287,20 @@ impl<S: Storage> Tree<S> {
 
     #[inline(never)]
     fn raise_huge(&mut self, mut up: u32, room: Room) {
+        let (mut below, mut raised) = (Room::NONE, room);
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             let old = node.room(slot);
-            let new = old.max(room);
-            if new.equals(old) {
+            // Where a huge range hides all others, the rooms on the way up are the same.
+            if !old.equals(below) {
+                raised = old.max(room);
+            }
+            if raised.equals(old) {
                 return;
             }
-            node.set_room(slot, &new);
+            node.set_room(slot, &raised);
+            below = old;
             up = node.up;
         }
     }
@@ -354,8 +354,13 @@ impl<S: Storage> Tree<S> {
             if node.room(slot).equals(room) {
                 return;
             }
+            node.set_room(slot, &Room::NONE);
+            let alone = node.excess.iter().fold(0, |all, excess| all | excess) == 0;
             node.set_room(slot, &room);
-            room = node.summary();
+            // The only huge range hides all others.
+            if !(alone && eclipses(room.excess)) {
+                room = node.summary();
+            }
             up = node.up;
         }
     }
