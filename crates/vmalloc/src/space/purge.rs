@@ -19,7 +19,8 @@
 //! When the platform fails, the set goes back to the lazy set whole: nothing is lost, and nothing that may
 //! still be translated somewhere is handed out.
 
-use super::{Space, State};
+use super::Space;
+use super::state::State;
 use crate::addr::PageRange;
 use crate::error::PlatformError;
 use crate::platform::Platform;
