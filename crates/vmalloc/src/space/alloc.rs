@@ -4,7 +4,7 @@ use super::request::{Checked, Content};
 use super::state::Note;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
-use crate::error::{AllocError, PlatformError};
+use crate::error::{AllocError, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
 use core::ptr::NonNull;
@@ -96,17 +96,26 @@ impl<P: Platform> Space<P> {
 
     /// Puts pages behind a claimed area. When there are none, everything retained is given back first.
     fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
-        let Err(error) = self.map(area, checked) else { return Ok(self.addr(area.start())) };
+        let Err(cause) = self.map(area, checked) else { return Ok(self.addr(area.start())) };
         self.unclaim(area);
         if self.purge().is_err() {
-            return Err(error.into());
+            return Err(self.unbacked(checked, cause));
         }
         let area = self.claim(checked, note)?;
-        self.map(area, checked).map_err(|error| {
+        self.map(area, checked).map_err(|cause| {
             self.unclaim(area);
-            AllocError::from(error)
+            self.unbacked(checked, cause)
         })?;
         Ok(self.addr(area.start()))
+    }
+
+    #[cold]
+    fn unbacked(&self, checked: &Checked, cause: PlatformError) -> AllocError {
+        let fit = &checked.fit;
+        let (pages, align) = (fit.pages(), fit.alignment());
+        let within = fit.limits().unwrap_or(self.platform.span());
+        let largest = self.state.lock().map.largest_free();
+        Unbacked { pages, align, within, largest, cause }.into()
     }
 
     fn map(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
