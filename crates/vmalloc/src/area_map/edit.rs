@@ -15,7 +15,7 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf};
-use super::room::{Query, Room};
+use super::room::{MAX_ORDER, Near, Query, Room};
 use super::scan::Taken;
 use super::search::Hole;
 use super::storage::{OutOfMemory, Storage};
@@ -36,14 +36,20 @@ impl<S: Storage> AreaMap<S> {
     /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let hole = match fit.lowest_order() {
-            Some(order) => match self.alloc_lowest(fit, order) {
+        let leaf = match fit.lowest_order() {
+            Some(order) if order <= MAX_ORDER => match self.alloc_lowest(fit.pages(), order) {
                 Ok(area) => return Ok(area),
-                Err(hole) => hole,
+                Err(leaf) => leaf,
             },
-            None => None,
+            _ => 0,
         };
-        let hole = match hole {
+        self.alloc_any(fit, leaf)
+    }
+
+    /// Any request; if `leaf` is not 0, it is known to take it.
+    #[inline(never)]
+    fn alloc_any(&mut self, fit: &Fit, leaf: u32) -> Result<PageRange, AllocError> {
+        let hole = match self.first_in_leaf(leaf, 0, self.span.start(), fit) {
             Some(hole) => hole,
             None => self.place(fit)?,
         };
@@ -150,57 +156,89 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The common case in one pass over one leaf: lowest fit, no limits, few ranges, and no leaf to be made. In
-    /// any other nothing is changed, and the error is the hole, if one was found.
-    #[inline]
-    fn alloc_lowest(&mut self, fit: &Fit, order: u32) -> Result<PageRange, Option<Hole>> {
+    /// any other nothing is changed, and the error is the leaf that takes the request, or 0.
+    #[inline(always)]
+    fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<PageRange, u32> {
         self.steps.reset();
-        let pages = fit.pages();
-        let leaf = self.tree.first(&Query::new(pages, order), &self.steps).ok_or(None)?;
-        let Some(Taken { range, start, room }) = self.first_taken(leaf, pages, order) else {
-            return Err(self.first_in_leaf(leaf, 0, self.span.start(), fit));
-        };
-        let end = start + pages;
+        let leaf = self.tree.first(&Query::new(pages, order), &self.steps).ok_or(0u32)?;
+        let taken = self.first_taken(leaf, pages, order).ok_or(leaf)?;
         let record = &mut self.leaves[leaf];
-        if end < range.end() {
-            if end & !u64::from(LEAF_PAGES - 1) != record.base {
-                return self.alloc_across(&Hole { leaf, range, start }, end, room).map_err(|_| None);
+        if taken.end < taken.hole_end {
+            if taken.end >= LEAF_PAGES {
+                return self.alloc_across(leaf, &taken).map_err(|_| leaf);
             }
-            record.start_free(Leaf::bit(end));
+            record.start_free(taken.end);
         }
-        let bit = Leaf::bit(start);
-        if start == range.start() {
-            record.free_to_busy(bit);
+        if taken.start == taken.hole {
+            record.free_to_busy(taken.start);
         } else {
-            record.start_busy(bit);
+            record.start_busy(taken.start);
         }
+        let start = record.page(taken.start);
+        let up = record.up;
         self.free_pages -= pages;
-        self.tree.set(record.up, room);
-        Ok(PageRange::of(start, end))
+        if record.free_word(0) & 1 == 0 && taken.last.1 <= LEAF_PAGES {
+            self.tree.set_near(up, taken.near.0);
+        } else {
+            let room = self.room_without(leaf, &taken);
+            self.tree.set(up, room);
+        }
+        Ok(PageRange::of(start, start + pages))
     }
 
     /// The same where the rest starts in another leaf.
     #[inline(never)]
-    fn alloc_across(&mut self, hole: &Hole, end: u64, room: Room) -> Result<PageRange, OutOfMemory> {
+    fn alloc_across(&mut self, leaf: u32, taken: &Taken) -> Result<PageRange, OutOfMemory> {
+        let base = self.leaves[leaf].base;
+        let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
         let rest_leaf = match self.directory.leaf_of(end) {
             0 => self.make_leaf(end)?,
             rest_leaf => rest_leaf,
         };
+        let room = self.room_without(leaf, taken);
         self.leaves[rest_leaf].start_free(Leaf::bit(end));
-        let record = &mut self.leaves[hole.leaf];
-        if hole.start == hole.range.start() {
-            record.free_to_busy(Leaf::bit(hole.start));
+        let record = &mut self.leaves[leaf];
+        if taken.start == taken.hole {
+            record.free_to_busy(taken.start);
         } else {
-            record.start_busy(Leaf::bit(hole.start));
+            record.start_busy(taken.start);
         }
-        self.free_pages -= end - hole.start;
+        self.free_pages -= end - start;
         self.tree.set(record.up, room);
-        self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, hole.range.end()));
-        Ok(PageRange::of(hole.start, end))
+        self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
+        Ok(PageRange::of(start, end))
     }
 
     /// Makes the area at `bit` of `leaf` free.
     #[inline]
     fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
+        let record = &mut self.leaves[leaf];
+        match record.free_inside(bit) {
+            // Not the leaf's first page: no far lanes.
+            Some((start, end, free_end)) if start != 0 => {
+                let area = PageRange::of(record.page(bit), record.page(end));
+                let up = record.up;
+                let mut near = Near::NONE;
+                near.add(start, free_end);
+                self.free_pages += area.len();
+                self.tree.raise_near(up, near.0);
+                area
+            }
+            Some((_, end, free_end)) => {
+                let area = PageRange::of(record.page(bit), record.page(end));
+                let room = Room::of(record.base, record.page(free_end));
+                let up = record.up;
+                self.free_pages += area.len();
+                self.tree.raise(up, room);
+                area
+            }
+            None => self.give_back_across(leaf, bit),
+        }
+    }
+
+    /// The same where a neighbour starts in another leaf, or the free range ends there.
+    #[inline(never)]
+    fn give_back_across(&mut self, leaf: u32, bit: u32) -> PageRange {
         let record = &mut self.leaves[leaf];
         let start = record.page(bit);
         record.area_to_free(bit);
@@ -242,7 +280,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// Joins what starts at `bit` of `leaf`, the first start there, to a free range that starts in the leaf before.
-    #[inline(never)]
+    #[inline]
     fn join_before(&mut self, leaf: u32, bit: u32) -> Home {
         let prev = self.leaves[leaf].prev;
         match self.leaves[prev].last_start() {
@@ -256,7 +294,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// Joins a free range that starts in the leaf behind `leaf` to what ends there: where that ended, where it
     /// ends now, and the leaf that lost a start.
-    #[inline(never)]
+    #[inline]
     fn join_behind(&mut self, leaf: u32) -> (u64, u64, u32) {
         let next = self.leaves[leaf].next;
         let Some(first) = self.leaves[next].first_start() else {
@@ -271,7 +309,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// After a join across leaves: the rooms of those that lost a start, and the leaves that lost their last.
-    #[inline(never)]
+    #[inline]
     fn settle(&mut self, leaf: u32, home: u32, other: u32) {
         if other != 0 && other != home && other != leaf {
             self.shrink_room(other);

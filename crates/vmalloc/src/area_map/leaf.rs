@@ -240,10 +240,40 @@ impl Leaf {
         last_in(&self.starts)
     }
 
+    #[inline]
+    pub(super) fn used(&self, word: usize) -> u64 {
+        self.used[word & (WORDS - 1)]
+    }
+
+    /// The first start in the words behind `word`, or [`LEAF_PAGES`].
+    #[inline]
+    pub(super) fn next_start_beyond(&self, word: usize) -> u32 {
+        first_in(&self.starts, word + 1).unwrap_or(LEAF_PAGES)
+    }
+
+    /// Frees the area at `bit` and joins the free ranges beside it, if both neighbours start in this leaf and what
+    /// comes of it ends here: the first page, the end of the area, and the end. Else nothing is changed.
+    #[inline]
+    pub(super) fn free_inside(&mut self, bit: u32) -> Option<(u32, u32, u32)> {
+        let end = self.next_start(bit)?;
+        let before = self.start_before(bit)?;
+        let mut free_end = end;
+        if !self.is_used(end) {
+            free_end = self.next_start(end)?;
+            self.join_free(end);
+        }
+        self.area_to_free(bit);
+        if self.is_used(before) {
+            return Some((bit, end, free_end));
+        }
+        self.join_free(bit);
+        Some((before, end, free_end))
+    }
+
     /// Starts of free ranges in word `word` of the leaf.
     #[inline]
     pub(super) fn free_word(&self, word: usize) -> u64 {
-        self.starts[word] & !self.used[word]
+        self.starts[word & (WORDS - 1)] & !self.used[word & (WORDS - 1)]
     }
 
     /// The free ranges that end in this leaf, as runs of pages, and the start of the one that does not.

@@ -28,6 +28,7 @@
 //! size but a superset, and a search may try linearly many ranges before the masks are repaired. Sixteen full
 //! words a child are exact too but four times the memory and have no vector maximum in baseline x86-64.
 
+use super::leaf::LEAF_PAGES;
 use bytemuck::{Pod, Zeroable};
 use wide::i16x8;
 
@@ -77,6 +78,11 @@ pub(super) struct Lanes([i16x8; 2]);
 impl Lanes {
     pub(super) const NONE: Self = Self([i16x8::ZERO; 2]);
 
+    #[inline]
+    pub(super) fn new(near: i16x8, far: i16x8) -> Self {
+        Self([near, far])
+    }
+
     /// The lanes of the range `[start, start + len)`; `len` is at most [`LANE_MAX`].
     #[inline]
     pub(super) fn of(start: u64, len: u64) -> Self {
@@ -120,11 +126,6 @@ impl Lanes {
     }
 
     #[inline]
-    pub(super) fn set_near(&mut self, near: i16x8) {
-        self.0[0] = near;
-    }
-
-    #[inline]
     pub(super) fn max(self, other: Self) -> Self {
         Self([self.0[0].max(other.0[0]), self.0[1].max(other.0[1])])
     }
@@ -155,20 +156,35 @@ pub(super) fn eclipses(excess: u64) -> bool {
     excess + DIRECT_MAX > LANE_MAX
 }
 
-/// The near lanes of a growing set of ranges.
+/// For each page of a leaf the first page from it on that is aligned to 2^k, for k = 0…7.
+static ALIGNED: [[i16; 8]; LEAF_PAGES as usize] = {
+    let mut table = [[0; 8]; LEAF_PAGES as usize];
+    let mut page = 0;
+    while page < LEAF_PAGES as usize {
+        let mut order = 0;
+        while order < 8 {
+            table[page][order] = page.next_multiple_of(1 << order) as i16;
+            order += 1;
+        }
+        page += 1;
+    }
+    table
+};
+
+/// The near lanes of a growing set of ranges that start in one leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Near(pub(super) i16x8);
 
 impl Near {
     pub(super) const NONE: Self = Self(i16x8::ZERO);
 
-    /// Adds the range `[start, end)`; of one that is huge nonsense, which the caller must drop.
-    #[inline]
-    pub(super) fn add(&mut self, start: u64, end: u64) {
-        let before = i16x8::splat((start as i16).wrapping_neg());
-        let len = i16x8::splat((end - start) as i16);
+    /// Adds the range between two pages counted from the leaf's first; of one that is huge nonsense, which the
+    /// caller must drop. The end may lie outside the leaf.
+    #[inline(always)]
+    pub(super) fn add(&mut self, start: u32, end: u32) {
+        let aligned = i16x8::new(ALIGNED[start as usize & (LEAF_PAGES as usize - 1)]);
         // Negative where the range has no aligned page: no maximum, as `self` begins at zero.
-        self.0 = self.0.max(len - (before & i16x8::new(PADS[0])));
+        self.0 = self.0.max(i16x8::splat(end as i16) - aligned);
     }
 }
 
@@ -196,17 +212,19 @@ impl Room {
         self.lanes.get(lane) as u64 + self.excess
     }
 
-    /// Whether both have the same lanes for orders 8 and up, and none is huge.
+    /// Whether both have the same lanes for orders 8 and up, and no range in either is near to huge.
     #[inline]
     pub(super) fn differs_near_only(&self, other: &Self) -> bool {
-        (self.excess | other.excess) == 0 && self.lanes.far().simd_eq(other.lanes.far()).all()
+        self.lanes.far().simd_eq(other.lanes.far()).all()
+            && !self.lanes.may_be_huge()
+            && !other.lanes.may_be_huge()
     }
 
-    /// Whether for orders 8 and up `self` has all that `other` has, and none is huge.
+    /// Whether for orders 8 and up `self` has all that `other` has, and no range in `other` is near to huge.
     #[inline]
     pub(super) fn covers_far(&self, other: &Self) -> bool {
         let far = self.lanes.far();
-        (self.excess | other.excess) == 0 && far.max(other.lanes.far()).simd_eq(far).all()
+        far.max(other.lanes.far()).simd_eq(far).all() && !other.lanes.may_be_huge()
     }
 
     /// The room of both sets together.
@@ -220,6 +238,12 @@ impl Room {
 
     #[inline(never)]
     fn max_huge(self, other: Self) -> Self {
+        if other.excess == 0 && eclipses(self.excess) {
+            return self;
+        }
+        if self.excess == 0 && eclipses(other.excess) {
+            return other;
+        }
         let excess = self.excess.max(other.excess);
         let lanes = self.lanes.lowered(excess - self.excess);
         Self { lanes: lanes.max(other.lanes.lowered(excess - other.excess)), excess }
@@ -253,8 +277,8 @@ impl Query {
     }
 
     #[inline]
-    pub(super) fn matches(&self, lanes: &Lanes, excess: u64) -> bool {
-        lanes.get(self.lane) as u64 + excess >= self.pages
+    pub(super) fn matches(&self, room: &Room) -> bool {
+        room.pages(self.lane) >= self.pages
     }
 }
 
@@ -307,7 +331,7 @@ mod tests {
                         let query = Query::new(pages, order);
                         let direct = query.direct().map(|need| room.lanes.get(query.lane) >= need);
                         let want = largest >= pages;
-                        assert_eq!(query.matches(&room.lanes, room.excess), want);
+                        assert_eq!(query.matches(&room), want);
                         assert!(direct.is_none_or(|yes| yes == want), "{a:?} {b:?} {order} {pages}");
                     }
                 }

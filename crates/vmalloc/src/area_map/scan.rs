@@ -4,7 +4,7 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
-use super::room::{LANE_MAX, Lanes, MAX_ORDER, Near, Room};
+use super::room::{LANE_MAX, Lanes, Near, Room};
 use super::search::Hole;
 use super::storage::Storage;
 use crate::addr::PageRange;
@@ -14,94 +14,137 @@ use crate::request::Fit;
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
 const DENSE: u32 = 8;
 
-/// The first free range of a leaf that takes a request, and what the leaf can take afterwards.
+/// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
 pub(super) struct Taken {
-    pub(super) range: PageRange,
-    /// The first page for the request.
-    pub(super) start: u64,
-    /// The room of the leaf once the request is cut out.
-    pub(super) room: Room,
+    /// Where the free range starts.
+    pub(super) hole: u32,
+    /// The first page for the request, and the first behind it, which may lie outside the leaf.
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// The end of the free range.
+    pub(super) hole_end: u32,
+    /// The near lanes of the leaf once the request is cut out.
+    pub(super) near: Near,
+    /// The last free pages that start in the leaf then; none if the second is not larger.
+    pub(super) last: (u32, u32),
+}
+
+/// Walks over the free ranges that start in a leaf.
+struct Ranges<'a> {
+    record: &'a Leaf,
+    word: usize,
+    /// The starts in this word from the next range on.
+    starts: u64,
+}
+
+impl<'a> Ranges<'a> {
+    #[inline(always)]
+    fn of(record: &'a Leaf) -> Self {
+        Self { record, word: 0, starts: record.starts[0] }
+    }
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = (u32, u32);
+
+    /// The next range; one that ends in another leaf has the end [`LEAF_PAGES`].
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u32, u32)> {
+        let mut free = self.starts & !self.record.used(self.word);
+        while free == 0 {
+            self.word += 1;
+            if self.word == WORDS {
+                return None;
+            }
+            self.starts = self.record.starts[self.word];
+            free = self.record.free_word(self.word);
+        }
+        let first = self.word as u32 * 64;
+        let behind = self.starts & !(free ^ (free - 1));
+        self.starts = behind;
+        let end = if behind != 0 {
+            first + behind.trailing_zeros()
+        } else {
+            self.record.next_start_beyond(self.word)
+        };
+        Some((first + free.trailing_zeros(), end))
+    }
 }
 
 impl<S: Storage> AreaMap<S> {
-    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's room without them,
-    /// in one pass. `None` in a dense leaf, in one with a huge range, and where the request does not begin in it.
-    #[inline]
+    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
+    /// them, in one pass. `None` in a dense leaf, and where the range taken or a later one is huge or the request does
+    /// not begin in the leaf.
+    #[inline(always)]
     pub(super) fn first_taken(&self, leaf: u32, pages: u64, order: u32) -> Option<Taken> {
         let record = &self.leaves[leaf];
-        if record.free_ranges > DENSE || order > MAX_ORDER {
+        if record.free_ranges > DENSE || pages > LANE_MAX {
             return None;
         }
-        let leaf_end = record.base + u64::from(LEAF_PAGES);
-        let align = (1 << order) - 1;
+        let pages = pages as u32;
+        let align = (1u32 << order) - 1;
+        let base = record.base as u32;
         let mut near = Near::NONE;
-        let (mut word, mut free) = (0, record.free_word(0));
-        let (range, start) = loop {
-            while free == 0 {
-                word += 1;
-                if word == WORDS {
-                    return None;
-                }
-                free = record.free_word(word);
-            }
+        let mut ranges = Ranges::of(record);
+        let (hole, start, hole_end) = loop {
             self.steps.tick();
-            let range = self.range_at(leaf, word, free.trailing_zeros());
-            free &= free - 1;
-            let start = range.start() + (range.start().wrapping_neg() & align);
-            if start + pages <= range.end() {
-                break (range, start);
+            let (from, mut to) = ranges.next()?;
+            if to == LEAF_PAGES {
+                to = self.end_behind(leaf)?;
             }
-            near.add(range.start(), range.end());
+            let start = from + (base.wrapping_add(from).wrapping_neg() & align);
+            if start + pages <= to {
+                break (from, start, to);
+            }
+            near.add(from, to);
         };
-        let rest = start + pages;
-        if start >= leaf_end || range.len() > LANE_MAX {
+        if start >= LEAF_PAGES {
             return None;
         }
-        // The last free pages that start here: only they may run out of the leaf.
-        let mut last = (range.start(), start);
-        if start > range.start() {
-            near.add(range.start(), start);
+        let end = start + pages;
+        let mut last = (hole, start);
+        if start > hole {
+            near.add(hole, start);
         }
-        if rest < range.end() && rest < leaf_end {
-            near.add(rest, range.end());
-            last = (rest, range.end());
+        if end < hole_end && end < LEAF_PAGES {
+            near.add(end, hole_end);
+            last = (end, hole_end);
         }
-        loop {
-            while free != 0 {
-                let range = self.range_at(leaf, word, free.trailing_zeros());
-                free &= free - 1;
-                near.add(range.start(), range.end());
-                last = (range.start(), range.end());
+        for (from, mut to) in ranges {
+            if to == LEAF_PAGES {
+                to = self.end_behind(leaf)?;
             }
-            word += 1;
-            if word == WORDS {
-                break;
-            }
-            free = record.free_word(word);
+            near.add(from, to);
+            last = (from, to);
         }
-        let mut lanes = Lanes::near_only(near.0);
-        if last.1 > leaf_end || record.free_word(0) & 1 != 0 {
-            lanes = self.with_far(leaf, lanes, (range.start(), start), last)?;
-        }
-        Some(Taken { range, start, room: Room { lanes, excess: 0 } })
+        Some(Taken { hole, start, end, hole_end, near, last })
     }
 
-    /// Adds the lanes for orders of 8 and up, which only ranges at the edges of the leaf have: the one that starts
-    /// with it, of which `cut` may be left, and `last`. `None` if that is huge.
+    /// The end of the free range that runs out of `leaf`, counted from the leaf's first page; `None` if that is huge.
+    #[inline(always)]
+    fn end_behind(&self, leaf: u32) -> Option<u32> {
+        let end = self.first_start_behind(leaf) - self.leaves[leaf].base;
+        if end <= LANE_MAX { Some(end as u32) } else { None }
+    }
+
+    /// The room of `leaf` once the request is cut out: with the lanes for orders of 8 and up, which only ranges at the
+    /// edges of the leaf have, the one that starts with it and the last.
     #[inline(never)]
-    fn with_far(&self, leaf: u32, mut lanes: Lanes, cut: (u64, u64), last: (u64, u64)) -> Option<Lanes> {
-        let record = &self.leaves[leaf];
-        let mut add = |start: u64, end: u64| {
-            if end > start {
-                lanes = lanes.max(Lanes::of(start, (end - start).min(LANE_MAX)));
+    pub(super) fn room_without(&self, leaf: u32, taken: &Taken) -> Room {
+        let base = self.leaves[leaf].base;
+        let mut lanes = Lanes::near_only(taken.near.0);
+        let mut add = |from: u32, to: u32| {
+            if to > from {
+                lanes = lanes.max(Lanes::of(base + u64::from(from), u64::from(to - from)));
             }
         };
-        if record.free_word(0) & 1 != 0 {
-            let first = if cut.0 == record.base { cut } else { (record.base, self.end_of(leaf, 0)) };
-            add(first.0, first.1);
+        add(taken.last.0, taken.last.1);
+        if taken.hole == 0 {
+            add(0, taken.start);
+        } else if self.leaves[leaf].free_word(0) & 1 != 0 {
+            add(0, self.leaves[leaf].next_start(0).unwrap_or(0));
         }
-        add(last.0, last.1);
-        if last.1 - last.0 > LANE_MAX { None } else { Some(lanes) }
+        Room { lanes, excess: 0 }
     }
 
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.

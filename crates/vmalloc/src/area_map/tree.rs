@@ -37,7 +37,8 @@ const MERGE_AT: u32 = 6;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Node {
-    lanes: [Lanes; FAN],
+    /// The near lanes of all children, then the far ones: most walks need only the near.
+    lanes: [[i16x8; FAN]; 2],
     excess: [u64; FAN],
     child: [u32; FAN],
     /// Where the parent holds this node, as in a leaf; 0 for the root.
@@ -74,24 +75,37 @@ fn slot_of(up: u32) -> usize {
 impl Node {
     #[inline]
     fn room(&self, slot: usize) -> Room {
-        Room { lanes: self.lanes[slot], excess: self.excess[slot] }
+        Room { lanes: Lanes::new(self.lanes[0][slot], self.lanes[1][slot]), excess: self.excess[slot] }
     }
 
     #[inline]
     fn set_room(&mut self, slot: usize, room: &Room) {
-        self.lanes[slot] = room.lanes;
+        self.lanes[0][slot] = room.lanes.near();
+        self.lanes[1][slot] = room.lanes.far();
         self.excess[slot] = room.excess;
     }
 
     /// The room of all children together.
     #[inline]
     fn summary(&self) -> Room {
-        let lanes = self.lanes.iter().fold(Lanes::NONE, |sum, &lanes| sum.max(lanes));
+        let lanes = Lanes::new(self.most(0), self.most(1));
         if lanes.may_be_huge() { self.huge_summary() } else { Room { lanes, excess: 0 } }
     }
 
-    #[cold]
+    /// The maximum of the near (0) or far (1) lanes of all children.
+    #[inline]
+    fn most(&self, half: usize) -> i16x8 {
+        let lanes = &self.lanes[half];
+        lanes[1..].iter().fold(lanes[0], |most, &lanes| most.max(lanes))
+    }
+
+    #[inline(never)]
     fn huge_summary(&self) -> Room {
+        // Nearly always one child holds the only huge range, and that says it all.
+        let huge = (0..FAN).find(|&slot| self.excess[slot] != 0).unwrap_or(0);
+        if eclipses(self.excess[huge]) && self.excess[huge + 1..].iter().all(|&excess| excess == 0) {
+            return self.room(huge);
+        }
         (1..FAN).fold(self.room(0), |sum, slot| sum.max(self.room(slot)))
     }
 
@@ -99,14 +113,28 @@ impl Node {
     #[inline]
     fn first_match(&self, from: usize, query: &Query) -> Option<usize> {
         match query.direct() {
-            Some(need) => (from..FAN).find(|&slot| self.lanes[slot].get(query.lane) >= need),
-            None => (from..FAN).find(|&slot| query.matches(&self.lanes[slot], self.excess[slot])),
+            Some(need) => self.first_direct(from, query.lane, need),
+            None => (from..FAN).find(|&slot| query.matches(&self.room(slot))),
         }
+    }
+
+    /// The same where one lane decides.
+    #[inline]
+    fn first_direct(&self, from: usize, lane: usize, need: i16) -> Option<usize> {
+        let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
+        let half = &halves[lane / 8 & 1];
+        (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
+    }
+
+    /// Whether the child has far lanes. They fall from order to order: the first tells.
+    #[inline]
+    fn has_far(&self, slot: usize) -> bool {
+        self.lanes[1][slot].to_array()[0] != 0
     }
 
     fn insert(&mut self, slot: usize, child: u32, room: &Room) {
         let len = self.len as usize;
-        self.lanes.copy_within(slot..len, slot + 1);
+        self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));
         self.excess.copy_within(slot..len, slot + 1);
         self.child.copy_within(slot..len, slot + 1);
         self.child[slot] = child;
@@ -116,7 +144,7 @@ impl Node {
 
     fn remove(&mut self, slot: usize) {
         let len = self.len as usize;
-        self.lanes.copy_within(slot + 1..len, slot);
+        self.lanes.iter_mut().for_each(|half| half.copy_within(slot + 1..len, slot));
         self.excess.copy_within(slot + 1..len, slot);
         self.child.copy_within(slot + 1..len, slot);
         self.truncate(len - 1);
@@ -179,7 +207,21 @@ impl<S: Storage> Tree<S> {
     /// The first leaf that the query says yes to.
     #[inline]
     pub(super) fn first(&self, query: &Query, steps: &Steps) -> Option<u32> {
-        self.descend(self.root, self.height, query, steps)
+        match query.direct() {
+            Some(need) => self.first_direct(query.lane, need, steps),
+            None => self.descend(self.root, self.height, query, steps),
+        }
+    }
+
+    #[inline]
+    fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
+        let mut child = self.root;
+        for _ in 0..self.height {
+            steps.tick();
+            let node = &self.nodes[child];
+            child = node.child[node.first_direct(0, lane, need)? & (FAN - 1)];
+        }
+        Some(child)
     }
 
     /// The first leaf behind the one at `up` that the query says yes to.
@@ -208,111 +250,82 @@ impl<S: Storage> Tree<S> {
         Some(child)
     }
 
-    /// Adds `room` to the leaf at `up`.
+    /// Adds a range without far lanes to the leaf at `up`: one maximum a level. A huge range hides it, as it must.
     #[inline]
-    pub(super) fn raise(&mut self, up: u32, room: Room) {
-        if self.nodes[node_of(up)].room(slot_of(up)).covers_far(&room) {
-            self.raise_near(up, room.lanes);
-        } else {
-            self.raise_all(up, room);
-        }
-    }
-
-    /// Small ranges only change the near lanes: one vector a level.
-    #[inline]
-    fn raise_near(&mut self, mut up: u32, lanes: Lanes) {
-        let near = lanes.near();
-        loop {
+    pub(super) fn raise_near(&mut self, mut up: u32, near: i16x8) {
+        while up != 0 {
             let node = &mut self.nodes[node_of(up)];
-            let slot = slot_of(up);
-            if node.excess[slot] != 0 {
-                if !eclipses(node.excess[slot]) {
-                    self.raise_all(up, Room { lanes, excess: 0 });
-                }
+            let lanes = &mut node.lanes[0][slot_of(up)];
+            let most = lanes.max(near);
+            if most.simd_eq(*lanes).all() {
                 return;
             }
-            let old = node.lanes[slot].near();
-            let new = old.max(near);
-            if new.simd_eq(old).all() {
-                return;
-            }
-            node.lanes[slot].set_near(new);
+            *lanes = most;
             up = node.up;
-            if up == 0 {
-                return;
-            }
         }
     }
 
+    /// Adds `room` to the leaf at `up`.
     #[inline(never)]
-    fn raise_all(&mut self, mut up: u32, room: Room) {
-        loop {
+    pub(super) fn raise(&mut self, mut up: u32, room: Room) {
+        while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             let old = node.room(slot);
+            if old.covers_far(&room) {
+                return self.raise_near(up, room.lanes.near());
+            }
             let new = old.max(room);
             if new.equals(old) {
                 return;
             }
             node.set_room(slot, &new);
             up = node.up;
-            if up == 0 {
+        }
+    }
+
+    /// Makes `near` the near lanes of the leaf at `up`, which has no far ones from now on.
+    #[inline]
+    pub(super) fn set_near(&mut self, up: u32, near: i16x8) {
+        if self.nodes[node_of(up)].has_far(slot_of(up)) {
+            self.set(up, Room { lanes: Lanes::near_only(near), excess: 0 });
+        } else {
+            self.walk_near(up, near);
+        }
+    }
+
+    /// Makes `near` the near lanes of the leaf at `up`; of no lane, old or new, may a huge range be the reason.
+    #[inline]
+    fn walk_near(&mut self, mut up: u32, mut near: i16x8) {
+        while up != 0 {
+            let node = &mut self.nodes[node_of(up)];
+            let slot = slot_of(up);
+            // A huge range under another child says it all.
+            if node.lanes[0][slot].simd_eq(near).all() || node.excess[slot] != 0 {
                 return;
             }
+            node.lanes[0][slot] = near;
+            near = node.most(0);
+            up = node.up;
         }
     }
 
     /// Makes `room` the room of the leaf (or node) at `up`.
-    #[inline]
-    pub(super) fn set(&mut self, up: u32, room: Room) {
-        if self.nodes[node_of(up)].room(slot_of(up)).differs_near_only(&room) {
-            self.set_near(up, room.lanes.near());
-        } else {
-            self.set_all(up, room);
-        }
-    }
-
-    /// Small ranges only change the near lanes: one vector a level.
-    #[inline]
-    fn set_near(&mut self, mut up: u32, mut near: i16x8) {
-        loop {
-            let node = &mut self.nodes[node_of(up)];
-            let slot = slot_of(up);
-            if node.lanes[slot].near().simd_eq(near).all() {
-                return;
-            }
-            node.lanes[slot].set_near(near);
-            let below = node_of(up);
-            up = node.up;
-            if up == 0 {
-                return;
-            }
-            let excess = self.nodes[node_of(up)].excess[slot_of(up)];
-            if excess != 0 {
-                if !eclipses(excess) {
-                    self.set_all(up, self.nodes[below].summary());
-                }
-                return;
-            }
-            let lanes = &self.nodes[below].lanes;
-            near = lanes[1..].iter().fold(lanes[0].near(), |sum, lanes| sum.max(lanes.near()));
-        }
-    }
-
     #[inline(never)]
-    fn set_all(&mut self, mut up: u32, mut room: Room) {
-        loop {
+    pub(super) fn set(&mut self, mut up: u32, mut room: Room) {
+        while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
-            if node.room(slot).equals(room) {
+            let old = node.room(slot);
+            if old.differs_near_only(&room) {
+                return self.walk_near(up, room.lanes.near());
+            }
+            if old.equals(room) {
                 return;
             }
             node.set_room(slot, &room);
-            up = node.up;
-            if up == 0 {
-                return;
-            }
             room = node.summary();
+            up = node.up;
         }
     }
 
