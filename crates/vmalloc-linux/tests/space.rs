@@ -134,6 +134,20 @@ fn retention_keeps_its_budget_and_decays_to_nothing() {
 }
 
 #[test]
+fn emptying_what_is_retained_holds_the_lock_for_a_batch_at_a_time() {
+    let space = space(Config::default());
+    let areas: Vec<_> = (0..1000).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+    for addr in areas {
+        vfree(&space, addr).unwrap();
+    }
+    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (1000, 0));
+    space.decay().unwrap();
+    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (750, 32));
+    assert_whole(&space);
+    assert_eq!(space.stats().longest_hold_areas, 32);
+}
+
+#[test]
 fn bad_requests_change_nothing() {
     let space = space(Config::default());
     let refuse = |request: Request| match space.alloc(&request) {

@@ -51,7 +51,7 @@ pub struct Stats {
     pub purges: u64,
     /// Areas purged so far.
     pub purged_areas: u64,
-    /// The most areas given back under one hold of the lock.
+    /// The most areas that a purge moved or gave back under one hold of the lock.
     pub longest_hold_areas: u64,
     /// Bytes of metadata.
     pub metadata_bytes: u64,

@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) busy_areas: u64,
     pub(super) purges: u64,
     pub(super) purged_areas: u64,
-    /// The most areas given back under one hold of the lock.
+    /// The most areas that a purge moved or gave back under one hold of the lock.
     pub(super) longest_hold: u64,
 }
 
@@ -77,6 +77,15 @@ impl State {
         self.busy_areas -= 1;
         self.busy_pages -= area.len();
         Ok((area, noted.map_or(u64::from(guards), |note| note.guard_pages)))
+    }
+
+    /// Makes up to `at_most` retained areas of `pages` pages lazy, those that have lain longest; how many.
+    pub(super) fn unretain(&mut self, pages: u64, at_most: usize) -> usize {
+        let moved = self.retained.give_up(pages, at_most, &mut self.lazy);
+        self.lazy_areas += moved as u64;
+        self.lazy_pages += moved as u64 * pages;
+        self.longest_hold = self.longest_hold.max(moved as u64);
+        moved
     }
 
     /// Makes sure that a note can be entered, if this one must be.
