@@ -46,7 +46,13 @@ impl Fit {
         if pages == 0 {
             return Err(RequestError::ZeroSize);
         }
-        Ok(Self { pages, order: 0, phase: 0, no_cross: 0, within: None, policy: Policy::Lowest })
+        Ok(Self::plain(pages, 0))
+    }
+
+    /// `pages` pages, not 0, at a multiple of `2^order`.
+    #[inline]
+    pub(crate) const fn plain(pages: u64, order: u32) -> Self {
+        Self { pages, order, phase: 0, no_cross: 0, within: None, policy: Policy::Lowest }
     }
 
     /// Start at a multiple of `align` pages.

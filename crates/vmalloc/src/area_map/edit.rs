@@ -14,8 +14,8 @@
 //! and so needs no memory.
 
 use super::AreaMap;
-use super::leaf::{LEAF_PAGES, Leaf};
-use super::room::{MAX_ORDER, Near, Query, Room};
+use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
+use super::room::{Near, Query, Room};
 use super::scan::Taken;
 use super::search::Hole;
 use super::storage::{OutOfMemory, Storage};
@@ -36,25 +36,34 @@ impl<S: Storage> AreaMap<S> {
     /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let leaf = match fit.lowest_order() {
-            Some(order) if order <= MAX_ORDER => match self.alloc_lowest(fit.pages(), order) {
-                Ok(area) => return Ok(area),
-                Err(leaf) => leaf,
-            },
-            _ => 0,
-        };
-        self.alloc_any(fit, leaf)
+        let Some(order) = fit.lowest_order() else { return self.alloc_any(fit) };
+        match self.alloc_lowest(fit.pages(), order) {
+            Ok(start) => Ok(PageRange::of(start, start + fit.pages())),
+            Err(leaf) => self.alloc_plain(fit.pages(), order, leaf as u32),
+        }
     }
 
-    /// Any request; if `leaf` is not 0, it is known to take it.
+    /// A request for the lowest place; if `leaf` is not 0, it is known to take it.
     #[inline(never)]
-    fn alloc_any(&mut self, fit: &Fit, leaf: u32) -> Result<PageRange, AllocError> {
-        let hole = match self.first_in_leaf(leaf, 0, self.span.start(), fit) {
-            Some(hole) => hole,
-            None => self.place(fit)?,
-        };
-        self.cut(&hole, hole.start + fit.pages())?;
-        Ok(PageRange::of(hole.start, hole.start + fit.pages()))
+    fn alloc_plain(&mut self, pages: u64, order: u32, leaf: u32) -> Result<PageRange, AllocError> {
+        let fit = Fit::plain(pages, order);
+        match self.first_in_leaf(leaf, 0, self.span.start(), &fit) {
+            Some(hole) => self.alloc_in(&hole, pages),
+            None => self.alloc_any(&fit),
+        }
+    }
+
+    /// Any request.
+    #[inline(never)]
+    fn alloc_any(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
+        let hole = self.place(fit)?;
+        self.alloc_in(&hole, fit.pages())
+    }
+
+    #[inline]
+    fn alloc_in(&mut self, hole: &Hole, pages: u64) -> Result<PageRange, AllocError> {
+        self.cut(hole, hole.start + pages)?;
+        Ok(PageRange::of(hole.start, hole.start + pages))
     }
 
     /// Hands out exactly the pages of `range`. O(log n).
@@ -73,11 +82,21 @@ impl<S: Storage> AreaMap<S> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let (leaf, bit) = self.area_at(start)?;
-        if !self.leaves[leaf].is_busy(bit) {
-            return Err(FreeError::AlreadyFreed { page: start });
+        let (leaf, bit) = (self.directory.leaf_of(start), Leaf::bit(start));
+        let record = &mut self.leaves[leaf];
+        if !record.is_busy(bit) {
+            return Err(self.why_not_busy(start));
         }
-        Ok(self.give_back(leaf, bit))
+        match record.free_inside(bit) {
+            Some(freed) => {
+                let area = PageRange::of(start, record.page(freed.end));
+                let up = record.up;
+                self.free_pages += area.len();
+                self.tree.raise_near(up, Near::of(freed.free_start, freed.free_end));
+                Ok(area)
+            }
+            None => Ok(self.give_back(leaf, bit)),
+        }
     }
 
     /// Takes the busy area that starts at `start` out of use, without freeing its pages yet. O(1).
@@ -86,10 +105,7 @@ impl<S: Storage> AreaMap<S> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let (leaf, bit) = self.area_at(start)?;
-        if !self.leaves[leaf].is_busy(bit) {
-            return Err(FreeError::AlreadyFreed { page: start });
-        }
+        let (leaf, bit) = self.busy_at(start)?;
         self.leaves[leaf].clear_busy(bit);
         Ok(PageRange::of(start, self.end_of(leaf, bit)))
     }
@@ -113,6 +129,22 @@ impl<S: Storage> AreaMap<S> {
     pub fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.retired_at(start)?;
         Ok(self.give_back(leaf, bit))
+    }
+
+    #[inline]
+    fn busy_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
+        let leaf = self.directory.leaf_of(start);
+        let bit = Leaf::bit(start);
+        // I3: only the start of an area is busy.
+        if self.leaves[leaf].is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
+    }
+
+    #[cold]
+    fn why_not_busy(&self, start: u64) -> FreeError {
+        match self.area_at(start) {
+            Ok(_) => FreeError::AlreadyFreed { page: start },
+            Err(error) => error,
+        }
     }
 
     #[inline]
@@ -155,90 +187,61 @@ impl<S: Storage> AreaMap<S> {
         Ok(())
     }
 
-    /// The common case in one pass over one leaf: lowest fit, no limits, few ranges, and no leaf to be made. In
+    /// The common case in one pass over one leaf: lowest fit, few ranges, and no leaf to be made; the first page. In
     /// any other nothing is changed, and the error is the leaf that takes the request, or 0.
-    #[inline(always)]
-    fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<PageRange, u32> {
+    #[inline(never)]
+    fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u64> {
         self.steps.reset();
-        let leaf = self.tree.first(&Query::new(pages, order), &self.steps).ok_or(0u32)?;
-        let taken = self.first_taken(leaf, pages, order).ok_or(leaf)?;
+        let need = Query::direct_pages(pages).ok_or(0u64)?;
+        if order > LEAF_SHIFT {
+            return Err(0);
+        }
+        let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
+        let taken = self.first_taken(leaf, pages as u32, order).ok_or(u64::from(leaf))?;
+        if taken.at_edge {
+            return self.alloc_at_edge(leaf, taken).map_err(|_| u64::from(leaf));
+        }
         let record = &mut self.leaves[leaf];
         if taken.end < taken.hole_end {
-            if taken.end >= LEAF_PAGES {
-                return self.alloc_across(leaf, &taken).map_err(|_| leaf);
-            }
             record.start_free(taken.end);
         }
-        if taken.start == taken.hole {
-            record.free_to_busy(taken.start);
-        } else {
-            record.start_busy(taken.start);
-        }
-        let start = record.page(taken.start);
-        let up = record.up;
+        record.take(taken.hole, taken.start);
+        let (start, up) = (record.page(taken.start), record.up);
         self.free_pages -= pages;
-        if record.free_word(0) & 1 == 0 && taken.last.1 <= LEAF_PAGES {
-            self.tree.set_near(up, taken.near.0);
-        } else {
-            let room = self.room_without(leaf, &taken);
-            self.tree.set(up, room);
-        }
-        Ok(PageRange::of(start, start + pages))
+        self.tree.set_near(up, taken.near.0);
+        Ok(start)
     }
 
-    /// The same where the rest starts in another leaf.
+    /// The same where the leaf has, or had, far lanes, and the rest may start in another.
     #[inline(never)]
-    fn alloc_across(&mut self, leaf: u32, taken: &Taken) -> Result<PageRange, OutOfMemory> {
+    fn alloc_at_edge(&mut self, leaf: u32, taken: Taken) -> Result<u64, OutOfMemory> {
         let base = self.leaves[leaf].base;
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
-        let rest_leaf = match self.directory.leaf_of(end) {
-            0 => self.make_leaf(end)?,
-            rest_leaf => rest_leaf,
-        };
-        let room = self.room_without(leaf, taken);
-        self.leaves[rest_leaf].start_free(Leaf::bit(end));
-        let record = &mut self.leaves[leaf];
-        if taken.start == taken.hole {
-            record.free_to_busy(taken.start);
-        } else {
-            record.start_busy(taken.start);
+        let mut rest_leaf = leaf;
+        if taken.end < taken.hole_end {
+            if taken.end >= LEAF_PAGES {
+                rest_leaf = match self.directory.leaf_of(end) {
+                    0 => self.make_leaf(end)?,
+                    rest_leaf => rest_leaf,
+                };
+            }
+            self.leaves[rest_leaf].start_free(Leaf::bit(end));
         }
+        let record = &mut self.leaves[leaf];
+        record.take(taken.hole, taken.start);
+        let up = record.up;
         self.free_pages -= end - start;
-        self.tree.set(record.up, room);
-        self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
-        Ok(PageRange::of(start, end))
-    }
-
-    /// Makes the area at `bit` of `leaf` free.
-    #[inline]
-    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
-        let record = &mut self.leaves[leaf];
-        match record.free_inside(bit) {
-            // Not the leaf's first page: no far lanes.
-            Some((start, end, free_end)) if start != 0 => {
-                let area = PageRange::of(record.page(bit), record.page(end));
-                let up = record.up;
-                let mut near = Near::NONE;
-                near.add(start, free_end);
-                self.free_pages += area.len();
-                self.tree.raise_near(up, near.0);
-                area
-            }
-            Some((_, end, free_end)) => {
-                let area = PageRange::of(record.page(bit), record.page(end));
-                let room = Room::of(record.base, record.page(free_end));
-                let up = record.up;
-                self.free_pages += area.len();
-                self.tree.raise(up, room);
-                area
-            }
-            None => self.give_back_across(leaf, bit),
+        let room = self.room_without(leaf, &taken);
+        self.tree.set(up, room);
+        if rest_leaf != leaf {
+            self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, base + u64::from(taken.hole_end)));
         }
+        Ok(start)
     }
 
-    /// The same where a neighbour starts in another leaf, or the free range ends there.
+    /// Makes the area at `bit` of `leaf` free, whatever is beside it.
     #[inline(never)]
-    fn give_back_across(&mut self, leaf: u32, bit: u32) -> PageRange {
+    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
         let record = &mut self.leaves[leaf];
         let start = record.page(bit);
         record.area_to_free(bit);
@@ -272,7 +275,11 @@ impl<S: Storage> AreaMap<S> {
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
         // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
-        self.tree.raise(self.leaves[home.leaf].up, Room::of(home.start, free_end));
+        let up = self.leaves[home.leaf].up;
+        match self.leaves[home.leaf].near_bits(home.start, free_end) {
+            Some((start, end)) => self.tree.raise_near(up, Near::of(start, end)),
+            None => self.tree.raise(up, Room::of(home.start, free_end)),
+        }
         if leaf != home.leaf || (other != home.leaf && other != 0) {
             self.settle(leaf, home.leaf, other);
         }

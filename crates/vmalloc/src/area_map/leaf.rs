@@ -62,6 +62,15 @@ pub(super) enum Around {
     Unclear,
 }
 
+/// An area that became free within its leaf: bits there.
+pub(super) struct Freed {
+    /// The end of the area.
+    pub(super) end: u32,
+    /// The free range that it is now part of.
+    pub(super) free_start: u32,
+    pub(super) free_end: u32,
+}
+
 /// Word and mask of a bit.
 #[inline]
 fn at(bit: u32) -> (usize, u64) {
@@ -134,6 +143,12 @@ impl Leaf {
         self.used[word] |= mask;
         self.busy[word] |= mask;
         self.free_ranges -= 1;
+    }
+
+    /// Makes what starts at `start`, in the free range that starts at `hole`, a busy area.
+    #[inline]
+    pub(super) fn take(&mut self, hole: u32, start: u32) {
+        if start == hole { self.free_to_busy(start) } else { self.start_busy(start) }
     }
 
     #[inline]
@@ -240,34 +255,47 @@ impl Leaf {
         last_in(&self.starts)
     }
 
-    #[inline]
-    pub(super) fn used(&self, word: usize) -> u64 {
-        self.used[word & (WORDS - 1)]
-    }
-
-    /// The first start in the words behind `word`, or [`LEAF_PAGES`].
-    #[inline]
-    pub(super) fn next_start_beyond(&self, word: usize) -> u32 {
-        first_in(&self.starts, word + 1).unwrap_or(LEAF_PAGES)
-    }
-
-    /// Frees the area at `bit` and joins the free ranges beside it, if both neighbours start in this leaf and what
-    /// comes of it ends here: the first page, the end of the area, and the end. Else nothing is changed.
-    #[inline]
-    pub(super) fn free_inside(&mut self, bit: u32) -> Option<(u32, u32, u32)> {
-        let end = self.next_start(bit)?;
-        let before = self.start_before(bit)?;
-        let mut free_end = end;
+    /// Frees the area at `bit` and joins the free ranges beside it, if all that lies in this leaf and not at its
+    /// first page: then no far lane changes. Else nothing is changed.
+    #[inline(always)]
+    pub(super) fn free_inside(&mut self, bit: u32) -> Option<Freed> {
+        let (word, mask) = at(bit);
+        let starts = self.starts[word];
+        let (behind, before) = (starts & (mask ^ mask.wrapping_neg()), starts & (mask - 1));
+        let first = word as u32 * 64;
+        let end =
+            if behind != 0 { first + behind.trailing_zeros() } else { first_in(&self.starts, word + 1)? };
+        let prev = if before != 0 { first + before.ilog2() } else { last_in(&self.starts[..word])? };
+        let mut freed = Freed { end, free_start: bit, free_end: end };
+        let mut ranges = self.free_ranges + 1;
         if !self.is_used(end) {
-            free_end = self.next_start(end)?;
-            self.join_free(end);
+            freed.free_end = self.next_start(end)?;
         }
-        self.area_to_free(bit);
-        if self.is_used(before) {
-            return Some((bit, end, free_end));
+        if !self.is_used(prev) {
+            if prev == 0 {
+                return None;
+            }
+            freed.free_start = prev;
+            self.starts[word] &= !mask;
+            ranges -= 1;
         }
-        self.join_free(bit);
-        Some((before, end, free_end))
+        if freed.free_end != end {
+            let (word, mask) = at(end);
+            self.starts[word] &= !mask;
+            ranges -= 1;
+        }
+        self.used[word] &= !mask;
+        self.busy[word] &= !mask;
+        self.free_ranges = ranges;
+        Some(freed)
+    }
+
+    /// The pages `[start, end)` as bits of this leaf, if they lie in it and not at its first page: then they have no
+    /// far lanes.
+    #[inline]
+    pub(super) fn near_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
+        let (start, end) = (start.wrapping_sub(self.base), end.wrapping_sub(self.base));
+        if start != 0 && end <= u64::from(LEAF_PAGES) { Some((start as u32, end as u32)) } else { None }
     }
 
     /// Starts of free ranges in word `word` of the leaf.

@@ -178,6 +178,14 @@ pub(super) struct Near(pub(super) i16x8);
 impl Near {
     pub(super) const NONE: Self = Self(i16x8::ZERO);
 
+    /// The near lanes of one range; pages as for [`add`](Self::add).
+    #[inline(always)]
+    pub(super) fn of(start: u32, end: u32) -> i16x8 {
+        let mut near = Self::NONE;
+        near.add(start, end);
+        near.0
+    }
+
     /// Adds the range between two pages counted from the leaf's first; of one that is huge nonsense, which the
     /// caller must drop. The end may lie outside the leaf.
     #[inline(always)]
@@ -210,21 +218,6 @@ impl Room {
     #[inline]
     pub(super) fn pages(&self, lane: usize) -> u64 {
         self.lanes.get(lane) as u64 + self.excess
-    }
-
-    /// Whether both have the same lanes for orders 8 and up, and no range in either is near to huge.
-    #[inline]
-    pub(super) fn differs_near_only(&self, other: &Self) -> bool {
-        self.lanes.far().simd_eq(other.lanes.far()).all()
-            && !self.lanes.may_be_huge()
-            && !other.lanes.may_be_huge()
-    }
-
-    /// Whether for orders 8 and up `self` has all that `other` has, and no range in `other` is near to huge.
-    #[inline]
-    pub(super) fn covers_far(&self, other: &Self) -> bool {
-        let far = self.lanes.far();
-        far.max(other.lanes.far()).simd_eq(far).all() && !other.lanes.may_be_huge()
     }
 
     /// The room of both sets together.
@@ -273,7 +266,13 @@ impl Query {
     /// The lane value that decides, where the excess does not matter.
     #[inline]
     pub(super) fn direct(&self) -> Option<i16> {
-        if self.pages <= DIRECT_MAX { Some(self.pages as i16) } else { None }
+        Self::direct_pages(self.pages)
+    }
+
+    /// The same for a request of `pages` pages.
+    #[inline]
+    pub(super) fn direct_pages(pages: u64) -> Option<i16> {
+        if pages <= DIRECT_MAX { Some(pages as i16) } else { None }
     }
 
     #[inline]

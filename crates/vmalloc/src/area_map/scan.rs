@@ -12,9 +12,10 @@ use crate::request::Fit;
 
 /// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as eight
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
-const DENSE: u32 = 8;
+const DENSE: u32 = 16;
 
 /// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
+#[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// Where the free range starts.
     pub(super) hole: u32,
@@ -25,74 +26,71 @@ pub(super) struct Taken {
     pub(super) hole_end: u32,
     /// The near lanes of the leaf once the request is cut out.
     pub(super) near: Near,
-    /// The last free pages that start in the leaf then; none if the second is not larger.
-    pub(super) last: (u32, u32),
+    /// The end of the free range that runs out of the leaf, if there is one; else not behind the leaf.
+    pub(super) far_end: u32,
+    /// Whether the leaf has far lanes, before or afterwards.
+    pub(super) at_edge: bool,
 }
 
-/// Walks over the free ranges that start in a leaf.
+/// Walks over the free ranges that start in a leaf, from the first on.
 struct Ranges<'a> {
     record: &'a Leaf,
     word: usize,
-    /// The starts in this word from the next range on.
+    /// Starts in this word from the next range on, and which of them are free.
     starts: u64,
+    free: u64,
 }
 
 impl<'a> Ranges<'a> {
     #[inline(always)]
     fn of(record: &'a Leaf) -> Self {
-        Self { record, word: 0, starts: record.starts[0] }
+        Self { record, word: 0, starts: record.starts[0], free: record.free_word(0) }
     }
-}
 
-impl Iterator for Ranges<'_> {
-    type Item = (u32, u32);
-
-    /// The next range; one that ends in another leaf has the end [`LEAF_PAGES`].
+    /// The next range: its first page, and the first behind it if that is in the same word.
     #[inline(always)]
-    fn next(&mut self) -> Option<(u32, u32)> {
-        let mut free = self.starts & !self.record.used(self.word);
-        while free == 0 {
+    fn next(&mut self) -> Option<(u32, Option<u32>)> {
+        while self.free == 0 {
             self.word += 1;
             if self.word == WORDS {
                 return None;
             }
             self.starts = self.record.starts[self.word];
-            free = self.record.free_word(self.word);
+            self.free = self.record.free_word(self.word);
         }
         let first = self.word as u32 * 64;
-        let behind = self.starts & !(free ^ (free - 1));
-        self.starts = behind;
-        let end = if behind != 0 {
-            first + behind.trailing_zeros()
-        } else {
-            self.record.next_start_beyond(self.word)
-        };
-        Some((first + free.trailing_zeros(), end))
+        let from = first + self.free.trailing_zeros();
+        let above = self.free ^ self.free.wrapping_neg();
+        self.starts &= above;
+        self.free &= above;
+        let to = if self.starts != 0 { Some(first + self.starts.trailing_zeros()) } else { None };
+        Some((from, to))
     }
 }
 
 impl<S: Storage> AreaMap<S> {
     /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
-    /// them, in one pass. `None` in a dense leaf, and where the range taken or a later one is huge or the request does
-    /// not begin in the leaf.
+    /// them, in one pass; the order is at most that of a leaf. `None` in a dense leaf, and where a range that is
+    /// taken or left ends too far away or the request does not begin in the leaf.
     #[inline(always)]
-    pub(super) fn first_taken(&self, leaf: u32, pages: u64, order: u32) -> Option<Taken> {
+    pub(super) fn first_taken(&self, leaf: u32, pages: u32, order: u32) -> Option<Taken> {
         let record = &self.leaves[leaf];
-        if record.free_ranges > DENSE || pages > LANE_MAX {
+        if record.free_ranges > DENSE {
             return None;
         }
-        let pages = pages as u32;
-        let align = (1u32 << order) - 1;
-        let base = record.base as u32;
+        let pad = (1u32 << order) - 1;
         let mut near = Near::NONE;
         let mut ranges = Ranges::of(record);
+        let mut far_end = 0;
+        let mut end_from = |word| {
+            far_end = self.end_from(leaf, word);
+            far_end
+        };
         let (hole, start, hole_end) = loop {
             self.steps.tick();
-            let (from, mut to) = ranges.next()?;
-            if to == LEAF_PAGES {
-                to = self.end_behind(leaf)?;
-            }
-            let start = from + (base.wrapping_add(from).wrapping_neg() & align);
+            let (from, to) = ranges.next()?;
+            let to = to.unwrap_or_else(|| end_from(ranges.word));
+            let start = (from + pad) & !pad;
             if start + pages <= to {
                 break (from, start, to);
             }
@@ -102,29 +100,37 @@ impl<S: Storage> AreaMap<S> {
             return None;
         }
         let end = start + pages;
-        let mut last = (hole, start);
         if start > hole {
             near.add(hole, start);
         }
         if end < hole_end && end < LEAF_PAGES {
             near.add(end, hole_end);
-            last = (end, hole_end);
         }
-        for (from, mut to) in ranges {
-            if to == LEAF_PAGES {
-                to = self.end_behind(leaf)?;
-            }
-            near.add(from, to);
-            last = (from, to);
+        while let Some((from, to)) = ranges.next() {
+            near.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
-        Some(Taken { hole, start, end, hole_end, near, last })
+        if far_end > LANE_MAX as u32 {
+            return None;
+        }
+        let at_edge = far_end > LEAF_PAGES || record.free_word(0) & 1 != 0;
+        Some(Taken { hole, start, end, hole_end, near, far_end, at_edge })
     }
 
-    /// The end of the free range that runs out of `leaf`, counted from the leaf's first page; `None` if that is huge.
+    /// The first start behind word `word` of `leaf`, counted from the leaf's first page; if it is too far away for a
+    /// lane, any number that is.
     #[inline(always)]
-    fn end_behind(&self, leaf: u32) -> Option<u32> {
-        let end = self.first_start_behind(leaf) - self.leaves[leaf].base;
-        if end <= LANE_MAX { Some(end as u32) } else { None }
+    fn end_from(&self, leaf: u32, word: usize) -> u32 {
+        let record = &self.leaves[leaf];
+        match record.starts.get(word + 1) {
+            Some(&starts) if starts != 0 => (word as u32 + 1) * 64 + starts.trailing_zeros(),
+            _ => self.end_far_from(leaf, word),
+        }
+    }
+
+    #[inline(never)]
+    fn end_far_from(&self, leaf: u32, word: usize) -> u32 {
+        let end = self.end_beyond(leaf, word) - self.leaves[leaf].base;
+        end.min(2 * LANE_MAX) as u32
     }
 
     /// The room of `leaf` once the request is cut out: with the lanes for orders of 8 and up, which only ranges at the
@@ -132,17 +138,22 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     pub(super) fn room_without(&self, leaf: u32, taken: &Taken) -> Room {
         let base = self.leaves[leaf].base;
+        let record = &self.leaves[leaf];
         let mut lanes = Lanes::near_only(taken.near.0);
         let mut add = |from: u32, to: u32| {
             if to > from {
                 lanes = lanes.max(Lanes::of(base + u64::from(from), u64::from(to - from)));
             }
         };
-        add(taken.last.0, taken.last.1);
+        if taken.far_end > LEAF_PAGES
+            && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
+        {
+            add(last, taken.far_end);
+        }
         if taken.hole == 0 {
             add(0, taken.start);
-        } else if self.leaves[leaf].free_word(0) & 1 != 0 {
-            add(0, self.leaves[leaf].next_start(0).unwrap_or(0));
+        } else if record.free_word(0) & 1 != 0 {
+            add(0, record.next_start(0).unwrap_or(0));
         }
         Room { lanes, excess: 0 }
     }

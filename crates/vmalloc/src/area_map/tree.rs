@@ -26,7 +26,7 @@ use super::leaf::Leaf;
 use super::room::{Lanes, Query, Room, eclipses};
 use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use bytemuck::{Pod, Zeroable};
-use wide::i16x8;
+use wide::{i8x16, i16x8};
 
 const FAN_SHIFT: u32 = 3;
 /// Children of a node. Four and sixteen cost more: the maximum over a node grows with it, the height shrinks.
@@ -70,6 +70,13 @@ fn node_of(up: u32) -> u32 {
 #[inline]
 fn slot_of(up: u32) -> usize {
     up as usize & (FAN - 1)
+}
+
+/// One comparison of all bytes.
+#[inline]
+fn same(a: i16x8, b: i16x8) -> bool {
+    let (a, b): (i8x16, i8x16) = (bytemuck::cast(a), bytemuck::cast(b));
+    a.simd_eq(b).all()
 }
 
 impl Node {
@@ -122,14 +129,8 @@ impl Node {
     #[inline]
     fn first_direct(&self, from: usize, lane: usize, need: i16) -> Option<usize> {
         let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
-        let half = &halves[lane / 8 & 1];
+        let half = &halves[(lane / 8) & 1];
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
-    }
-
-    /// Whether the child has far lanes. They fall from order to order: the first tells.
-    #[inline]
-    fn has_far(&self, slot: usize) -> bool {
-        self.lanes[1][slot].to_array()[0] != 0
     }
 
     fn insert(&mut self, slot: usize, child: u32, room: &Room) {
@@ -213,8 +214,9 @@ impl<S: Storage> Tree<S> {
         }
     }
 
+    /// The same where one lane decides: the first leaf that has at least `need` in it.
     #[inline]
-    fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
+    pub(super) fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
         let mut child = self.root;
         for _ in 0..self.height {
             steps.tick();
@@ -253,28 +255,47 @@ impl<S: Storage> Tree<S> {
     /// Adds a range without far lanes to the leaf at `up`: one maximum a level. A huge range hides it, as it must.
     #[inline]
     pub(super) fn raise_near(&mut self, mut up: u32, near: i16x8) {
-        while up != 0 {
+        loop {
             let node = &mut self.nodes[node_of(up)];
             let lanes = &mut node.lanes[0][slot_of(up)];
             let most = lanes.max(near);
-            if most.simd_eq(*lanes).all() {
+            if same(most, *lanes) {
                 return;
             }
             *lanes = most;
             up = node.up;
+            if up == 0 {
+                return;
+            }
         }
     }
 
     /// Adds `room` to the leaf at `up`.
     #[inline(never)]
     pub(super) fn raise(&mut self, mut up: u32, room: Room) {
+        if room.lanes.may_be_huge() {
+            return self.raise_huge(up, room);
+        }
+        // Where there is a huge range it hides the room, as it must.
+        while up != 0 {
+            let node = &mut self.nodes[node_of(up)];
+            let slot = slot_of(up);
+            let far = node.lanes[1][slot].max(room.lanes.far());
+            if same(far, node.lanes[1][slot]) {
+                return self.raise_near(up, room.lanes.near());
+            }
+            node.lanes[1][slot] = far;
+            node.lanes[0][slot] = node.lanes[0][slot].max(room.lanes.near());
+            up = node.up;
+        }
+    }
+
+    #[inline(never)]
+    fn raise_huge(&mut self, mut up: u32, room: Room) {
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             let old = node.room(slot);
-            if old.covers_far(&room) {
-                return self.raise_near(up, room.lanes.near());
-            }
             let new = old.max(room);
             if new.equals(old) {
                 return;
@@ -284,43 +305,53 @@ impl<S: Storage> Tree<S> {
         }
     }
 
-    /// Makes `near` the near lanes of the leaf at `up`, which has no far ones from now on.
-    #[inline]
-    pub(super) fn set_near(&mut self, up: u32, near: i16x8) {
-        if self.nodes[node_of(up)].has_far(slot_of(up)) {
-            self.set(up, Room { lanes: Lanes::near_only(near), excess: 0 });
-        } else {
-            self.walk_near(up, near);
-        }
-    }
-
     /// Makes `near` the near lanes of the leaf at `up`; of no lane, old or new, may a huge range be the reason.
     #[inline]
-    fn walk_near(&mut self, mut up: u32, mut near: i16x8) {
-        while up != 0 {
+    pub(super) fn set_near(&mut self, mut up: u32, mut near: i16x8) {
+        loop {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             // A huge range under another child says it all.
-            if node.lanes[0][slot].simd_eq(near).all() || node.excess[slot] != 0 {
+            if same(node.lanes[0][slot], near) || node.excess[slot] != 0 {
                 return;
             }
             node.lanes[0][slot] = near;
-            near = node.most(0);
             up = node.up;
+            if up == 0 {
+                return;
+            }
+            near = node.most(0);
         }
     }
 
     /// Makes `room` the room of the leaf (or node) at `up`.
     #[inline(never)]
-    pub(super) fn set(&mut self, mut up: u32, mut room: Room) {
+    pub(super) fn set(&mut self, mut up: u32, room: Room) {
+        if room.lanes.may_be_huge() || self.nodes[node_of(up)].room(slot_of(up)).lanes.may_be_huge() {
+            return self.set_huge(up, room);
+        }
+        let (mut near, mut far) = (room.lanes.near(), room.lanes.far());
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
-            let old = node.room(slot);
-            if old.differs_near_only(&room) {
-                return self.walk_near(up, room.lanes.near());
+            if same(node.lanes[1][slot], far) {
+                return self.set_near(up, near);
             }
-            if old.equals(room) {
+            if node.excess[slot] != 0 {
+                return;
+            }
+            (node.lanes[0][slot], node.lanes[1][slot]) = (near, far);
+            (near, far) = (node.most(0), node.most(1));
+            up = node.up;
+        }
+    }
+
+    #[inline(never)]
+    fn set_huge(&mut self, mut up: u32, mut room: Room) {
+        while up != 0 {
+            let node = &mut self.nodes[node_of(up)];
+            let slot = slot_of(up);
+            if node.room(slot).equals(room) {
                 return;
             }
             node.set_room(slot, &room);
