@@ -29,6 +29,11 @@ pub const SCENES: [(&str, Scene); 5] = [
 const LIVE_BUFFERS: usize = 1000;
 const MOST_PAGES: u32 = 64;
 
+/// Turns after which every allocator that keeps pages has kept those that it will, if they fit in the time: those
+/// that keep none are steady from the start, and slow.
+const WARM_UP_TURNS: usize = 50 * LIVE_BUFFERS;
+const WARM_UP_TIME: Duration = Duration::from_secs(1);
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -87,6 +92,16 @@ impl<B: Buffers> Steady<B> {
         }
     }
 
+    fn warm_up(&mut self) {
+        let begin = cpu_time();
+        for _ in 0..WARM_UP_TURNS / LIVE_BUFFERS {
+            self.play(LIVE_BUFFERS);
+            if cpu_time() - begin > WARM_UP_TIME {
+                return;
+            }
+        }
+    }
+
     pub(super) fn live_bytes(&self) -> usize {
         self.live.iter().map(|&(_, bytes)| bytes).sum()
     }
@@ -122,7 +137,7 @@ fn player<B: Buffers + 'static>(scene: Scene) -> Player {
         Scene::Bounce(pages) => Box::new(move |turns| bounce(&mut buffers, pages, turns)),
         Scene::Steady => {
             let mut steady = Steady::new(buffers);
-            steady.play(2 * LIVE_BUFFERS);
+            steady.warm_up();
             Box::new(move |turns| steady.play(turns))
         }
     }

@@ -1,5 +1,6 @@
 //! Why a command could not do its work, in one line, and the exit codes.
 
+use crate::output;
 use std::process::ExitCode;
 
 /// How the program ends.
@@ -28,9 +29,22 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Failure(String);
 
 impl Failure {
-    /// A failure that says `line`.
-    pub(crate) fn new(line: impl Into<String>) -> Self {
-        Self(line.into())
+    /// A failure that says `line`, which may quote what was typed: line breaks in that are escaped.
+    pub(crate) fn new(line: impl AsRef<str>) -> Self {
+        let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        Self(line.as_ref().chars().map(escaped).collect())
+    }
+}
+
+impl Failure {
+    /// Says it in one line on stderr; with `json` also as an object on stdout, for who reads that.
+    pub(crate) fn tell(&self, json: bool) -> Exit {
+        output::note(&self.0);
+        if json {
+            // If stdout is what failed, the line on stderr is all there is.
+            let _ = output::json(&serde_json::json!({ "error": self.0 }));
+        }
+        Exit::Usage
     }
 }
 

@@ -136,6 +136,11 @@ fn lazy_max_pages(cpus: usize, page_bytes: usize) -> u64 {
     ((32 << 20) / page_bytes) as u64 * u64::from(usize::BITS - cpus.leading_zeros())
 }
 
+/// How many mappings this program has; 0 where the kernel does not tell.
+pub(crate) fn map_count() -> u64 {
+    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count() as u64)
+}
+
 /// How many mappings a program may have, where the kernel tells.
 pub(crate) fn max_map_count() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()

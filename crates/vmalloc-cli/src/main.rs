@@ -25,18 +25,12 @@ mod test;
 
 use args::{Arguments, Command, Parsed};
 use error::{Exit, Failure};
-use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            // A closed stderr leaves nobody to tell.
-            let _ = writeln!(std::io::stderr(), "vmalloc: {failure}");
-            Exit::Usage.into()
-        }
-    }
+    // Read without the parser, which may be what refuses.
+    let json = std::env::args_os().any(|word| word == "--json");
+    run().unwrap_or_else(|failure| failure.tell(json)).into()
 }
 
 fn run() -> Result<Exit, Failure> {

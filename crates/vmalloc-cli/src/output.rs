@@ -1,18 +1,14 @@
-//! What goes to stdout: all of it at once, and a reader that went away is no error.
+//! What goes to stdout, all of it at once, and to stderr, a line at a time.
 
 use crate::error::Failure;
 use serde::Serialize;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 
-/// Writes `text`. When the reader has closed its end (`vmalloc … | head -1`) the rest is dropped quietly.
+/// Writes `text`. That nobody took it, because the disk is full or the reader of a pipe went away, is a failure.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("can't write the output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::new(format!("can't write the output: {error}")))
 }
 
 /// Writes `value` as one JSON object.

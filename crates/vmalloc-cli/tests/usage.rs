@@ -49,6 +49,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test nr_threads=0", "nr_threads=0"),
         ("test nr_threads=99999999", "from 1 to 65535"),
         ("test nr_pages=0", "nr_pages=0"),
+        ("test nr_pages=99999999999999", "nr_pages=99999999999999 is not a number from 1 to 2147483647"),
         ("test run_test_mask=0", "run_test_mask=0"),
         ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
         ("test run_test_mask=128", "pcpu_alloc_test: not in this build yet"),
@@ -65,15 +66,37 @@ fn bad_usage_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_closed_pipe_ends_quietly() {
+fn what_was_typed_is_quoted_in_one_line() {
+    let output = vmalloc("test").arg("two\nlines").output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("'two\\nlines' is no preset") && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+fn a_refusal_is_json_where_json_was_asked_for() {
+    for line in
+        ["--json frobnicate", "test --json nr_pages=0", "test speed=1 --json", "info --json --frobnicate"]
+    {
+        let (object, code) = json(line);
+        assert_eq!(code, Some(2), "{line}");
+        let stderr = String::from_utf8_lossy(&run(line).stderr).into_owned();
+        assert_eq!(format!("vmalloc: {}\n", object["error"].as_str().expect(line)), stderr);
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_told_in_one_line() {
     for line in ["", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
     {
         let mut child =
             vmalloc(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("the program ends");
-        assert_eq!(output.status.code(), Some(0), "{line}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.starts_with("vmalloc: can't write the output: "), "{line}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
     }
 }
 

@@ -2,14 +2,16 @@
 //! running.
 //!
 //! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and
-//! interrupts of the other CPUs a call (the `TLB` line of `/proc/interrupts`, which counts those of the whole
-//! machine). Medians. On a machine so busy that the other thread gets no CPU there is nobody to interrupt:
-//! such a line shows no interrupts, and is void.
+//! interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which counts those of the whole
+//! machine). Medians over the rounds in which the other thread had a CPU for nine tenths of the time: a thread that
+//! does not run needs no interrupt, so on a busy machine the other rounds would flatter. A line without any such
+//! round has no figures.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
@@ -18,7 +20,9 @@ const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
 /// Areas keep their distance: each range ends in a guard page, and as many pages again stay mapped by nobody.
 const STRIDE: u64 = 2 * PAGES;
+/// Rounds that count, and how long to try for them.
 const ROUNDS: usize = 15;
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How the ranges are handed in.
 #[derive(Clone, Copy, Debug)]
@@ -31,18 +35,31 @@ struct Line {
     guards: Guards,
     vectors: Vectors,
     calls: Calls,
-    ns_per_range: u64,
-    interrupts_per_purge: u64,
+    /// Rounds that count.
+    rounds: usize,
+    ns_per_range: Option<u64>,
+    interrupts_per_purge: Option<u64>,
+}
+
+/// One purge.
+struct Round {
+    time: Duration,
+    interrupts: u64,
+    /// CPU time that the other thread had meanwhile.
+    beside: Duration,
+}
+
+impl Round {
+    fn counts(&self) -> bool {
+        self.beside >= self.time * 9 / 10
+    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lines = measure_all()?;
-    if std::env::args().any(|argument| argument == "--json") {
-        print_json(&lines);
-    } else {
-        print_table(&lines);
-    }
-    Ok(())
+    let json = std::env::args().any(|argument| argument == "--json");
+    let text = if json { as_json(&lines) } else { as_table(&lines) };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
@@ -70,33 +87,57 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
         (0..RANGES).filter_map(|index| PageRange::from_len(start + index * STRIDE, PAGES)).collect();
     let stop = AtomicBool::new(false);
     let rounds = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let (sender, receiver) = mpsc::channel();
+        let stop = &stop;
+        scope.spawn(move || {
+            // A receiver that is gone has seen an error, and says so itself.
+            let _ = sender.send(own_cpu_clock());
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let rounds: Result<Vec<_>, _> = (0..ROUNDS).map(|_| round(linux, &ranges, calls)).collect();
+        let rounds =
+            receiver.recv().map_or(Ok(Vec::new()), |clock| measure_beside(clock, linux, &ranges, calls));
         stop.store(true, Ordering::Relaxed);
         rounds
     })?;
-    let ns = median(rounds.iter().map(|(time, _)| time.as_nanos() as u64));
     Ok(Line {
         guards: linux.guards(),
         vectors: linux.vectors(),
         calls,
-        ns_per_range: ns / RANGES,
-        interrupts_per_purge: median(rounds.iter().map(|(_, interrupts)| *interrupts)),
+        rounds: rounds.len(),
+        ns_per_range: median(rounds.iter().map(|round| round.time.as_nanos() as u64 / RANGES)),
+        interrupts_per_purge: median(rounds.iter().map(|round| round.interrupts)),
     })
 }
 
-/// One purge: how long it took, and how many interrupts the machine had meanwhile.
-fn round(linux: &Linux, ranges: &[PageRange], calls: Calls) -> Result<(Duration, u64), PlatformError> {
+/// Rounds that count, beside the thread of this clock.
+fn measure_beside(
+    clock: libc::clockid_t,
+    linux: &Linux,
+    ranges: &[PageRange],
+    calls: Calls,
+) -> Result<Vec<Round>, PlatformError> {
+    let begin = Instant::now();
+    let mut rounds = Vec::new();
+    while rounds.len() < ROUNDS && begin.elapsed() < PATIENCE {
+        rounds.extend(Some(round(clock, linux, ranges, calls)?).filter(Round::counts));
+    }
+    Ok(rounds)
+}
+
+fn round(
+    clock: libc::clockid_t,
+    linux: &Linux,
+    ranges: &[PageRange],
+    calls: Calls,
+) -> Result<Round, PlatformError> {
     for range in ranges {
         // SAFETY: the example owns the whole span.
         unsafe { linux.map(*range, Protection::ReadWrite)? };
         touch(linux, *range);
     }
-    let interrupts = shootdowns();
+    let (interrupts, beside) = (shootdowns(), time_of(clock));
     let begin = Instant::now();
     match calls {
         // SAFETY: as above, and nothing uses the memory any more.
@@ -107,7 +148,24 @@ fn round(linux: &Linux, ranges: &[PageRange], calls: Calls) -> Result<(Duration,
     // SAFETY: they were just unmapped.
     unsafe { linux.flush(ranges)? };
     let time = begin.elapsed();
-    Ok((time, shootdowns() - interrupts))
+    let (beside, interrupts) = (time_of(clock).saturating_sub(beside), shootdowns() - interrupts);
+    Ok(Round { time, interrupts, beside })
+}
+
+/// The clock of the calling thread's CPU time, for other threads to read.
+fn own_cpu_clock() -> libc::clockid_t {
+    let mut clock = 0;
+    // SAFETY: the thread is alive, for it calls this; `clock` is valid for a write. Should it fail, the clock stays the
+    // wall clock, and every round counts.
+    unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+    clock
+}
+
+fn time_of(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn touch(linux: &Linux, range: PageRange) {
@@ -127,34 +185,36 @@ fn shootdowns() -> u64 {
     counts.sum()
 }
 
-fn median(values: impl Iterator<Item = u64>) -> u64 {
+fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
+    values.get(values.len() / 2).copied()
 }
 
-fn print_table(lines: &[Line]) {
-    println!(
-        "purging {RANGES} scattered ranges of {PAGES} touched pages beside a running thread; medians of {ROUNDS}"
+fn as_table(lines: &[Line]) -> String {
+    let mut text = format!(
+        "purging {RANGES} scattered ranges of {PAGES} touched pages beside a running thread; medians\n\
+         {:<10} {:<10} {:<11} {:>7} {:>11} {:>19}\n",
+        "guards", "vectors", "calls", "rounds", "ns a range", "interrupts a purge"
     );
-    println!(
-        "{:<10} {:<10} {:<11} {:>11} {:>17}",
-        "guards", "vectors", "calls", "ns a range", "interrupts, sum"
-    );
-    for Line { guards, vectors, calls, ns_per_range, interrupts_per_purge } in lines {
+    let figure = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
+    for Line { guards, vectors, calls, rounds, ns_per_range, interrupts_per_purge } in lines {
         let [guards, vectors, calls] = [format!("{guards:?}"), format!("{vectors:?}"), format!("{calls:?}")];
-        println!("{guards:<10} {vectors:<10} {calls:<11} {ns_per_range:>11} {interrupts_per_purge:>17}");
+        let (ns, interrupts) = (figure(*ns_per_range), figure(*interrupts_per_purge));
+        text += &format!("{guards:<10} {vectors:<10} {calls:<11} {rounds:>7} {ns:>11} {interrupts:>19}\n");
     }
+    text
 }
 
-fn print_json(lines: &[Line]) {
+fn as_json(lines: &[Line]) -> String {
+    let figure = |value: Option<u64>| value.map_or_else(|| "null".into(), |value| value.to_string());
     let objects = lines.iter().map(|line| {
-        let Line { guards, vectors, calls, ns_per_range, interrupts_per_purge } = line;
+        let Line { guards, vectors, calls, rounds, ns_per_range, interrupts_per_purge } = line;
+        let (ns, interrupts) = (figure(*ns_per_range), figure(*interrupts_per_purge));
         format!(
             "  {{\"guards\": \"{guards:?}\", \"vectors\": \"{vectors:?}\", \"calls\": \"{calls:?}\", \
-             \"ns_per_range\": {ns_per_range}, \"interrupts_per_purge\": {interrupts_per_purge}}}"
+             \"rounds\": {rounds}, \"ns_per_range\": {ns}, \"interrupts_per_purge\": {interrupts}}}"
         )
     });
-    let objects: Vec<_> = objects.collect();
-    println!("[\n{}\n]", objects.join(",\n"));
+    format!("[\n{}\n]\n", objects.collect::<Vec<_>>().join(",\n"))
 }

@@ -134,6 +134,20 @@ fn retention_keeps_its_budget_and_decays_to_nothing() {
 }
 
 #[test]
+fn emptying_what_is_retained_holds_the_lock_for_a_batch_at_a_time() {
+    let space = space(Config::default());
+    let areas: Vec<_> = (0..1000).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+    for addr in areas {
+        vfree(&space, addr).unwrap();
+    }
+    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (1000, 0));
+    space.decay().unwrap();
+    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (750, 32));
+    assert_whole(&space);
+    assert_eq!(space.stats().longest_hold_areas, 32);
+}
+
+#[test]
 fn bad_requests_change_nothing() {
     let space = space(Config::default());
     let refuse = |request: Request| match space.alloc(&request) {
@@ -141,7 +155,9 @@ fn bad_requests_change_nothing() {
         other => panic!("{other:?}"),
     };
     assert_eq!(refuse(Request::new(0)), RequestError::ZeroSize);
-    assert_eq!(refuse(Request::new(usize::MAX)), RequestError::SizeOverflow { bytes: usize::MAX });
+    for bytes in [1 << 63, usize::MAX - 8191, usize::MAX] {
+        assert_eq!(refuse(Request::new(bytes)), RequestError::SizeOverflow { bytes });
+    }
     for align in [0, 3, (1 << 63) + 1] {
         assert_eq!(
             refuse(Request::new(1).align(align)),
@@ -150,7 +166,7 @@ fn bad_requests_change_nothing() {
     }
     assert!(matches!(refuse(Request::new(1).within(0x9000, 0x5000)), RequestError::LimitsReversed { .. }));
     assert!(matches!(refuse(Request::new(1).within(0x1000, 0x9000)), RequestError::OutsideSpace { .. }));
-    for request in [Request::new(1).align(1 << 63), Request::new(SPAN)] {
+    for request in [Request::new(1).align(1 << 63), Request::new(SPAN), Request::new(1 << 62)] {
         let Err(AllocError::NoSpace(error)) = space.alloc(&request) else { panic!("{request:?}") };
         assert_eq!(error.largest, (SPAN >> 12) as u64, "the largest free range is in the error");
     }
@@ -256,8 +272,10 @@ fn running_out_of_mappings_loses_nothing() {
                 Err(error) => break error,
             }
         };
-        let AllocError::Platform(error) = refused else { panic!("{refused}") };
-        assert_eq!(error.fault, PlatformFault::MapLimit);
+        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.cause.fault, PlatformFault::MapLimit);
+        assert_eq!((error.pages, error.align, error.within), (2, 1, space.platform().span()));
+        assert_eq!(error.largest, space.stats().largest_free_pages);
         assert_eq!(space.stats().busy_areas, areas.len() as u64);
         space.verify().unwrap();
         for addr in areas {
@@ -281,8 +299,10 @@ fn running_out_of_memory_empties_what_is_retained_and_loses_nothing() {
         // SAFETY: a valid limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
         let refused = space.alloc(&Request::new(512 << 20)).unwrap_err();
-        let AllocError::Platform(error) = refused else { panic!("{refused}") };
-        assert_eq!(error.fault, PlatformFault::OutOfMemory);
+        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);
+        assert_eq!((error.pages, error.largest), ((512 << 8) + 1, (SPAN >> 12) as u64));
+        assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
         assert_eq!(space.stats().retained_areas, 0, "pressure empties what is retained");
         let small = space.alloc(&Request::new(1 << 20)).unwrap();
         vfree(&space, small).unwrap();

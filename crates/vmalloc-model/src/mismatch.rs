@@ -27,8 +27,8 @@ pub enum Mismatch {
     Outcome {
         /// The answer.
         got: Outcome,
-        /// The model's.
-        want: Outcome,
+        /// The model's; boxed, since two answers are large for an error.
+        want: Box<Outcome>,
     },
     /// An area that does not meet the request, or is not free.
     #[error("{got:?} is no answer to {ask:?}")]

@@ -281,7 +281,7 @@ impl<M: Map> Session<M> {
 }
 
 fn expect(got: Outcome, want: Outcome, excused: bool) -> Result<(), Mismatch> {
-    if got == want || excused { Ok(()) } else { Err(Mismatch::Outcome { got, want }) }
+    if got == want || excused { Ok(()) } else { Err(Mismatch::Outcome { got, want: want.into() }) }
 }
 
 fn figure(figure: &'static str, got: u64, want: u64) -> Result<(), Mismatch> {

@@ -1,6 +1,7 @@
 //! Errors: one small type per operation, each with the facts of the refusal.
 
 use crate::addr::PageRange;
+use core::fmt;
 use thiserror::Error;
 
 /// A request that can never be met, whatever is free. Nothing was changed.
@@ -10,7 +11,8 @@ pub enum RequestError {
     /// Nothing was asked for.
     #[error("the size is zero")]
     ZeroSize,
-    /// The size, rounded up to pages and with its guard, is not representable.
+    /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object is as large, and no
+    /// slice could cover it (the rule of [`Layout`](core::alloc::Layout)).
     #[error("a size of {bytes} bytes is not representable")]
     SizeOverflow {
         /// The size asked for, in bytes.
@@ -56,7 +58,7 @@ pub enum RequestError {
     },
 }
 
-/// The refusal of an allocation for want of address space, with its figures (contract 8), in pages.
+/// The refusal of an allocation for want of address space, with its figures, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("no {pages} free pages aligned to {align} within {within:?}; the largest free range has {largest}")]
 pub struct NoSpace {
@@ -68,6 +70,25 @@ pub struct NoSpace {
     pub within: PageRange,
     /// The largest free range in the whole space, in pages; may be large enough but misaligned or outside the limits.
     pub largest: u64,
+}
+
+/// The refusal of an allocation that found addresses but no memory behind them, with its figures, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "no memory behind {pages} pages aligned to {align} within {within:?} (the largest free range has {largest}): {cause}"
+)]
+pub struct Unbacked {
+    /// Pages asked for, guard included.
+    pub pages: u64,
+    /// Alignment asked for, in pages.
+    pub align: u64,
+    /// Where they might have been.
+    pub within: PageRange,
+    /// The largest free range in the whole space, in pages: addresses were not what was short.
+    pub largest: u64,
+    /// What the platform ran into, after everything freed had been given back to it.
+    #[source]
+    pub cause: PlatformError,
 }
 
 /// Why an allocation failed. Nothing was changed.
@@ -91,9 +112,9 @@ pub enum AllocError {
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,
-    /// The platform could not back the area with pages.
+    /// Out of memory, or of what else the platform needs to back the area with pages.
     #[error(transparent)]
-    Platform(#[from] PlatformError),
+    Unbacked(#[from] Unbacked),
 }
 
 /// Why an address can't be freed (or resized, or translated). Nothing was changed.
@@ -148,9 +169,20 @@ pub enum PlatformFault {
     Other,
 }
 
+impl fmt::Display for PlatformFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfMemory => "out of memory",
+            Self::MapLimit => "out of mappings",
+            Self::Unsupported => "not supported",
+            Self::Other => "refused",
+        })
+    }
+}
+
 /// A platform call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("{call} failed: {fault:?} (code {code})")]
+#[error("{call} failed: {fault} (code {code})")]
 pub struct PlatformError {
     /// The call, for people.
     pub call: &'static str,

@@ -7,7 +7,7 @@ use super::params::Parameters;
 use super::progress;
 use super::worker::{self, Record};
 use crate::error::Failure;
-use crate::machine::{Machine, max_map_count};
+use crate::machine::{Machine, map_count, max_map_count};
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
@@ -17,8 +17,8 @@ use std::thread::{self, ScopedJoinHandle};
 const STACK_BYTES: usize = 256 << 10;
 /// Mappings of a thread: its stack and the stack for its signals, each with a guard page.
 const MAPPINGS_PER_THREAD: u64 = 4;
-/// Mappings that the rest of the program may want.
-const OTHER_MAPPINGS: u64 = 1024;
+/// Mappings that the program may want besides those that it has and the threads'.
+const SPARE_MAPPINGS: u64 = 64;
 
 /// What the crew brought home.
 pub(super) struct Haul {
@@ -77,7 +77,7 @@ fn no_thread(number: u64, threads: u64, error: &io::Error) -> Failure {
 /// thread that was started finds no room for its signal stack.
 fn check_mappings(threads: u64) -> Result<(), Failure> {
     let Some(limit) = max_map_count() else { return Ok(()) };
-    let needed = threads * MAPPINGS_PER_THREAD + OTHER_MAPPINGS;
+    let needed = map_count() + threads * MAPPINGS_PER_THREAD + SPARE_MAPPINGS;
     if needed <= limit {
         return Ok(());
     }

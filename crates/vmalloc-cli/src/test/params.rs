@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The most workers: as many as the field's driver takes.
 pub(crate) const MAX_THREADS: u64 = 65_535;
-/// The most loops and repeats: the field's are `int`s.
+/// The most loops, repeats and pages: the field's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
 
 /// What to run. Numbers throughout, as the field has them.
@@ -59,7 +59,7 @@ static KEYS: [Key; 8] = [
     Key { name: "sequential_test_order", least: 0, most: 1, set: |p, value| p.sequential_test_order = value },
     Key { name: "test_repeat_count", least: 1, most: MAX_COUNT, set: |p, value| p.test_repeat_count = value },
     Key { name: "test_loop_count", least: 1, most: MAX_COUNT, set: |p, value| p.test_loop_count = value },
-    Key { name: "nr_pages", least: 1, most: u64::MAX, set: |p, value| p.nr_pages = value },
+    Key { name: "nr_pages", least: 1, most: MAX_COUNT, set: |p, value| p.nr_pages = value },
     Key { name: "use_huge", least: 0, most: 1, set: |p, value| p.use_huge = value },
     Key { name: "run_test_mask", least: 1, most: u64::MAX, set: |p, value| p.run_test_mask = value },
     Key { name: "seed", least: 0, most: u64::MAX, set: |p, value| p.seed = Some(value) },
@@ -199,6 +199,7 @@ mod tests {
             ("nr_threads=0", "nr_threads=0 is not a number from 1 to 65535"),
             ("nr_threads=99999999", "from 1 to 65535"),
             ("nr_pages=0", "nr_pages=0 is not"),
+            ("nr_pages=2147483648", "nr_pages=2147483648 is not a number from 1 to 2147483647"),
             ("nr_pages=18446744073709551616", "nr_pages=18446744073709551616 is not"),
             ("use_huge=2", "use_huge=2 is not a number from 0 to 1"),
             ("run_test_mask=0", "run_test_mask=0 is not"),

@@ -105,7 +105,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
         let ask = match self.ask(wish) {
             Ok(ask) => ask,
-            Err(legal) if got.is_err_and(|error| is_among(error, &legal)) => return Ok(()),
+            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => return Ok(()),
             Err(legal) => return wrong(format!("one of {legal:?}")),
         };
         match got {
@@ -121,7 +121,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
                     _ => Ok(()),
                 }
             }
-            Err(AllocError::Platform(_)) if self.witness.failed(self.space.platform()) > failed => Ok(()),
+            Err(AllocError::Unbacked(_)) if self.witness.failed(self.space.platform()) > failed => Ok(()),
             Err(_) => wrong("an area".into()),
         }
     }
@@ -144,7 +144,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         if wish.bytes == 0 {
             wrongs.push(RequestError::ZeroSize.into());
         }
-        if wish.bytes > isize::MAX as usize {
+        if ask.pages > isize::MAX as u64 >> self.live.page_shift() {
             wrongs.push(RequestError::SizeOverflow { bytes: wish.bytes }.into());
         }
         if wish.align != 0 && !wish.align.is_power_of_two() {
@@ -289,13 +289,6 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         equal("busy_pages", stats.busy_pages, self.live.pages())?;
         equal("busy + lazy + retained + free pages", sum, self.live.span().len())
     }
-}
-
-/// Whether `error` is one of `legal`. A size beyond all memory may count as too large to name or to place.
-fn is_among(error: AllocError, legal: &[AllocError]) -> bool {
-    let is_overflow =
-        |error: &AllocError| matches!(error, AllocError::Request(RequestError::SizeOverflow { .. }));
-    legal.contains(&error) || (matches!(error, AllocError::NoSpace(_)) && legal.iter().any(is_overflow))
 }
 
 fn request(wish: &Wish) -> Request {

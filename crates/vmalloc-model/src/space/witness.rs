@@ -20,7 +20,7 @@ pub trait Witness<P: Platform> {
     /// Goes on on another CPU.
     fn move_to(&mut self, _platform: &P, _cpu: usize) {}
 
-    /// Lets a call fail. What is done after that may fail with an `AllocError::Platform`.
+    /// Lets a call fail. What is done after that may fail with an `AllocError::Unbacked`.
     fn fail(&mut self, _platform: &P, _call: Call, _nth: u64) {}
 
     /// Lets no more calls fail.

@@ -1,9 +1,10 @@
 //! What a space tells of itself: one area, all areas, and the counts.
 
-use super::{Kind, Note, Space, State};
+use super::state::{Note, State};
+use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::State as SegmentState;
-use crate::platform::Platform;
+use crate::platform::{Platform, Translate};
 use core::fmt;
 
 /// What is known of a busy area.
@@ -50,7 +51,7 @@ pub struct Stats {
     pub purges: u64,
     /// Areas purged so far.
     pub purged_areas: u64,
-    /// The most areas given back under one hold of the lock.
+    /// The most areas that a purge moved or gave back under one hold of the lock.
     pub longest_hold_areas: u64,
     /// Bytes of metadata.
     pub metadata_bytes: u64,
@@ -125,6 +126,17 @@ impl<P: Platform> Space<P> {
             longest_hold_areas: state.longest_hold,
             metadata_bytes: records + lists + notes,
         }
+    }
+}
+
+impl<P: Translate> Space<P> {
+    /// The physical frame behind `addr`, anywhere inside an area; `None` outside areas, on guard pages, where no
+    /// page is yet, and where the machine does not tell.
+    pub fn vmalloc_to_page(&self, addr: usize) -> Option<u64> {
+        let area = self.find(addr)?;
+        let page = (addr >> self.shift) as u64;
+        let payload = PageRange::from_len((area.addr >> self.shift) as u64, area.pages)?;
+        if area.kind == Kind::Vmalloc && payload.contains(page) { self.platform.frame(page) } else { None }
     }
 }
 

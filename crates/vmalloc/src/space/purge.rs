@@ -12,20 +12,22 @@
 //! 1. The **purge lock** is taken: one purge runs at a time, and whoever needs the addresses waits for it. So an
 //!    allocation never fails while freed addresses are on their way back: the second of two callers, who would
 //!    find the lazy set empty, waits until the first has given everything back.
-//! 2. The whole lazy set is taken under the space's lock, which is dropped before the platform is called.
+//! 2. Retained areas that are to go are made lazy, [`BATCH`] at a time under the space's lock; then the whole lazy set
+//!    is taken at once, and the lock is dropped before the platform is called.
 //! 3. One `unmap` and one `flush` for the whole set, with its real, coalesced ranges.
 //! 4. The areas are released, [`BATCH`] at a time under the space's lock. The lazy count falls as they are.
 //!
 //! When the platform fails, the set goes back to the lazy set whole: nothing is lost, and nothing that may
 //! still be translated somewhere is handed out.
 
-use super::{Space, State};
+use super::Space;
+use super::retained;
 use crate::addr::PageRange;
 use crate::error::PlatformError;
 use crate::platform::Platform;
 use alloc::vec::Vec;
 
-/// Areas given back under one hold of the space's lock (contract: at most 32).
+/// Areas moved or given back under one hold of the space's lock (contract: at most 32).
 const BATCH: usize = 32;
 
 /// How much is given back.
@@ -35,6 +37,16 @@ pub(super) enum Drain {
     Decay,
     /// All that is lazy and all that is retained.
     All,
+}
+
+impl Drain {
+    /// How many of `count` retained areas of a size go: a quarter is rounded up, so that the last one drains too.
+    fn share(self, count: usize) -> usize {
+        match self {
+            Self::Decay => count.div_ceil(4),
+            Self::All => count,
+        }
+    }
 }
 
 impl<P: Platform> Space<P> {
@@ -87,7 +99,8 @@ impl<P: Platform> Space<P> {
         // What an earlier purge could not finish comes first.
         let stuck = core::mem::take(&mut self.state.lock().stuck);
         self.purge_set(stuck)?;
-        let lazy = self.take_lazy(drain);
+        self.unretain(drain);
+        let lazy = core::mem::take(&mut self.state.lock().lazy);
         self.purge_set(lazy)
     }
 
@@ -123,17 +136,22 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    fn take_lazy(&self, drain: Drain) -> Vec<PageRange> {
-        let mut state = self.state.lock();
-        let State { lazy, retained, lazy_pages, lazy_areas, .. } = &mut *state;
-        let before = (retained.pages(), retained.areas());
-        match drain {
-            Drain::Decay => retained.decay(lazy),
-            Drain::All => retained.empty(lazy),
+    /// Makes retained areas lazy, a batch under each hold of the lock.
+    fn unretain(&self, drain: Drain) {
+        if self.state.lock().retained.areas() == 0 {
+            return;
         }
-        *lazy_pages += before.0 - retained.pages();
-        *lazy_areas += before.1 - retained.areas();
-        core::mem::take(lazy)
+        for pages in 1..=retained::MAX_PAGES {
+            let mut due = drain.share(self.state.lock().retained.count(pages));
+            while due > 0 {
+                let moved = self.state.lock().unretain(pages, due.min(BATCH));
+                if moved == 0 {
+                    // Somebody took them out again, or memory is short.
+                    break;
+                }
+                due -= moved;
+            }
+        }
     }
 
     fn give_back(&self, areas: &[PageRange]) {

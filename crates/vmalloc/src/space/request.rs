@@ -106,14 +106,17 @@ impl Request {
         space_guards: bool,
         policy: Policy,
     ) -> Result<Checked, RequestError> {
-        let overflow = RequestError::SizeOverflow { bytes: self.bytes };
-        let page = 1usize << shift;
-        let pages = self.bytes.checked_add(page - 1).ok_or(overflow)? >> shift;
-        let guard_pages = u64::from(space_guards && self.guard == Guard::Default);
-        if pages == 0 {
+        if self.bytes == 0 {
             return Err(RequestError::ZeroSize);
         }
-        let fit = Fit::new(pages as u64 + guard_pages)?;
+        let (page, guard_pages) =
+            (1usize << shift, usize::from(space_guards && self.guard == Guard::Default));
+        let padded = self.bytes.checked_add(page - 1 + (guard_pages << shift));
+        let Some(padded) = padded.filter(|&padded| padded <= isize::MAX as usize) else {
+            return Err(RequestError::SizeOverflow { bytes: self.bytes });
+        };
+        let pages = padded >> shift;
+        let fit = Fit::new(pages as u64)?;
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
@@ -121,7 +124,8 @@ impl Request {
         if let Some((start, end)) = self.within {
             fit = self.limit(fit, start, end, shift)?;
         }
-        Ok(Checked { fit, slack: ((pages << shift) - self.bytes) as u32, guard_pages })
+        let slack = (((pages - guard_pages) << shift) - self.bytes) as u32;
+        Ok(Checked { fit, slack, guard_pages: guard_pages as u64 })
     }
 
     #[cold]
@@ -149,11 +153,20 @@ mod tests {
     }
 
     #[test]
+    fn sizes_may_reach_isize_max_with_their_guard_and_no_further() {
+        let most = (isize::MAX as usize & !4095) - 4096;
+        assert_eq!(check(Request::new(most)).unwrap().fit.pages(), (1 << 51) - 1);
+        for bytes in [most + 1, 1 << 63, usize::MAX - 8191, usize::MAX - 4096, usize::MAX - 4, usize::MAX] {
+            assert_eq!(check(Request::new(bytes)).unwrap_err(), RequestError::SizeOverflow { bytes });
+        }
+        assert!(check(Request::new(most + 1).without_guard()).is_ok());
+        assert!(check(Request::new(most + 4097).without_guard()).is_err());
+    }
+
+    #[test]
     fn bad_requests_are_typed_errors() {
         assert_eq!(check(Request::new(0)).unwrap_err(), RequestError::ZeroSize);
-        let bytes = usize::MAX - 4;
-        assert_eq!(check(Request::new(bytes)).unwrap_err(), RequestError::SizeOverflow { bytes });
-        for align in [0, 3, 4097] {
+        for align in [0, 3, 4097, (1 << 63) + 1, usize::MAX] {
             let error = check(Request::new(1).align(align)).unwrap_err();
             assert_eq!(error, RequestError::AlignNotPowerOfTwo { align: align as u64 });
         }

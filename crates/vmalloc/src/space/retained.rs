@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// The largest area that is kept, in pages: 256 and a guard page.
-const MAX_PAGES: u64 = 257;
+pub(super) const MAX_PAGES: u64 = 257;
 /// How many areas of a size are looked at for one that is aligned.
 const LOOKED_AT: usize = 8;
 
@@ -79,30 +79,23 @@ impl Retained {
         stack.swap_remove_back(index)
     }
 
-    /// Moves a quarter of each stack, rounded up so that small ones drain too, to `lazy`: the areas that have
-    /// lain longest. What does not fit stays.
-    pub(super) fn decay(&mut self, lazy: &mut Vec<PageRange>) {
-        self.drain(lazy, |len| len.div_ceil(4));
+    /// How many areas of `pages` pages are kept.
+    pub(super) fn count(&self, pages: u64) -> usize {
+        self.stacks.get(pages as usize - 1).map_or(0, VecDeque::len)
     }
 
-    /// Moves everything to `lazy`. What does not fit stays.
-    pub(super) fn empty(&mut self, lazy: &mut Vec<PageRange>) {
-        self.drain(lazy, |len| len);
-    }
-
-    fn drain(&mut self, lazy: &mut Vec<PageRange>, share: impl Fn(usize) -> usize) {
-        for (index, stack) in self.stacks.iter_mut().enumerate() {
-            let pages = index as u64 + 1;
-            for _ in 0..share(stack.len()) {
-                if lazy.try_reserve(1).is_err() {
-                    return;
-                }
-                let Some(start) = stack.pop_front() else { break };
-                lazy.push(PageRange::of(start, start + pages));
-                self.pages -= pages;
-                self.areas -= 1;
-            }
+    /// Moves up to `at_most` areas of `pages` pages to `lazy`, those that have lain longest; how many. What does not
+    /// fit stays.
+    pub(super) fn give_up(&mut self, pages: u64, at_most: usize, lazy: &mut Vec<PageRange>) -> usize {
+        let Some(stack) = self.stacks.get_mut(pages as usize - 1) else { return 0 };
+        let count = at_most.min(stack.len());
+        if lazy.try_reserve(count).is_err() {
+            return 0;
         }
+        lazy.extend(stack.drain(..count).map(|start| PageRange::of(start, start + pages)));
+        self.pages -= count as u64 * pages;
+        self.areas -= count as u64;
+        count
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -134,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn decay_takes_the_oldest_and_reaches_zero() {
+    fn the_oldest_are_given_up_first_and_no_more_than_asked_for() {
         let mut kept = Retained::new(1 << 20);
+        assert_eq!((kept.count(2), kept.give_up(2, 1, &mut Vec::new())), (0, 0));
         for start in 0..5 {
             assert!(kept.keep(area(start * 10, 2)));
         }
         let mut lazy = Vec::new();
-        kept.decay(&mut lazy);
+        assert_eq!(kept.give_up(2, 2, &mut lazy), 2);
         assert_eq!(lazy, [area(0, 2), area(10, 2)]);
-        for _ in 0..3 {
-            kept.decay(&mut lazy);
-        }
+        assert_eq!((kept.count(2), kept.areas(), kept.pages()), (3, 3, 6));
+        assert_eq!(kept.give_up(2, 9, &mut lazy), 3);
         assert_eq!((kept.pages(), lazy.len()), (0, 5));
     }
 }
