@@ -36,6 +36,7 @@ impl<S: Storage> AreaMap<S> {
     /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
+        self.steps.reset();
         let Some(order) = fit.lowest_order() else { return self.alloc_any(fit) };
         match self.alloc_lowest(fit.pages(), order) {
             Ok(start) => Ok(PageRange::of(start, start + fit.pages())),
@@ -191,7 +192,6 @@ impl<S: Storage> AreaMap<S> {
     /// any other nothing is changed, and the error is the leaf that takes the request, or 0.
     #[inline(never)]
     fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u64> {
-        self.steps.reset();
         let need = Query::direct_pages(pages).ok_or(0u64)?;
         if order > LEAF_SHIFT {
             return Err(0);

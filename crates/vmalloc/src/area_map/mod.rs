@@ -233,7 +233,8 @@ impl<S: Storage> AreaMap<S> {
         self.tree.height()
     }
 
-    /// Tree nodes and free ranges looked at by the latest allocation.
+    /// Tree nodes, free ranges and words of dense leaves looked at by the search of the latest allocation. What it
+    /// changes afterwards is not counted.
     #[cfg(feature = "count-steps")]
     pub fn last_steps(&self) -> u64 {
         self.steps.count.get()

@@ -15,6 +15,7 @@
 //! From there on `x & x >> 1` are the pages with two free pages from them on, and so forth. The range that runs
 //! out of the leaf, if there is one, is left to the caller.
 
+use super::Steps;
 use super::leaf::{LEAF_PAGES, WORDS};
 use super::room::{Lanes, MAX_ORDER};
 
@@ -117,12 +118,13 @@ impl Runs {
 
     /// The first page with `pages` pages of its run from it on, aligned to `2^order`, in a leaf that starts at page `base`.
     #[inline]
-    pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64) -> Option<u32> {
+    pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
         if pages >= u64::from(LEAF_PAGES) || base.trailing_zeros() < order && order >= LEAF_PAGES.ilog2() {
             return None;
         }
         let mut have = 1;
         while have < pages as u32 {
+            steps.tick();
             let more = have.min(pages as u32 - have);
             self = self.and_later(more);
             if self.is_empty() {
@@ -132,6 +134,7 @@ impl Runs {
         }
         let step = if order < 6 { 1 } else { 1usize << (order - 6).min(WORDS.ilog2()) };
         for word in (0..WORDS).step_by(step) {
+            steps.tick();
             let bits = self.0[word] & if order < 6 { ALIGNED[order as usize] } else { 1 };
             if bits != 0 {
                 return Some(word as u32 * 64 + bits.trailing_zeros());
@@ -229,7 +232,7 @@ mod tests {
                             (start + pages <= range.end()).then_some(start as u32)
                         });
                         assert_eq!(
-                            runs.first_fit(pages, order, base),
+                            runs.first_fit(pages, order, base, &Steps::default()),
                             want,
                             "{seed} {longest} {base} {pages} {order}"
                         );

@@ -111,6 +111,7 @@ impl<S: Storage> AreaMap<S> {
             near.add(end, hole_end);
         }
         while let Some((from, to)) = ranges.next() {
+            self.steps.tick();
             near.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
         let from_first = record.free_word(0) & 1 != 0;
@@ -256,7 +257,8 @@ impl<S: Storage> AreaMap<S> {
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
         let first =
             if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
-        if let Some(bit) = runs.from(from.max(first)).first_fit(fit.pages(), order, record.base) {
+        let runs = runs.from(from.max(first));
+        if let Some(bit) = runs.first_fit(fit.pages(), order, record.base, &self.steps) {
             let start = record.start_at_or_before(bit)?;
             let range = PageRange::of(record.page(start), self.end_of(leaf, start));
             return Some(Hole { leaf, range, start: record.page(bit) });

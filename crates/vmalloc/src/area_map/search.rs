@@ -29,7 +29,6 @@ impl<S: Storage> AreaMap<S> {
     /// Finds the place for `fit`.
     #[inline]
     pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
-        self.steps.reset();
         let within = self.limits(fit)?;
         let hole = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
