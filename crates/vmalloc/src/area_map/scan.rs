@@ -129,7 +129,7 @@ impl<S: Storage> AreaMap<S> {
         let taken = |hole, start, hole_end, near| {
             Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
         };
-        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base) {
+        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base, &self.steps) {
             let (hole, end) = (record.start_at_or_before(start)?, start + pages);
             let mut near = Near(runs.without(start, end).lanes(record.base).near());
             near.add(tail.unwrap_or(0), if tail.is_some() { far_end } else { 0 });
