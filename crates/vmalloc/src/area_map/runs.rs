@@ -17,7 +17,11 @@
 
 use super::Steps;
 use super::leaf::{LEAF_PAGES, WORDS};
-use super::room::{Lanes, MAX_ORDER};
+use super::room::{Lanes, MAX_ORDER, Near};
+use core::array;
+
+/// The longest runs that are all treated at once: a step costs as much as one and a half runs one by one.
+const SHORT: u32 = 3;
 
 /// A bit for each page of a leaf.
 #[derive(Clone, Copy)]
@@ -59,7 +63,11 @@ impl Runs {
     pub(super) fn before(mut self, bit: u32) -> Self {
         let last = (bit / 64) as usize & (WORDS - 1);
         self.0[last] &= !(u64::MAX << (bit % 64));
-        self.0[last + 1..].fill(0);
+        for word in 1..WORDS {
+            if word > last {
+                self.0[word] = 0;
+            }
+        }
         self
     }
 
@@ -126,7 +134,7 @@ impl Runs {
         while have < pages as u32 {
             steps.tick();
             let more = have.min(pages as u32 - have);
-            self = self.and_later(more);
+            self = if more == 1 { self.and_next() } else { self.and_later(more) };
             if self.is_empty() {
                 return None;
             }
@@ -157,17 +165,65 @@ impl Runs {
         (1..6).rev().find(|&order| any & ALIGNED[order as usize] != 0).unwrap_or(0)
     }
 
-    /// The lanes of all runs, in a leaf that starts at page `base`: one step for each page of the longest.
+    /// The lanes of all runs, in a leaf that starts at page `base`. Those of up to [`SHORT`] pages, which may be
+    /// many, all at once; longer ones, of which a leaf has not so many, one by one.
     #[inline]
     pub(super) fn lanes(mut self, base: u64) -> Lanes {
         let mut lanes = Lanes::NONE;
-        let mut pages = 1;
-        while !self.is_empty() {
+        for pages in 1..=SHORT {
             lanes = lanes.max(Lanes::of_run(pages, self.best_order(base)));
             self = self.and_next();
-            pages += 1;
+            if self.is_empty() {
+                return lanes;
+            }
         }
-        lanes
+        lanes.max(self.lanes_one_by_one(base))
+    }
+
+    /// The lanes of runs of which the last [`SHORT`] pages are cut off.
+    #[inline(never)]
+    fn lanes_one_by_one(&self, base: u64) -> Lanes {
+        let [a, b, c, d] = self.0;
+        let before = [a << 1, b << 1 | a >> 63, c << 1 | b >> 63, d << 1 | c >> 63];
+        let mut starts = Bits::of(array::from_fn(|word| self.0[word] & !before[word]));
+        let mut ends = Bits::of(array::from_fn(|word| before[word] & !self.0[word]));
+        let mut near = Near::NONE;
+        let mut lanes = Lanes::NONE;
+        while let Some(start) = starts.next() {
+            let end = ends.next().unwrap_or(LEAF_PAGES) + SHORT;
+            near.add(start, end);
+            if start == 0 {
+                lanes = Lanes::of(base, u64::from(end));
+            }
+        }
+        lanes.max(Lanes::near_only(near.0))
+    }
+}
+
+/// The set bits of a leaf's plane, in order.
+struct Bits {
+    words: [u64; WORDS],
+    word: usize,
+}
+
+impl Bits {
+    #[inline]
+    fn of(words: [u64; WORDS]) -> Self {
+        Self { words, word: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        while self.words[self.word] == 0 {
+            if self.word == WORDS - 1 {
+                return None;
+            }
+            self.word += 1;
+        }
+        let bits = &mut self.words[self.word];
+        let bit = bits.trailing_zeros();
+        *bits &= *bits - 1;
+        Some(self.word as u32 * 64 + bit)
     }
 }
 
