@@ -1,7 +1,8 @@
 //! The table of workloads: what is built before the clock starts, and what is measured.
 //!
-//! `FS-…` measure the free set alone (the area map: one free and one allocation, no pools); `W…` measure the
-//! space with its locks, pools and lazy purge, over a platform that does nothing.
+//! `FS-…` measure the free set alone (the area map: one free and one allocation, no pools), `W7-start` and
+//! `W7-interior` the index of busy areas, which is the same map; the other `W…` measure the space with its locks,
+//! pools and lazy purge, over a platform that does nothing.
 
 use crate::rng::Rng;
 
@@ -177,8 +178,14 @@ pub const ALL: &[Workload] = &{
         on(Space, "W5-1M", steady(1_000_000, 1_000_000, PLAIN), "the same, 1,000,000 live"),
         on(Space, "W6", (Setup::Empty, Cycle::Bounce(ALIGNED)), "1…10 pages, alignment 2^0…2^9, empty space"),
         on(Space, "W6b", steady(10_000, 20_000, ALIGNED), "the same among 10,000 live, replaced at random"),
-        on(Space, "W7-start", find(Cycle::FindStart), "find by first page, 100,000 live"),
-        on(Space, "W7-interior", find(Cycle::FindInterior), "find by any page, 100,000 live"),
+        on(Map, "W7-start", find(Cycle::FindStart), "find by first page, 100,000 live"),
+        on(Map, "W7-interior", find(Cycle::FindInterior), "find by any page, 100,000 live"),
+        on(
+            Space,
+            "W7-space",
+            find(Cycle::FindInterior),
+            "the same through the space: its lock and the area's notes",
+        ),
     ]
 };
 

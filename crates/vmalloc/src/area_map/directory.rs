@@ -115,11 +115,17 @@ impl<S: Storage> Directory<S> {
         }
     }
 
+    /// The leaf that holds `page`, or 0, if the page lies in the window.
+    #[inline]
+    pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
+        self.window.get((page.wrapping_sub(self.window_base) >> LEAF_SHIFT) as usize).copied()
+    }
+
     /// The leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     pub(super) fn leaf_of(&self, page: u64) -> u32 {
-        match self.window.get((page.wrapping_sub(self.window_base) >> LEAF_SHIFT) as usize) {
-            Some(&leaf) => leaf,
+        match self.leaf_near(page) {
+            Some(leaf) => leaf,
             None => self.leaf_beyond(page),
         }
     }

@@ -58,7 +58,9 @@ pub(super) enum Around {
     Busy { start: u64, end: u64 },
     /// The segment is not busy.
     NotBusy,
-    /// The segment reaches too far.
+    /// It is busy and ends farther away.
+    Open { start: u64 },
+    /// It starts too far away.
     Unclear,
 }
 
@@ -185,20 +187,30 @@ impl Leaf {
         self.starts == [0; WORDS]
     }
 
-    /// The busy area around `page`, as far as one word, and the next for its end, can tell.
-    #[inline]
+    /// The busy area around `page`, if it starts in the word of the page or the one before.
+    #[inline(always)]
     pub(super) fn area_around(&self, page: u64) -> Around {
         let (word, bit) = ((page >> 6) as usize & (WORDS - 1), page & 63);
         let starts = self.starts[word];
-        let before = starts << (63 - bit);
+        let behind = starts >> bit >> 1;
+        let mut home = word;
+        let mut before = starts << (!page & 63);
+        let mut last = page;
         if before == 0 {
-            return Around::Unclear;
+            if word == 0 {
+                return Around::Unclear;
+            }
+            home = word - 1;
+            before = self.starts[home];
+            last = (page & !63) - 1;
+            if before == 0 {
+                return Around::Unclear;
+            }
         }
-        let start = page - u64::from(before.leading_zeros());
-        if self.busy[word] >> (start & 63) & 1 == 0 {
+        let start = last - u64::from(before.leading_zeros());
+        if self.busy[home] >> (start & 63) & 1 == 0 {
             return Around::NotBusy;
         }
-        let behind = starts >> bit >> 1;
         if behind != 0 {
             return Around::Busy { start, end: page + 1 + u64::from(behind.trailing_zeros()) };
         }
@@ -206,7 +218,7 @@ impl Leaf {
             Some(&next) if next != 0 => {
                 Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
             }
-            _ => Around::Unclear,
+            _ => Around::Open { start },
         }
     }
 

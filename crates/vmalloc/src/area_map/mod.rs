@@ -191,19 +191,52 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let leaf = &self.leaves[self.directory.leaf_of(page)];
-        match leaf.area_around(page) {
-            Around::Busy { start, end } => Some(PageRange::of(start, end)),
-            Around::NotBusy => None,
-            Around::Unclear => self.find_across(page),
+        match self.directory.leaf_near(page) {
+            Some(leaf) => self.find_in(leaf, page),
+            None => self.find_far(page),
         }
     }
 
-    /// Where the area or the answer reaches beyond the leaf of `page`.
+    #[inline(always)]
+    fn find_in(&self, leaf: u32, page: u64) -> Option<PageRange> {
+        match self.leaves[leaf].area_around(page) {
+            Around::Busy { start, end } => Some(PageRange::of(start, end)),
+            Around::NotBusy => None,
+            Around::Open { start } => self.find_end(leaf, page, start),
+            Around::Unclear => self.find_start(leaf, page),
+        }
+    }
+
+    /// The busy area around `page`, which starts at `start`; no segment starts behind the page in its word.
     #[inline(never)]
-    fn find_across(&self, page: u64) -> Option<PageRange> {
+    fn find_end(&self, leaf: u32, page: u64, start: u64) -> Option<PageRange> {
+        let end = self.end_beyond(leaf, Leaf::bit(page) as usize / 64);
+        // A page behind the span may lie in its last leaf.
+        if page < end { Some(PageRange::of(start, end)) } else { None }
+    }
+
+    /// The busy area around `page`; no segment starts before the page in its word and the one before.
+    #[inline(never)]
+    fn find_start(&self, leaf: u32, page: u64) -> Option<PageRange> {
+        let (record, prev) = (&self.leaves[leaf], &self.leaves[self.leaves[leaf].prev]);
+        let start = match record.start_at_or_before(Leaf::bit(page)) {
+            Some(bit) if record.is_busy(bit) => record.page(bit),
+            Some(_) => return None,
+            None => match prev.last_start() {
+                Some(bit) if prev.is_busy(bit) => prev.page(bit),
+                Some(_) => return None,
+                None => return self.find_far(page),
+            },
+        };
+        let end = self.end_of(leaf, Leaf::bit(page));
+        if page < end { Some(PageRange::of(start, end)) } else { None }
+    }
+
+    /// Where the page is far from the start of the span, or the area's start far from the page.
+    #[inline(never)]
+    fn find_far(&self, page: u64) -> Option<PageRange> {
         let segment = self.segment(page)?;
         if segment.state == State::Busy { Some(segment.range) } else { None }
     }

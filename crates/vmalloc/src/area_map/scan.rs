@@ -239,7 +239,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The first start in the words behind `word` of `leaf`, or in the leaves behind it.
     #[inline(always)]
-    fn end_beyond(&self, leaf: u32, word: usize) -> u64 {
+    pub(super) fn end_beyond(&self, leaf: u32, word: usize) -> u64 {
         let record = &self.leaves[leaf];
         for later in word + 1..WORDS {
             if record.starts[later] != 0 {
