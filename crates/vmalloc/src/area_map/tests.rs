@@ -105,3 +105,18 @@ fn a_buffer_too_small_for_an_empty_map_is_refused() {
         assert!(matches!(AreaMap::in_buffer(span(0, 1 << 30), &mut memory), Err(AllocError::Metadata)));
     }
 }
+
+#[test]
+fn pages_around_the_span_are_found_in_no_area() {
+    for pages in [1, 30, 64, 100, 200, 300, 1000] {
+        let mut map = AreaMap::new(span(1000 - pages, 1000)).unwrap();
+        let area = map.alloc(&fit(pages, 1)).unwrap();
+        for page in area.start()..area.end() {
+            assert_eq!(map.find(page), Some(area));
+        }
+        for page in (0..area.start()).chain(1000..1500).chain([u64::MAX]) {
+            assert_eq!(map.find(page), None, "{page} of {area:?}");
+            assert_eq!(map.segment(page), None);
+        }
+    }
+}
