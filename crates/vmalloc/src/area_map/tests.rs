@@ -109,12 +109,18 @@ fn a_buffer_too_small_for_an_empty_map_is_refused() {
 #[test]
 fn pages_around_the_span_are_found_in_no_area() {
     for pages in [1, 30, 64, 100, 200, 300, 1000] {
-        let mut map = AreaMap::new(span(1000 - pages, 1000)).unwrap();
+        let (start, end) = (7, 40_000);
+        let mut map = AreaMap::new(span(start, end)).unwrap();
+        // Enough leaves for the window to reach over all of them.
+        while map.largest_free() > pages {
+            map.alloc(&fit((map.largest_free() - pages).min(200), 1)).unwrap();
+        }
         let area = map.alloc(&fit(pages, 1)).unwrap();
+        assert_eq!(area.end(), end);
         for page in area.start()..area.end() {
             assert_eq!(map.find(page), Some(area));
         }
-        for page in (0..area.start()).chain(1000..1500).chain([u64::MAX]) {
+        for page in (0..start).chain(end..end + 600).chain([u64::MAX]) {
             assert_eq!(map.find(page), None, "{page} of {area:?}");
             assert_eq!(map.segment(page), None);
         }
