@@ -33,7 +33,7 @@ pub(super) struct Leaf {
     busy: Plane,
     /// The first page of the leaf.
     pub(super) base: u64,
-    /// Where the tree holds this leaf: node × 8 + slot.
+    /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: u32,
     /// The leaf before this one in address order; 0 for the first.
     pub(super) prev: u32,

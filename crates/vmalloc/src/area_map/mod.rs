@@ -111,7 +111,7 @@ impl AreaMap<Heap> {
 impl<'a> AreaMap<Lent<'a>> {
     /// An empty map over `span`, with its records in `memory`: it works before a heap exists.
     ///
-    /// The memory is divided once: 4 bytes for each 4 GiB of the span, then about 330 bytes for each leaf,
+    /// The memory is divided once: 4 bytes for each 4 GiB of the span, then about 380 bytes for each leaf,
     /// that is, for each 256 aligned pages in which segments start. When it is used up, allocations that need
     /// another leaf fail with [`AllocError::Metadata`].
     ///
@@ -121,16 +121,16 @@ impl<'a> AreaMap<Lent<'a>> {
         let entries = Directory::<Lent<'a>>::root_len(span).ok_or(OutOfMemory)?;
         let root = Slots::carve(&mut memory, entries)?;
         let present = Slots::carve(&mut memory, entries.div_ceil(64))?;
-        // For each four leaves two tree nodes (they are at least about half full) and one directory node:
+        // For each four leaves a tree node (on average they hold more than six) and a directory node:
         // areas cluster. The constants cover record 0, the path of the first leaf and a split to the top.
         let window = directory::WINDOW_PER_LEAF * size_of::<u32>();
         let per_four =
-            4 * (size_of::<Leaf>() + window) + 2 * size_of::<tree::Node>() + size_of::<directory::Fan>();
+            4 * (size_of::<Leaf>() + window) + size_of::<tree::Node>() + size_of::<directory::Fan>();
         let fixed =
             2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 5 * size_of::<directory::Fan>() + 64;
         let fours = memory.len().saturating_sub(fixed) / per_four;
         let fans = Slots::carve(&mut memory, 5 + fours)?;
-        let nodes = Slots::carve(&mut memory, 6 + 2 * fours)?;
+        let nodes = Slots::carve(&mut memory, 6 + fours)?;
         let leaves = Slots::carve(&mut memory, 2 + 4 * fours)?;
         let window = Slots::carve(&mut memory, directory::WINDOW_PER_LEAF * 4 * fours)?;
         Self::assemble(span, leaves, Directory::new(span, root, present, fans, window)?, nodes)

@@ -10,7 +10,7 @@ use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::request::Fit;
 
-/// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as eight
+/// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as sixteen
 /// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
 pub(super) const DENSE: u32 = 16;
 

@@ -15,11 +15,11 @@
 //! Invariants:
 //! - T1 children are in address order, and `up` of each names its node and slot.
 //! - T2 the room beside a child is exactly the room of what lies below it; empty slots have none.
-//! - T3 no node but the root is empty, and two neighbours under one parent hold more than six children
+//! - T3 no node but the root is empty, and two neighbours under one parent hold more than twelve children
 //!   together once either has lost one: the height is logarithmic in the number of leaves.
 //!
 //! A change sets the room of one child and walks up until a room comes out as it was. Growth
-//! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of eight.
+//! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of sixteen.
 
 use super::Steps;
 use super::leaf::Leaf;
@@ -28,11 +28,12 @@ use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use bytemuck::{Pod, Zeroable};
 use wide::{i8x16, i16x8};
 
-const FAN_SHIFT: u32 = 3;
-/// Children of a node. Four and sixteen cost more: the maximum over a node grows with it, the height shrinks.
+const FAN_SHIFT: u32 = 4;
+/// Children of a node. Eight take as many instructions, but a tenth more time and memory: the maximum over a node
+/// grows with it, the height shrinks.
 pub(super) const FAN: usize = 1 << FAN_SHIFT;
 /// Two neighbours with this many children or fewer become one.
-const MERGE_AT: u32 = 6;
+const MERGE_AT: u32 = 12;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
