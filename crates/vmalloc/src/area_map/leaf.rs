@@ -25,8 +25,9 @@ pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 /// One plane: a bit for each page of the leaf.
 type Plane = [u64; WORDS];
 
+/// Two cache lines: the starts and what is used, and the rest.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Leaf {
     pub(super) starts: Plane,
     used: Plane,
@@ -41,6 +42,7 @@ pub(super) struct Leaf {
     pub(super) next: u32,
     /// How many free ranges start here.
     pub(super) free_ranges: u32,
+    pad: [u32; 2],
 }
 
 impl Linked for Leaf {

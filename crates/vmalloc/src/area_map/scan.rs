@@ -60,11 +60,8 @@ impl<'a> Ranges<'a> {
     fn next(&mut self) -> Option<(u32, Option<u32>)> {
         while self.free == 0 {
             self.word += 1;
-            if self.word == WORDS {
-                return None;
-            }
-            self.starts = self.record.starts[self.word];
-            self.free = self.record.free_word(self.word);
+            self.starts = *self.record.starts.get(self.word)?;
+            self.free = self.starts & self.record.free_word(self.word);
         }
         let first = self.word as u32 * 64;
         let from = first + self.free.trailing_zeros();
@@ -320,4 +317,4 @@ impl<S: Storage> AreaMap<S> {
 }
 
 /// A leaf's bits are counted in `u32` and its pages in `u64`.
-const _: () = assert!(WORDS as u32 * 64 == LEAF_PAGES && size_of::<Leaf>() == 120);
+const _: () = assert!(WORDS as u32 * 64 == LEAF_PAGES && size_of::<Leaf>() == 128);
