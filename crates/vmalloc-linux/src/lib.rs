@@ -55,3 +55,8 @@ pub use lock::FutexLock;
 pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;
 pub use space::{OpenError, open};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
