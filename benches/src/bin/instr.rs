@@ -22,7 +22,7 @@ const WARM_TURNS: usize = 100;
 /// Play one workload with windows for `valgrind --tool=callgrind --instr-atstart=no`.
 #[derive(Parser)]
 struct Args {
-    /// List the workloads, `NAME<tab>PAIRS PER TURN`, instead of running one.
+    /// List the workloads, `NAME<tab>PAIRS PER TURN<tab>WHETHER LARGE`, instead of running one.
     #[arg(long)]
     list: bool,
     /// The workload.
@@ -91,8 +91,8 @@ fn single_calls<R: Ranges>(workload: &Workload, order: u32) {
 }
 
 fn list() -> ExitCode {
-    for workload in workload::ALL.iter().filter(|workload| !workload.large) {
-        println!("{}\t{}", workload.name, workload.pairs_per_turn());
+    for workload in workload::ALL {
+        println!("{}\t{}\t{}", workload.name, workload.pairs_per_turn(), workload.large);
     }
     ExitCode::SUCCESS
 }
