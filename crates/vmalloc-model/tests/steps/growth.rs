@@ -1,8 +1,8 @@
 //! What the steps do not show: the records are arrays, and now and then one of them grows.
 //!
-//! The allocation in which that happens copies the array, or enters a quarter more leaves in the directory's
-//! window: work that is linear in the number of leaves. It is logarithmic only on average, as arrays grow by a
-//! share of what they are: by an eighth (three arrays of records), and by a quarter (the window).
+//! The allocation in which that happens copies the array: work that is linear in the number of leaves. It is
+//! logarithmic only on average, as arrays grow by an eighth of what they are: leaves, nodes of the tree, nodes of
+//! the directory, and its window, which for its part takes in no more than eight entries with any leaf.
 
 use super::leaves;
 use super::reference::Request;
@@ -23,6 +23,6 @@ fn growth_is_rare_but_falls_on_one_allocation() {
     }
     let leaves = leaves(&map);
     println!("{leaves} leaves: {growths} allocations of 50,000 let an array grow, one by {largest} bytes");
-    // Growing by an eighth takes six times to double, by a quarter three times: 3 × 6 + 3 a doubling.
-    assert!(growths <= 21 * (leaves.ilog2() + 1), "{growths} growths for {leaves} leaves");
+    // Growing by an eighth takes six times to double, for each of four arrays.
+    assert!(growths <= 24 * (leaves.ilog2() + 1), "{growths} growths for {leaves} leaves");
 }

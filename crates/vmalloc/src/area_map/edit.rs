@@ -83,7 +83,7 @@ impl<S: Storage> AreaMap<S> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let (leaf, bit) = (self.directory.leaf_of(start), Leaf::bit(start));
+        let (leaf, bit) = (self.leaf_of(start), Leaf::bit(start));
         let record = &mut self.leaves[leaf];
         if !record.is_busy(bit) {
             return Err(self.why_not_busy(start));
@@ -134,7 +134,7 @@ impl<S: Storage> AreaMap<S> {
 
     #[inline]
     fn busy_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
-        let leaf = self.directory.leaf_of(start);
+        let leaf = self.leaf_of(start);
         let bit = Leaf::bit(start);
         // I3: only the start of an area is busy.
         if self.leaves[leaf].is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
@@ -231,7 +231,7 @@ impl<S: Storage> AreaMap<S> {
         if taken.end < taken.hole_end {
             if taken.end >= LEAF_PAGES {
                 hole_end = self.first_start_behind(leaf);
-                rest_leaf = match self.directory.leaf_of(end) {
+                rest_leaf = match self.leaf_of(end) {
                     0 => self.make_leaf(end)?,
                     rest_leaf => rest_leaf,
                 };
@@ -356,7 +356,7 @@ impl<S: Storage> AreaMap<S> {
         if page & !u64::from(LEAF_PAGES - 1) == self.leaves[near].base {
             return Ok(near);
         }
-        match self.directory.leaf_of(page) {
+        match self.leaf_of(page) {
             0 => self.make_leaf(page),
             leaf => Ok(leaf),
         }
@@ -368,7 +368,7 @@ impl<S: Storage> AreaMap<S> {
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
         // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
-        let before = self.directory.leaf_before(page).ok_or(OutOfMemory)?;
+        let before = self.directory.leaf_before(page, &self.leaves).ok_or(OutOfMemory)?;
         let leaf = self.leaves.take();
         let next = self.leaves[before].next;
         let base = page & !u64::from(LEAF_PAGES - 1);
@@ -377,7 +377,7 @@ impl<S: Storage> AreaMap<S> {
         if next != 0 {
             self.leaves[next].prev = leaf;
         }
-        self.directory.insert(page, leaf);
+        self.directory.insert(leaf, &self.leaves);
         self.tree.insert_after(before, leaf, &mut self.leaves);
         Ok(leaf)
     }

@@ -140,7 +140,7 @@ impl<S: Storage> AreaMap<S> {
         let mut segments = self.segments_from(range.start());
         match segments.next() {
             Some(free) if free.state == State::Free && free.range.covers(&range) => {
-                let leaf = self.directory.leaf_of(free.range.start());
+                let leaf = self.leaf_of(free.range.start());
                 Ok(Hole { leaf, range: free.range, start: range.start() })
             }
             Some(area) if area.state != State::Free => {

@@ -126,3 +126,29 @@ fn pages_around_the_span_are_found_in_no_area() {
         }
     }
 }
+
+#[test]
+fn every_span_can_be_managed_to_its_far_end() {
+    for (start, end) in
+        [(0, 1), (9, 300), (77, 1 << 45), (3, 1 << 52), (1, u64::MAX), (u64::MAX - 1, u64::MAX)]
+    {
+        let mut memory = vec![0; 1 << 14];
+        let mut map = AreaMap::in_buffer(span(start, end), &mut memory).unwrap();
+        let last = span(end - 1, end);
+        map.alloc_at(last).unwrap();
+        map.verify().unwrap();
+        assert_eq!(map.find(end - 1), Some(last));
+        if end - start > 2 {
+            let middle = span(start + (end - start) / 2, end - 1);
+            map.alloc_at(middle).unwrap();
+            assert_eq!(map.find(end - 2), Some(middle));
+            assert_eq!(map.alloc(&fit(1, 1)), Ok(span(start, start + 1)));
+            map.verify().unwrap();
+            map.free(start).unwrap();
+            map.free(middle.start()).unwrap();
+        }
+        assert_eq!(map.free(end - 1), Ok(last));
+        map.verify().unwrap();
+        assert!(map.is_whole());
+    }
+}

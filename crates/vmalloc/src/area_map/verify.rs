@@ -47,7 +47,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     fn verify_leaves(&self) -> Result<(), Violation> {
-        let mut leaf = self.directory.leaf_of(self.span.start());
+        let mut leaf = self.leaf_of(self.span.start());
         let (mut prev, mut count, mut at) = (0, 0, self.span.start());
         let result = self.tree.check(&mut |id, up, room| {
             let record = &self.leaves[id];
@@ -72,7 +72,9 @@ impl<S: Storage> AreaMap<S> {
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
             Some("I4: an empty leaf")
-        } else if self.directory.leaf_of(record.base) != id {
+        } else if [self.leaf_of(record.base), self.directory.leaf_beyond(record.base, &self.leaves)]
+            != [id; 2]
+        {
             Some("I4: the directory does not know a leaf")
         } else if record.prev != 0 && self.leaves[record.prev].base >= record.base {
             Some("I4: leaves are out of order")

@@ -1,0 +1,237 @@
+//! The directory by itself, on leaves that hold nothing but their base, against an ordered map.
+
+use super::super::storage::{Heap, Lent, Slots};
+use super::*;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use std::vec;
+
+/// A directory, its leaves, and what it should know: group → leaf.
+struct Bench<S: Storage> {
+    directory: Directory<S>,
+    leaves: Pool<Leaf, S>,
+    known: BTreeMap<u64, u32>,
+    span: PageRange,
+}
+
+impl Bench<Heap> {
+    fn new(start: u64, end: u64) -> Self {
+        let span = PageRange::of(start, end);
+        let directory = Directory::new(span, Vec::new(), Vec::new()).unwrap();
+        Self { directory, leaves: Pool::new(Vec::new()).unwrap(), known: BTreeMap::new(), span }
+    }
+}
+
+impl<'a> Bench<Lent<'a>> {
+    /// One with room for so many nodes and window entries.
+    fn lent(mut memory: &'a mut [u8], span: PageRange, fans: usize, window: usize) -> Self {
+        let fans = Slots::carve(&mut memory, fans).unwrap();
+        let window = Slots::carve(&mut memory, window).unwrap();
+        let leaves = Slots::carve(&mut memory, 400).unwrap();
+        let directory = Directory::new(span, fans, window).unwrap();
+        Self { directory, leaves: Pool::new(leaves).unwrap(), known: BTreeMap::new(), span }
+    }
+}
+
+impl<S: Storage> Bench<S> {
+    /// Enters the leaf of `page`, or takes it out.
+    fn toggle(&mut self, page: u64) {
+        let group = self.directory.group(page);
+        if let Some(leaf) = self.known.remove(&group) {
+            self.directory.remove(page);
+            self.leaves.put(leaf);
+        } else {
+            self.leaves.ensure(1).unwrap();
+            self.directory.ensure(1).unwrap();
+            let leaf = self.leaves.take();
+            self.leaves[leaf] = Leaf::between(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
+            self.directory.insert(leaf, &self.leaves);
+            self.known.insert(group, leaf);
+        }
+    }
+
+    fn leaf_of(&self, page: u64) -> u32 {
+        let beyond = self.directory.leaf_beyond(page, &self.leaves);
+        let near = self.directory.leaf_near(page).unwrap_or(beyond);
+        assert_eq!(near, beyond, "D3: the window and the tree disagree on page {page:#x}");
+        near
+    }
+
+    /// Asks for `page` and for what lies before it.
+    fn compare(&self, page: u64) {
+        let group = self.directory.group(page);
+        assert_eq!(self.leaf_of(page), self.known.get(&group).copied().unwrap_or(0), "at {page:#x}");
+        if self.span.contains(page) {
+            let before = self.known.range(..group).next_back().map(|(_, &leaf)| leaf);
+            assert_eq!(self.directory.leaf_before(page, &self.leaves), before, "before {page:#x}");
+            assert_eq!(self.directory.leaf_before_group(group, &self.leaves), before, "D3: before {page:#x}");
+        }
+    }
+
+    fn compare_around(&self, page: u64) {
+        for distance in [0, 1, 255, 256, 257, 1 << 12, 1 << 40] {
+            self.compare(page.saturating_sub(distance));
+            self.compare(page.saturating_add(distance));
+        }
+    }
+
+    /// D1–D3.
+    fn check(&self) {
+        let (mut nodes, mut found) = (0, Vec::new());
+        self.check_node(self.directory.root, &mut nodes, &mut found);
+        assert!(found.iter().eq(self.known.values()), "D2: the leaves, in order");
+        assert_eq!(nodes, self.directory.fans.in_use(), "a node is lost");
+        assert!(nodes <= found.len().max(1), "D1: {nodes} nodes for {} leaves", found.len());
+        for (group, leaf) in self.directory.window.iter().enumerate() {
+            assert_eq!(self.known.get(&(group as u64)).unwrap_or(&0), leaf, "D3");
+        }
+    }
+
+    fn check_node(&self, node: u32, nodes: &mut usize, found: &mut Vec<u32>) {
+        *nodes += 1;
+        let fan = &self.directory.fans[node];
+        assert!(node == self.directory.root || fan.present.count_ones() >= 2, "D1");
+        for slot in 0..FAN {
+            let (group, child) = match fan.get(slot) {
+                Child::None => continue,
+                Child::Leaf(leaf) => (self.directory.group(self.leaves[leaf].base), Child::Leaf(leaf)),
+                Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
+            };
+            assert!(fan.covers(group) && fan.slot(group) == slot, "D2");
+            match child {
+                Child::Node(child) => {
+                    assert!(self.directory.fans[child].shift < fan.shift, "D2");
+                    self.check_node(child, nodes, found);
+                }
+                Child::Leaf(leaf) => found.push(leaf),
+                Child::None => {}
+            }
+        }
+    }
+}
+
+/// SplitMix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[test]
+fn every_span_is_known_page_by_page() {
+    let spans = [
+        (3, 4),
+        (5, 300),
+        (255, 256 * 17 + 1),
+        (77, 1 << 45),
+        (1 << 31, (1 << 31) + (1 << 34)),
+        (0, u64::MAX),
+        (1, u64::MAX),
+        (u64::MAX - 70_000, u64::MAX),
+        (u64::MAX - 1, u64::MAX),
+    ];
+    for (start, end) in spans {
+        let mut bench = Bench::new(start, end);
+        let mut state = 11;
+        for _ in 0..3_000 {
+            // Some near each other, some anywhere: every distance is as likely as any.
+            let distance = random(&mut state) >> (random(&mut state) % 64);
+            let page = match random(&mut state) % 2 {
+                0 => start + distance % (end - start),
+                _ => end - 1 - distance % (end - start),
+            };
+            bench.toggle(page);
+            bench.compare_around(page);
+            bench.compare_around(distance);
+        }
+        bench.check();
+        bench.compare_around(start);
+        bench.compare_around(end);
+        for group in bench.known.clone().into_keys() {
+            bench.toggle(bench.directory.base + (group << LEAF_SHIFT));
+        }
+        bench.check();
+        assert_eq!(bench.directory.fans.in_use(), 1, "only the root stays");
+    }
+}
+
+#[test]
+fn the_leaf_before_is_found_across_all_levels() {
+    let mut bench = Bench::new(0, u64::MAX);
+    // One leaf in each level's step of the way to the last page; the root has four steps.
+    let pages: Vec<u64> = (0..19).map(|level| u64::MAX - 1 - (0x3 << (LEAF_SHIFT + 3 * level))).collect();
+    pages.iter().for_each(|&page| bench.toggle(page));
+    bench.toggle(u64::MAX - 1);
+    for &page in pages.iter().chain(&[0, u64::MAX - 1]) {
+        bench.compare_around(page);
+    }
+    bench.check();
+    assert_eq!(bench.directory.fans.in_use(), 19, "a way down with as many nodes as there can be");
+}
+
+#[test]
+fn the_window_follows_dense_leaves_a_few_entries_at_a_time() {
+    let mut bench = Bench::new(1 << 20, 1 << 44);
+    for group in 0..10_000 {
+        let before = bench.directory.window.len();
+        bench.toggle((1 << 20) + (group << LEAF_SHIFT));
+        assert!(bench.directory.window.len() - before <= WIDEN);
+        assert!(bench.directory.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
+    }
+    bench.check();
+    let entries = bench.directory.window.len();
+    assert!(entries < 10_000 + WIDEN);
+    // Nor does it follow those that lie far apart.
+    for far in 1..1_000 {
+        bench.toggle((1 << 40) + (far << 20));
+    }
+    assert_eq!(bench.directory.window.len(), entries);
+    bench.check();
+}
+
+#[test]
+fn the_window_meets_leaves_that_come_from_above() {
+    let mut bench = Bench::new(0, 1 << 34);
+    // At first each is too far for the share of those before it.
+    for group in (0..4_000).rev() {
+        bench.toggle(group << LEAF_SHIFT);
+    }
+    bench.check();
+    assert!(bench.directory.window.len() > 2_800, "{}", bench.directory.window.len());
+}
+
+#[test]
+fn a_window_without_memory_stays_as_it_is() {
+    let mut memory = vec![0; 1 << 16];
+    let mut bench = Bench::lent(&mut memory, PageRange::of(300, 1 << 40), 200, 2 * WIDEN - 1);
+    for group in 1..300 {
+        bench.toggle(group << LEAF_SHIFT);
+    }
+    assert_eq!(bench.directory.window.len(), WIDEN);
+    bench.check();
+    (0..301).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
+}
+
+#[test]
+fn a_refused_step_changes_nothing() {
+    let mut memory = vec![0; 1 << 16];
+    let mut bench = Bench::lent(&mut memory, PageRange::of(0, 1 << 41), 5, 0);
+    // Every second leaf needs a node: three are left beside the zeroed one and the root.
+    let pages: Vec<u64> = (1..8).flat_map(|n| [n << 38, (n << 38) + 4096]).collect();
+    let entered = pages.iter().take_while(|&&page| {
+        let fits = bench.directory.ensure(1).is_ok();
+        if fits {
+            bench.toggle(page);
+        }
+        fits
+    });
+    assert_eq!(entered.count(), 6);
+    bench.check();
+    pages.iter().for_each(|&page| bench.compare_around(page));
+    // What is taken out can be entered again.
+    bench.toggle(pages[1]);
+    bench.toggle(pages[1]);
+    bench.check();
+}
