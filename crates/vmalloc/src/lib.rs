@@ -41,7 +41,9 @@ pub mod space;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;
-pub use error::{AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, Unbacked};
+pub use error::{
+    AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
+};
 pub use platform::{DirectMemory, Platform, Protection, Translate};
 pub use request::{Fit, Policy};
 pub use space::{AreaInfo, Buffer, Config, Kind, Request, Space, Stale, Stats, Zeroed};
