@@ -1,7 +1,8 @@
 //! Programs for spaces, from choices.
 
 use super::null_platform::Call;
-use super::op::{Behind, Content, SpaceOp, Target, Wish};
+use super::op::{SpaceOp, Target};
+use super::wish::{Behind, Content, Wish};
 use crate::source::Source;
 use vmalloc::PageRange;
 
