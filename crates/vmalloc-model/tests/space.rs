@@ -3,7 +3,7 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
 use vmalloc::{Config, PageRange, Policy, Request, Space, SpaceError};
-use vmalloc_model::space::{NullPlatform, NullWitness, SpaceGenerator, SpaceSession};
+use vmalloc_model::space::{NullPlatform, NullWitness, SpaceGenerator, SpaceOp, SpaceSession, Wish};
 use vmalloc_model::{Seeded, env};
 
 /// How much the space keeps of what is freed.
@@ -69,6 +69,30 @@ fn platform_faults_unwind_completely() {
             judge(1 << 12, config(retain), seed, 100, 12, 10_000);
         }
     }
+}
+
+/// The generator's programs hold every kind of bad request: the oracle has an answer for each.
+#[test]
+fn programs_hold_every_kind_of_bad_request() {
+    let mut generator = SpaceGenerator::new(Seeded::new(1), span(1 << 10), NullPlatform::PAGE_SHIFT);
+    let wishes: Vec<Wish> = std::iter::from_fn(|| generator.next(0))
+        .take(50_000)
+        .filter_map(|op| if let SpaceOp::Alloc(wish) = op { Some(wish) } else { None })
+        .collect();
+    let made = |what: &str, is: &dyn Fn(&Wish) -> bool| assert!(wishes.iter().any(is), "no wish with {what}");
+    for bytes in [0, 1 << 63, isize::MAX as usize, usize::MAX] {
+        made("this size", &|wish| wish.bytes == bytes);
+    }
+    for align in [0, 3, 1 << 63] {
+        made("this alignment", &|wish| wish.align == Some(align));
+    }
+    let first = (span(1).start() as usize) << NullPlatform::PAGE_SHIFT;
+    let end = first + (1 << 10 << NullPlatform::PAGE_SHIFT);
+    made("reversed limits", &|wish| wish.within.is_some_and(|(start, end)| start > end));
+    made("empty limits", &|wish| wish.within.is_some_and(|(start, end)| start == end));
+    made("limits from below", &|wish| wish.within.is_some_and(|(start, _)| start < first));
+    made("limits to above", &|wish| wish.within.is_some_and(|(start, stop)| start < end && end < stop));
+    made("limits above", &|wish| wish.within.is_some_and(|(start, stop)| end <= start && start < stop));
 }
 
 fn on(start: u64, end: u64) -> Result<Space<NullPlatform>, SpaceError> {

@@ -9,7 +9,7 @@ use super::witness::Witness;
 use crate::ask::Ask;
 use crate::source::Source;
 use vmalloc::area_map::Violation;
-use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Space};
+use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Space, Stats};
 
 /// A space under test, what lives in it, and who looks behind it.
 #[allow(missing_debug_implementations)]
@@ -99,6 +99,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     fn alloc(&mut self, wish: &Wish, kind: Kind) -> Result<(), Box<SpaceMismatch>> {
         let request = wish.request();
         let failed = self.witness.failed(self.space.platform());
+        let before = self.standing();
         let got = match kind {
             Kind::Reserved => self.space.reserve(&request),
             _ => self.space.alloc(&request),
@@ -106,7 +107,9 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
         let ask = match wish.ask(self.live.span(), self.live.page_shift(), self.guards()) {
             Ok(ask) => ask,
-            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => return Ok(()),
+            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => {
+                return if self.standing() == before { Ok(()) } else { wrong("no change".into()) };
+            }
             Err(legal) => return wrong(format!("one of {legal:?}")),
         };
         match got {
@@ -127,6 +130,13 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         }
     }
 
+    /// All counts but that of metadata, for which memory may be taken in advance.
+    fn standing(&self) -> Stats {
+        let mut stats = self.space.stats();
+        stats.metadata_bytes = 0;
+        stats
+    }
+
     /// Whether areas have a guard page unless their request says otherwise.
     fn guards(&self) -> bool {
         self.space.config().guard
@@ -141,7 +151,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     ) -> Result<(), Box<SpaceMismatch>> {
         let illegal = |why| Err(Box::new(SpaceMismatch::Illegal { wish: *wish, addr, why }));
         let shift = self.live.page_shift();
-        if !addr.is_multiple_of(wish.align.max(1 << shift)) {
+        if !addr.is_multiple_of(wish.align().max(1 << shift)) {
             return illegal("it is not aligned");
         }
         match PageRange::from_len(addr as u64 >> shift, ask.pages) {

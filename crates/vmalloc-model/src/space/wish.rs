@@ -8,9 +8,9 @@ use vmalloc::{AllocError, PageRange, Request, RequestError};
 pub struct Wish {
     /// How many bytes.
     pub bytes: usize,
-    /// In bytes; 0 = none was asked for.
-    pub align: usize,
-    /// Where, in bytes; whole pages.
+    /// In bytes.
+    pub align: Option<usize>,
+    /// Where, in bytes.
     pub within: Option<(usize, usize)>,
     /// Memory that reads as zero.
     pub content: Content,
@@ -42,8 +42,8 @@ impl Wish {
     /// The request as a space takes it.
     pub fn request(&self) -> Request {
         let mut request = Request::new(self.bytes);
-        if self.align != 0 {
-            request = request.align(self.align);
+        if let Some(align) = self.align {
+            request = request.align(align);
         }
         if let Some((start, end)) = self.within {
             request = request.within(start, end);
@@ -66,28 +66,36 @@ impl Wish {
     pub(super) fn ask(&self, span: PageRange, page_shift: u32, guards: bool) -> Result<Ask, Vec<AllocError>> {
         let pages = (self.bytes as u64).div_ceil(1 << page_shift) + u64::from(self.has_guard(guards));
         let mut ask = Ask::new(pages);
-        ask.align = (self.align as u64 >> page_shift).max(1);
-        ask.limits = self
-            .within
-            .and_then(|(start, end)| PageRange::new(start as u64 >> page_shift, end as u64 >> page_shift));
-        let wrongs = self.wrongs(&ask, span, page_shift);
-        if wrongs.is_empty() { Ok(ask) } else { Err(wrongs) }
+        ask.align = (self.align() as u64 >> page_shift).max(1);
+        let limits = self.within.map(|within| whole_pages(within, page_shift));
+        ask.limits = limits.and_then(|(start, end)| PageRange::new(start, end));
+        let mut wrongs: Vec<RequestError> = Vec::new();
+        if self.bytes == 0 {
+            wrongs.push(RequestError::ZeroSize);
+        }
+        if pages > isize::MAX as u64 >> page_shift {
+            wrongs.push(RequestError::SizeOverflow { bytes: self.bytes });
+        }
+        if !self.align().is_power_of_two() {
+            wrongs.push(RequestError::AlignNotPowerOfTwo { align: self.align() as u64 });
+        }
+        match (limits, ask.limits) {
+            (Some((start, end)), None) => wrongs.push(RequestError::LimitsReversed { start, end }),
+            (_, Some(asked)) if !span.covers(&asked) => {
+                wrongs.push(RequestError::OutsideSpace { asked, space: span });
+            }
+            _ => {}
+        }
+        if wrongs.is_empty() { Ok(ask) } else { Err(wrongs.into_iter().map(AllocError::from).collect()) }
     }
 
-    fn wrongs(&self, ask: &Ask, space: PageRange, page_shift: u32) -> Vec<AllocError> {
-        let mut wrongs: Vec<AllocError> = Vec::new();
-        if self.bytes == 0 {
-            wrongs.push(RequestError::ZeroSize.into());
-        }
-        if ask.pages > isize::MAX as u64 >> page_shift {
-            wrongs.push(RequestError::SizeOverflow { bytes: self.bytes }.into());
-        }
-        if self.align != 0 && !self.align.is_power_of_two() {
-            wrongs.push(RequestError::AlignNotPowerOfTwo { align: self.align as u64 }.into());
-        }
-        if let Some(asked) = ask.limits.filter(|limits| !space.covers(limits)) {
-            wrongs.push(RequestError::OutsideSpace { asked, space }.into());
-        }
-        wrongs
+    /// The alignment in bytes, 1 if none was asked for.
+    pub(super) fn align(&self) -> usize {
+        self.align.unwrap_or(1)
     }
+}
+
+/// The pages that lie wholly between two addresses, first and end; reversed where there are none.
+fn whole_pages((start, end): (usize, usize), page_shift: u32) -> (u64, u64) {
+    ((start as u64).div_ceil(1 << page_shift), end as u64 >> page_shift)
 }
