@@ -78,7 +78,7 @@ fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError>
 }
 
 impl<P: Platform> Space<P> {
-    /// A space over the platform's span.
+    /// A space over the platform's span, all of it free. O(1), however large the span.
     ///
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata is short.
@@ -134,7 +134,8 @@ impl<P: Platform> Space<P> {
         state.verify_counts()
     }
 
-    /// Holds all locks of the space, for a `fork`: see [`resume`](Self::resume).
+    /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
+    /// calls it twice, or allocates in between, waits for itself.
     pub fn quiesce(&self) {
         core::mem::forget(self.purge_lock.lock());
         core::mem::forget(self.state.lock());
