@@ -9,7 +9,7 @@
 //! | [`contest`] | several allocators through one workload, round by round |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
-//! | [`rng`], [`stats`], [`clock`], [`heap`], [`table`] | the small tools |
+//! | [`rng`], [`stats`], [`clock`], [`heap`], [`output`], [`table`] | the small tools |
 //!
 //! The binaries `ranges`, `instr` and `buffers` only parse arguments and print.
 
@@ -20,6 +20,7 @@ pub mod callgrind;
 pub mod clock;
 pub mod contest;
 pub mod heap;
+pub mod output;
 pub mod ranges;
 pub mod rng;
 pub mod stage;

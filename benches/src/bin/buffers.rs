@@ -2,9 +2,11 @@
 
 use clap::Parser;
 use indicatif::ProgressBar;
+use std::io;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use vmalloc_bench::buffers::{self, Buffers, Limits, Row, SCENES, Visitor};
+use vmalloc_bench::output;
 use vmalloc_bench::table::{self, figure};
 
 /// Measure allocators of large buffers side by side
@@ -43,17 +45,20 @@ impl Args {
 }
 
 /// Prints the resident memory of the allocator of this name.
-struct PrintRss(String);
+struct PrintRss {
+    name: String,
+    code: ExitCode,
+}
 
 impl Visitor for PrintRss {
     fn visit<B: Buffers + 'static>(&mut self) {
-        if B::NAME != self.0 {
+        if B::NAME != self.name {
             return;
         }
-        match buffers::per_live::<B>() {
-            Ok(ratio) => println!("{ratio}"),
-            Err(error) => eprintln!("error: {error}"),
-        }
+        self.code = match buffers::per_live::<B>() {
+            Ok(ratio) => output::end(output::line(&ratio)),
+            Err(error) => output::fail(&error),
+        };
     }
 }
 
@@ -85,7 +90,7 @@ fn rss_in_child(name: &str) -> Option<f64> {
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
-fn print_tables(traits: &[Trait], rows: &[Row]) {
+fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let scenes = SCENES.map(|(name, _)| name);
     let of = |name: &str, value: fn(&Row) -> f64| -> Vec<String> {
         rows.iter().filter(|row| row.allocator == name).map(|row| figure(Some(value(row)))).collect()
@@ -97,14 +102,14 @@ fn print_tables(traits: &[Trait], rows: &[Row]) {
         line(it, |row| row.ns, vec![figure(it.rss_per_live), it.guard.to_owned(), it.traps.to_owned()])
     });
     let head = [&["ns per pair"][..], &scenes, &["RSS/live", "guard", "UAF traps"]].concat();
-    table::lines(&head, &ns.collect::<Vec<_>>(), 7).iter().for_each(|line| println!("{line}"));
-    println!();
+    let times = table::lines(&head, &ns.collect::<Vec<_>>(), 7).join("\n");
     let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
     let head = [&["ratio"][..], &scenes].concat();
-    table::lines(&head, &ratios.collect::<Vec<_>>(), 6).iter().for_each(|line| println!("{line}"));
+    let ratios = table::lines(&head, &ratios.collect::<Vec<_>>(), 6).join("\n");
+    output::line(&format_args!("{times}\n\n{ratios}"))
 }
 
-fn print_json(traits: &[Trait], rows: &[Row]) {
+fn print_json(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let object = |it: &Trait| {
         let scenes: Vec<&Row> = rows.iter().filter(|row| row.allocator == it.name).collect();
         serde_json::json!({
@@ -112,21 +117,21 @@ fn print_json(traits: &[Trait], rows: &[Row]) {
             "use_after_free_traps": it.traps, "scenes": scenes,
         })
     };
-    println!("{:#}", traits.iter().map(object).collect::<serde_json::Value>());
+    output::line(&format_args!("{:#}", traits.iter().map(object).collect::<serde_json::Value>()))
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(name) = args.rss {
-        buffers::each(&mut PrintRss(name));
-        return ExitCode::SUCCESS;
+        let mut rss = PrintRss { name, code: ExitCode::SUCCESS };
+        buffers::each(&mut rss);
+        return rss.code;
     }
     let mut traits = Traits { args: &args, traits: Vec::new() };
     buffers::each(&mut traits);
     let traits = traits.traits;
     if traits.is_empty() {
-        eprintln!("error: no allocator starts with any of {:?}", args.names);
-        return ExitCode::from(2);
+        return output::fail(&format_args!("no allocator starts with any of {:?}", args.names));
     }
     let bar = ProgressBar::new(SCENES.len() as u64);
     let mut rows = Vec::new();
@@ -135,10 +140,5 @@ fn main() -> ExitCode {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if args.json {
-        print_json(&traits, &rows);
-    } else {
-        print_tables(&traits, &rows);
-    }
-    ExitCode::SUCCESS
+    output::end(if args.json { print_json(&traits, &rows) } else { print_tables(&traits, &rows) })
 }

@@ -2,10 +2,12 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc_bench::contest::{self, Limits, Row};
 use vmalloc_bench::heap::CountingHeap;
+use vmalloc_bench::output;
 use vmalloc_bench::table::{self, figure};
 use vmalloc_bench::workload::{self, Workload};
 
@@ -73,7 +75,7 @@ fn starts_with(whole: &str, start: &str) -> bool {
     whole.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
-fn print_table(workload: &Workload, rows: &[Row]) {
+fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
     let head = ["allocator", "ns", "ratio", "p99.9 ns", "span/live", "B/area", "note"];
     let cells = |row: &Row| {
         let figures = [row.ns, row.ratio, row.p999_ns, row.span_per_live, row.bytes_per_area];
@@ -82,9 +84,8 @@ fn print_table(workload: &Workload, rows: &[Row]) {
         name.chain(figures.into_iter().map(figure)).chain([note]).collect()
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    println!("{}: {}", workload.name, workload.about);
-    table::lines(&head, &rows, 6).iter().for_each(|line| println!("{line}"));
-    println!();
+    let table = table::lines(&head, &rows, 6).join("\n");
+    output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 
 fn progress_bar(workloads: &[&Workload]) -> ProgressBar {
@@ -99,10 +100,16 @@ fn main() -> ExitCode {
         Ok(workloads) => workloads,
         Err(name) => {
             let known: Vec<_> = workload::ALL.iter().map(|workload| workload.name).collect();
-            eprintln!("error: no workload starts with {name:?}; there are {}", known.join(", "));
-            return ExitCode::from(2);
+            return output::fail(&format_args!(
+                "no workload starts with {name:?}; there are {}",
+                known.join(", ")
+            ));
         }
     };
+    output::end(measure(&args, workloads))
+}
+
+fn measure(args: &Args, workloads: Vec<&'static Workload>) -> io::Result<()> {
     let bar = progress_bar(&workloads);
     let mut all = Vec::new();
     for workload in workloads {
@@ -110,13 +117,13 @@ fn main() -> ExitCode {
         let rows = contest::run(workload, &args.limits(), &|name| args.wants(name), &progress);
         bar.inc(1);
         if !args.json {
-            bar.suspend(|| print_table(workload, &rows));
+            bar.suspend(|| print_table(workload, &rows))?;
         }
         all.extend(rows);
     }
     bar.finish_and_clear();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all).expect("rows are plain data"));
+        output::line(&serde_json::to_string_pretty(&all)?)?;
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The space that the commands run on, and facts of the machine below it.
 
+use crate::cases;
 use crate::error::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -47,6 +48,28 @@ pub(crate) struct MachineOptions {
     pub(crate) guards: Option<GuardMeans>,
 }
 
+/// Mappings that an area takes where guard pages are mappings: its own and its guard page's.
+const MAPPINGS_EACH: u64 = 2;
+
+/// How many areas a case may hold, and why not as many as it wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MostHeld {
+    /// The most areas.
+    pub(crate) areas: u64,
+    /// What there is too little of.
+    pub(crate) by: Scarce,
+}
+
+/// What areas that are held take up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scarce {
+    /// The mappings that a program may have.
+    Mappings,
+    /// The addresses that could be reserved.
+    Addresses,
+}
+
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
@@ -79,13 +102,19 @@ impl Machine {
         Ok(Self { space, page_bytes, lazy_max_pages })
     }
 
-    /// The most areas that each of `workers` may hold, where areas cost mappings: two each. Half of the mappings
-    /// are left to areas that were freed and not yet purged, and to the rest of the program.
-    pub(crate) fn most_held(&self, workers: u64) -> Option<u64> {
-        match self.space.platform().guards() {
+    /// The most areas that a case may hold in each of `workers`, when some case wants to hold more. Half of what is scarce
+    /// is left to other areas: those of the loops, and those that were freed and not yet purged.
+    pub(crate) fn most_held(&self, workers: u64) -> Option<MostHeld> {
+        let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
+        let addresses = share(self.space.platform().span().len(), cases::PAGES_HELD_EACH);
+        let mappings = match self.space.platform().guards() {
             Guards::Markers => None,
-            _ => max_map_count().map(|limit| (limit / 4 / workers.max(1)).max(1)),
-        }
+            _ => max_map_count().map(|limit| share(limit, MAPPINGS_EACH)),
+        };
+        let bounds = [(mappings, Scarce::Mappings), (Some(addresses), Scarce::Addresses)];
+        let least = bounds.into_iter().filter_map(|(areas, by)| Some(MostHeld { areas: areas?, by }));
+        let wanted = cases::most_wanted(self.lazy_max_pages);
+        least.min_by_key(|most| most.areas).filter(|most| most.areas < wanted)
     }
 
     /// What the machine is, and what the platform made of it.

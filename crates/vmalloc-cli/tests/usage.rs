@@ -88,7 +88,7 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 fn a_closed_pipe_is_told_in_one_line() {
     for line in ["", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
     {
-        // Closed before the program starts: it can't be quicker.
+        // Closed before the program starts, or it could be done writing first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = vmalloc(line).stdout(writer).output().expect("the program");

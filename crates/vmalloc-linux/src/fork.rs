@@ -54,7 +54,7 @@ pub enum RegisterError {
 /// is a heap or an address space, of which programs have a few.
 const CAPACITY: usize = 64;
 
-/// Calls `hook` around each fork, for as long as it lives.
+/// Calls `hook` around each fork, for as long as it lives. O(hooks), of which there may be 64.
 ///
 /// # Errors
 /// When the registry is full, or the C library is out of memory.
@@ -62,7 +62,7 @@ pub fn register(hook: Weak<dyn AtFork>) -> Result<(), RegisterError> {
     add(Hook::Shared { hook, held: None })
 }
 
-/// Calls `hook` around each fork from now on.
+/// Calls `hook` around each fork from now on. O(hooks), as [`register`].
 ///
 /// # Errors
 /// When the registry is full, or the C library is out of memory.

@@ -19,7 +19,8 @@ use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
 impl Linux {
-    /// Reserves a span of addresses, and chooses how to guard and purge it.
+    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls, however large the span;
+    /// no memory.
     ///
     /// # Errors
     /// When the sizes make no sense, when not even the minimum can be had, or when the kernel refuses the

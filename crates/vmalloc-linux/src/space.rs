@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::platform::Linux;
 use std::sync::{Arc, Weak};
 use thiserror::Error;
-use vmalloc::{AllocError, Config, Space};
+use vmalloc::{Config, Space, SpaceError};
 
 /// Why a space could not be opened. Nothing is left behind.
 #[derive(Debug, Error)]
@@ -15,9 +15,9 @@ pub enum OpenError {
     /// The addresses could not be reserved.
     #[error(transparent)]
     Reserve(#[from] ReserveError),
-    /// There was no memory for the allocator's records.
+    /// No space could be made on them.
     #[error(transparent)]
-    Records(#[from] AllocError),
+    Space(#[from] SpaceError),
     /// The space could not be made safe against forks.
     #[error(transparent)]
     Fork(#[from] RegisterError),

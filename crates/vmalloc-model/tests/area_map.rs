@@ -3,8 +3,8 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
 use proptest::prelude::*;
-use vmalloc::{AreaMap, PageRange};
-use vmalloc_model::{Ask, Checks, Generator, Op, Profile, Runner, Seeded, Session, Words, env, run};
+use vmalloc::{AllocError, AreaMap, Fit, PageRange};
+use vmalloc_model::{Ask, Checks, Generator, Op, Place, Profile, Runner, Seeded, Session, Words, env, run};
 
 fn agrees(profile: Profile, seed: u64, count: usize) {
     let make = || AreaMap::new(profile.span()).expect("the heap has room");
@@ -72,6 +72,49 @@ fn a_boundary_behind_the_last_page_is_no_room() {
     let ask = Ask { align: 1 << 21, phase: (1 << 21) - 1, no_cross: 2, ..Ask::new(2) };
     let map = AreaMap::new(span).expect("the heap has room");
     run(map, &[Op::Alloc(ask)], Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{mismatch}"));
+}
+
+/// The last leaf ends where the numbers do: nothing may be computed behind it.
+#[test]
+fn a_map_to_the_end_of_all_numbers() {
+    const LEAF: u64 = 256;
+    for len in [1, 2, LEAF - 1, LEAF, LEAF + 1, 2 * LEAF, 5 * LEAF + 3] {
+        let span = PageRange::new(u64::MAX - len, u64::MAX).expect("not empty");
+        let last = PageRange::new(u64::MAX - 1, u64::MAX).expect("not empty");
+        let mut map = AreaMap::new(span).expect("the heap has room");
+        let fit = |pages| Fit::new(pages).expect("not zero");
+
+        // All of it, as one area, and page by page; then nothing more.
+        assert_eq!(map.alloc(&fit(len)), Ok(span));
+        assert_eq!(map.find(last.start()), Some(span));
+        map.free(span.start()).expect("it was live");
+        let pages: Vec<_> = (0..len).map(|_| map.alloc(&fit(1)).expect("room for each")).collect();
+        assert_eq!(pages.last(), Some(&last));
+        for pages in [1, 2, len + 1, u64::MAX] {
+            assert!(matches!(map.alloc(&fit(pages)), Err(AllocError::NoSpace(_))), "{pages} of a full map");
+        }
+        map.verify().expect("an intact map");
+        assert_eq!(map.find(u64::MAX), None);
+        assert!(map.free(u64::MAX).is_err(), "no page has the last number");
+        for page in pages {
+            assert_eq!(map.free(page.start()), Ok(page));
+        }
+        assert!(map.is_whole());
+
+        // Aligned, with a phase, a boundary, or at an exact place: what fits is the model's to say.
+        let asks = (0..64).flat_map(|order| {
+            let align = 1 << order;
+            let asks = [1, 2, LEAF].map(|pages| Ask { align, ..Ask::new(pages) });
+            let phased = asks.map(|ask| Ask { phase: align - 1, ..ask });
+            let bounded = phased.map(|ask| Ask { no_cross: ask.pages.next_power_of_two(), ..ask });
+            [asks, phased, bounded].concat()
+        });
+        let mut ops: Vec<Op> = asks.map(Op::Alloc).collect();
+        for (start, pages) in [(last.start(), 1), (last.start(), 2), (u64::MAX, 1), (span.start(), len + 1)] {
+            ops.push(Op::AllocAt { at: Place::Page(start), pages });
+        }
+        run(map, &ops, Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{len} pages: {mismatch}"));
+    }
 }
 
 /// A leak that hides in the slack of one round shows in many: the same program again and again on one map.

@@ -2,8 +2,8 @@
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
-use vmalloc::{Config, PageRange, Policy, Space};
-use vmalloc_model::space::{NullPlatform, NullWitness, SpaceGenerator, SpaceSession};
+use vmalloc::{Config, PageRange, Policy, Request, Space, SpaceError};
+use vmalloc_model::space::{NullPlatform, NullWitness, SpaceGenerator, SpaceOp, SpaceSession, Wish};
 use vmalloc_model::{Seeded, env};
 
 /// How much the space keeps of what is freed.
@@ -69,4 +69,53 @@ fn platform_faults_unwind_completely() {
             judge(1 << 12, config(retain), seed, 100, 12, 10_000);
         }
     }
+}
+
+/// The generator's programs hold every kind of bad request: the oracle has an answer for each.
+#[test]
+fn programs_hold_every_kind_of_bad_request() {
+    let mut generator = SpaceGenerator::new(Seeded::new(1), span(1 << 10), NullPlatform::PAGE_SHIFT);
+    let wishes: Vec<Wish> = std::iter::from_fn(|| generator.next(0))
+        .take(50_000)
+        .filter_map(|op| if let SpaceOp::Alloc(wish) = op { Some(wish) } else { None })
+        .collect();
+    let made = |what: &str, is: &dyn Fn(&Wish) -> bool| assert!(wishes.iter().any(is), "no wish with {what}");
+    for bytes in [0, 1 << 63, isize::MAX as usize, usize::MAX] {
+        made("this size", &|wish| wish.bytes == bytes);
+    }
+    for align in [0, 3, 1 << 63] {
+        made("this alignment", &|wish| wish.align == Some(align));
+    }
+    let first = (span(1).start() as usize) << NullPlatform::PAGE_SHIFT;
+    let end = first + (1 << 10 << NullPlatform::PAGE_SHIFT);
+    made("reversed limits", &|wish| wish.within.is_some_and(|(start, end)| start > end));
+    made("empty limits", &|wish| wish.within.is_some_and(|(start, end)| start == end));
+    made("limits from below", &|wish| wish.within.is_some_and(|(start, _)| start < first));
+    made("limits to above", &|wish| wish.within.is_some_and(|(start, stop)| start < end && end < stop));
+    made("limits above", &|wish| wish.within.is_some_and(|(start, stop)| end <= start && start < stop));
+}
+
+fn on(start: u64, end: u64) -> Result<Space<NullPlatform>, SpaceError> {
+    Space::new(NullPlatform::new(PageRange::new(start, end).expect("not empty"), 1), Config::default())
+}
+
+/// An area at page 0 would be a null pointer.
+#[test]
+fn a_span_with_page_0_is_refused() {
+    let span = PageRange::new(0, 16).expect("not empty");
+    assert_eq!(on(0, 16).err(), Some(SpaceError::NullPage { span }));
+    let space = on(1, 16).expect("a span without page 0");
+    assert_eq!(space.alloc(&Request::new(1)), Ok(1 << NullPlatform::PAGE_SHIFT));
+}
+
+#[test]
+fn a_span_that_ends_behind_the_last_address_is_refused() {
+    let (page_shift, end) = (NullPlatform::PAGE_SHIFT, u64::MAX >> NullPlatform::PAGE_SHIFT);
+    let span = PageRange::new(end - 15, end + 1).expect("not empty");
+    assert_eq!(on(end - 15, end + 1).err(), Some(SpaceError::BeyondAddresses { span, page_shift }));
+    let space = on(end - 16, end).expect("a span whose end is an address");
+    let first = (end as usize - 16) << page_shift;
+    assert_eq!(space.alloc(&Request::new(15 << page_shift)), Ok(first));
+    assert_eq!(space.find(usize::MAX), None);
+    assert!(space.vmallocinfo().to_string().ends_with("vmalloc\n"));
 }

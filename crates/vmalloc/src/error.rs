@@ -91,6 +91,30 @@ pub struct Unbacked {
     pub cause: PlatformError,
 }
 
+/// Why a space can't be made on a platform.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum SpaceError {
+    /// The span holds page 0. An area there would be at address 0, which is the null pointer and, to most callers,
+    /// the sign of failure: the platform has to leave that page out.
+    #[error("the span {span:?} begins at page 0, whose address is null")]
+    NullPage {
+        /// The platform's span.
+        span: PageRange,
+    },
+    /// The span ends behind the last address that a pointer can hold.
+    #[error("the span {span:?} of pages of 2^{page_shift} bytes ends behind the last address")]
+    BeyondAddresses {
+        /// The platform's span.
+        span: PageRange,
+        /// log2 of the platform's page size in bytes.
+        page_shift: u32,
+    },
+    /// No memory for the allocator's own metadata.
+    #[error("out of memory for metadata")]
+    Metadata,
+}
+
 /// Why an allocation failed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]

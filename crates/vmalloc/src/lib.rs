@@ -6,6 +6,18 @@
 //!   memory that the caller lends.
 //! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, retention of pages.
 //!
+//! ```text
+//!             Request (bytes)                       the span of a platform, in pages
+//!                    │
+//!    Space      locks, notes, retention,    ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
+//!               lazy free, purge            │ area │g│ a │g│  freed,  │  area   │g│    free    │
+//!         Fit (pages) │  │ pages to map     │      │ │   │ │ retained │         │ │            │
+//!                     ▼  │ or unmap         └──────┴─┴───┴─┴──────────┴─────────┴─┴────────────┘
+//!    AreaMap    where    │                  start            g = guard page, never mapped    end
+//!                        ▼
+//!    Platform   memory, flush, lock         one for each machine: see `Platform`
+//! ```
+//!
 //! ```
 //! use vmalloc::{AreaMap, Fit, PageRange};
 //!
@@ -41,7 +53,9 @@ pub mod space;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;
-pub use error::{AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, Unbacked};
+pub use error::{
+    AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
+};
 pub use platform::{DirectMemory, Platform, Protection, Translate};
 pub use request::{Fit, Policy};
 pub use space::{AreaInfo, Buffer, Config, Kind, Request, Space, Stale, Stats, Zeroed};

@@ -50,6 +50,10 @@ pub unsafe trait Platform: Sync {
     type RawLock: lock_api::RawMutex;
 
     /// The pages that the allocator may hand out. Constant.
+    ///
+    /// Page 0 is not among them: an area there would be at address 0, which is the null pointer in C and "nothing" to
+    /// most users of I/O addresses. The end, too, must be an address. [`Space::new`](crate::Space::new) refuses any
+    /// other span.
     fn span(&self) -> PageRange;
 
     /// log2 of the page size in bytes. Constant, at least 6 and at most 30.

@@ -58,7 +58,7 @@ impl Fit {
     /// Start at a multiple of `align` pages.
     ///
     /// # Errors
-    /// [`RequestError::AlignNotPowerOfTwo`].
+    /// [`RequestError::AlignNotPowerOfTwo`]; [`RequestError::PhaseTooLarge`] when a phase was set that is not smaller.
     #[inline]
     pub const fn align(mut self, align: u64) -> Result<Self, RequestError> {
         if !align.is_power_of_two() {

@@ -45,11 +45,13 @@ pub(super) fn align_shift(context: &mut Context<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A refusal is expected where the space has fewer such addresses than there are workers to want one.
+/// A refusal is expected where the space has fewer such addresses than there are workers to want one, of which other
+/// workers' held areas may take half.
 fn aligned_and_freed(context: &Context<'_>, wanted: Request, align: usize) -> Result<(), Refusal> {
+    let wanted_at_once = if context.workers == 1 { 1 } else { 2 * context.workers };
     let area = match Area::new(context.machine, &wanted.align(align)) {
         Ok(area) => area,
-        Err(AllocError::NoSpace(_)) if addresses(context, align) < context.workers => {
+        Err(AllocError::NoSpace(_)) if addresses(context, align) < wanted_at_once => {
             return Err(Refusal::Expected);
         }
         Err(error) => return Err(error.into()),

@@ -26,13 +26,13 @@ use crate::machine::Machine;
 use vmalloc::AllocError;
 
 /// Pages of a group of busy area and hole.
-const GROUP_PAGES: usize = 8;
+pub(super) const GROUP_PAGES: usize = 8;
 
 /// Held: areas of one page in twice the number of lazy_max pages, every second freed and purged. A loop: one
 /// page, touched.
 pub(super) fn full_fit(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
-    let areas = (2 * machine.lazy_max_pages).min(context.most_held);
+    let areas = full_fit_areas(machine.lazy_max_pages).min(context.most_held);
     let junk = Area::many(areas, || Area::of_pages(machine, 1))?;
     let held = free_every_second(junk)?;
     machine.space.purge()?;
@@ -40,6 +40,11 @@ pub(super) fn full_fit(context: &mut Context<'_>) -> Result<(), Refusal> {
         touch_and_free(Area::of_pages(machine, 1)?)?;
     }
     free_all(held)
+}
+
+/// How many areas [`full_fit`] makes before it frees every second.
+pub(super) const fn full_fit_areas(lazy_max_pages: u64) -> u64 {
+    2 * lazy_max_pages
 }
 
 fn free_every_second(areas: Vec<Area<'_>>) -> Result<Vec<Area<'_>>, Refusal> {

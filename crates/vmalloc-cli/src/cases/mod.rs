@@ -110,6 +110,14 @@ pub(crate) static CASES: [Case; 16] = [
     case(32768, "ne_fit_alloc_test", fit::no_edge, "2 pages at 4, touched: a hole's middle"),
 ];
 
+/// The most pages that a case takes up with each area it holds, guard page and hole included.
+pub(crate) const PAGES_HELD_EACH: u64 = fit::GROUP_PAGES as u64;
+
+/// The most areas that any case wants to hold.
+pub(crate) fn most_wanted(lazy_max_pages: u64) -> u64 {
+    fit::full_fit_areas(lazy_max_pages).max(size::BUSY_AREAS)
+}
+
 /// The case of this name.
 pub(crate) fn by_name(name: &str) -> Option<&'static Case> {
     CASES.iter().find(|case| case.name == name)

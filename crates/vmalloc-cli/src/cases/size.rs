@@ -4,7 +4,7 @@ use super::area::request;
 use super::{Area, Context, PageSize, Refusal};
 
 /// Areas that `long_busy_list` holds.
-const BUSY_AREAS: u64 = 15_000;
+pub(super) const BUSY_AREAS: u64 = 15_000;
 /// The large area of `long_busy_list`, and the largest of `random_size`, in pages.
 const MANY_PAGES: u64 = 100;
 /// The size of a huge page: x86-64 and most others with pages of 4 KiB.

@@ -48,6 +48,7 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     let after = machine.counts();
     complaints.extend(machine.check_whole());
     let stats = Stages { before, after, purged: machine.counts() };
+    let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
     Ok(Report {
         command: "test",
@@ -57,7 +58,8 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
         seed,
         skipped: parameters.skipped().map(|case| case.name).collect(),
         machine: machine.facts(),
-        most_held: machine.most_held(parameters.nr_threads),
+        most_held: most_held.map(|most| most.areas),
+        held_back_by: most_held.map(|most| most.by),
         clock: clock::NAME,
         workers: records,
         stats,

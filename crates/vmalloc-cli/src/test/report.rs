@@ -2,7 +2,7 @@
 
 use super::params::Parameters;
 use super::worker::{CaseRecord, Record};
-use crate::machine::{Counts, Facts, Strategy};
+use crate::machine::{Counts, Facts, Scarce, Strategy};
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -24,8 +24,10 @@ pub(super) struct Report {
     pub(super) skipped: Vec<&'static str>,
     /// The machine.
     pub(super) machine: Facts,
-    /// The most areas that a case may hold, where the number of mappings limits them.
+    /// The most areas that a case may hold, where it would hold more if it could.
     pub(super) most_held: Option<u64>,
+    /// What there is too little of then.
+    pub(super) held_back_by: Option<Scarce>,
     /// What cycles are.
     pub(super) clock: &'static str,
     /// The workers.
@@ -55,10 +57,15 @@ impl Report {
         if !self.skipped.is_empty() {
             output::note(&format!("skipped, not in this build yet: {}", self.skipped.join(", ")));
         }
-        if let Some(most) = self.most_held {
-            output::note(&format!(
-                "here each area takes two of vm.max_map_count mappings, so a case holds at most {most} areas"
-            ));
+        if let (Some(most), Some(by)) = (self.most_held, self.held_back_by) {
+            let why = match by {
+                Scarce::Mappings => "here each area takes two of vm.max_map_count mappings".into(),
+                Scarce::Addresses => {
+                    let reserved = output::human_bytes(self.machine.reserved_bytes as u64);
+                    format!("only {reserved} of addresses could be reserved")
+                }
+            };
+            output::note(&format!("{why}, so a case holds at most {most} areas"));
         }
         for record in &self.workers {
             for case in &record.cases {

@@ -1,7 +1,8 @@
 //! Programs for spaces, from choices.
 
 use super::null_platform::Call;
-use super::op::{Behind, Content, SpaceOp, Target, Wish};
+use super::op::{SpaceOp, Target};
+use super::wish::{Behind, Content, Wish};
 use crate::source::Source;
 use vmalloc::PageRange;
 
@@ -20,8 +21,13 @@ pub struct SpaceGenerator<S> {
 
 const TAGS: [Option<&str>; 4] = [None, Some("stack"), Some("module"), Some("")];
 
-/// Sizes that can't be met, and the last that can be counted in pages.
-const WRONG_SIZES: [usize; 4] = [0, usize::MAX, usize::MAX - 4095, isize::MAX as usize + 1];
+/// Sizes that can't be met: none, those that no pages or no pointer can count (2^63 among them), and one that could
+/// be counted if any span were as large.
+const WRONG_SIZES: [usize; 6] =
+    [0, usize::MAX, usize::MAX - 4095, isize::MAX as usize + 1, isize::MAX as usize, 1 << 62];
+
+/// Alignments that are no powers of two, and the largest that is one.
+const ODD_ALIGNS: [usize; 6] = [0, 3, 4097, usize::MAX, (1 << 63) + 1, 1 << 63];
 
 impl<S: Source> SpaceGenerator<S> {
     /// Operations chosen by `source` for `span`, in pages of `2^page_shift` bytes.
@@ -89,8 +95,8 @@ impl<S: Source> SpaceGenerator<S> {
     fn wish(&mut self) -> Wish {
         Wish {
             bytes: self.bytes(),
-            align: if self.source.chance(48) { self.align() } else { 0 },
-            within: if self.source.chance(24) { self.limits() } else { None },
+            align: if self.source.chance(48) { Some(self.align()) } else { None },
+            within: if self.source.chance(24) { Some(self.limits()) } else { None },
             content: if self.source.chance(64) { Content::Zeros } else { Content::Any },
             behind: if self.source.chance(32) { Behind::Nothing } else { Behind::Default },
             tag: TAGS[self.source.below(4) as usize],
@@ -99,7 +105,7 @@ impl<S: Source> SpaceGenerator<S> {
 
     fn bytes(&mut self) -> usize {
         match self.source.below(64) {
-            0 => WRONG_SIZES[self.source.below(4) as usize],
+            0 => WRONG_SIZES[self.source.below(6) as usize],
             1 => (self.source.between(1, 2 * self.span.len()) as usize) << self.page_shift,
             2..8 => self.source.magnitude(0, self.page_shift + 8) as usize,
             8..40 => (self.source.between(1, 8) as usize) << self.page_shift,
@@ -109,17 +115,47 @@ impl<S: Source> SpaceGenerator<S> {
 
     fn align(&mut self) -> usize {
         match self.source.below(16) {
-            0 => 3 + 2 * self.source.below(100) as usize,
+            0 => ODD_ALIGNS[self.source.below(6) as usize],
             1 => 1 << self.source.below(63),
             _ => 1 << self.source.below(u64::from(self.page_shift) + 9),
         }
     }
 
-    fn limits(&mut self) -> Option<(usize, usize)> {
+    /// Two addresses of the space, one of its ends now and then; or, one time in eight, limits that are wrong.
+    fn limits(&mut self) -> (usize, usize) {
         let (a, b) = (self.page(), self.page());
-        let outside = if self.source.chance(16) { 1 + self.source.below(5) } else { 0 };
-        let range = PageRange::new(a.min(b), a.max(b).saturating_add(outside * self.span.len()))?;
-        Some(((range.start() as usize) << self.page_shift, (range.end() as usize) << self.page_shift))
+        let (low, high) = (a.min(b), a.max(b));
+        let (first, end) = (self.span.start(), self.span.end());
+        match self.source.below(32) {
+            // Reversed, or empty.
+            0 => self.addrs(high, low),
+            1 => self.addrs(low, low),
+            // Outside, in part or all of it.
+            2 => {
+                let start = self.source.below(first);
+                self.addrs(start, high)
+            }
+            3 => {
+                let beyond = self.source.magnitude(0, 40);
+                self.addrs(low, end + beyond)
+            }
+            4 => self.addrs(end, end + self.span.len()),
+            5 => (0, usize::MAX),
+            6 => (self.source.bits(64) as usize, self.source.bits(64) as usize),
+            7 => (usize::MAX, 0),
+            8 => self.addrs(first, high),
+            9 => self.addrs(low, end),
+            // Not at pages: they lose what they cut.
+            10..14 => {
+                let (start, end) = self.addrs(low, high);
+                (start + self.source.below(1 << self.page_shift) as usize, end + 1)
+            }
+            _ => self.addrs(low, high),
+        }
+    }
+
+    const fn addrs(&self, start: u64, end: u64) -> (usize, usize) {
+        ((start as usize) << self.page_shift, (end as usize) << self.page_shift)
     }
 
     fn any_target(&mut self) -> Target {

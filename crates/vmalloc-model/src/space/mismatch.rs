@@ -1,6 +1,7 @@
 //! How a space can be wrong.
 
-use super::op::{SpaceOp, Wish};
+use super::op::SpaceOp;
+use super::wish::Wish;
 use std::fmt;
 use thiserror::Error;
 use vmalloc::area_map::Violation;

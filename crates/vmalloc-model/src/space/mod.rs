@@ -12,11 +12,13 @@ mod null_platform;
 mod op;
 mod range_set;
 mod session;
+mod wish;
 mod witness;
 
 pub use generator::SpaceGenerator;
 pub use mismatch::{SpaceFailure, SpaceMismatch};
 pub use null_platform::{Call, NullPlatform};
-pub use op::{Behind, Content, SpaceOp, Target, Wish};
+pub use op::{SpaceOp, Target};
 pub use session::SpaceSession;
+pub use wish::{Behind, Content, Wish};
 pub use witness::{NoWitness, NullWitness, Witness};

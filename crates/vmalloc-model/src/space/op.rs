@@ -1,6 +1,7 @@
 //! What is done to a space, as plain data.
 
 use super::null_platform::Call;
+use super::wish::Wish;
 
 /// One step of a program on a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,41 +24,6 @@ pub enum SpaceOp {
     Move(usize),
     /// Let the `nth` platform call of this kind from now on fail.
     Fail(Call, u64),
-}
-
-/// A request in bytes, right or wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wish {
-    /// How many bytes.
-    pub bytes: usize,
-    /// In bytes; 0 = none was asked for.
-    pub align: usize,
-    /// Where, in bytes; whole pages.
-    pub within: Option<(usize, usize)>,
-    /// Memory that reads as zero.
-    pub content: Content,
-    /// What stands behind the area.
-    pub behind: Behind,
-    /// The caller's name for it.
-    pub tag: Option<&'static str>,
-}
-
-/// What a new area holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
-    /// Anything.
-    Any,
-    /// Zeros.
-    Zeros,
-}
-
-/// What stands behind an area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Behind {
-    /// What the configuration says.
-    Default,
-    /// No guard page.
-    Nothing,
 }
 
 /// An address, named by what is there when the operation runs.

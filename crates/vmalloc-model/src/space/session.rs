@@ -3,12 +3,13 @@
 use super::generator::SpaceGenerator;
 use super::live::Live;
 use super::mismatch::{SpaceFailure, SpaceMismatch};
-use super::op::{Behind, Content, SpaceOp, Target, Wish};
+use super::op::{SpaceOp, Target};
+use super::wish::Wish;
 use super::witness::Witness;
 use crate::ask::Ask;
 use crate::source::Source;
 use vmalloc::area_map::Violation;
-use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Request, RequestError, Space};
+use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Space, Stats};
 
 /// A space under test, what lives in it, and who looks behind it.
 #[allow(missing_debug_implementations)]
@@ -96,16 +97,19 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     }
 
     fn alloc(&mut self, wish: &Wish, kind: Kind) -> Result<(), Box<SpaceMismatch>> {
-        let request = request(wish);
+        let request = wish.request();
         let failed = self.witness.failed(self.space.platform());
+        let before = self.standing();
         let got = match kind {
             Kind::Reserved => self.space.reserve(&request),
             _ => self.space.alloc(&request),
         };
         let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
-        let ask = match self.ask(wish) {
+        let ask = match wish.ask(self.live.span(), self.live.page_shift(), self.guards()) {
             Ok(ask) => ask,
-            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => return Ok(()),
+            Err(legal) if got.is_err_and(|error| legal.contains(&error)) => {
+                return if self.standing() == before { Ok(()) } else { wrong("no change".into()) };
+            }
             Err(legal) => return wrong(format!("one of {legal:?}")),
         };
         match got {
@@ -126,39 +130,16 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         }
     }
 
-    /// What the request comes to in pages, guard included; or the errors that are right, when it is wrong.
-    fn ask(&self, wish: &Wish) -> Result<Ask, Vec<AllocError>> {
-        let shift = self.live.page_shift();
-        let guard = u64::from(self.has_guard(wish));
-        let pages = (wish.bytes as u64).div_ceil(1 << shift) + guard;
-        let mut ask = Ask::new(pages);
-        ask.align = (wish.align as u64 >> shift).max(1);
-        ask.limits =
-            wish.within.and_then(|(start, end)| PageRange::new(start as u64 >> shift, end as u64 >> shift));
-        let wrongs = self.wrongs(wish, &ask);
-        if wrongs.is_empty() { Ok(ask) } else { Err(wrongs) }
+    /// All counts but that of metadata, for which memory may be taken in advance.
+    fn standing(&self) -> Stats {
+        let mut stats = self.space.stats();
+        stats.metadata_bytes = 0;
+        stats
     }
 
-    fn wrongs(&self, wish: &Wish, ask: &Ask) -> Vec<AllocError> {
-        let mut wrongs: Vec<AllocError> = Vec::new();
-        if wish.bytes == 0 {
-            wrongs.push(RequestError::ZeroSize.into());
-        }
-        if ask.pages > isize::MAX as u64 >> self.live.page_shift() {
-            wrongs.push(RequestError::SizeOverflow { bytes: wish.bytes }.into());
-        }
-        if wish.align != 0 && !wish.align.is_power_of_two() {
-            wrongs.push(RequestError::AlignNotPowerOfTwo { align: wish.align as u64 }.into());
-        }
-        let space = self.live.span();
-        if let Some(asked) = ask.limits.filter(|limits| !space.covers(limits)) {
-            wrongs.push(RequestError::OutsideSpace { asked, space }.into());
-        }
-        wrongs
-    }
-
-    fn has_guard(&self, wish: &Wish) -> bool {
-        self.space.config().guard && wish.behind == Behind::Default
+    /// Whether areas have a guard page unless their request says otherwise.
+    fn guards(&self) -> bool {
+        self.space.config().guard
     }
 
     fn appeared(
@@ -170,7 +151,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     ) -> Result<(), Box<SpaceMismatch>> {
         let illegal = |why| Err(Box::new(SpaceMismatch::Illegal { wish: *wish, addr, why }));
         let shift = self.live.page_shift();
-        if !addr.is_multiple_of(wish.align.max(1 << shift)) {
+        if !addr.is_multiple_of(wish.align().max(1 << shift)) {
             return illegal("it is not aligned");
         }
         match PageRange::from_len(addr as u64 >> shift, ask.pages) {
@@ -178,7 +159,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
             _ => return illegal("it is outside the limits"),
         }
         let Some(area) = self.space.find(addr) else { return illegal("it can't be found") };
-        let guard = self.has_guard(wish);
+        let guard = wish.has_guard(self.guards());
         let pages = ask.pages - u64::from(guard);
         let told = (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag);
         if told != (addr, wish.bytes, pages, guard, kind, wish.tag) {
@@ -289,23 +270,6 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         equal("busy_pages", stats.busy_pages, self.live.pages())?;
         equal("busy + lazy + retained + free pages", sum, self.live.span().len())
     }
-}
-
-fn request(wish: &Wish) -> Request {
-    let mut request = Request::new(wish.bytes);
-    if wish.align != 0 {
-        request = request.align(wish.align);
-    }
-    if let Some((start, end)) = wish.within {
-        request = request.within(start, end);
-    }
-    if let Some(tag) = wish.tag {
-        request = request.tag(tag);
-    }
-    if wish.content == Content::Zeros {
-        request = request.zeroed();
-    }
-    if wish.behind == Behind::Nothing { request.without_guard() } else { request }
 }
 
 fn violation(violation: Violation) -> Box<SpaceMismatch> {

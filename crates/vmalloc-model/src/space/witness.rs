@@ -1,7 +1,7 @@
 //! Who looks behind the addresses: one implementation for each platform that can be looked behind.
 
 use super::null_platform::{Call, NullPlatform};
-use super::op::Content;
+use super::wish::Content;
 use vmalloc::{AreaInfo, Kind, PageRange, Platform};
 
 /// Sees every area come and go, checks what can be checked, and makes faults where the platform can.

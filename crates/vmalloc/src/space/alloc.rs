@@ -11,7 +11,8 @@ use core::ptr::NonNull;
 
 impl<P: Platform> Space<P> {
     /// Allocates memory; its address. O(log n) and one call of the platform; O(1) and none when a retained area
-    /// of the size is at hand.
+    /// of the size is at hand. When addresses or memory run out it purges, waiting for a purge under way, and tries once
+    /// more.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -35,7 +36,8 @@ impl<P: Platform> Space<P> {
         self.back(area, &checked, note)
     }
 
-    /// Reserves addresses without memory; the first. For mappings of one's own, I/O addresses, and the like.
+    /// Reserves addresses without memory; the first. For mappings of one's own, I/O addresses, and the like. O(log n), and a
+    /// purge when addresses run out.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -141,7 +143,7 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: DirectMemory> Space<P> {
-    /// Allocates `bytes` bytes, of any content.
+    /// Allocates `bytes` bytes, of any content. Cost as [`alloc`](Self::alloc).
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc).
@@ -149,7 +151,7 @@ impl<P: DirectMemory> Space<P> {
         self.alloc(&Request::new(bytes)).map(|addr| self.pointer(addr))
     }
 
-    /// Allocates `bytes` bytes of zeros.
+    /// Allocates `bytes` bytes of zeros. Cost as [`alloc`](Self::alloc).
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc).

@@ -94,7 +94,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// The busy areas in address order. The lock is taken anew for every step: areas that come or go meanwhile
-    /// may or may not be seen, and nobody waits for the walk.
+    /// may or may not be seen, and nobody waits for the walk. O(areas and free ranges) in all.
     pub fn areas(&self) -> Areas<'_, P> {
         Areas { space: self, page: self.platform.span().start() }
     }

@@ -35,8 +35,9 @@ pub use config::Config;
 pub use info::{AreaInfo, Areas, Busy, Stats, Vmallocinfo};
 pub use request::Request;
 
+use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Violation};
-use crate::error::{AllocError, FreeError};
+use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
 use state::State;
 
@@ -65,14 +66,26 @@ fn fls(value: usize) -> u64 {
     u64::from(usize::BITS - value.leading_zeros())
 }
 
+/// `span`, if each of its pages has an address that is neither null nor out of reach, and so has its end.
+fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError> {
+    if span.start() == 0 {
+        return Err(SpaceError::NullPage { span });
+    }
+    if span.end() > usize::MAX as u64 >> page_shift {
+        return Err(SpaceError::BeyondAddresses { span, page_shift });
+    }
+    Ok(span)
+}
+
 impl<P: Platform> Space<P> {
-    /// A space over the platform's span.
+    /// A space over the platform's span, all of it free. O(1), however large the span.
     ///
     /// # Errors
-    /// [`AllocError::Metadata`].
-    pub fn new(platform: P, config: Config) -> Result<Self, AllocError> {
+    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata is short.
+    pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let shift = platform.page_shift();
-        let map = AreaMap::new(platform.span())?;
+        let span = check_span(platform.span(), shift)?;
+        let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(platform.cpus()),
             pages => pages,
@@ -121,7 +134,8 @@ impl<P: Platform> Space<P> {
         state.verify_counts()
     }
 
-    /// Holds all locks of the space, for a `fork`: see [`resume`](Self::resume).
+    /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
+    /// calls it twice, or allocates in between, waits for itself.
     pub fn quiesce(&self) {
         core::mem::forget(self.purge_lock.lock());
         core::mem::forget(self.state.lock());

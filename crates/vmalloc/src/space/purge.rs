@@ -53,6 +53,9 @@ impl<P: Platform> Space<P> {
     /// Gives back everything that is lazy or retained, and waits for a purge under way. After it returns no CPU
     /// holds a translation for anything freed before the call, and its addresses are free.
     ///
+    /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy vunmap (Piggin, 2008).
+    /// Others may allocate and free meanwhile.
+    ///
     /// # Errors
     /// The platform's. What was not given back stays lazy, and is tried again at the next purge.
     #[doc(alias = "vm_unmap_aliases")]
@@ -62,7 +65,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Purges what is lazy and gives back a quarter of what is retained, the longest unused: call it now and then
-    /// where nothing else frees. Repeated, it reaches zero.
+    /// where nothing else frees. Repeated, it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).

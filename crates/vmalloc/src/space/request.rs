@@ -62,7 +62,8 @@ impl Request {
         }
     }
 
-    /// Start at a multiple of `bytes`, a power of two. Areas always start at a page.
+    /// Start at a multiple of `bytes`, a power of two; anything else is refused with
+    /// [`RequestError::AlignNotPowerOfTwo`] when the request is made. Areas always start at a page.
     pub const fn align(mut self, bytes: usize) -> Self {
         self.align = bytes;
         self
@@ -80,7 +81,9 @@ impl Request {
         self
     }
 
-    /// Stay inside the addresses `[start, end)`, the guard page too.
+    /// Stay inside the addresses `[start, end)`, the guard page too. Pages that are only partly inside don't count;
+    /// limits without a whole page are refused with [`RequestError::LimitsReversed`], those that leave the space with
+    /// [`RequestError::OutsideSpace`].
     pub const fn within(mut self, start: usize, end: usize) -> Self {
         self.within = Some((start, end));
         self

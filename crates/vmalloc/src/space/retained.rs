@@ -9,8 +9,10 @@ use alloc::vec::Vec;
 
 /// The largest area that is kept, in pages: 256 and a guard page.
 pub(super) const MAX_PAGES: u64 = 257;
-/// How many areas of a size are looked at for one that is aligned.
-const LOOKED_AT: usize = 8;
+/// How many areas of a size are looked at for one that is aligned. With more of them fewer aligned places are wasted
+/// and more time: 10,000 live areas with alignments of 1 … 512 pages (`W6b`) span 63 times their pages when the first
+/// of 8 that fits is taken, 35 with the least aligned of 8, 20 with that of 32, 17 with that of 64; 13 without retention.
+const LOOKED_AT: usize = 32;
 
 /// The areas kept, by size.
 pub(super) struct Retained {
@@ -73,10 +75,23 @@ impl Retained {
         Some(start)
     }
 
+    /// The least aligned of those that fit: the others are left to requests that need them, which would else take new
+    /// addresses far away.
+    #[inline(never)]
     fn take_aligned(stack: &mut VecDeque<u64>, align: u64) -> Option<u64> {
-        let lowest = stack.len().saturating_sub(LOOKED_AT);
-        let index = (lowest..stack.len()).rev().find(|&index| stack[index] & (align - 1) == 0)?;
-        stack.swap_remove_back(index)
+        let (mut least, mut least_depth) = (u64::MAX, None);
+        for (depth, &start) in stack.iter().rev().take(LOOKED_AT).enumerate() {
+            // Its own alignment; no area starts at page 0.
+            let aligned = start & start.wrapping_neg();
+            if aligned >= align && aligned < least {
+                (least, least_depth) = (aligned, Some(depth));
+                if aligned == align {
+                    break;
+                }
+            }
+        }
+        let depth = least_depth?;
+        stack.swap_remove_back(stack.len() - 1 - depth)
     }
 
     /// How many areas of `pages` pages are kept.
@@ -115,15 +130,28 @@ mod tests {
     #[test]
     fn keeps_within_the_budget_and_gives_the_warmest_first() {
         let mut kept = Retained::new(10);
-        assert!(kept.keep(area(0, 4)));
+        assert!(kept.keep(area(16, 4)));
         assert!(kept.keep(area(10, 4)));
         assert!(!kept.keep(area(20, 4)), "over the budget");
         assert!(!Retained::new(1 << 20).keep(area(0, MAX_PAGES + 1)));
-        assert_eq!(kept.take(4, 16), Some(0));
+        assert_eq!(kept.take(4, 16), Some(16));
         assert_eq!(kept.take(4, 16), None);
         assert_eq!(kept.take(3, 1), None);
         assert_eq!(kept.take(4, 1), Some(10));
         assert_eq!((kept.pages(), kept.areas()), (0, 0));
+    }
+
+    #[test]
+    fn aligned_places_are_left_to_who_needs_them() {
+        let mut kept = Retained::new(1 << 20);
+        for start in [64, 6, 16, 9, 512] {
+            assert!(kept.keep(area(start, 2)));
+        }
+        assert_eq!(
+            [2, 4, 4, 4, 4].map(|align| kept.take(2, align)),
+            [Some(6), Some(16), Some(64), Some(512), None]
+        );
+        assert_eq!(kept.take(2, 1), Some(9));
     }
 
     #[test]

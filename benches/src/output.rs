@@ -1,0 +1,28 @@
+//! What the programs print: all errors told, for the reader of a pipe may go away.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Writes `text` and the end of a line to stdout.
+///
+/// # Errors
+/// When nobody takes it: the disk is full, or the reader of a pipe went away. `println!` would panic.
+pub fn line(text: &dyn fmt::Display) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush())
+}
+
+/// How a program ends whose output was or was not written: with the code 2 and a line on stderr if it was not.
+pub fn end(written: io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&format_args!("can't write the output: {error}")),
+    }
+}
+
+/// Says why on stderr; when nobody reads that, it is dropped.
+pub fn fail(why: &dyn fmt::Display) -> ExitCode {
+    let _ = writeln!(io::stderr(), "error: {why}");
+    ExitCode::from(2)
+}
