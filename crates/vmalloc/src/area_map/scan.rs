@@ -121,7 +121,8 @@ impl<S: Storage> AreaMap<S> {
         self.steps.tick();
         let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
-        let far_end = if tail.is_some() { self.end_far_from(leaf, WORDS - 1) } else { 0 };
+        let far_end = if tail.is_some() { self.first_start_behind(leaf) - record.base } else { 0 };
+        let far_end = far_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
         let taken = |hole, start, hole_end, near| {
             Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
