@@ -18,7 +18,7 @@
 //! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
 //! - [`room`]: what a set of free ranges can take, for every alignment at once.
 //! - [`tree`]: rooms of all leaves under a wide tree.
-//! - [`search`]: placement. [`edit`]: cutting and coalescing. [`verify`]: the invariants below, checked.
+//! - [`search`]: placement. [`cut`], [`coalesce`]: allocation and freeing. [`verify`]: the invariants below, checked.
 //!
 //! # Invariants
 //! - **I1** A segment starts at the first page of the span.
@@ -44,8 +44,9 @@
 //! in a subtree is the augmented tree that Linux uses since 2019; constraints follow Bonwick's vmem (2001).
 #![forbid(unsafe_code)]
 
+mod coalesce;
+mod cut;
 mod directory;
-mod edit;
 mod leaf;
 mod room;
 mod runs;

@@ -1,0 +1,122 @@
+//! The tree over the leaves: a B+tree without keys, with the [`Room`] of each child beside it.
+//!
+//! ```text
+//!                  ┌ room ┬ room ┬ room ┐                     room = what the free ranges that
+//!                  └──┬───┴──┬───┴──┬───┘                            start below here can take
+//!          ┌──────────┘      │      └───────────┐
+//!    ┌ room ┬ room ┐   ┌ room ┬ … ┐       ┌ room ┬ … ┐
+//!    └──┬───┴──┬───┘   └──┬───┴───┘       └──┬───┴───┘
+//!     leaf   leaf       leaf   …           leaf   …          in address order
+//! ```
+//!
+//! Nobody searches here by address (the directory does that), so there are no separators to keep right:
+//! children are ordered, each knows its place (`up`), and that is all.
+//!
+//! Invariants:
+//! - T1 children are in address order, and `up` of each names its node and slot.
+//! - T2 the room beside a child is exactly the room of what lies below it; empty slots have none.
+//! - T3 no node but the root is empty, and two neighbours under one parent hold more than twelve children
+//!   together once either has lost one: the height is logarithmic in the number of leaves.
+//!
+//! A change sets the room of one child and walks up until a room comes out as it was. Growth
+//! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of sixteen.
+//!
+//! [`node`]: a node. [`rooms`]: changes of rooms. [`shape`]: leaves that come and go. [`check`]: the invariants.
+//! The search is here.
+
+mod check;
+mod node;
+mod rooms;
+mod shape;
+
+pub(super) use node::Node;
+
+use super::Steps;
+use super::leaf::Leaf;
+use super::room::{Query, Room};
+use super::storage::{OutOfMemory, Pool, Storage};
+use node::{FAN, node_of, slot_of};
+
+pub(super) struct Tree<S: Storage> {
+    nodes: Pool<Node, S>,
+    root: u32,
+    /// Levels of nodes: 1 when the root's children are leaves.
+    height: u32,
+}
+
+impl<S: Storage> Tree<S> {
+    /// A tree with one leaf.
+    pub(super) fn new(
+        nodes: S::Items<Node>,
+        leaf: u32,
+        leaves: &mut Pool<Leaf, S>,
+    ) -> Result<Self, OutOfMemory> {
+        let mut nodes = Pool::new(nodes)?;
+        nodes.ensure(1)?;
+        let root = nodes.take();
+        let mut tree = Self { nodes, root, height: 1 };
+        tree.nodes[root].insert(0, leaf, &Room::NONE);
+        tree.relink(root, 0, 1, leaves);
+        Ok(tree)
+    }
+
+    /// The room of everything.
+    pub(super) fn room(&self) -> Room {
+        self.nodes[self.root].summary()
+    }
+
+    /// The first leaf that the query says yes to.
+    #[inline]
+    pub(super) fn first(&self, query: &Query, steps: &Steps) -> Option<u32> {
+        match query.direct() {
+            Some(need) => self.first_direct(query.lane, need, steps),
+            None => self.descend(self.root, self.height, query, steps),
+        }
+    }
+
+    /// The same where one lane decides: the first leaf that has at least `need` in it.
+    #[inline]
+    pub(super) fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
+        let mut child = self.root;
+        for _ in 0..self.height {
+            steps.tick();
+            let node = &self.nodes[child];
+            child = node.child[node.first_direct(0, lane, need)? & (FAN - 1)];
+        }
+        Some(child)
+    }
+
+    /// The first leaf behind the one at `up` that the query says yes to.
+    #[inline]
+    pub(super) fn next(&self, mut up: u32, query: &Query, steps: &Steps) -> Option<u32> {
+        let mut level = 0;
+        while up != 0 {
+            steps.tick();
+            let node = &self.nodes[node_of(up)];
+            if let Some(slot) = node.first_match(slot_of(up) + 1, query) {
+                return self.descend(node.child[slot], level, query, steps);
+            }
+            up = node.up;
+            level += 1;
+        }
+        None
+    }
+
+    #[inline]
+    fn descend(&self, mut child: u32, levels: u32, query: &Query, steps: &Steps) -> Option<u32> {
+        for _ in 0..levels {
+            steps.tick();
+            let node = &self.nodes[child];
+            child = node.child[node.first_match(0, query)? & (FAN - 1)];
+        }
+        Some(child)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.bytes()
+    }
+
+    pub(super) fn height(&self) -> u32 {
+        self.height
+    }
+}

@@ -1,0 +1,142 @@
+//! A node: sixteen children and the room of each.
+
+use crate::area_map::room::{Lanes, Query, Room};
+use crate::area_map::storage::Linked;
+use bytemuck::{Pod, Zeroable};
+use wide::{i8x16, i16x8};
+
+const FAN_SHIFT: u32 = 4;
+/// Children of a node. Eight take as many instructions, but a tenth more time and memory: the maximum over a node
+/// grows with it, the height shrinks.
+pub(super) const FAN: usize = 1 << FAN_SHIFT;
+/// Two neighbours with this many children or fewer become one.
+pub(super) const MERGE_AT: u32 = 12;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(in crate::area_map) struct Node {
+    /// The near lanes of all children, then the far ones: most walks need only the near.
+    pub(super) lanes: [[i16x8; FAN]; 2],
+    pub(super) excess: [u64; FAN],
+    pub(super) child: [u32; FAN],
+    /// Where the parent holds this node, as in a leaf; 0 for the root.
+    pub(super) up: u32,
+    pub(super) len: u32,
+    pad: [u32; 2],
+}
+
+impl Linked for Node {
+    fn link(&self) -> u32 {
+        self.up
+    }
+    fn set_link(&mut self, next: u32) {
+        self.up = next;
+    }
+}
+
+/// A place in the tree: node and slot in one word.
+#[inline]
+pub(super) fn place(node: u32, slot: usize) -> u32 {
+    node << FAN_SHIFT | slot as u32
+}
+
+#[inline]
+pub(super) fn node_of(up: u32) -> u32 {
+    up >> FAN_SHIFT
+}
+
+#[inline]
+pub(super) fn slot_of(up: u32) -> usize {
+    up as usize & (FAN - 1)
+}
+
+/// One comparison of all bytes.
+#[inline]
+pub(super) fn same(a: i16x8, b: i16x8) -> bool {
+    let (a, b): (i8x16, i8x16) = (bytemuck::cast(a), bytemuck::cast(b));
+    a.simd_eq(b).all()
+}
+
+impl Node {
+    #[inline]
+    pub(super) fn room(&self, slot: usize) -> Room {
+        Room { lanes: Lanes::new(self.lanes[0][slot], self.lanes[1][slot]), excess: self.excess[slot] }
+    }
+
+    #[inline]
+    pub(super) fn set_room(&mut self, slot: usize, room: &Room) {
+        self.lanes[0][slot] = room.lanes.near();
+        self.lanes[1][slot] = room.lanes.far();
+        self.excess[slot] = room.excess;
+    }
+
+    /// The room of all children together.
+    #[inline]
+    pub(super) fn summary(&self) -> Room {
+        let lanes = Lanes::new(self.most(0), self.most(1));
+        if lanes.may_be_huge() { self.huge_summary() } else { Room { lanes, excess: 0 } }
+    }
+
+    /// The maximum of the near (0) or far (1) lanes of all children.
+    #[inline]
+    pub(super) fn most(&self, half: usize) -> i16x8 {
+        let lanes = &self.lanes[half];
+        lanes[1..].iter().fold(lanes[0], |most, &lanes| most.max(lanes))
+    }
+
+    #[cold]
+    fn huge_summary(&self) -> Room {
+        (1..FAN).fold(self.room(0), |sum, slot| sum.max(self.room(slot)))
+    }
+
+    /// The first child from slot `from` on whose room answers the query with yes.
+    #[inline]
+    pub(super) fn first_match(&self, from: usize, query: &Query) -> Option<usize> {
+        match query.direct() {
+            Some(need) => self.first_direct(from, query.lane, need),
+            None => (from..FAN).find(|&slot| query.matches(&self.room(slot))),
+        }
+    }
+
+    /// The same where one lane decides.
+    #[inline]
+    pub(super) fn first_direct(&self, from: usize, lane: usize, need: i16) -> Option<usize> {
+        let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
+        let half = &halves[(lane / 8) & 1];
+        (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
+    }
+
+    pub(super) fn insert(&mut self, slot: usize, child: u32, room: &Room) {
+        let len = self.len as usize;
+        self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));
+        self.excess.copy_within(slot..len, slot + 1);
+        self.child.copy_within(slot..len, slot + 1);
+        self.child[slot] = child;
+        self.set_room(slot, room);
+        self.len += 1;
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) {
+        let len = self.len as usize;
+        self.lanes.iter_mut().for_each(|half| half.copy_within(slot + 1..len, slot));
+        self.excess.copy_within(slot + 1..len, slot);
+        self.child.copy_within(slot + 1..len, slot);
+        self.truncate(len - 1);
+    }
+
+    /// Moves the children from `from` on to the end of `to`.
+    pub(super) fn move_tail(&mut self, from: usize, to: &mut Self) {
+        for slot in from..self.len as usize {
+            to.insert(to.len as usize, self.child[slot], &self.room(slot));
+        }
+        self.truncate(from);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        for slot in len..FAN {
+            self.set_room(slot, &Room::NONE);
+            self.child[slot] = 0;
+        }
+        self.len = len as u32;
+    }
+}

@@ -1,0 +1,158 @@
+//! Leaves that come and go: splitting, merging, and the height.
+
+use super::Tree;
+use super::node::{FAN, MERGE_AT, node_of, place, slot_of};
+use crate::area_map::leaf::Leaf;
+use crate::area_map::room::Room;
+use crate::area_map::storage::{OutOfMemory, Pool, Storage};
+
+/// How a full node makes place.
+#[derive(Clone, Copy)]
+enum Split {
+    /// Half of the children move: an insertion somewhere.
+    Half,
+    /// None move: an insertion behind the last leaf of all, so that a growing space fills its nodes.
+    Append,
+}
+
+impl<S: Storage> Tree<S> {
+    /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the nodes they need:
+    /// a split at every level and a new root.
+    pub(in crate::area_map) fn ensure(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
+        self.nodes.ensure(leaves * (self.height as usize + 2))
+    }
+
+    /// Enters `leaf` behind the leaf `before`; its room is none so far.
+    pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, leaves: &mut Pool<Leaf, S>) {
+        let split = if leaves[leaf].next == 0 { Split::Append } else { Split::Half };
+        self.insert(leaves[before].up, leaf, &Room::NONE, 0, split, leaves);
+    }
+
+    /// Enters `child` behind the place `after`, `level` levels above the leaves.
+    fn insert(
+        &mut self,
+        after: u32,
+        child: u32,
+        room: &Room,
+        level: u32,
+        split: Split,
+        leaves: &mut Pool<Leaf, S>,
+    ) {
+        let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
+        if self.nodes[node].len as usize == FAN {
+            let kept = match split {
+                Split::Append if slot == FAN => FAN,
+                _ => FAN / 2,
+            };
+            let twin = self.split(node, kept, level, split, leaves);
+            if slot > kept || kept == FAN {
+                (node, slot) = (twin, slot - kept);
+            }
+        }
+        self.nodes[node].insert(slot, child, room);
+        self.relink(node, slot, level + 1, leaves);
+        self.refresh(node);
+    }
+
+    /// Moves the children from `kept` on into a new node behind `node`.
+    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, leaves: &mut Pool<Leaf, S>) -> u32 {
+        let twin = self.nodes.take();
+        let mut moved = self.nodes[twin];
+        self.nodes[node].move_tail(kept, &mut moved);
+        self.nodes[twin] = moved;
+        self.relink(twin, 0, level + 1, leaves);
+        if node == self.root {
+            self.grow_root();
+        }
+        self.refresh(node);
+        let room = self.nodes[twin].summary();
+        self.insert(self.nodes[node].up, twin, &room, level + 1, split, leaves);
+        twin
+    }
+
+    /// Puts a new root above the old one.
+    fn grow_root(&mut self) {
+        let old = self.root;
+        self.root = self.nodes.take();
+        self.height += 1;
+        let room = self.nodes[old].summary();
+        let root = self.root;
+        self.nodes[root].insert(0, old, &room);
+        self.nodes[old].up = place(root, 0);
+    }
+
+    /// Takes the leaf at `up` out.
+    pub(in crate::area_map) fn remove(&mut self, up: u32, leaves: &mut Pool<Leaf, S>) {
+        self.remove_at(up, 0, leaves);
+        while self.height > 1 && self.nodes[self.root].len == 1 {
+            let old = self.root;
+            self.root = self.nodes[old].child[0];
+            let root = self.root;
+            self.nodes[root].up = 0;
+            self.height -= 1;
+            self.nodes.put(old);
+        }
+    }
+
+    fn remove_at(&mut self, up: u32, level: u32, leaves: &mut Pool<Leaf, S>) {
+        let (node, slot) = (node_of(up), slot_of(up));
+        self.nodes[node].remove(slot);
+        self.relink(node, slot, level + 1, leaves);
+        if node == self.root {
+            return;
+        }
+        let node_up = self.nodes[node].up;
+        if self.nodes[node].len == 0 {
+            self.nodes.put(node);
+            return self.remove_at(node_up, level + 1, leaves);
+        }
+        self.refresh(node);
+        let (parent, slot) = (node_of(node_up), slot_of(node_up));
+        if !self.merge_with_next(parent, slot, level, leaves) && slot > 0 {
+            self.merge_with_next(parent, slot - 1, level, leaves);
+        }
+    }
+
+    /// Makes the children `slot` and `slot + 1` of `parent` one, if they are small.
+    fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, leaves: &mut Pool<Leaf, S>) -> bool {
+        if slot + 1 >= self.nodes[parent].len as usize {
+            return false;
+        }
+        let (left, right) = (self.nodes[parent].child[slot], self.nodes[parent].child[slot + 1]);
+        let kept = self.nodes[left].len;
+        if kept + self.nodes[right].len > MERGE_AT {
+            return false;
+        }
+        let mut merged = self.nodes[left];
+        self.nodes[right].move_tail(0, &mut merged);
+        self.nodes[left] = merged;
+        self.relink(left, kept as usize, level + 1, leaves);
+        self.nodes.put(right);
+        // First out, then up: while both stand, no room above is smaller than it should be.
+        self.remove_at(place(parent, slot + 1), level + 1, leaves);
+        self.refresh(left);
+        true
+    }
+
+    /// Tells the children of `node` from `slot` on where they are; `level` is the node's, 1 above leaves.
+    pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, leaves: &mut Pool<Leaf, S>) {
+        for slot in slot..self.nodes[node].len as usize {
+            let child = self.nodes[node].child[slot];
+            let up = place(node, slot);
+            if level == 1 {
+                leaves[child].up = up;
+            } else {
+                self.nodes[child].up = up;
+            }
+        }
+    }
+
+    /// Brings the rooms above `node` up to date.
+    fn refresh(&mut self, node: u32) {
+        let up = self.nodes[node].up;
+        if up != 0 {
+            let room = self.nodes[node].summary();
+            self.set(up, room);
+        }
+    }
+}
