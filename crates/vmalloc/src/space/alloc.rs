@@ -19,12 +19,7 @@ impl<P: Platform> Space<P> {
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let note = Note {
-            kind: Kind::Vmalloc,
-            guard_pages: checked.guard_pages,
-            slack: checked.slack,
-            tag: request.tag,
-        };
+        let note = checked.note(Kind::Vmalloc, request.tag);
         if let Some(area) = self.take_retained(&checked, note)? {
             if request.content == Content::Zeros {
                 // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
@@ -43,12 +38,7 @@ impl<P: Platform> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let note = Note {
-            kind: Kind::Reserved,
-            guard_pages: checked.guard_pages,
-            slack: checked.slack,
-            tag: request.tag,
-        };
+        let note = checked.note(Kind::Reserved, request.tag);
         Ok(self.addr(self.claim(&checked, note)?.start()))
     }
 

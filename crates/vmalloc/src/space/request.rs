@@ -1,5 +1,7 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
+use super::Kind;
+use super::state::Note;
 use crate::error::RequestError;
 use crate::request::{Fit, Policy};
 
@@ -46,6 +48,14 @@ pub(super) struct Checked {
     pub(super) slack: u32,
     /// 1 with a guard page, else 0.
     pub(super) guard_pages: u64,
+}
+
+impl Checked {
+    /// What the space has to know of the area beside its pages.
+    #[inline]
+    pub(super) fn note(&self, kind: Kind, tag: Option<&'static str>) -> Note {
+        Note { kind, guard_pages: self.guard_pages, slack: self.slack, tag }
+    }
 }
 
 impl Request {
