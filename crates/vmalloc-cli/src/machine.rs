@@ -175,6 +175,19 @@ pub(crate) fn max_map_count() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
+/// Bytes of addresses that this program has; 0 where the kernel does not tell.
+pub(crate) fn address_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|statm| statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()));
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Bytes of addresses that a program may have, if that is limited.
+pub(crate) fn address_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
 /// What a run should be read with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {

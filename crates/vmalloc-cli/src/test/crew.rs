@@ -7,7 +7,8 @@ use super::params::Parameters;
 use super::progress;
 use super::worker::{self, Record};
 use crate::error::Failure;
-use crate::machine::{Machine, map_count, max_map_count};
+use crate::machine::{Machine, address_bytes, address_limit, map_count, max_map_count};
+use indicatif::HumanBytes;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
@@ -17,6 +18,10 @@ use std::thread::{self, ScopedJoinHandle};
 const STACK_BYTES: usize = 256 << 10;
 /// Mappings of a thread: its stack and the stack for its signals, each with a guard page.
 const MAPPINGS_PER_THREAD: u64 = 4;
+/// Bytes of addresses of a thread: its stack, the stack for its signals, and what it takes from the heap at first.
+const ADDRESSES_PER_THREAD: u64 = STACK_BYTES as u64 + (64 << 10);
+/// Bytes of addresses that the program may want besides those that it has and the threads'.
+const SPARE_ADDRESSES: u64 = 4 << 20;
 /// Mappings that the program may want besides those that it has and the threads'.
 const SPARE_MAPPINGS: u64 = 64;
 
@@ -31,6 +36,7 @@ pub(super) struct Haul {
 /// Runs all workers to their end.
 pub(super) fn run(machine: &Machine, parameters: &Parameters, seed: u64) -> Result<Haul, Failure> {
     check_mappings(parameters.nr_threads)?;
+    check_addresses(parameters.nr_threads)?;
     let (gate, done) = (&Gate::default(), &AtomicU64::new(0));
     let runs = parameters.nr_threads * parameters.cases().count() as u64 * parameters.test_repeat_count;
     thread::scope(|scope| {
@@ -83,6 +89,20 @@ fn check_mappings(threads: u64) -> Result<(), Failure> {
     }
     Err(Failure::new(format!(
         "nr_threads={threads} would need about {needed} mappings; vm.max_map_count is {limit}"
+    )))
+}
+
+/// Refuses a crew that does not fit under `RLIMIT_AS`: a thread that was started and finds no memory for its
+/// first few bytes ends the whole program.
+fn check_addresses(threads: u64) -> Result<(), Failure> {
+    let Some(limit) = address_limit() else { return Ok(()) };
+    let needed = address_bytes() + threads * ADDRESSES_PER_THREAD + SPARE_ADDRESSES;
+    if needed <= limit {
+        return Ok(());
+    }
+    let (needed, limit) = (HumanBytes(needed), HumanBytes(limit));
+    Err(Failure::new(format!(
+        "nr_threads={threads} would need about {needed} of addresses; the limit (ulimit -v) is {limit}"
     )))
 }
 
