@@ -102,7 +102,8 @@ impl<S: Storage> AreaMap<S> {
     }
 
     /// The common case in one pass over one leaf: lowest fit, few ranges, and no leaf to be made; the first page. In
-    /// any other nothing is changed, and the error is the leaf that takes the request, or 0.
+    /// any other nothing is changed, and the error is the leaf that takes the request, or 0 (as wide as the page, so that
+    /// both come back in registers).
     #[inline(never)]
     fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u64> {
         let need = Query::direct_pages(pages).ok_or(0u64)?;
@@ -115,6 +116,7 @@ impl<S: Storage> AreaMap<S> {
         }
         let taken = self.first_taken(leaf, pages as u32, order).ok_or(u64::from(leaf))?;
         if taken.is_at_edge() {
+            // A copy, so that the common case keeps it in registers.
             return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
         }
         let record = &mut self.leaves[leaf];

@@ -215,7 +215,7 @@ impl<S: Storage> AreaMap<S> {
         if page < end { Some(PageRange::of(start, end)) } else { None }
     }
 
-    /// The busy area around `page`; no segment starts before the page in its word and the one before.
+    /// The busy area around `page`, which lies in `leaf` or, where that is 0, in none; wherever it starts.
     #[inline(never)]
     fn find_start(&self, leaf: u32, page: u64) -> Option<PageRange> {
         let (record, prev) = (&self.leaves[leaf], &self.leaves[self.leaves[leaf].prev]);
@@ -232,7 +232,7 @@ impl<S: Storage> AreaMap<S> {
         if page < end { Some(PageRange::of(start, end)) } else { None }
     }
 
-    /// Where the page is far from the start of the span, or the area's start far from the page.
+    /// The same for a page that is far from the start of the span, or in no leaf.
     #[inline(never)]
     fn find_far(&self, page: u64) -> Option<PageRange> {
         let segment = self.segment(page)?;

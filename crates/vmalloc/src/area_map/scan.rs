@@ -11,7 +11,7 @@ use crate::addr::PageRange;
 use crate::request::Fit;
 
 /// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as sixteen
-/// ranges do one by one (`cargo xtask instructions FS-holes-1` with other values).
+/// ranges do one by one (`cargo xtask instructions FS-10k FS-align` with other values).
 pub(super) const DENSE: u32 = 16;
 
 /// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
@@ -130,7 +130,7 @@ impl<S: Storage> AreaMap<S> {
         if let Some(start) = runs.first_fit(u64::from(pages), order, record.base, &self.steps) {
             let (hole, end) = (record.start_at_or_before(start)?, start + pages);
             let mut near = Near(runs.without(start, end).lanes(record.base).near());
-            near.add(tail.unwrap_or(0), if tail.is_some() { far_end } else { 0 });
+            near.add(tail.unwrap_or(0), far_end);
             return taken(hole, start, record.next_start(hole).unwrap_or(LEAF_PAGES), near);
         }
         let hole = tail?;
@@ -173,12 +173,11 @@ impl<S: Storage> AreaMap<S> {
     /// edges of the leaf have, the one that starts with it and the last.
     #[inline(never)]
     pub(super) fn room_without(&self, leaf: u32, taken: &Taken) -> Room {
-        let base = self.leaves[leaf].base;
         let record = &self.leaves[leaf];
         let mut lanes = Lanes::near_only(taken.near.0);
         let mut add = |from: u32, to: u32| {
             if to > from {
-                lanes = lanes.max(Lanes::of(base + u64::from(from), u64::from(to - from)));
+                lanes = lanes.max(Lanes::of(record.page(from), u64::from(to - from)));
             }
         };
         if taken.far_end > LEAF_PAGES
