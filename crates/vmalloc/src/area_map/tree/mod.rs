@@ -15,8 +15,8 @@
 //! Invariants:
 //! - T1 children are in address order, and `up` of each names its node and slot.
 //! - T2 the room beside a child is exactly the room of what lies below it; empty slots have none.
-//! - T3 no node but the root is empty, and two neighbours under one parent hold more than twelve children
-//!   together once either has lost one: the height is logarithmic in the number of leaves.
+//! - T3 no node but the root is empty. A node that loses a child joins a neighbour under the same parent if both
+//!   hold twelve or fewer together, which keeps the height logarithmic in the number of leaves.
 //!
 //! A change sets the room of one child and walks up until a room comes out as it was. Growth
 //! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of sixteen.
