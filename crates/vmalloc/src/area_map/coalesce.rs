@@ -14,12 +14,6 @@ use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::error::FreeError;
 
-/// The free range that an area becomes part of: the leaf it starts in, and its first page.
-struct Home {
-    leaf: u32,
-    start: u64,
-}
-
 impl<S: Storage> AreaMap<S> {
     /// Frees the busy area that starts at `start`; its pages. O(log n), and coalesced at once.
     ///
@@ -28,19 +22,22 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = (self.leaf_of(start), Leaf::bit(start));
-        let record = &mut self.leaves[leaf];
+        let record = self.planes.leaf(leaf);
         if !record.is_busy(bit) {
             return Err(self.why_not_busy(start));
         }
         match record.free_inside(bit) {
             Some(freed) => {
                 let area = PageRange::of(start, record.page(freed.end));
-                let up = record.up;
+                let up = record.up.get();
                 self.free_pages += area.len();
                 self.tree.raise_near(up, Near::of(freed.free_start, freed.free_end));
                 Ok(area)
             }
-            None => Ok(self.give_back(leaf, bit)),
+            None => {
+                record.clear_busy(bit);
+                Ok(self.give_back(leaf, bit))
+            }
         }
     }
 
@@ -51,8 +48,9 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.busy_at(start)?;
-        self.leaves[leaf].clear_busy(bit);
-        Ok(PageRange::of(start, self.end_of(leaf, bit)))
+        let record = self.planes.leaf(leaf);
+        record.clear_busy(bit);
+        Ok(PageRange::of(start, self.planes.end_of(record, bit)))
     }
 
     /// Hands the retired area that starts at `start` out again. O(1).
@@ -62,8 +60,9 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.retired_at(start)?;
-        self.leaves[leaf].set_busy(bit);
-        Ok(PageRange::of(start, self.end_of(leaf, bit)))
+        let record = self.planes.leaf(leaf);
+        record.set_busy(bit);
+        Ok(PageRange::of(start, self.planes.end_of(record, bit)))
     }
 
     /// Frees the retired area that starts at `start`. O(log n), and coalesced at once.
@@ -81,7 +80,7 @@ impl<S: Storage> AreaMap<S> {
         let leaf = self.leaf_of(start);
         let bit = Leaf::bit(start);
         // I3: only the start of an area is busy.
-        if self.leaves[leaf].is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
+        if self.planes.leaf(leaf).is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
     }
 
     #[cold]
@@ -95,86 +94,79 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     fn retired_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
         let (leaf, bit) = self.area_at(start)?;
-        if self.leaves[leaf].is_busy(bit) {
+        if self.planes.leaf(leaf).is_busy(bit) {
             return Err(FreeError::WrongKind { page: start });
         }
         Ok((leaf, bit))
     }
 
-    /// Makes the area at `bit` of `leaf` free, whatever is beside it.
+    /// Makes the retired area at `bit` of `leaf` free, whatever is beside it.
     #[inline(never)]
     fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
-        let record = &mut self.leaves[leaf];
+        let record = self.planes.leaf(leaf);
         let start = record.page(bit);
         record.area_to_free(bit);
         let behind = record.next_start(bit);
         let before = record.start_before(bit);
 
         // Join the free range before, if there is one.
-        let mut home = Home { leaf, start };
+        let (mut home_leaf, mut home, mut free_start) = (leaf, record, start);
         match before {
             Some(before) if record.is_used(before) => {}
             Some(before) => {
                 record.join_free(bit);
-                home.start = record.page(before);
+                free_start = record.page(before);
             }
-            None => home = self.join_before(leaf, bit),
+            None => {
+                let prev = self.planes.leaf(record.prev.get());
+                if let Some(before) = prev.last_start().filter(|&before| !prev.is_used(before)) {
+                    record.join_free(bit);
+                    (home_leaf, home, free_start) = (record.prev.get(), prev, prev.page(before));
+                }
+            }
         }
         // Join the free range behind, if there is one.
         let (end, free_end, other) = match behind {
             Some(next) => {
-                let record = &mut self.leaves[leaf];
                 let end = record.page(next);
                 if record.is_used(next) {
                     (end, end, 0)
                 } else {
                     record.join_free(next);
-                    (end, self.end_of(leaf, next), leaf)
+                    (end, self.planes.end_of(record, next), leaf)
                 }
             }
-            None => self.join_behind(leaf),
+            None => self.join_behind(record),
         };
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
         // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
-        let up = self.leaves[home.leaf].up;
-        match self.leaves[home.leaf].near_bits(home.start, free_end) {
+        let up = home.up.get();
+        match home.near_bits(free_start, free_end) {
             Some((start, end)) => self.tree.raise_near(up, Near::of(start, end)),
-            None => self.tree.raise(up, Room::of(home.start, free_end)),
+            None => self.tree.raise(up, Room::of(free_start, free_end)),
         }
-        if leaf != home.leaf || (other != home.leaf && other != 0) {
-            self.settle(leaf, home.leaf, other);
+        if leaf != home_leaf || (other != home_leaf && other != 0) {
+            self.settle(leaf, home_leaf, other);
         }
         area
     }
 
-    /// Joins what starts at `bit` of `leaf`, the first start there, to a free range that starts in the leaf before.
-    #[inline]
-    fn join_before(&mut self, leaf: u32, bit: u32) -> Home {
-        let prev = self.leaves[leaf].prev;
-        match self.leaves[prev].last_start() {
-            Some(before) if !self.leaves[prev].is_used(before) => {
-                self.leaves[leaf].join_free(bit);
-                Home { leaf: prev, start: self.leaves[prev].page(before) }
-            }
-            _ => Home { leaf, start: self.leaves[leaf].page(bit) },
-        }
-    }
-
-    /// Joins a free range that starts in the leaf behind `leaf` to what ends there: where that ended, where it
+    /// Joins a free range that starts in the leaf behind `record` to what ends there: where that ended, where it
     /// ends now, and the leaf that lost a start.
     #[inline]
-    fn join_behind(&mut self, leaf: u32) -> (u64, u64, u32) {
-        let next = self.leaves[leaf].next;
-        let Some(first) = self.leaves[next].first_start() else {
-            return (self.span.end(), self.span.end(), 0);
+    fn join_behind(&self, record: &Leaf) -> (u64, u64, u32) {
+        let (planes, next) = (&*self.planes, record.next.get());
+        let behind = planes.leaf(next);
+        let Some(first) = behind.first_start() else {
+            return (self.span().end(), self.span().end(), 0);
         };
-        let end = self.leaves[next].page(first);
-        if self.leaves[next].is_used(first) {
+        let end = behind.page(first);
+        if behind.is_used(first) {
             return (end, end, 0);
         }
-        self.leaves[next].join_free(first);
-        (end, self.end_of(next, first), next)
+        behind.join_free(first);
+        (end, planes.end_of(behind, first), next)
     }
 
     /// After a join across leaves: the rooms of those that lost a start, and the leaves that lost their last.
@@ -191,18 +183,20 @@ impl<S: Storage> AreaMap<S> {
     /// Brings the room of `leaf` up to date after it lost a start; it may have lost its last.
     #[inline]
     fn shrink_room(&mut self, leaf: u32) {
-        if self.leaves[leaf].is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
+        if self.planes.leaf(leaf).is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
     }
 
     #[cold]
     pub(super) fn drop_leaf(&mut self, leaf: u32) {
-        let Leaf { base, up, prev, next, .. } = self.leaves[leaf];
-        self.tree.remove(up, &mut self.leaves);
-        self.directory.remove(base);
-        self.leaves[prev].next = next;
+        let planes = &*self.planes;
+        let record = planes.leaf(leaf);
+        let (prev, next) = (record.prev.get(), record.next.get());
+        self.tree.remove(record.up.get(), planes);
+        self.directory.remove(record.base.get(), planes);
+        planes.leaf(prev).next.set(next);
         if next != 0 {
-            self.leaves[next].prev = prev;
+            planes.leaf(next).prev.set(prev);
         }
-        self.leaves.put(leaf);
+        self.leaves.put(leaf, planes);
     }
 }

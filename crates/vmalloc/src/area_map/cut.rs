@@ -41,7 +41,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     fn alloc_plain(&mut self, pages: u64, order: u32, leaf: u32) -> Result<PageRange, AllocError> {
         let fit = Fit::plain(pages, order);
-        match self.first_in_leaf(leaf, 0, self.span.start(), &fit) {
+        match self.first_in_leaf(leaf, 0, self.span().start(), &fit) {
             Some(hole) => self.alloc_in(&hole, pages),
             None => self.alloc_any(&fit),
         }
@@ -85,18 +85,18 @@ impl<S: Storage> AreaMap<S> {
         };
         let bit = Leaf::bit(hole.start);
         if hole.start == hole.range.start() {
-            self.leaves[area_leaf].free_to_busy(bit);
+            self.planes.leaf(area_leaf).free_to_busy(bit);
         } else {
-            self.leaves[area_leaf].start_busy(bit);
+            self.planes.leaf(area_leaf).start_busy(bit);
         }
         if rest {
-            self.leaves[rest_leaf].start_free(Leaf::bit(end));
+            self.planes.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
         self.free_pages -= end - hole.start;
         self.update_room(hole.leaf);
         if rest && rest_leaf != hole.leaf {
             let room = Room::of(end, hole.range.end());
-            self.tree.raise(self.leaves[rest_leaf].up, room);
+            self.tree.raise(self.planes.leaf(rest_leaf).up.get(), room);
         }
         Ok(())
     }
@@ -111,20 +111,20 @@ impl<S: Storage> AreaMap<S> {
             return Err(0);
         }
         let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
-        if self.leaves[leaf].free_ranges > DENSE {
+        let record = self.planes.leaf(leaf);
+        if record.free_ranges.get() > DENSE {
             return self.alloc_among_many(leaf, pages as u32, order);
         }
-        let taken = self.first_taken(leaf, pages as u32, order).ok_or(u64::from(leaf))?;
+        let taken = self.first_taken(record, pages as u32, order).ok_or(u64::from(leaf))?;
         if taken.is_at_edge() {
             // A copy, so that the common case keeps it in registers.
             return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
         }
-        let record = &mut self.leaves[leaf];
         if taken.end < taken.hole_end {
             record.start_free(taken.end);
         }
         record.take(taken.hole, taken.start);
-        let (start, up) = (record.page(taken.start), record.up);
+        let (start, up) = (record.page(taken.start), record.up.get());
         self.free_pages -= pages;
         self.tree.set_near(up, taken.near.0);
         Ok(start)
@@ -133,34 +133,35 @@ impl<S: Storage> AreaMap<S> {
     /// The same in a dense leaf.
     #[inline(never)]
     fn alloc_among_many(&mut self, leaf: u32, pages: u32, order: u32) -> Result<u64, u64> {
-        let taken = self.first_taken_of_many(leaf, pages, order).ok_or(u64::from(leaf))?;
+        let record = self.planes.leaf(leaf);
+        let taken = self.first_taken_of_many(record, pages, order).ok_or(u64::from(leaf))?;
         self.alloc_at_edge(leaf, &taken).map_err(|_| u64::from(leaf))
     }
 
     /// The same where the leaf has, or had, far lanes, and the rest may start in another.
     #[inline(never)]
     fn alloc_at_edge(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
-        let base = self.leaves[leaf].base;
+        let record = self.planes.leaf(leaf);
+        let base = record.base.get();
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
         let (mut rest_leaf, mut hole_end) = (leaf, 0);
         if taken.end < taken.hole_end {
             if taken.end >= LEAF_PAGES {
-                hole_end = self.first_start_behind(leaf);
+                hole_end = self.planes.first_start_behind(record);
                 rest_leaf = match self.leaf_of(end) {
                     0 => self.make_leaf(end)?,
                     rest_leaf => rest_leaf,
                 };
             }
-            self.leaves[rest_leaf].start_free(Leaf::bit(end));
+            self.planes.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
-        let record = &mut self.leaves[leaf];
+        let record = self.planes.leaf(leaf);
         record.take(taken.hole, taken.start);
-        let up = record.up;
         self.free_pages -= end - start;
-        let room = self.room_without(leaf, taken);
-        self.tree.set(up, room);
+        let room = self.room_without(record, taken);
+        self.tree.set(record.up.get(), room);
         if rest_leaf != leaf {
-            self.tree.raise(self.leaves[rest_leaf].up, Room::of(end, hole_end));
+            self.tree.raise(self.planes.leaf(rest_leaf).up.get(), Room::of(end, hole_end));
         }
         Ok(start)
     }
@@ -168,14 +169,15 @@ impl<S: Storage> AreaMap<S> {
     /// Brings the room of `leaf` up to date.
     #[inline]
     pub(super) fn update_room(&mut self, leaf: u32) {
-        let room = self.room_of(leaf);
-        self.tree.set(self.leaves[leaf].up, room);
+        let record = self.planes.leaf(leaf);
+        let room = self.room_of(record);
+        self.tree.set(record.up.get(), room);
     }
 
     /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
     #[inline]
     fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
-        if page & !u64::from(LEAF_PAGES - 1) == self.leaves[near].base {
+        if page & !u64::from(LEAF_PAGES - 1) == self.planes.leaf(near).base.get() {
             return Ok(near);
         }
         match self.leaf_of(page) {
@@ -186,27 +188,27 @@ impl<S: Storage> AreaMap<S> {
 
     #[cold]
     fn make_leaf(&mut self, page: u64) -> Result<u32, OutOfMemory> {
-        self.leaves.ensure(1)?;
+        let planes = &*self.planes;
+        self.leaves.ensure(planes)?;
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
         // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
-        let before = self.directory.leaf_before(page, &self.leaves).ok_or(OutOfMemory)?;
-        let leaf = self.leaves.take();
-        let next = self.leaves[before].next;
-        let base = page & !u64::from(LEAF_PAGES - 1);
-        self.leaves[leaf] = Leaf::between(before, next, base);
-        self.leaves[before].next = leaf;
+        let before = self.directory.leaf_before(page, planes).ok_or(OutOfMemory)?;
+        let leaf = self.leaves.take(planes);
+        let next = planes.leaf(before).next.get();
+        planes.leaf(leaf).begin(before, next, page & !u64::from(LEAF_PAGES - 1));
+        planes.leaf(before).next.set(leaf);
         if next != 0 {
-            self.leaves[next].prev = leaf;
+            planes.leaf(next).prev.set(leaf);
         }
-        self.directory.insert(leaf, &self.leaves);
-        self.tree.insert_after(before, leaf, &mut self.leaves);
+        self.directory.insert(leaf, self.leaves.in_use(), planes);
+        self.tree.insert_after(before, leaf, planes);
         Ok(leaf)
     }
 
     #[inline]
     fn drop_if_empty(&mut self, leaf: u32) {
-        if self.leaves[leaf].is_empty() {
+        if self.planes.leaf(leaf).is_empty() {
             self.drop_leaf(leaf);
         }
     }

@@ -26,12 +26,14 @@
 //! Entering a leaf takes one node at most, where its way parts from another's; taking it out gives that back.
 //! The way down for a group without a leaf may end at another leaf, so the one found is asked where it lies.
 //!
-//! Placement is lowest-first, so most leaves are where the window is. A leaf entered behind its end lets it grow by
-//! [`WIDEN`] entries, if there are [`WINDOW_PER_LEAF`] for each leaf as far as that one; isolated leaves cost it
-//! nothing. Its array, like all, is copied when it must grow. It is a cache: without memory it stays as it is.
+//! Placement is lowest-first, so most leaves are where the window is. It is part of the [`Planes`]: everybody reads it,
+//! without a lock. A leaf entered behind its end lets it grow by a piece of [`ENTRIES`], if there are [`WINDOW_PER_LEAF`]
+//! for each leaf as far as that one; isolated leaves cost it nothing. It is a cache: without memory it stays as it is.
 
-use super::leaf::{LEAF_SHIFT, Leaf};
-use super::storage::{Items, Linked, OutOfMemory, Pool, Storage};
+use super::cell::Word;
+use super::leaf::LEAF_SHIFT;
+use super::planes::{ENTRIES, Planes};
+use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};
 
@@ -42,8 +44,8 @@ const FAN: usize = 1 << FAN_SHIFT;
 
 /// Window entries for each leaf, at most. Dense leaves take one; this many reach over areas of some 1,000 pages.
 pub(super) const WINDOW_PER_LEAF: usize = 4;
-/// Entries that the window grows by: more than a leaf's share, so that it catches up.
-const WIDEN: usize = 8;
+/// How far back the leaf before another is looked for in the window.
+const NEAR: u64 = 8;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -128,68 +130,49 @@ impl Fan {
 pub(super) struct Directory<S: Storage> {
     fans: Pool<Fan, S>,
     root: u32,
-    /// The first page of group 0.
-    base: u64,
-    /// The leaves of the first groups; 0 where there is none.
-    window: S::Items<u32>,
+    /// Groups that the window reaches over.
+    window: u64,
 }
 
 impl<S: Storage> Directory<S> {
-    pub(super) fn new(
-        span: PageRange,
-        fans: S::Items<Fan>,
-        window: S::Items<u32>,
-    ) -> Result<Self, OutOfMemory> {
+    pub(super) fn new(span: PageRange, fans: S::Items<Fan>) -> Result<Self, OutOfMemory> {
         let mut fans = Pool::new(fans)?;
         fans.ensure(1)?;
         let root = fans.take();
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         fans[root] = Fan::over(0, (span.end() - 1 - base) >> LEAF_SHIFT | 1);
-        Ok(Self { fans, root, base, window })
+        Ok(Self { fans, root, window: 0 })
     }
 
-    /// The group of a page; pages before the span come out behind it.
-    #[inline]
-    fn group(&self, page: u64) -> u64 {
-        page.wrapping_sub(self.base) >> LEAF_SHIFT
-    }
-
-    /// The leaf that holds `page`, or 0, if the page lies in the window.
-    #[inline]
-    pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
-        let group = self.group(page);
-        if group < self.window.len() as u64 { Some(self.window[group as usize]) } else { None }
-    }
-
-    /// The same without the window, for any page.
+    /// The leaf that holds `page`, or 0, found without the window; any page may be asked for.
     #[inline(never)]
-    pub(super) fn leaf_beyond(&self, page: u64, leaves: &Pool<Leaf, S>) -> u32 {
-        self.leaf_at(self.group(page), leaves)
+    pub(super) fn leaf_beyond(&self, page: u64, planes: &Planes<S>) -> u32 {
+        self.leaf_at(planes.group(page), planes)
     }
 
     #[inline]
-    fn leaf_at(&self, group: u64, leaves: &Pool<Leaf, S>) -> u32 {
+    fn leaf_at(&self, group: u64, planes: &Planes<S>) -> u32 {
         let mut at = self.root;
         loop {
             let fan = &self.fans[at];
             match fan.get(fan.slot(group)) {
                 Child::Node(node) => at = node,
-                Child::Leaf(leaf) if self.group(leaves[leaf].base) == group => return leaf,
+                Child::Leaf(leaf) if group_of(leaf, planes) == group => return leaf,
                 _ => return 0,
             }
         }
     }
 
     /// The last leaf that lies wholly before the leaf of `page`, a page of the span.
-    pub(super) fn leaf_before(&self, page: u64, leaves: &Pool<Leaf, S>) -> Option<u32> {
-        let group = self.group(page);
+    pub(super) fn leaf_before(&self, page: u64, planes: &Planes<S>) -> Option<u32> {
+        let group = planes.group(page);
         // Where leaves are dense, it is close by in the window.
-        let seen = if group <= self.window.len() as u64 { group as usize } else { 0 };
-        let near = self.window[..seen].iter().rev().take(WIDEN).find(|&&leaf| leaf != 0);
-        near.copied().or_else(|| self.leaf_before_group(group, leaves))
+        let entries = (group.saturating_sub(NEAR)..group).rev().map_while(|group| planes.entry(group));
+        let near = entries.map(Word::get).find(|&leaf| leaf != 0);
+        near.or_else(|| self.leaf_before_group(group, planes))
     }
 
-    fn leaf_before_group(&self, group: u64, leaves: &Pool<Leaf, S>) -> Option<u32> {
+    fn leaf_before_group(&self, group: u64, planes: &Planes<S>) -> Option<u32> {
         let (mut before, mut at) = (Child::None, Child::Node(self.root));
         while let Child::Node(node) = at {
             let fan = &self.fans[node];
@@ -202,7 +185,7 @@ impl<S: Storage> Directory<S> {
             at = if slots < FAN { fan.get(slots) } else { Child::None };
         }
         match at {
-            Child::Leaf(leaf) if self.group(leaves[leaf].base) < group => Some(leaf),
+            Child::Leaf(leaf) if group_of(leaf, planes) < group => Some(leaf),
             _ => self.last_below(before),
         }
     }
@@ -222,22 +205,22 @@ impl<S: Storage> Directory<S> {
         self.fans.ensure(leaves)
     }
 
-    /// Enters `leaf`, one of `leaves` with its base set. [`ensure`](Self::ensure) has been called for it.
-    pub(super) fn insert(&mut self, leaf: u32, leaves: &Pool<Leaf, S>) {
-        let group = self.group(leaves[leaf].base);
-        self.enter(group, leaf, leaves);
-        if group < self.window.len() as u64 {
-            self.window[group as usize] = leaf;
-        } else if group < (leaves.in_use() * WINDOW_PER_LEAF) as u64 {
-            self.widen(leaves);
+    /// Enters `leaf`, whose base is set; there are `count` leaves with it. [`ensure`](Self::ensure) has been called for it.
+    pub(super) fn insert(&mut self, leaf: u32, count: usize, planes: &Planes<S>) {
+        let group = group_of(leaf, planes);
+        self.enter(group, leaf, planes);
+        match planes.entry(group) {
+            Some(entry) => entry.set(leaf),
+            _ if group < (count * WINDOW_PER_LEAF) as u64 => self.widen(planes),
+            _ => {}
         }
     }
 
-    fn enter(&mut self, group: u64, leaf: u32, leaves: &Pool<Leaf, S>) {
+    fn enter(&mut self, group: u64, leaf: u32, planes: &Planes<S>) {
         let (at, slot, child) = self.way_end(group);
         let first = match child {
             Child::None => return self.fans[at].set(slot, Child::Leaf(leaf)),
-            Child::Leaf(other) => self.group(leaves[other].base),
+            Child::Leaf(other) => group_of(other, planes),
             Child::Node(node) => self.fans[node].first,
         };
         let mut fork = Fan::over(first, group);
@@ -260,21 +243,25 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// Lets the window grow by the leaves of the next groups.
-    fn widen(&mut self, leaves: &Pool<Leaf, S>) {
-        let len = self.window.len();
-        if self.window.extend_zeroed(WIDEN).is_ok() {
-            for index in len..len + WIDEN {
-                self.window[index] = self.leaf_at(index as u64, leaves);
+    /// Lets the window grow by a piece. It is all zeros, "no leaf", until it is filled under the eyes of those who read it
+    /// without the map: so who finds no leaf there has to ask again with the map in hand.
+    pub(super) fn widen(&mut self, planes: &Planes<S>) {
+        if planes.widen(self.window).is_err() {
+            return;
+        }
+        for group in self.window..self.window + ENTRIES as u64 {
+            if let Some(entry) = planes.entry(group) {
+                entry.set(self.leaf_at(group, planes));
             }
         }
+        self.window += ENTRIES as u64;
     }
 
     /// Takes the leaf of `page` out, and with it the node that D1 asks for no longer.
-    pub(super) fn remove(&mut self, page: u64) {
-        let group = self.group(page);
-        if group < self.window.len() as u64 {
-            self.window[group as usize] = 0;
+    pub(super) fn remove(&mut self, page: u64, planes: &Planes<S>) {
+        let group = planes.group(page);
+        if let Some(entry) = planes.entry(group) {
+            entry.set(0);
         }
         let (mut above, mut at) = (self.root, self.root);
         while let Child::Node(node) = self.fans[at].get(self.fans[at].slot(group)) {
@@ -291,8 +278,12 @@ impl<S: Storage> Directory<S> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.fans.bytes() + self.window.bytes()
+        self.fans.bytes()
     }
+}
+
+fn group_of<S: Storage>(leaf: u32, planes: &Planes<S>) -> u64 {
+    planes.group(planes.leaf(leaf).base.get())
 }
 
 #[cfg(test)]

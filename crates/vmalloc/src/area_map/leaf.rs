@@ -12,9 +12,9 @@
 //!
 //! A segment has no record: its end is the next start, its state is two bits at its start.
 
+use super::cell::{Long, Word};
 use super::runs::Runs;
-use super::storage::Linked;
-use bytemuck::{Pod, Zeroable};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// log2 of the pages of a leaf. Four words a plane: larger leaves cost fewer tree levels but longer scans, and
 /// an isolated area pays a whole leaf.
@@ -23,34 +23,84 @@ pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
 pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
 /// One plane: a bit for each page of the leaf.
-type Plane = [u64; WORDS];
+#[derive(Debug, Default, FromBytes, IntoBytes)]
+#[repr(transparent)]
+pub(super) struct Plane([Long; WORDS]);
 
-/// Two cache lines: the starts and what is used, and the rest.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+/// Two cache lines. Who frees or looks up an area reads the first; freeing and reuse write `busy` in the second.
+/// Only the holder of the map writes anything else.
+#[derive(Debug, Default, FromBytes, IntoBytes)]
 #[repr(C, align(64))]
 pub(super) struct Leaf {
-    pub(super) starts: Plane,
+    starts: Plane,
     used: Plane,
     busy: Plane,
     /// The first page of the leaf.
-    pub(super) base: u64,
+    pub(super) base: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
-    pub(super) up: u32,
+    pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
-    pub(super) prev: u32,
+    pub(super) prev: Word,
     /// The leaf behind this one; 0 for the last. Links free leaves too.
-    pub(super) next: u32,
+    pub(super) next: Word,
     /// How many free ranges start here.
-    pub(super) free_ranges: u32,
-    pad: [u32; 2],
+    pub(super) free_ranges: Word,
+    /// How many areas here have a note.
+    pub(super) notes: Word,
+    /// The node that took addresses here last.
+    pub(super) asker: Word,
 }
 
-impl Linked for Leaf {
-    fn link(&self) -> u32 {
-        self.next
+impl Plane {
+    #[inline(always)]
+    fn get(&self, word: usize) -> u64 {
+        self.0[word & (WORDS - 1)].get()
     }
-    fn set_link(&mut self, next: u32) {
-        self.next = next;
+
+    /// The holder of the map sets a bit; nobody else writes this plane.
+    #[inline(always)]
+    fn set(&self, (word, mask): (usize, u64)) {
+        let word = &self.0[word & (WORDS - 1)];
+        word.set(word.get() | mask);
+    }
+
+    #[inline(always)]
+    fn clear(&self, (word, mask): (usize, u64)) {
+        let word = &self.0[word & (WORDS - 1)];
+        word.set(word.get() & !mask);
+    }
+
+    /// Sets or clears a bit that others may be changing neighbours of; what was there.
+    #[inline(always)]
+    fn flip_on(&self, (word, mask): (usize, u64)) -> bool {
+        self.0[word & (WORDS - 1)].join(mask) & mask != 0
+    }
+
+    #[inline(always)]
+    fn flip_off(&self, (word, mask): (usize, u64)) -> bool {
+        self.0[word & (WORDS - 1)].part(mask) & mask != 0
+    }
+
+    #[inline]
+    fn first_from(&self, word: usize) -> Option<u32> {
+        for word in word..WORDS {
+            let bits = self.get(word);
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.trailing_zeros());
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn last_before(&self, word: usize) -> Option<u32> {
+        for word in (0..word).rev() {
+            let bits = self.get(word);
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.ilog2());
+            }
+        }
+        None
     }
 }
 
@@ -82,9 +132,22 @@ fn at(bit: u32) -> (usize, u64) {
 }
 
 impl Leaf {
-    /// A leaf without starts, linked between two others.
-    pub(super) fn between(prev: u32, next: u32, base: u64) -> Self {
-        Self { base, prev, next, ..Self::zeroed() }
+    /// Becomes a leaf without starts, linked between two others.
+    pub(super) fn begin(&self, prev: u32, next: u32, base: u64) {
+        for word in 0..WORDS {
+            debug_assert!(self.starts.get(word) == 0, "a leaf in use");
+        }
+        self.base.set(base);
+        self.prev.set(prev);
+        self.next.set(next);
+        self.up.set(0);
+        self.free_ranges.set(0);
+    }
+
+    /// The starts in word `word` of the leaf.
+    #[inline(always)]
+    pub(super) fn starts(&self, word: usize) -> u64 {
+        self.starts.get(word)
     }
 
     /// The bit of `page`, which lies in this leaf.
@@ -95,105 +158,110 @@ impl Leaf {
 
     #[inline]
     pub(super) fn page(&self, bit: u32) -> u64 {
-        self.base + u64::from(bit)
+        self.base.get() + u64::from(bit)
     }
 
     #[inline]
     pub(super) fn is_start(&self, bit: u32) -> bool {
         let (word, mask) = at(bit);
-        self.starts[word] & mask != 0
+        self.starts.get(word) & mask != 0
     }
 
     #[inline]
     pub(super) fn is_used(&self, bit: u32) -> bool {
         let (word, mask) = at(bit);
-        self.used[word] & mask != 0
+        self.used.get(word) & mask != 0
     }
 
     #[inline]
     pub(super) fn is_busy(&self, bit: u32) -> bool {
         let (word, mask) = at(bit);
-        self.busy[word] & mask != 0
+        self.busy.get(word) & mask != 0
     }
 
     /// Whether an area, handed out or not, starts here.
     #[inline]
     pub(super) fn is_area(&self, bit: u32) -> bool {
         let (word, mask) = at(bit);
-        self.starts[word] & self.used[word] & mask != 0
+        self.starts.get(word) & self.used.get(word) & mask != 0
     }
 
     /// A free range starts here: the rest of one that was cut.
     #[inline]
-    pub(super) fn start_free(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.starts[word] |= mask;
-        self.free_ranges += 1;
+    pub(super) fn start_free(&self, bit: u32) {
+        self.starts.set(at(bit));
+        self.count(1);
+    }
+
+    /// A retired area starts here, inside a free range or another area.
+    #[inline]
+    pub(super) fn start_retired(&self, bit: u32) {
+        self.used.set(at(bit));
+        self.starts.set(at(bit));
     }
 
     /// A busy area starts here, inside a free range.
     #[inline]
-    pub(super) fn start_busy(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.starts[word] |= mask;
-        self.used[word] |= mask;
-        self.busy[word] |= mask;
+    pub(super) fn start_busy(&self, bit: u32) {
+        self.start_retired(bit);
+        self.busy.flip_on(at(bit));
     }
 
     /// Turns the free range that starts here into a busy area.
     #[inline]
-    pub(super) fn free_to_busy(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.used[word] |= mask;
-        self.busy[word] |= mask;
-        self.free_ranges -= 1;
+    pub(super) fn free_to_busy(&self, bit: u32) {
+        self.used.set(at(bit));
+        self.busy.flip_on(at(bit));
+        self.count(-1);
     }
 
     /// Makes what starts at `start`, in the free range that starts at `hole`, a busy area.
     #[inline]
-    pub(super) fn take(&mut self, hole: u32, start: u32) {
+    pub(super) fn take(&self, hole: u32, start: u32) {
         if start == hole { self.free_to_busy(start) } else { self.start_busy(start) }
     }
 
-    #[inline]
-    pub(super) fn set_busy(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.busy[word] |= mask;
+    /// Makes the area that starts here busy; whether it was.
+    #[inline(always)]
+    pub(super) fn set_busy(&self, bit: u32) -> bool {
+        self.busy.flip_on(at(bit))
     }
 
-    #[inline]
-    pub(super) fn clear_busy(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.busy[word] &= !mask;
+    /// Makes the area that starts here retired; whether it was busy. Of two who try it, one is told so.
+    #[inline(always)]
+    pub(super) fn clear_busy(&self, bit: u32) -> bool {
+        self.busy.flip_off(at(bit))
     }
 
-    /// Turns the area that starts here into a free range.
+    /// Turns the retired area that starts here into a free range.
     #[inline]
-    pub(super) fn area_to_free(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.used[word] &= !mask;
-        self.busy[word] &= !mask;
-        self.free_ranges += 1;
+    pub(super) fn area_to_free(&self, bit: u32) {
+        self.used.clear(at(bit));
+        self.count(1);
     }
 
     /// Joins the free range that starts here to the one before it.
     #[inline]
-    pub(super) fn join_free(&mut self, bit: u32) {
-        let (word, mask) = at(bit);
-        self.starts[word] &= !mask;
-        self.free_ranges -= 1;
+    pub(super) fn join_free(&self, bit: u32) {
+        self.starts.clear(at(bit));
+        self.count(-1);
+    }
+
+    #[inline(always)]
+    fn count(&self, ranges: i32) {
+        self.free_ranges.set(self.free_ranges.get().wrapping_add_signed(ranges));
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.starts == [0; WORDS]
+        (0..WORDS).all(|word| self.starts.get(word) == 0)
     }
 
     /// The busy area around `page`, if it starts in the word of the page or the one before.
     #[inline(always)]
     pub(super) fn area_around(&self, page: u64) -> Around {
         let (word, bit) = ((page >> 6) as usize & (WORDS - 1), page & 63);
-        let starts = self.starts[word];
+        let starts = self.starts.get(word);
         let behind = starts >> bit >> 1;
         let mut home = word;
         let mut before = starts << (!page & 63);
@@ -203,85 +271,84 @@ impl Leaf {
                 return Around::Unclear;
             }
             home = word - 1;
-            before = self.starts[home];
+            before = self.starts.get(home);
             last = (page & !63) - 1;
             if before == 0 {
                 return Around::Unclear;
             }
         }
         let start = last - u64::from(before.leading_zeros());
-        if self.busy[home] >> (start & 63) & 1 == 0 {
+        if self.busy.get(home) >> (start & 63) & 1 == 0 {
             return Around::NotBusy;
         }
         if behind != 0 {
             return Around::Busy { start, end: page + 1 + u64::from(behind.trailing_zeros()) };
         }
-        match self.starts.get(word + 1) {
-            Some(&next) if next != 0 => {
-                Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
-            }
-            _ => Around::Open { start },
+        let next = if word + 1 < WORDS { self.starts.get(word + 1) } else { 0 };
+        if next == 0 {
+            return Around::Open { start };
         }
+        Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
     }
 
     /// The first start behind `bit`.
     #[inline]
     pub(super) fn next_start(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
-        let behind = self.starts[word] & (u64::MAX - 1) << (bit & 63);
+        let behind = self.starts.get(word) & (u64::MAX - 1) << (bit & 63);
         if behind != 0 {
             return Some(word as u32 * 64 + behind.trailing_zeros());
         }
-        first_in(&self.starts, word + 1)
+        self.starts.first_from(word + 1)
     }
 
     /// The first start in the leaf.
     #[inline]
     pub(super) fn first_start(&self) -> Option<u32> {
-        first_in(&self.starts, 0)
+        self.starts.first_from(0)
     }
 
     /// The last start at or before `bit`.
     #[inline]
     pub(super) fn start_at_or_before(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
-        let before = self.starts[word] & u64::MAX >> (63 - (bit & 63));
+        let before = self.starts.get(word) & u64::MAX >> (63 - (bit & 63));
         if before != 0 {
             return Some(word as u32 * 64 + before.ilog2());
         }
-        last_in(&self.starts[..word])
+        self.starts.last_before(word)
     }
 
     /// The last start before `bit`.
     #[inline]
     pub(super) fn start_before(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
-        let before = self.starts[word] & !(u64::MAX << (bit & 63));
+        let before = self.starts.get(word) & !(u64::MAX << (bit & 63));
         if before != 0 {
             return Some(word as u32 * 64 + before.ilog2());
         }
-        last_in(&self.starts[..word])
+        self.starts.last_before(word)
     }
 
     /// The last start in the leaf.
     #[inline]
     pub(super) fn last_start(&self) -> Option<u32> {
-        last_in(&self.starts)
+        self.starts.last_before(WORDS)
     }
 
     /// Frees the area at `bit` and joins the free ranges beside it, if all that lies in this leaf and not at its
     /// first page: then no far lane changes. Else nothing is changed.
     #[inline(always)]
-    pub(super) fn free_inside(&mut self, bit: u32) -> Option<Freed> {
+    pub(super) fn free_inside(&self, bit: u32) -> Option<Freed> {
         let (word, mask) = at(bit);
-        let starts = self.starts[word];
+        let starts = self.starts.get(word);
         let (behind, before) = (starts & (mask ^ mask.wrapping_neg()), starts & (mask - 1));
         let first = word as u32 * 64;
         let end =
-            if behind != 0 { first + behind.trailing_zeros() } else { first_in(&self.starts, word + 1)? };
-        let prev = if before != 0 { first + before.ilog2() } else { last_in(&self.starts[..word])? };
+            if behind != 0 { first + behind.trailing_zeros() } else { self.starts.first_from(word + 1)? };
+        let prev = if before != 0 { first + before.ilog2() } else { self.starts.last_before(word)? };
         let mut freed = Freed { end, free_start: bit, free_end: end };
-        let mut ranges = self.free_ranges + 1;
+        let mut ranges = self.free_ranges.get() + 1;
         if !self.is_used(end) {
             freed.free_end = self.next_start(end)?;
         }
@@ -290,17 +357,16 @@ impl Leaf {
                 return None;
             }
             freed.free_start = prev;
-            self.starts[word] &= !mask;
+            self.starts.clear((word, mask));
             ranges -= 1;
         }
         if freed.free_end != end {
-            let (word, mask) = at(end);
-            self.starts[word] &= !mask;
+            self.starts.clear(at(end));
             ranges -= 1;
         }
-        self.used[word] &= !mask;
-        self.busy[word] &= !mask;
-        self.free_ranges = ranges;
+        self.used.clear((word, mask));
+        self.busy.flip_off((word, mask));
+        self.free_ranges.set(ranges);
         Some(freed)
     }
 
@@ -308,21 +374,21 @@ impl Leaf {
     /// far lanes.
     #[inline]
     pub(super) fn near_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
-        let (start, end) = (start.wrapping_sub(self.base), end.wrapping_sub(self.base));
+        let (start, end) = (start.wrapping_sub(self.base.get()), end.wrapping_sub(self.base.get()));
         if start != 0 && end <= u64::from(LEAF_PAGES) { Some((start as u32, end as u32)) } else { None }
     }
 
     /// Starts of free ranges in word `word` of the leaf.
     #[inline]
     pub(super) fn free_word(&self, word: usize) -> u64 {
-        self.starts[word & (WORDS - 1)] & !self.used[word & (WORDS - 1)]
+        self.starts.get(word) & !self.used.get(word)
     }
 
     /// The free ranges that end in this leaf, as runs of pages, and the start of the one that does not.
     #[inline]
     pub(super) fn free_runs(&self) -> (Runs, Option<u32>) {
         let free = core::array::from_fn(|word| self.free_word(word));
-        let areas = core::array::from_fn(|word| self.starts[word] & self.used[word]);
+        let areas = core::array::from_fn(|word| self.starts.get(word) & self.used.get(word));
         let (runs, is_open) = Runs::between(free, areas);
         if !is_open {
             return (runs, None);
@@ -340,26 +406,6 @@ impl Leaf {
 
     /// Whether `free_ranges` is the number of free ranges.
     pub(super) fn is_counted(&self) -> bool {
-        (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges
+        (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges.get()
     }
-}
-
-#[inline]
-fn first_in(plane: &Plane, from: usize) -> Option<u32> {
-    for (word, &bits) in plane.iter().enumerate().skip(from) {
-        if bits != 0 {
-            return Some(word as u32 * 64 + bits.trailing_zeros());
-        }
-    }
-    None
-}
-
-#[inline]
-fn last_in(words: &[u64]) -> Option<u32> {
-    for (word, &bits) in words.iter().enumerate().rev() {
-        if bits != 0 {
-            return Some(word as u32 * 64 + bits.ilog2());
-        }
-    }
-    None
 }

@@ -44,10 +44,12 @@
 //! in a subtree is the augmented tree that Linux uses since 2019; constraints follow Bonwick's vmem (2001).
 #![forbid(unsafe_code)]
 
+mod cell;
 mod coalesce;
 mod cut;
 mod directory;
 mod leaf;
+mod planes;
 mod room;
 mod runs;
 mod scan;
@@ -56,16 +58,18 @@ mod storage;
 mod tree;
 mod verify;
 
-pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Storage};
+pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
+pub(crate) use planes::Planes;
 pub use verify::Violation;
 
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
 use alloc::vec::Vec;
 use directory::Directory;
-use leaf::{Around, LEAF_PAGES, Leaf};
+use leaf::{LEAF_PAGES, Leaf};
+use planes::Found;
 use room::Room;
-use storage::Pool;
+use storage::Fixed;
 use tree::Tree;
 
 /// What a segment of the space is.
@@ -90,8 +94,8 @@ pub struct Segment {
 
 /// The free ranges and areas of one space. See the module's documentation.
 pub struct AreaMap<S: Storage = Heap> {
-    span: PageRange,
-    leaves: Pool<Leaf, S>,
+    planes: S::Handle<Planes<S>>,
+    leaves: Numbers,
     directory: Directory<S>,
     tree: Tree<S>,
     free_pages: u64,
@@ -104,7 +108,8 @@ impl AreaMap<Heap> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        Self::assemble(span, Vec::new(), Directory::new(span, Vec::new(), Vec::new())?, Vec::new())
+        let planes = Planes::new(span, Default::default(), Default::default());
+        Self::assemble(planes, Directory::new(span, Vec::new())?, Vec::new())
     }
 }
 
@@ -129,34 +134,38 @@ impl<'a> AreaMap<Lent<'a>> {
         let fours = memory.len().saturating_sub(fixed) / per_four;
         let fans = Slots::carve(&mut memory, 3 + 2 * fours)?;
         let nodes = Slots::carve(&mut memory, 6 + fours)?;
-        let leaves = Slots::carve(&mut memory, 2 + 4 * fours)?;
-        let window = Slots::carve(&mut memory, directory::WINDOW_PER_LEAF * 4 * fours)?;
-        Self::assemble(span, leaves, Directory::new(span, fans, window)?, nodes)
+        let leaves = Fixed::carve(&mut memory, 2 + 4 * fours)?;
+        let window = Fixed::carve(&mut memory, directory::WINDOW_PER_LEAF * 4 * fours)?;
+        Self::assemble(Planes::new(span, leaves, window), Directory::new(span, fans)?, nodes)
     }
 }
 
 impl<S: Storage> AreaMap<S> {
     fn assemble(
-        span: PageRange,
-        leaves: S::Items<Leaf>,
+        planes: Planes<S>,
         mut directory: Directory<S>,
         nodes: S::Items<tree::Node>,
     ) -> Result<Self, AllocError> {
-        let mut leaves = Pool::<Leaf, S>::new(leaves)?;
-        leaves.ensure(1)?;
+        let mut leaves = Numbers::default();
+        leaves.ensure(&planes)?;
         directory.ensure(1)?;
-        let first = leaves.take();
-        leaves[first].base = span.start() & !u64::from(LEAF_PAGES - 1);
-        leaves[first].start_free(Leaf::bit(span.start()));
-        directory.insert(first, &leaves);
-        let mut tree = Tree::new(nodes, first, &mut leaves)?;
-        tree.set(leaves[first].up, Room::of(span.start(), span.end()));
-        Ok(Self { span, leaves, directory, tree, free_pages: span.len(), steps: Steps::default() })
+        directory.widen(&planes);
+        let span = planes.span();
+        let first = leaves.take(&planes);
+        let record = planes.leaf(first);
+        record.begin(0, 0, span.start() & !u64::from(LEAF_PAGES - 1));
+        record.start_free(Leaf::bit(span.start()));
+        directory.insert(first, leaves.in_use(), &planes);
+        let mut tree = Tree::new(nodes, first, &planes)?;
+        tree.set(record.up.get(), Room::of(span.start(), span.end()));
+        let free_pages = span.len();
+        Ok(Self { planes: S::handle(planes), leaves, directory, tree, free_pages, steps: Steps::default() })
     }
 
     /// The pages that the map covers.
+    #[inline]
     pub fn span(&self) -> PageRange {
-        self.span
+        self.planes.span()
     }
 
     /// Pages in free ranges.
@@ -171,7 +180,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// Whether nothing is allocated: one free range covers the span.
     pub fn is_whole(&self) -> bool {
-        self.largest_free() == self.span.len()
+        self.largest_free() == self.span().len()
     }
 
     /// The segment that holds `page`, which may be anywhere inside it; `None` outside the span. Cost: see
@@ -179,57 +188,24 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn segment(&self, page: u64) -> Option<Segment> {
         let (leaf, bit) = self.locate(page)?;
-        let record = &self.leaves[leaf];
+        let record = self.planes.leaf(leaf);
         let state = match (record.is_used(bit), record.is_busy(bit)) {
             (false, _) => State::Free,
             (true, false) => State::Retired,
             (true, true) => State::Busy,
         };
-        Some(Segment { range: PageRange::of(record.page(bit), self.end_of(leaf, bit)), state })
+        Some(Segment { range: PageRange::of(record.page(bit), self.planes.end_of(record, bit)), state })
     }
 
     /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
     #[inline(always)]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        match self.directory.leaf_near(page) {
-            Some(leaf) => self.find_in(leaf, page),
-            None => self.find_far(page),
+        let Some(leaf) = self.planes.leaf_near(page) else { return self.find_far(page) };
+        match self.planes.find_in(self.planes.leaf(leaf), page) {
+            Found::Area(area) => Some(area),
+            Found::None => None,
+            Found::Far => self.find_far(page),
         }
-    }
-
-    #[inline(always)]
-    fn find_in(&self, leaf: u32, page: u64) -> Option<PageRange> {
-        match self.leaves[leaf].area_around(page) {
-            Around::Busy { start, end } => Some(PageRange::of(start, end)),
-            Around::NotBusy => None,
-            Around::Open { start } => self.find_end(leaf, page, start),
-            Around::Unclear => self.find_start(leaf, page),
-        }
-    }
-
-    /// The busy area around `page`, which starts at `start`; no segment starts behind the page in its word.
-    #[inline(never)]
-    fn find_end(&self, leaf: u32, page: u64, start: u64) -> Option<PageRange> {
-        let end = self.end_beyond(leaf, Leaf::bit(page) as usize / 64);
-        // A page behind the span may lie in its last leaf.
-        if page < end { Some(PageRange::of(start, end)) } else { None }
-    }
-
-    /// The busy area around `page`, which lies in `leaf` or, where that is 0, in none; wherever it starts.
-    #[inline(never)]
-    fn find_start(&self, leaf: u32, page: u64) -> Option<PageRange> {
-        let (record, prev) = (&self.leaves[leaf], &self.leaves[self.leaves[leaf].prev]);
-        let start = match record.start_at_or_before(Leaf::bit(page)) {
-            Some(bit) if record.is_busy(bit) => record.page(bit),
-            Some(_) => return None,
-            None => match prev.last_start() {
-                Some(bit) if prev.is_busy(bit) => prev.page(bit),
-                Some(_) => return None,
-                None => return self.find_far(page),
-            },
-        };
-        let end = self.end_of(leaf, Leaf::bit(page));
-        if page < end { Some(PageRange::of(start, end)) } else { None }
     }
 
     /// The same for a page that is far from the start of the span, or in no leaf.
@@ -241,7 +217,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// All segments, in address order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        self.segments_from(self.span.start())
+        self.segments_from(self.span().start())
     }
 
     /// The segments from the one that holds `page` on, in address order; none when `page` is outside the span.
@@ -256,7 +232,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// Bytes of all records, idle ones included.
     pub fn metadata_bytes(&self) -> usize {
-        self.leaves.bytes() + self.directory.bytes() + self.tree.bytes()
+        self.planes.bytes() + self.directory.bytes() + self.tree.bytes()
     }
 
     /// Levels of the tree of rooms.
@@ -274,9 +250,17 @@ impl<S: Storage> AreaMap<S> {
     /// The leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     fn leaf_of(&self, page: u64) -> u32 {
-        match self.directory.leaf_near(page) {
+        match self.planes.leaf_near(page) {
             Some(leaf) => leaf,
-            None => self.directory.leaf_beyond(page, &self.leaves),
+            None => self.leaf_far(page),
+        }
+    }
+
+    #[inline(never)]
+    fn leaf_far(&self, page: u64) -> u32 {
+        match self.planes.entry(self.planes.group(page)) {
+            Some(entry) => entry.get(),
+            None => self.directory.leaf_beyond(page, &self.planes),
         }
     }
 
@@ -285,42 +269,22 @@ impl<S: Storage> AreaMap<S> {
     fn locate(&self, page: u64) -> Option<(u32, u32)> {
         let leaf = self.leaf_of(page);
         // Leaf 0 holds no starts: an absent leaf falls through to the slow path.
-        match self.leaves[leaf].start_at_or_before(Leaf::bit(page)) {
-            Some(bit) if page < self.span.end() => Some((leaf, bit)),
+        match self.planes.leaf(leaf).start_at_or_before(Leaf::bit(page)) {
+            Some(bit) if page < self.span().end() => Some((leaf, bit)),
             _ => self.locate_before(page),
         }
     }
 
     #[cold]
     fn locate_before(&self, page: u64) -> Option<(u32, u32)> {
-        if !self.span.contains(page) {
+        if !self.span().contains(page) {
             return None;
         }
         let leaf = match self.leaf_of(page) {
-            0 => self.directory.leaf_before(page, &self.leaves)?,
-            leaf => self.leaves[leaf].prev,
+            0 => self.directory.leaf_before(page, &self.planes)?,
+            leaf => self.planes.leaf(leaf).prev.get(),
         };
-        self.leaves[leaf].last_start().map(|bit| (leaf, bit))
-    }
-
-    /// The end of the segment that starts at `bit` of `leaf`.
-    #[inline]
-    fn end_of(&self, leaf: u32, bit: u32) -> u64 {
-        let record = &self.leaves[leaf];
-        match record.next_start(bit) {
-            Some(next) => record.page(next),
-            None => self.first_start_behind(leaf),
-        }
-    }
-
-    /// The first start in the leaves behind `leaf`, or the end of the span.
-    #[inline]
-    fn first_start_behind(&self, leaf: u32) -> u64 {
-        let next = &self.leaves[self.leaves[leaf].next];
-        match next.first_start() {
-            Some(bit) => next.page(bit),
-            None => self.span.end(),
-        }
+        self.planes.leaf(leaf).last_start().map(|bit| (leaf, bit))
     }
 
     /// The start of an area that is to be freed or revived, with the reason why it is none.
@@ -328,7 +292,7 @@ impl<S: Storage> AreaMap<S> {
     fn area_at(&self, page: u64) -> Result<(u32, u32), FreeError> {
         let leaf = self.leaf_of(page);
         let bit = Leaf::bit(page);
-        if self.leaves[leaf].is_area(bit) { Ok((leaf, bit)) } else { Err(self.why_no_area(page)) }
+        if self.planes.leaf(leaf).is_area(bit) { Ok((leaf, bit)) } else { Err(self.why_no_area(page)) }
     }
 
     #[cold]
@@ -345,6 +309,50 @@ impl<S: Storage> AreaMap<S> {
 impl From<OutOfMemory> for AllocError {
     fn from(_: OutOfMemory) -> Self {
         Self::Metadata
+    }
+}
+
+/// The numbers of leaves that are not in use, linked through their records. 0 is nobody's.
+#[derive(Debug, Default)]
+struct Numbers {
+    free: u32,
+    spare: usize,
+    /// The highest number ever used.
+    last: u32,
+}
+
+impl Numbers {
+    /// Makes sure that the next call of [`take`](Self::take) finds one.
+    #[inline]
+    fn ensure<S: Storage>(&mut self, planes: &Planes<S>) -> Result<(), OutOfMemory> {
+        if self.spare > 0 {
+            return Ok(());
+        }
+        let next = self.last.checked_add(1).ok_or(OutOfMemory)?;
+        planes.reach(next)?;
+        self.last = next;
+        self.put(next, planes);
+        Ok(())
+    }
+
+    /// A number, for which [`ensure`](Self::ensure) has been called. Its record is what it was when it was given back.
+    fn take<S: Storage>(&mut self, planes: &Planes<S>) -> u32 {
+        let leaf = self.free;
+        debug_assert!(leaf != 0, "take without ensure");
+        self.free = planes.leaf(leaf).next.get();
+        self.spare -= 1;
+        leaf
+    }
+
+    /// Gives one back, whose leaf has no starts.
+    fn put<S: Storage>(&mut self, leaf: u32, planes: &Planes<S>) {
+        planes.leaf(leaf).next.set(self.free);
+        self.free = leaf;
+        self.spare += 1;
+    }
+
+    fn in_use(&self) -> usize {
+        self.last as usize - self.spare
     }
 }
 

@@ -52,7 +52,7 @@ struct Ranges<'a> {
 impl<'a> Ranges<'a> {
     #[inline(always)]
     fn of(record: &'a Leaf) -> Self {
-        Self { record, word: 0, starts: record.starts[0], free: record.free_word(0) }
+        Self { record, word: 0, starts: record.starts(0), free: record.free_word(0) }
     }
 
     /// The next range: its first page, and the first behind it if that is in the same word.
@@ -60,7 +60,10 @@ impl<'a> Ranges<'a> {
     fn next(&mut self) -> Option<(u32, Option<u32>)> {
         while self.free == 0 {
             self.word += 1;
-            self.starts = *self.record.starts.get(self.word)?;
+            if self.word == WORDS {
+                return None;
+            }
+            self.starts = self.record.starts(self.word);
             self.free = self.starts & self.record.free_word(self.word);
         }
         let first = self.word as u32 * 64;
@@ -77,14 +80,13 @@ impl<S: Storage> AreaMap<S> {
     /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
     /// them, in one pass; the order is at most that of a leaf. `None` where the request does not begin in the leaf.
     #[inline(always)]
-    pub(super) fn first_taken(&self, leaf: u32, pages: u32, order: u32) -> Option<Taken> {
-        let record = &self.leaves[leaf];
+    pub(super) fn first_taken(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         let pad = (1u32 << order) - 1;
         let mut near = Near::NONE;
         let mut ranges = Ranges::of(record);
         let mut far_end = 0;
         let mut end_from = |word| {
-            far_end = self.end_from(leaf, word);
+            far_end = self.end_from(record, word);
             far_end
         };
         let (hole, start, hole_end) = loop {
@@ -117,19 +119,18 @@ impl<S: Storage> AreaMap<S> {
 
     /// The same in a dense leaf.
     #[inline]
-    pub(super) fn first_taken_of_many(&self, leaf: u32, pages: u32, order: u32) -> Option<Taken> {
+    pub(super) fn first_taken_of_many(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         self.steps.tick();
-        let record = &self.leaves[leaf];
         let (runs, tail) = record.free_runs();
-        let far_end = if tail.is_some() { self.first_start_behind(leaf) - record.base } else { 0 };
+        let far_end = if tail.is_some() { self.planes.first_start_behind(record) - record.base.get() } else { 0 };
         let far_end = far_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
         let taken = |hole, start, hole_end, near| {
             Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
         };
-        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base, &self.steps) {
+        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base.get(), &self.steps) {
             let (hole, end) = (record.start_at_or_before(start)?, start + pages);
-            let mut near = Near(runs.without(start, end).lanes(record.base).near());
+            let mut near = Near(runs.without(start, end).lanes(record.base.get()).near());
             near.add(tail.unwrap_or(0), far_end);
             return taken(hole, start, record.next_start(hole).unwrap_or(LEAF_PAGES), near);
         }
@@ -143,7 +144,7 @@ impl<S: Storage> AreaMap<S> {
         let mut near = Near::NONE;
         // What is left of a large range hides all others.
         if end >= LEAF_PAGES || far_end - end < HIDES_LEAF {
-            near = Near(runs.lanes(record.base).near());
+            near = Near(runs.lanes(record.base.get()).near());
             near.add(hole, start);
             if end < LEAF_PAGES {
                 near.add(end, far_end);
@@ -155,25 +156,24 @@ impl<S: Storage> AreaMap<S> {
     /// The first start behind word `word` of `leaf`, counted from the leaf's first page; if it is too far away for a
     /// lane, any number that is.
     #[inline(always)]
-    fn end_from(&self, leaf: u32, word: usize) -> u32 {
-        let record = &self.leaves[leaf];
-        match record.starts.get(word + 1) {
-            Some(&starts) if starts != 0 => (word as u32 + 1) * 64 + starts.trailing_zeros(),
-            _ => self.end_far_from(leaf, word),
+    fn end_from(&self, record: &Leaf, word: usize) -> u32 {
+        let starts = if word + 1 < WORDS { record.starts(word + 1) } else { 0 };
+        if starts == 0 {
+            return self.end_far_from(record, word);
         }
+        (word as u32 + 1) * 64 + starts.trailing_zeros()
     }
 
     #[inline(never)]
-    fn end_far_from(&self, leaf: u32, word: usize) -> u32 {
-        let end = self.end_beyond(leaf, word) - self.leaves[leaf].base;
+    fn end_far_from(&self, record: &Leaf, word: usize) -> u32 {
+        let end = self.planes.end_beyond(record, word) - record.base.get();
         end.min(2 * LANE_MAX) as u32
     }
 
     /// The room of `leaf` once the request is cut out: with the lanes for orders of 8 and up, which only ranges at the
     /// edges of the leaf have, the one that starts with it and the last.
     #[inline(never)]
-    pub(super) fn room_without(&self, leaf: u32, taken: &Taken) -> Room {
-        let record = &self.leaves[leaf];
+    pub(super) fn room_without(&self, record: &Leaf, taken: &Taken) -> Room {
         let mut lanes = Lanes::near_only(taken.near.0);
         let mut add = |from: u32, to: u32| {
             if to > from {
@@ -184,7 +184,7 @@ impl<S: Storage> AreaMap<S> {
             && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
         {
             if taken.far_end - last >= HIDES_LEAF {
-                return Room::of(record.page(last), self.first_start_behind(leaf));
+                return Room::of(record.page(last), self.planes.first_start_behind(record));
             }
             add(last, taken.far_end);
         }
@@ -199,8 +199,8 @@ impl<S: Storage> AreaMap<S> {
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
     #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
-        let record = &self.leaves[leaf];
-        if record.free_ranges > DENSE
+        let record = self.planes.leaf(leaf);
+        if record.free_ranges.get() > DENSE
             && let Some(order) = fit.plain_order()
         {
             return self.first_in_dense_leaf(leaf, from, lower, fit, order);
@@ -209,7 +209,7 @@ impl<S: Storage> AreaMap<S> {
         for word in from as usize / 64..WORDS {
             while free != 0 {
                 self.steps.tick();
-                let range = self.range_at(leaf, word, free.trailing_zeros());
+                let range = self.range_at(record, word, free.trailing_zeros());
                 if let Some(start) = fit.lowest_from(lower, range) {
                     return Some(Hole { leaf, range, start });
                 }
@@ -222,63 +222,49 @@ impl<S: Storage> AreaMap<S> {
 
     /// The segment that starts at bit `bit` of word `word` of `leaf`.
     #[inline(always)]
-    fn range_at(&self, leaf: u32, word: usize, bit: u32) -> PageRange {
-        let record = &self.leaves[leaf];
-        let start = record.base + word as u64 * 64 + u64::from(bit);
-        let behind = record.starts[word & (WORDS - 1)] >> bit >> 1;
+    fn range_at(&self, record: &Leaf, word: usize, bit: u32) -> PageRange {
+        let start = record.base.get() + word as u64 * 64 + u64::from(bit);
+        let behind = record.starts(word & (WORDS - 1)) >> bit >> 1;
         let end = if behind != 0 {
             start + 1 + u64::from(behind.trailing_zeros())
         } else {
-            self.end_beyond(leaf, word)
+            self.planes.end_beyond(record, word)
         };
         PageRange::of(start, end)
-    }
-
-    /// The first start in the words behind `word` of `leaf`, or in the leaves behind it.
-    #[inline(always)]
-    pub(super) fn end_beyond(&self, leaf: u32, word: usize) -> u64 {
-        let record = &self.leaves[leaf];
-        for later in word + 1..WORDS {
-            if record.starts[later] != 0 {
-                return record.base + later as u64 * 64 + u64::from(record.starts[later].trailing_zeros());
-            }
-        }
-        self.first_start_behind(leaf)
     }
 
     #[inline(never)]
     fn first_in_dense_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit, order: u32) -> Option<Hole> {
         self.steps.tick();
-        let record = &self.leaves[leaf];
+        let record = self.planes.leaf(leaf);
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
         let first =
-            if lower > record.base { (lower - record.base).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
+            if lower > record.base.get() { (lower - record.base.get()).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
         let runs = runs.from(from.max(first));
-        if let Some(bit) = runs.first_fit(fit.pages(), order, record.base, &self.steps) {
+        if let Some(bit) = runs.first_fit(fit.pages(), order, record.base.get(), &self.steps) {
             let start = record.start_at_or_before(bit)?;
-            let range = PageRange::of(record.page(start), self.end_of(leaf, start));
+            let range = PageRange::of(record.page(start), self.planes.end_of(record, start));
             return Some(Hole { leaf, range, start: record.page(bit) });
         }
         let tail = tail.filter(|&bit| bit >= from)?;
-        let range = PageRange::of(record.page(tail), self.first_start_behind(leaf));
+        let range = PageRange::of(record.page(tail), self.planes.first_start_behind(record));
         fit.lowest_from(lower, range).map(|start| Hole { leaf, range, start })
     }
 
     /// The room of the free ranges that start in `leaf`.
     #[inline(never)]
-    pub(super) fn room_of(&self, leaf: u32) -> Room {
-        let record = &self.leaves[leaf];
-        if record.free_ranges > DENSE {
-            return self.room_of_dense(leaf);
+    pub(super) fn room_of(&self, record: &Leaf) -> Room {
+        if record.free_ranges.get() > DENSE {
+            return self.room_of_dense(record);
         }
         // Downwards, so that the end of the last range of a word is at hand: the lowest start seen so far.
         let mut lanes = Lanes::NONE;
         let mut excess = 0;
         let mut next = 0;
         for word in (0..WORDS).rev() {
-            let (starts, mut free) = (record.starts[word], record.free_word(word));
-            let base = record.base + word as u64 * 64;
+            let (starts, mut free) = (record.starts(word), record.free_word(word));
+            let base = record.base.get() + word as u64 * 64;
             while free != 0 {
                 let bit = free.ilog2();
                 let behind = starts >> bit >> 1;
@@ -286,7 +272,7 @@ impl<S: Storage> AreaMap<S> {
                     u64::from(behind.trailing_zeros()) + 1
                 } else {
                     if next == 0 {
-                        next = self.first_start_behind(leaf);
+                        next = self.planes.first_start_behind(record);
                         excess = (next - base - u64::from(bit)).saturating_sub(LANE_MAX);
                     }
                     (next - base - u64::from(bit)).min(LANE_MAX)
@@ -302,17 +288,16 @@ impl<S: Storage> AreaMap<S> {
     }
 
     #[inline(never)]
-    fn room_of_dense(&self, leaf: u32) -> Room {
-        let record = &self.leaves[leaf];
+    fn room_of_dense(&self, record: &Leaf) -> Room {
         let (runs, tail) = record.free_runs();
         let tail = match tail {
-            Some(bit) => Room::of(record.page(bit), self.first_start_behind(leaf)),
+            Some(bit) => Room::of(record.page(bit), self.planes.first_start_behind(record)),
             None => Room::NONE,
         };
         if tail.pages(MAX_ORDER as usize) >= u64::from(LEAF_PAGES) {
             return tail;
         }
-        tail.max(Room { lanes: runs.lanes(record.base), excess: 0 })
+        tail.max(Room { lanes: runs.lanes(record.base.get()), excess: 0 })
     }
 }
 

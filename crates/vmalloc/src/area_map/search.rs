@@ -44,9 +44,9 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
         match fit.limits() {
-            None => Ok(self.span),
-            Some(asked) if self.span.covers(&asked) => Ok(asked),
-            Some(asked) => Err(RequestError::OutsideSpace { asked, space: self.span }),
+            None => Ok(self.span()),
+            Some(asked) if self.span().covers(&asked) => Ok(asked),
+            Some(asked) => Err(RequestError::OutsideSpace { asked, space: self.span() }),
         }
     }
 
@@ -87,7 +87,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_, S> {
         let query = Query::new(fit.pages(), fit.order_beyond_phase());
-        if within.start() == self.span.start() {
+        if within.start() == self.span().start() {
             let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
             return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
         }
@@ -116,14 +116,14 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
             let lower = self.within.start();
             if let Some(hole) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
                 // Behind the whole range: it may have matched from within.
-                let base = self.map.leaves[self.leaf].base;
+                let base = self.map.planes.leaf(self.leaf).base.get();
                 self.bit = (hole.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
                 return Some(hole);
             }
-            let next = self.map.tree.next(self.map.leaves[self.leaf].up, &self.query, &self.map.steps);
+            let next = self.map.tree.next(self.map.planes.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
             self.leaf = next.unwrap_or(0);
             self.bit = 0;
-            if self.map.leaves[self.leaf].base >= self.within.end() {
+            if self.map.planes.leaf(self.leaf).base.get() >= self.within.end() {
                 self.leaf = 0;
             }
         }
@@ -134,8 +134,8 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
 impl<S: Storage> AreaMap<S> {
     /// The free range that holds all of `range`, or the lowest area in its way.
     pub(super) fn hole_at(&self, range: PageRange) -> Result<Hole, AllocError> {
-        if !self.span.covers(&range) {
-            return Err(RequestError::OutsideSpace { asked: range, space: self.span }.into());
+        if !self.span().covers(&range) {
+            return Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into());
         }
         let mut segments = self.segments_from(range.start());
         match segments.next() {
@@ -149,7 +149,7 @@ impl<S: Storage> AreaMap<S> {
             // The free range ends too early: by I2 an area follows.
             _ => match segments.next() {
                 Some(area) => Err(AllocError::Occupied { asked: range, by: area.range }),
-                None => Err(RequestError::OutsideSpace { asked: range, space: self.span }.into()),
+                None => Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into()),
             },
         }
     }

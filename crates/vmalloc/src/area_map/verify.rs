@@ -33,7 +33,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     fn verify_segments(&self) -> Result<(), Violation> {
-        let (mut page, mut free, mut last) = (self.span.start(), 0, None);
+        let (mut page, mut free, mut last) = (self.span().start(), 0, None);
         for segment in self.segments() {
             require(segment.range.start() == page, "I1: segments leave a gap", page)?;
             if segment.state == State::Free {
@@ -42,26 +42,26 @@ impl<S: Storage> AreaMap<S> {
             }
             (page, last) = (segment.range.end(), Some(segment.state));
         }
-        require(page == self.span.end(), "I1: segments end before the span does", page)?;
+        require(page == self.span().end(), "I1: segments end before the span does", page)?;
         require(free == self.free_pages, "I6: the free pages are miscounted", page)
     }
 
     fn verify_leaves(&self) -> Result<(), Violation> {
-        let mut leaf = self.leaf_of(self.span.start());
-        let (mut prev, mut count, mut at) = (0, 0, self.span.start());
+        let mut leaf = self.leaf_of(self.span().start());
+        let (mut prev, mut count, mut at) = (0, 0, self.span().start());
         let result = self.tree.check(&mut |id, up, room| {
-            let record = &self.leaves[id];
-            (count, at) = (count + 1, record.base);
-            let complaint = if id != leaf || record.prev != prev {
+            let record = self.planes.leaf(id);
+            (count, at) = (count + 1, record.base.get());
+            let complaint = if id != leaf || record.prev.get() != prev {
                 Some("I5: the tree and the links disagree on the order of leaves")
-            } else if record.up != up {
+            } else if record.up.get() != up {
                 Some("T1: a leaf does not know its place")
-            } else if !self.room_of(id).equals(*room) {
+            } else if !self.room_of(record).equals(*room) {
                 Some("I5: the room beside a leaf is not that of its free ranges")
             } else {
                 self.leaf_complaint(id, record)
             };
-            (prev, leaf) = (id, record.next);
+            (prev, leaf) = (id, record.next.get());
             complaint
         });
         result.map_err(|invariant| Violation { invariant, page: at })?;
@@ -72,11 +72,11 @@ impl<S: Storage> AreaMap<S> {
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
             Some("I4: an empty leaf")
-        } else if [self.leaf_of(record.base), self.directory.leaf_beyond(record.base, &self.leaves)]
+        } else if [self.leaf_of(record.base.get()), self.directory.leaf_beyond(record.base.get(), &self.planes)]
             != [id; 2]
         {
             Some("I4: the directory does not know a leaf")
-        } else if record.prev != 0 && self.leaves[record.prev].base >= record.base {
+        } else if record.prev.get() != 0 && self.planes.leaf(record.prev.get()).base.get() >= record.base.get() {
             Some("I4: leaves are out of order")
         } else if record.first_stray().is_some() {
             Some("I3: a state bit without its start")

@@ -1,6 +1,7 @@
 //! The directory by itself, on leaves that hold nothing but their base, against an ordered map.
 
-use super::super::storage::{Heap, Lent, Slots};
+use super::super::Numbers;
+use super::super::storage::{Fixed, Heap, Lent, Slots};
 use super::*;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,7 +10,8 @@ use std::vec;
 /// A directory, its leaves, and what it should know: group → leaf.
 struct Bench<S: Storage> {
     directory: Directory<S>,
-    leaves: Pool<Leaf, S>,
+    planes: Planes<S>,
+    leaves: Numbers,
     known: BTreeMap<u64, u32>,
     span: PageRange,
 }
@@ -17,8 +19,8 @@ struct Bench<S: Storage> {
 impl Bench<Heap> {
     fn new(start: u64, end: u64) -> Self {
         let span = PageRange::of(start, end);
-        let directory = Directory::new(span, Vec::new(), Vec::new()).unwrap();
-        Self { directory, leaves: Pool::new(Vec::new()).unwrap(), known: BTreeMap::new(), span }
+        let planes = Planes::new(span, Default::default(), Default::default());
+        Self::of(Directory::new(span, Vec::new()).unwrap(), planes)
     }
 }
 
@@ -26,45 +28,54 @@ impl<'a> Bench<Lent<'a>> {
     /// One with room for so many nodes and window entries.
     fn lent(mut memory: &'a mut [u8], span: PageRange, fans: usize, window: usize) -> Self {
         let fans = Slots::carve(&mut memory, fans).unwrap();
-        let window = Slots::carve(&mut memory, window).unwrap();
-        let leaves = Slots::carve(&mut memory, 400).unwrap();
-        let directory = Directory::new(span, fans, window).unwrap();
-        Self { directory, leaves: Pool::new(leaves).unwrap(), known: BTreeMap::new(), span }
+        let window = Fixed::carve(&mut memory, window).unwrap();
+        let leaves = Fixed::carve(&mut memory, 400).unwrap();
+        Self::of(Directory::new(span, fans).unwrap(), Planes::new(span, leaves, window))
     }
 }
 
 impl<S: Storage> Bench<S> {
+    fn of(directory: Directory<S>, planes: Planes<S>) -> Self {
+        let span = planes.span();
+        Self { directory, planes, leaves: Numbers::default(), known: BTreeMap::new(), span }
+    }
+
+    /// How many groups the window reaches over.
+    fn window(&self) -> u64 {
+        (0..).take_while(|&group| self.planes.entry(group).is_some()).count() as u64
+    }
+
     /// Enters the leaf of `page`, or takes it out.
     fn toggle(&mut self, page: u64) {
-        let group = self.directory.group(page);
+        let group = self.planes.group(page);
         if let Some(leaf) = self.known.remove(&group) {
-            self.directory.remove(page);
-            self.leaves.put(leaf);
+            self.directory.remove(page, &self.planes);
+            self.leaves.put(leaf, &self.planes);
         } else {
-            self.leaves.ensure(1).unwrap();
+            self.leaves.ensure(&self.planes).unwrap();
             self.directory.ensure(1).unwrap();
-            let leaf = self.leaves.take();
-            self.leaves[leaf] = Leaf::between(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
-            self.directory.insert(leaf, &self.leaves);
+            let leaf = self.leaves.take(&self.planes);
+            self.planes.leaf(leaf).begin(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
+            self.directory.insert(leaf, self.leaves.in_use(), &self.planes);
             self.known.insert(group, leaf);
         }
     }
 
     fn leaf_of(&self, page: u64) -> u32 {
-        let beyond = self.directory.leaf_beyond(page, &self.leaves);
-        let near = self.directory.leaf_near(page).unwrap_or(beyond);
+        let beyond = self.directory.leaf_beyond(page, &self.planes);
+        let near = self.planes.leaf_near(page).unwrap_or(beyond);
         assert_eq!(near, beyond, "D3: the window and the tree disagree on page {page:#x}");
         near
     }
 
     /// Asks for `page` and for what lies before it.
     fn compare(&self, page: u64) {
-        let group = self.directory.group(page);
+        let group = self.planes.group(page);
         assert_eq!(self.leaf_of(page), self.known.get(&group).copied().unwrap_or(0), "at {page:#x}");
         if self.span.contains(page) {
             let before = self.known.range(..group).next_back().map(|(_, &leaf)| leaf);
-            assert_eq!(self.directory.leaf_before(page, &self.leaves), before, "before {page:#x}");
-            assert_eq!(self.directory.leaf_before_group(group, &self.leaves), before, "D3: before {page:#x}");
+            assert_eq!(self.directory.leaf_before(page, &self.planes), before, "before {page:#x}");
+            assert_eq!(self.directory.leaf_before_group(group, &self.planes), before, "D3: before {page:#x}");
         }
     }
 
@@ -82,8 +93,9 @@ impl<S: Storage> Bench<S> {
         assert!(found.iter().eq(self.known.values()), "D2: the leaves, in order");
         assert_eq!(nodes, self.directory.fans.in_use(), "a node is lost");
         assert!(nodes <= found.len().max(1), "D1: {nodes} nodes for {} leaves", found.len());
-        for (group, leaf) in self.directory.window.iter().enumerate() {
-            assert_eq!(self.known.get(&(group as u64)).unwrap_or(&0), leaf, "D3");
+        for group in 0..self.window() {
+            let entry = self.planes.entry(group).map(Word::get);
+            assert_eq!(entry, Some(self.known.get(&group).copied().unwrap_or(0)), "D3");
         }
     }
 
@@ -94,7 +106,7 @@ impl<S: Storage> Bench<S> {
         for slot in 0..FAN {
             let (group, child) = match fan.get(slot) {
                 Child::None => continue,
-                Child::Leaf(leaf) => (self.directory.group(self.leaves[leaf].base), Child::Leaf(leaf)),
+                Child::Leaf(leaf) => (self.planes.group(self.planes.leaf(leaf).base.get()), Child::Leaf(leaf)),
                 Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
             };
             assert!(fan.covers(group) && fan.slot(group) == slot, "D2");
@@ -150,7 +162,7 @@ fn every_span_is_known_page_by_page() {
         bench.compare_around(start);
         bench.compare_around(end);
         for group in bench.known.clone().into_keys() {
-            bench.toggle(bench.directory.base + (group << LEAF_SHIFT));
+            bench.toggle((bench.span.start() >> LEAF_SHIFT << LEAF_SHIFT) + (group << LEAF_SHIFT));
         }
         bench.check();
         assert_eq!(bench.directory.fans.in_use(), 1, "only the root stays");
@@ -172,22 +184,22 @@ fn the_leaf_before_is_found_across_all_levels() {
 }
 
 #[test]
-fn the_window_follows_dense_leaves_a_few_entries_at_a_time() {
+fn the_window_follows_dense_leaves_piece_by_piece() {
     let mut bench = Bench::new(1 << 20, 1 << 44);
     for group in 0..10_000 {
-        let before = bench.directory.window.len();
+        let before = bench.window();
         bench.toggle((1 << 20) + (group << LEAF_SHIFT));
-        assert!(bench.directory.window.len() - before <= WIDEN);
-        assert!(bench.directory.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
+        assert!(bench.window() - before <= ENTRIES as u64);
+        assert!(bench.planes.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
     }
     bench.check();
-    let entries = bench.directory.window.len();
-    assert!(entries < 10_000 + WIDEN);
+    let entries = bench.window();
+    assert!(entries < 10_000 + ENTRIES as u64);
     // Nor does it follow those that lie far apart.
     for far in 1..1_000 {
         bench.toggle((1 << 40) + (far << 20));
     }
-    assert_eq!(bench.directory.window.len(), entries);
+    assert_eq!(bench.window(), entries);
     bench.check();
 }
 
@@ -199,17 +211,17 @@ fn the_window_meets_leaves_that_come_from_above() {
         bench.toggle(group << LEAF_SHIFT);
     }
     bench.check();
-    assert!(bench.directory.window.len() > 2_800, "{}", bench.directory.window.len());
+    assert!(bench.window() > 2_800, "{}", bench.window());
 }
 
 #[test]
 fn a_window_without_memory_stays_as_it_is() {
     let mut memory = vec![0; 1 << 16];
-    let mut bench = Bench::lent(&mut memory, PageRange::of(300, 1 << 40), 200, 2 * WIDEN - 1);
+    let mut bench = Bench::lent(&mut memory, PageRange::of(300, 1 << 40), 200, 15);
     for group in 1..300 {
         bench.toggle(group << LEAF_SHIFT);
     }
-    assert_eq!(bench.directory.window.len(), WIDEN);
+    assert_eq!(bench.window(), 15);
     bench.check();
     (0..301).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
 }

@@ -32,7 +32,7 @@ mod shape;
 pub(super) use node::Node;
 
 use super::Steps;
-use super::leaf::Leaf;
+use super::planes::Planes;
 use super::room::{Query, Room};
 use super::storage::{OutOfMemory, Pool, Storage};
 use node::{FAN, node_of, slot_of};
@@ -49,14 +49,14 @@ impl<S: Storage> Tree<S> {
     pub(super) fn new(
         nodes: S::Items<Node>,
         leaf: u32,
-        leaves: &mut Pool<Leaf, S>,
+        planes: &Planes<S>,
     ) -> Result<Self, OutOfMemory> {
         let mut nodes = Pool::new(nodes)?;
         nodes.ensure(1)?;
         let root = nodes.take();
         let mut tree = Self { nodes, root, height: 1 };
         tree.nodes[root].insert(0, leaf, &Room::NONE);
-        tree.relink(root, 0, 1, leaves);
+        tree.relink(root, 0, 1, planes);
         Ok(tree)
     }
 

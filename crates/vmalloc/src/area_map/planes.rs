@@ -1,0 +1,182 @@
+//! The planes: what is known of every page, readable by everybody at any time.
+//!
+//! The holder of the map changes *where segments start*; whoever frees or reuses an area flips *whether it is busy*,
+//! by one atomic operation and without the map. This works because of what is fixed while an area is in use:
+//!
+//! - its start, its end (the next start, whoever else's it is), and the leaves of both, with the link between them:
+//!   no start lies in between, so no leaf does (I4);
+//! - its records: they never move ([`Stable`]), and a leaf in which an area starts is not given back.
+//!
+//! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
+//! the flip tells what was there before.
+
+use super::cell::{Long, Word};
+use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
+use super::storage::{OutOfMemory, Stable, Storage};
+use crate::addr::PageRange;
+
+/// Leaves in a piece: 16 KiB.
+pub(super) const LEAVES: usize = 128;
+/// Window entries in a piece: 8 KiB, for 2^19 pages.
+pub(super) const ENTRIES: usize = 2048;
+
+pub(crate) struct Planes<S: Storage> {
+    span: PageRange,
+    /// The first page of group 0.
+    base: u64,
+    leaves: S::Stable<Leaf, LEAVES>,
+    /// The leaf of each group, where the piece is there; 0 where there is none. See [`directory`](super::directory).
+    window: S::Stable<Word, ENTRIES>,
+    /// What is read where there is no leaf.
+    nowhere: Leaf,
+    /// Odd while the holder of the map is changing where segments start.
+    version: Long,
+}
+
+impl<S: Storage> Planes<S> {
+    pub(super) fn new(
+        span: PageRange,
+        leaves: S::Stable<Leaf, LEAVES>,
+        window: S::Stable<Word, ENTRIES>,
+    ) -> Self {
+        let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
+        Self { span, base, leaves, window, nowhere: Leaf::default(), version: Long::new(0) }
+    }
+
+    #[inline(always)]
+    pub(super) fn span(&self) -> PageRange {
+        self.span
+    }
+
+    /// The leaf of that number; one without starts, if there is none.
+    #[inline(always)]
+    pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
+        match self.leaves.near(leaf as usize) {
+            Some(record) => record,
+            None => self.leaf_far(leaf),
+        }
+    }
+
+    #[inline(never)]
+    fn leaf_far(&self, leaf: u32) -> &Leaf {
+        self.leaves.get(leaf as usize).unwrap_or(&self.nowhere)
+    }
+
+    /// The group of a page; pages before the span come out behind it.
+    #[inline(always)]
+    pub(super) fn group(&self, page: u64) -> u64 {
+        page.wrapping_sub(self.base) >> LEAF_SHIFT
+    }
+
+    /// The leaf that holds `page`, or 0, if the page lies in the near part of the window.
+    #[inline(always)]
+    pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
+        self.window.near(self.group(page) as usize).map(Word::get)
+    }
+
+    /// Makes sure that there is a record for leaf number `leaf`.
+    #[inline]
+    pub(super) fn reach(&self, leaf: u32) -> Result<(), OutOfMemory> {
+        self.leaves.reach(leaf as usize)
+    }
+
+    /// The window entry of `group`, if it is there.
+    #[inline]
+    pub(super) fn entry(&self, group: u64) -> Option<&Word> {
+        self.window.get(usize::try_from(group).ok()?)
+    }
+
+    /// Makes the piece of the window that holds `group`.
+    pub(super) fn widen(&self, group: u64) -> Result<(), OutOfMemory> {
+        self.window.reach(usize::try_from(group).map_err(|_| OutOfMemory)?)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.leaves.bytes() + self.window.bytes()
+    }
+
+    /// The end of the segment that starts at `bit` of `record`.
+    #[inline(always)]
+    pub(super) fn end_of(&self, record: &Leaf, bit: u32) -> u64 {
+        match record.next_start(bit) {
+            Some(next) => record.page(next),
+            None => self.first_start_behind(record),
+        }
+    }
+
+    /// The first start in the leaves behind `record`, or the end of the span.
+    #[inline]
+    pub(super) fn first_start_behind(&self, record: &Leaf) -> u64 {
+        let next = self.leaf(record.next.get());
+        match next.first_start() {
+            Some(bit) => next.page(bit),
+            None => self.span.end(),
+        }
+    }
+
+    /// The first start in the words behind `word` of `record`, or in the leaves behind it.
+    #[inline(always)]
+    pub(super) fn end_beyond(&self, record: &Leaf, word: usize) -> u64 {
+        for later in word + 1..WORDS {
+            let starts = record.starts(later);
+            if starts != 0 {
+                return record.base.get() + later as u64 * 64 + u64::from(starts.trailing_zeros());
+            }
+        }
+        self.first_start_behind(record)
+    }
+
+    /// The busy area that holds `page`, if `record` is the leaf of the page; or that it takes the map to tell.
+    #[inline(always)]
+    pub(super) fn find_in(&self, record: &Leaf, page: u64) -> Found {
+        match record.area_around(page) {
+            Around::Busy { start, end } => Found::Area(PageRange::of(start, end)),
+            Around::NotBusy => Found::None,
+            Around::Open { start } => self.find_end(record, page, start),
+            Around::Unclear => self.find_start(record, page),
+        }
+    }
+
+    /// The busy area around `page`, which starts at `start`; no segment starts behind the page in its word.
+    #[inline(never)]
+    fn find_end(&self, record: &Leaf, page: u64, start: u64) -> Found {
+        let end = self.end_beyond(record, Leaf::bit(page) as usize / 64);
+        Found::if_holds(page, start, end)
+    }
+
+    /// The busy area around `page`, which lies in `record` or, where that has no starts, in no leaf; wherever it starts.
+    #[inline(never)]
+    fn find_start(&self, record: &Leaf, page: u64) -> Found {
+        let start = match record.start_at_or_before(Leaf::bit(page)) {
+            Some(bit) if record.is_busy(bit) => record.page(bit),
+            Some(_) => return Found::None,
+            None => {
+                let prev = self.leaf(record.prev.get());
+                match prev.last_start() {
+                    Some(bit) if prev.is_busy(bit) => prev.page(bit),
+                    Some(_) => return Found::None,
+                    None => return Found::Far,
+                }
+            }
+        };
+        Found::if_holds(page, start, self.end_of(record, Leaf::bit(page)))
+    }
+}
+
+/// What the planes alone tell of a page.
+pub(super) enum Found {
+    /// It lies in this busy area.
+    Area(PageRange),
+    /// It lies in no busy area.
+    None,
+    /// The map has to be asked.
+    Far,
+}
+
+impl Found {
+    /// A page behind the span may lie in its last leaf.
+    #[inline]
+    fn if_holds(page: u64, start: u64, end: u64) -> Self {
+        if page < end { Self::Area(PageRange::of(start, end)) } else { Self::None }
+    }
+}
