@@ -110,6 +110,18 @@ pub enum SpaceError {
         /// log2 of the platform's page size in bytes.
         page_shift: u32,
     },
+    /// More nodes than there can be.
+    #[error("{nodes} nodes are more than 128")]
+    TooManyNodes {
+        /// How many were asked for.
+        nodes: usize,
+    },
+    /// The size of a zone is not a power of two.
+    #[error("a zone of {pages} pages is not a power of two")]
+    ZoneNotPowerOfTwo {
+        /// The size asked for, in pages.
+        pages: u64,
+    },
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,

@@ -110,6 +110,15 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, and it is mapped.
     unsafe fn zero(&self, range: PageRange);
 
+    /// Asks for a call of [`Space::drain`](crate::Space::drain) soon, from where it may wait; whether there will be one.
+    ///
+    /// Called by whoever frees when enough is lazy, without a lock held, and so perhaps often. It must not wait,
+    /// take memory, or call the space. Where it says no, which is what it does unless it is implemented, the freeing caller
+    /// drains; where it says yes and nobody comes, callers do it once twice as much is lazy.
+    fn drain_later(&self) -> bool {
+        false
+    }
+
     /// A random number, for randomized placement and hash seeds. Need not be fast.
     fn entropy(&self) -> u64;
 

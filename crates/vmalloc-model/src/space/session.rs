@@ -259,16 +259,18 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         equal("lazy_areas", stats.lazy_areas, 0)?;
         equal("retained_pages", stats.retained_pages, 0)?;
         equal("retained_areas", stats.retained_areas, 0)?;
+        equal("pooled_areas", stats.pooled_areas, 0)?;
         equal("largest_free_pages", stats.largest_free_pages, self.live.largest_free())
     }
 
     fn check_stats(&self) -> Result<(), Box<SpaceMismatch>> {
         let stats = self.space.stats();
-        let sum = stats.busy_pages + stats.lazy_pages + stats.retained_pages + stats.free_pages;
+        let waiting = stats.lazy_pages + stats.retained_pages + stats.pooled_pages;
+        let sum = stats.busy_pages + waiting + stats.free_pages;
         equal("span_pages", stats.span_pages, self.live.span().len())?;
         equal("busy_areas", stats.busy_areas, self.live.count() as u64)?;
         equal("busy_pages", stats.busy_pages, self.live.pages())?;
-        equal("busy + lazy + retained + free pages", sum, self.live.span().len())
+        equal("busy + lazy + retained + pooled + free pages", sum, self.live.span().len())
     }
 }
 

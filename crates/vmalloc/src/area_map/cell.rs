@@ -46,10 +46,6 @@ impl Long {
 }
 
 impl Word {
-    pub(super) const fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
-    }
-
     #[inline(always)]
     pub(super) fn get(&self) -> u32 {
         self.0.load(Relaxed)

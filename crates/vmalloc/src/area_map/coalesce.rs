@@ -49,7 +49,10 @@ impl<S: Storage> AreaMap<S> {
     pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.busy_at(start)?;
         let record = self.planes.leaf(leaf);
-        record.clear_busy(bit);
+        if !record.clear_busy(bit) {
+            // Somebody without the map was faster.
+            return Err(FreeError::AlreadyFreed { page: start });
+        }
         Ok(PageRange::of(start, self.planes.end_of(record, bit)))
     }
 

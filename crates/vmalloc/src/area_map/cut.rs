@@ -70,6 +70,26 @@ impl<S: Storage> AreaMap<S> {
         Ok(self.cut(&hole, range.end())?)
     }
 
+    /// Takes up to `count` more areas of the size of `area`, just handed out, from the free range behind it, in the
+    /// same leaf; they are retired. How many. What is taken leaves at least as much free.
+    pub(crate) fn alloc_more(&mut self, area: PageRange, count: u64) -> u64 {
+        let (pages, from) = (area.len(), area.end());
+        // All start in the leaf of the first, which is there.
+        let behind_first = u64::from(LEAF_PAGES - 1 - Leaf::bit(from));
+        let count = count.min(behind_first / pages + 1);
+        let range = PageRange::new(from, from + count * pages);
+        let hole = range.and_then(|range| self.hole_at(range).ok());
+        match hole.filter(|hole| hole.range.len() > 2 * count * pages) {
+            Some(hole) if self.cut(&hole, from + count * pages).is_ok() => {
+                let record = self.planes.leaf(hole.leaf);
+                record.clear_busy(Leaf::bit(from));
+                (1..count).for_each(|more| record.start_retired(Leaf::bit(from + more * pages)));
+                count
+            }
+            _ => 0,
+        }
+    }
+
     /// Makes `[hole.start, end)` a busy area.
     #[inline]
     fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {

@@ -31,7 +31,7 @@ pub(super) struct Plane([Long; WORDS]);
 /// Only the holder of the map writes anything else.
 #[derive(Debug, Default, FromBytes, IntoBytes)]
 #[repr(C, align(64))]
-pub(super) struct Leaf {
+pub(crate) struct Leaf {
     starts: Plane,
     used: Plane,
     busy: Plane,
@@ -46,9 +46,9 @@ pub(super) struct Leaf {
     /// How many free ranges start here.
     pub(super) free_ranges: Word,
     /// How many areas here have a note.
-    pub(super) notes: Word,
+    notes: Word,
     /// The node that took addresses here last.
-    pub(super) asker: Word,
+    asker: Word,
 }
 
 impl Plane {
@@ -142,6 +142,31 @@ impl Leaf {
         self.next.set(next);
         self.up.set(0);
         self.free_ranges.set(0);
+    }
+
+    /// How many areas here have a note.
+    #[inline(always)]
+    pub(crate) fn notes(&self) -> u32 {
+        self.notes.get()
+    }
+
+    /// Counts a note that is entered, before it is looked for.
+    pub(crate) fn note_entered(&self) {
+        self.notes.add(1);
+    }
+
+    pub(crate) fn note_left(&self) {
+        self.notes.add(u32::MAX);
+    }
+
+    /// The node that took addresses here last: it gets them back.
+    #[inline(always)]
+    pub(crate) fn asker(&self) -> usize {
+        self.asker.get() as usize
+    }
+
+    pub(crate) fn asked_by(&self, node: usize) {
+        self.asker.set(node as u32);
     }
 
     /// The starts in word `word` of the leaf.

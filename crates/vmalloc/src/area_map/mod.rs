@@ -59,14 +59,16 @@ mod tree;
 mod verify;
 
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
+pub(crate) use leaf::Leaf;
 pub(crate) use planes::Planes;
 pub use verify::Violation;
 
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use directory::Directory;
-use leaf::{LEAF_PAGES, Leaf};
+use leaf::LEAF_PAGES;
 use planes::Found;
 use room::Room;
 use storage::Fixed;
@@ -110,6 +112,13 @@ impl AreaMap<Heap> {
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
         let planes = Planes::new(span, Default::default(), Default::default());
         Self::assemble(planes, Directory::new(span, Vec::new())?, Vec::new())
+    }
+}
+
+impl AreaMap<Heap> {
+    /// The planes, for those who free and reuse areas without the map.
+    pub(crate) fn planes(&self) -> Arc<Planes<Heap>> {
+        Arc::clone(&self.planes)
     }
 }
 
@@ -285,6 +294,11 @@ impl<S: Storage> AreaMap<S> {
             leaf => self.planes.leaf(leaf).prev.get(),
         };
         self.planes.leaf(leaf).last_start().map(|bit| (leaf, bit))
+    }
+
+    /// The leaf in which `page` lies, for the counts that others keep there.
+    pub(crate) fn leaf(&self, page: u64) -> &Leaf {
+        self.planes.leaf(self.leaf_of(page))
     }
 
     /// The start of an area that is to be freed or revived, with the reason why it is none.

@@ -14,6 +14,7 @@ use super::cell::{Long, Word};
 use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
 use super::storage::{OutOfMemory, Stable, Storage};
 use crate::addr::PageRange;
+use core::sync::atomic::{Ordering, fence};
 
 /// Leaves in a piece: 16 KiB.
 pub(super) const LEAVES: usize = 128;
@@ -95,6 +96,63 @@ impl<S: Storage> Planes<S> {
         self.leaves.bytes() + self.window.bytes()
     }
 
+    /// The leaf of an area that may start at `page`, if it can be told without the map.
+    #[inline(always)]
+    pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
+        let leaf = self.leaf_near(page)?;
+        self.leaves.near(leaf as usize)
+    }
+
+    /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is none, or somebody else
+    /// has just done it.
+    #[inline(always)]
+    pub(crate) fn retire(&self, record: &Leaf, page: u64) -> Option<PageRange> {
+        let bit = Leaf::bit(page);
+        // I3: only the start of an area is busy.
+        if record.clear_busy(bit) { Some(PageRange::of(page, self.end_of(record, bit))) } else { None }
+    }
+
+    /// Hands the retired area that starts at `page`, in `record`, out again; whether it was retired. The caller owns it.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn revive(&self, record: &Leaf, page: u64) -> bool {
+        !record.set_busy(Leaf::bit(page))
+    }
+
+    /// Marks the planes as changing. The holder of the map calls it, before and [after](Self::end_change).
+    #[inline]
+    pub(crate) fn begin_change(&self) {
+        self.version.set(self.version.get() + 1);
+        // Release: what is written from here on is not seen by who still reads the even number before it.
+        fence(Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn end_change(&self) {
+        // Release: pairs with the Acquire in `look`.
+        fence(Ordering::Release);
+        self.version.set(self.version.get() + 1);
+    }
+
+    /// The busy area that holds `page`, without the map: `Err` when it was changing, or takes the map to tell.
+    pub(crate) fn look(&self, page: u64) -> Result<Option<PageRange>, Unclear> {
+        let version = self.version.get();
+        // Acquire: pairs with the Release in `end_change`.
+        fence(Ordering::Acquire);
+        let leaf = self.leaf_near(page).filter(|&leaf| leaf != 0).ok_or(Unclear)?;
+        let found = self.find_in(self.leaf(leaf), page);
+        // Acquire: pairs with the Release in `begin_change`: if anything read was newer, so is the version.
+        fence(Ordering::Acquire);
+        if version % 2 != 0 || self.version.get() != version {
+            return Err(Unclear);
+        }
+        match found {
+            Found::Area(area) => Ok(Some(area)),
+            Found::None => Ok(None),
+            Found::Far => Err(Unclear),
+        }
+    }
+
     /// The end of the segment that starts at `bit` of `record`.
     #[inline(always)]
     pub(super) fn end_of(&self, record: &Leaf, bit: u32) -> u64 {
@@ -162,6 +220,9 @@ impl<S: Storage> Planes<S> {
         Found::if_holds(page, start, self.end_of(record, Leaf::bit(page)))
     }
 }
+
+/// The planes were changing, or do not tell without the map.
+pub(crate) struct Unclear;
 
 /// What the planes alone tell of a page.
 pub(super) enum Found {

@@ -1,101 +1,255 @@
-//! Handing areas out: retained ones first, then new ones, then what a purge brings back.
+//! Handing areas out: from this CPU's node, else from the area map, else what a purge brings back.
 
+use super::node::Node;
+use super::notes::Note;
+use super::pools::Pools;
+use super::purge::Drain;
 use super::request::{Checked, Content};
-use super::state::Note;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
-use crate::error::{AllocError, PlatformError, Unbacked};
+use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at least stays for others,
+/// and what a node holds without need is less than it frees before a drain.
+const RUN_PAGES: u64 = 64;
+/// Areas of such a run: what a lock may be held for.
+const RUN_AREAS: u64 = 32;
+/// How often everything freed is given back before an allocation is refused, as long as anything is.
+const ROUNDS: usize = 8;
+
+/// What is behind an area's pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Backing {
+    /// The memory of the area that was freed here before.
+    Kept,
+    /// Nothing yet.
+    None,
+}
 
 impl<P: Platform> Space<P> {
-    /// Allocates memory; its address. O(log n) and one call of the platform; O(1) and none when a retained area
-    /// of the size is at hand. When addresses or memory run out it purges, waiting for a purge under way, and tries once
-    /// more.
+    /// Allocates memory; its address. O(1) when an area of the size waits in this CPU's node, without a call of the platform if
+    /// that kept its memory; else O(log n) and one call. When addresses or memory run out it purges, waiting for a purge
+    /// under way, asks the [notifiers](Self::register_notifier), and tries again.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
+        self.balance();
         let note = checked.note(Kind::Vmalloc, request.tag);
-        if let Some(area) = self.take_retained(&checked, note)? {
-            if request.content == Content::Zeros {
-                // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
-                unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
+        let (area, backing) = self.obtain(&checked, Backing::Kept)?;
+        self.describe(area, note, backing)?;
+        match backing {
+            Backing::None => self.back(area, &checked, note),
+            Backing::Kept => {
+                if request.content == Content::Zeros {
+                    // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
+                    unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
+                }
+                Ok(self.addr(area.start()))
             }
-            return Ok(self.addr(area.start()));
         }
-        let area = self.claim(&checked, note)?;
-        self.back(area, &checked, note)
     }
 
-    /// Reserves addresses without memory; the first. For mappings of one's own, I/O addresses, and the like. O(log n), and a
-    /// purge when addresses run out.
+    /// Reserves addresses without memory; the first. For mappings of one's own, I/O addresses, and the like. Cost as
+    /// [`alloc`](Self::alloc), without calls of the platform.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let note = checked.note(Kind::Reserved, request.tag);
-        Ok(self.addr(self.claim(&checked, note)?.start()))
+        self.balance();
+        let (area, backing) = self.obtain(&checked, Backing::None)?;
+        self.describe(area, checked.note(Kind::Reserved, request.tag), backing)?;
+        Ok(self.addr(area.start()))
     }
 
-    /// Hands a retained area out again.
+    /// Lets an allocation help where freeing has fallen far behind.
+    #[inline(always)]
+    fn balance(&self) {
+        // Relaxed: a hint; what it leads to takes locks.
+        if self.lazy_pages.0.load(Ordering::Relaxed) > 2 * self.lazy_max {
+            self.purge_if_idle();
+        }
+    }
+
+    /// A busy area, with the memory that it kept if `wish` allows that.
     #[inline]
-    fn take_retained(&self, checked: &Checked, note: Note) -> Result<Option<PageRange>, AllocError> {
+    fn obtain(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
-        let usual = checked.guard_pages == u64::from(self.config.guard);
-        if self.config.retain_bytes == 0 || !usual || fit.lowest_order().is_none() {
-            return Ok(None);
-        }
-        let mut state = self.state.lock();
-        state.reserve_note(&note, self.config.guard)?;
-        let Some(start) = state.retained.take(fit.pages(), fit.alignment()) else { return Ok(None) };
-        match state.map.revive(start) {
-            Ok(area) => {
-                state.enter(area, note, self.config.guard);
-                Ok(Some(area))
+        if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
+            let (_, mut node) = self.node();
+            let usual = checked.guard_pages == u64::from(self.config.guard);
+            let wish = if usual && self.config.retain_bytes != 0 { wish } else { Backing::None };
+            if let Some((start, backing)) = Self::take_waiting(&mut node, fit, wish) {
+                let area = PageRange::of(start, start + fit.pages());
+                self.revive(start);
+                node.enter(area);
+                return Ok((area, backing));
             }
-            Err(damage) => self.platform.fatal(&damage),
+        }
+        self.obtain_far(checked, wish)
+    }
+
+    /// An area that waits in `node`.
+    #[inline(always)]
+    fn take_waiting(node: &mut Node, fit: &Fit, wish: Backing) -> Option<(u64, Backing)> {
+        if wish == Backing::Kept
+            && let Some(start) = node.retained.take(fit.pages(), fit.alignment())
+        {
+            node.grant += fit.pages();
+            return Some((start, Backing::Kept));
+        }
+        node.pools.take(fit.pages(), fit.alignment()).map(|start| (start, Backing::None))
+    }
+
+    /// Makes a retired area that came from a pool busy.
+    #[inline(always)]
+    fn revive(&self, start: u64) {
+        // Only areas that are near were put there.
+        let revived = self.planes.home(start).is_some_and(|record| self.planes.revive(record, start));
+        if !revived {
+            self.platform.fatal(&"an area in a pool is not retired");
         }
     }
 
-    /// A busy area, not mapped yet. When there is no room for it, everything freed is given back first.
-    fn claim(&self, checked: &Checked, note: Note) -> Result<PageRange, AllocError> {
+    /// The same where this CPU's node has none.
+    #[inline(never)]
+    fn obtain_far(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
+        let usual = checked.guard_pages == u64::from(self.config.guard);
+        if wish == Backing::Kept && usual && self.config.retain_bytes != 0 {
+            if let Some(area) = self.take_elsewhere(&checked.fit) {
+                return Ok((area, Backing::Kept));
+            }
+        }
+        self.claim(checked).map(|area| (area, Backing::None))
+    }
+
+    /// An area with memory that waits in another node: memory is worth more than a lock. Whoever holds one is passed by.
+    fn take_elsewhere(&self, fit: &Fit) -> Option<PageRange> {
+        if fit.lowest_order().is_none() || !Pools::takes(fit.pages()) {
+            return None;
+        }
+        self.nodes.iter().find_map(|node| {
+            let mut node = node.0.try_lock()?;
+            let start = node.retained.take(fit.pages(), fit.alignment())?;
+            node.grant += fit.pages();
+            let area = PageRange::of(start, start + fit.pages());
+            self.revive(start);
+            node.enter(area);
+            Some(area)
+        })
+    }
+
+    /// A busy area from the map, not mapped yet. When there is no room for it, everything freed is given back first.
+    fn claim(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let mut fit = checked.fit;
         if let Policy::Random { seed } = fit.placement() {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
-        match self.try_claim(&fit, note) {
-            Err(AllocError::NoSpace(_)) => {
-                // Should the platform fail here, less is free than could be: the retry tells.
-                let _ = self.purge();
-                self.try_claim(&fit, note)
-            }
+        match self.try_claim(&fit) {
+            Err(AllocError::NoSpace(refusal)) => self.claim_in_need(&fit, refusal),
             result => result,
         }
     }
 
-    fn try_claim(&self, fit: &Fit, note: Note) -> Result<PageRange, AllocError> {
-        let mut state = self.state.lock();
-        state.reserve_note(&note, self.config.guard)?;
-        let area = state.map.alloc(fit)?;
-        state.enter(area, note, self.config.guard);
+    /// Purges, and then asks the notifiers, for as long as either brings anything.
+    #[cold]
+    fn claim_in_need(&self, fit: &Fit, mut refusal: NoSpace) -> Result<PageRange, AllocError> {
+        let mut notified = 0;
+        loop {
+            for _ in 0..ROUNDS {
+                // Waits for a purge under way: what that gives back counts for this allocation as well. Should the platform
+                // fail here, less is free than could be: the retry tells.
+                let given = self.purge_with(Drain::ALL).map_or(0, |done| done.given);
+                match self.try_claim(fit) {
+                    Err(AllocError::NoSpace(again)) => refusal = again,
+                    result => return result,
+                }
+                if given == 0 {
+                    break;
+                }
+            }
+            notified += 1;
+            if notified > ROUNDS || self.notify(fit.pages()) == 0 {
+                return Err(refusal.into());
+            }
+        }
+    }
+
+    fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
+        let (id, mut node) = self.node();
+        let mut map = self.map();
+        let area = map.alloc(fit)?;
+        map.leaf(area.start()).asked_by(id);
+        let more = if fit.alignment() == 1 && fit.lowest_order().is_some() && self.planes.home(area.end()).is_some() {
+            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
+        } else {
+            0
+        };
+        for number in 1..=more {
+            let start = area.start() + number * area.len();
+            if !node.pools.put(PageRange::of(start, start + area.len()))
+                && let Err(damage) = map.release(start)
+            {
+                self.platform.fatal(&damage);
+            }
+        }
+        node.enter(area);
         Ok(area)
     }
 
-    /// Puts pages behind a claimed area. When there are none, everything retained is given back first.
+    /// Notes what is not in the planes, if anything. The caller has just obtained the area; when memory is short he loses it.
+    #[inline]
+    fn describe(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+        if note.is_plain(self.config.guard) { Ok(()) } else { self.describe_far(area, note, backing) }
+    }
+
+    #[inline(never)]
+    fn describe_far(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+        // Counted first: who looks for the note sees that there may be one.
+        self.with_leaf(area.start(), |leaf| leaf.note_entered());
+        if self.notes.enter(area, note) {
+            return Ok(());
+        }
+        self.with_leaf(area.start(), |leaf| leaf.note_left());
+        match backing {
+            Backing::None => self.unclaim(area),
+            Backing::Kept => self.discard(area),
+        }
+        Err(AllocError::Metadata)
+    }
+
+    /// Puts pages behind an area just obtained. When there are none, everything retained is given back first.
+    #[inline]
     fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
-        let Err(cause) = self.map(area, checked) else { return Ok(self.addr(area.start())) };
-        self.unclaim(area);
+        match self.map_pages(area, checked) {
+            Ok(()) => Ok(self.addr(area.start())),
+            Err(cause) => self.back_in_need(area, checked, note, cause),
+        }
+    }
+
+    #[cold]
+    fn back_in_need(
+        &self,
+        area: PageRange,
+        checked: &Checked,
+        note: Note,
+        cause: PlatformError,
+    ) -> Result<usize, AllocError> {
+        self.give_up(area, note);
         if self.purge().is_err() {
             return Err(self.unbacked(checked, cause));
         }
-        let area = self.claim(checked, note)?;
-        self.map(area, checked).map_err(|cause| {
-            self.unclaim(area);
+        let area = self.claim(checked)?;
+        self.describe(area, note, Backing::None)?;
+        self.map_pages(area, checked).map_err(|cause| {
+            self.give_up(area, note);
             self.unbacked(checked, cause)
         })?;
         Ok(self.addr(area.start()))
@@ -106,23 +260,32 @@ impl<P: Platform> Space<P> {
         let fit = &checked.fit;
         let (pages, align) = (fit.pages(), fit.alignment());
         let within = fit.limits().unwrap_or(self.platform.span());
-        let largest = self.state.lock().map.largest_free();
+        let largest = self.map().largest_free();
         Unbacked { pages, align, within, largest, cause }.into()
     }
 
-    fn map(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
+    fn map_pages(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
         let payload = self.payload(area, checked.guard_pages);
-        // SAFETY: the area was claimed for this caller alone.
+        // SAFETY: the area was obtained for this caller alone, without memory.
         unsafe { self.platform.map(payload, Protection::ReadWrite) }
+    }
+
+    /// Takes back an area that got no memory, and its note.
+    fn give_up(&self, area: PageRange, note: Note) {
+        if !note.is_plain(self.config.guard) {
+            self.notes.lock(area.start()).remove(&area.start());
+            self.with_leaf(area.start(), |leaf| leaf.note_left());
+        }
+        self.unclaim(area);
     }
 
     /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
     fn unclaim(&self, area: PageRange) {
-        let mut state = self.state.lock();
-        let retired = state.retire(area.start(), Kind::Vmalloc, self.config.guard);
-        let result = retired.and_then(|(area, _)| state.map.release(area.start()));
-        if let Err(damage) = result {
-            self.platform.fatal(&damage);
+        let (_, mut node) = self.node();
+        let mut map = self.map();
+        match map.retire(area.start()).and_then(|area| map.release(area.start())) {
+            Ok(area) => node.leave(area),
+            Err(damage) => self.platform.fatal(&damage),
         }
     }
 

@@ -1,6 +1,10 @@
 //! The settings of a space.
 
+use crate::error::SpaceError;
 use crate::request::Policy;
+
+/// The most nodes that a space can have: what Linux stops at (2024).
+pub const MAX_NODES: usize = 128;
 
 /// Settings of a space.
 #[derive(Clone, Copy, Debug)]
@@ -11,15 +15,28 @@ pub struct Config {
     /// Keep the pages of freed areas for reuse, up to this many bytes in all: fast, but a use after free is not
     /// trapped while the area is kept. 0 = unmap on free: it traps as soon as the purge has run. Default: 64 MiB.
     pub retain_bytes: usize,
-    /// Lazy pages that start a purge. 0 = 32 MiB for each bit of the number of CPUs, as in Linux. Default: 0.
+    /// Lazy pages that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in Linux. With more than the span
+    /// has, only need starts one. Default: 0.
     pub lazy_max_pages: u64,
+    /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each CPU, as far as that goes.
+    /// Default: 0.
+    pub nodes: usize,
+    /// Pages of a zone, a power of two: the notes of neighbouring zones lie in different tables. Default: 16, as in Linux.
+    pub zone_pages: u64,
     /// Where areas are placed. Default: lowest first.
     pub policy: Policy,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { guard: true, retain_bytes: 64 << 20, lazy_max_pages: 0, policy: Policy::Lowest }
+        Self {
+            guard: true,
+            retain_bytes: 64 << 20,
+            lazy_max_pages: 0,
+            nodes: 0,
+            zone_pages: 16,
+            policy: Policy::Lowest,
+        }
     }
 }
 
@@ -57,5 +74,35 @@ impl Config {
     pub fn without_guards(mut self) -> Self {
         self.guard = false;
         self
+    }
+
+    /// The same with another number of nodes.
+    #[must_use]
+    pub fn nodes(mut self, count: usize) -> Self {
+        self.nodes = count;
+        self
+    }
+
+    /// The same with zones of another size.
+    #[must_use]
+    pub fn zone(mut self, pages: u64) -> Self {
+        self.zone_pages = pages;
+        self
+    }
+
+    /// How many nodes there are on a machine with `cpus` CPUs.
+    pub(super) fn node_count(&self, cpus: usize) -> Result<usize, SpaceError> {
+        match self.nodes {
+            0 => Ok(cpus.clamp(1, MAX_NODES)),
+            1..=MAX_NODES => Ok(self.nodes),
+            nodes => Err(SpaceError::TooManyNodes { nodes }),
+        }
+    }
+
+    pub(super) fn checked_zone(&self) -> Result<u64, SpaceError> {
+        if self.zone_pages.is_power_of_two() {
+            return Ok(self.zone_pages);
+        }
+        Err(SpaceError::ZoneNotPowerOfTwo { pages: self.zone_pages })
     }
 }

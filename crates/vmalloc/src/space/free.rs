@@ -1,14 +1,31 @@
 //! Taking areas back: out of use at once, unmapped later.
 
-use super::state::State;
+use super::node::{Node, has_room};
+use super::notes::Note;
+use super::pools::Pools;
 use super::{Kind, Space};
 use crate::addr::PageRange;
+use crate::area_map::Leaf;
 use crate::error::FreeError;
 use crate::platform::Platform;
+use core::sync::atomic::Ordering;
+use lock_api::MutexGuard;
+
+/// The least that a node asks for at a time of what all may retain: 1 MiB in pages of 4 KiB.
+const GRANT_PAGES: u64 = 256;
+
+/// What becomes of the memory of a freed area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// It may be kept for reuse.
+    MayStay,
+    /// It has to go, or there is none.
+    Goes,
+}
 
 impl<P: Platform> Space<P> {
-    /// Frees the memory that [`alloc`](Self::alloc) or a relative returned at `addr`. O(1), and now and then a
-    /// purge, which nobody else waits for.
+    /// Frees the memory that [`alloc`](Self::alloc) or a relative returned at `addr`. O(1); now and then it starts a drain, which
+    /// nobody waits for.
     ///
     /// # Safety
     /// Nothing may use the memory any more: its owner calls this, once.
@@ -18,14 +35,15 @@ impl<P: Platform> Space<P> {
     #[inline]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        let mut state = self.state.lock();
-        let (area, guard_pages) = state.retire(page, Kind::Vmalloc, self.config.guard)?;
-        // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
-        if guard_pages == u64::from(self.config.guard) && state.retained.keep(area) {
-            return Ok(());
+        if let Some(record) = self.planes.home(page)
+            && record.notes() == 0
+        {
+            let (id, node) = self.node();
+            if let Some(area) = self.planes.retire(record, page) {
+                return self.take_back(id, node, area, Some(record.asker()), Fate::MayStay);
+            }
         }
-        self.make_lazy(state, area);
-        Ok(())
+        self.free_far(page, Kind::Vmalloc)
     }
 
     /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before reuse, like
@@ -34,26 +52,130 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
-        let mut state = self.state.lock();
-        let (area, _) = state.retire(page, Kind::Reserved, self.config.guard)?;
-        self.make_lazy(state, area);
+        self.free_far(self.page(addr)?, Kind::Reserved)
+    }
+
+    /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
+    #[inline(never)]
+    fn free_far(&self, page: u64, kind: Kind) -> Result<(), FreeError> {
+        let (id, node) = self.node();
+        let mut table = self.notes.lock(page);
+        let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
+        let mut map = self.map();
+        if note.kind != kind && map.find(page).is_some_and(|area| area.start() == page) {
+            return Err(FreeError::WrongKind { page });
+        }
+        let area = map.retire(page)?;
+        let leaf = map.leaf(page);
+        if table.remove(&page).is_some() {
+            leaf.note_left();
+        }
+        let asker = self.planes.home(page).map(Leaf::asker);
+        drop(map);
+        drop(table);
+        // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
+        let usual = note.guard_pages == u64::from(self.config.guard) && kind == Kind::Vmalloc;
+        let fate = if usual { Fate::MayStay } else { Fate::Goes };
+        self.take_back(id, node, area, asker, fate)
+    }
+
+    /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
+    #[inline(always)]
+    fn take_back(
+        &self,
+        id: usize,
+        mut node: MutexGuard<'_, P::RawLock, Node>,
+        area: PageRange,
+        asker: Option<usize>,
+        fate: Fate,
+    ) -> Result<(), FreeError> {
+        node.leave(area);
+        let fits = asker.is_some() && Pools::takes(area.len());
+        if fate == Fate::MayStay && self.config.retain_bytes != 0 && fits && self.keep(&mut node, area) {
+            return Ok(());
+        }
+        let list = if asker == Some(id) && fits { &mut node.lazy.own } else { &mut node.lazy.strays };
+        if !has_room(list) {
+            drop(node);
+            self.purge_one(area);
+            return Ok(());
+        }
+        list.push(area);
+        node.unpublished += area.len();
+        if node.unpublished >= self.portion {
+            self.publish(node);
+        }
         Ok(())
     }
 
-    /// Enters a retired area in the lazy set.
-    fn make_lazy(&self, mut state: lock_api::MutexGuard<'_, P::RawLock, State>, area: PageRange) {
-        state.lazy_pages += area.len();
-        state.lazy_areas += 1;
-        if state.lazy.try_reserve(1).is_err() {
-            drop(state);
-            return self.purge_one(area);
+    /// Keeps the memory of `area`, if that is within what is granted.
+    #[inline(always)]
+    fn keep(&self, node: &mut Node, area: PageRange) -> bool {
+        if node.grant < area.len() && !self.grant(node, area.len()) {
+            return false;
         }
-        state.lazy.push(area);
-        let due = state.lazy_pages > self.lazy_max;
-        drop(state);
-        if due {
+        let kept = node.retained.put(area);
+        if kept {
+            node.grant -= area.len();
+        }
+        kept
+    }
+
+    /// Asks for leave to retain `pages` pages more.
+    #[inline(never)]
+    fn grant(&self, node: &mut Node, pages: u64) -> bool {
+        let missing = pages - node.grant;
+        let share = |left: u64| (left >= missing).then(|| left - left.min(missing.max(GRANT_PAGES)));
+        // Relaxed: a number that protects nothing.
+        if let Ok(left) = self.ungranted.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, share) {
+            node.grant += left.min(missing.max(GRANT_PAGES));
+        } else if node.may_search() {
+            self.gather(node, missing);
+        }
+        node.grant >= pages
+    }
+
+    /// Takes what other nodes were granted and do not use.
+    #[cold]
+    fn gather(&self, node: &mut Node, missing: u64) {
+        for other in &self.nodes {
+            // Nobody waits: our own node is among those that are held.
+            let Some(mut other) = other.0.try_lock() else { continue };
+            node.grant += core::mem::take(&mut other.grant);
+            if node.grant >= missing {
+                return;
+            }
+        }
+    }
+
+    /// Adds a node's lazy pages to the sum, and sees to it that they are drained when there are many.
+    #[inline(never)]
+    fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
+        let portion = core::mem::take(&mut node.unpublished);
+        drop(node);
+        // Relaxed: a number that starts work, and protects nothing.
+        let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
+        // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
+        if total > self.lazy_max && (total > 2 * self.lazy_max || !self.platform.drain_later()) {
             self.purge_if_idle();
+        }
+    }
+
+    /// Frees an area just obtained from what was retained.
+    pub(super) fn discard(&self, area: PageRange) {
+        if let Some(record) = self.planes.home(area.start()) {
+            let (id, node) = self.node();
+            if let Some(area) = self.planes.retire(record, area.start()) {
+                let _ = self.take_back(id, node, area, Some(record.asker()), Fate::MayStay);
+            }
+        }
+    }
+
+    /// Does something with the leaf in which the area at `page` starts.
+    pub(super) fn with_leaf(&self, page: u64, change: impl FnOnce(&Leaf)) {
+        match self.planes.home(page) {
+            Some(leaf) => change(leaf),
+            None => change(self.map().leaf(page)),
         }
     }
 }

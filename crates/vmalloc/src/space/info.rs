@@ -1,11 +1,12 @@
 //! What a space tells of itself: one area, all areas, and the counts.
 
-use super::state::{Note, State};
+use super::notes::Note;
 use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::State as SegmentState;
 use crate::platform::{Platform, Translate};
 use core::fmt;
+use core::sync::atomic::Ordering;
 
 /// What is known of a busy area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +30,7 @@ pub struct AreaInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Pages of the whole span: the sum of free, busy, lazy and retained ones.
+    /// Pages of the whole span: the sum of free, busy, lazy, retained and pooled ones.
     pub span_pages: u64,
     /// Areas handed out.
     pub busy_areas: u64,
@@ -43,6 +44,10 @@ pub struct Stats {
     pub retained_areas: u64,
     /// Pages of areas freed that keep their pages.
     pub retained_pages: u64,
+    /// Areas freed and flushed whose addresses wait in a node for reuse.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
     /// Free pages.
     pub free_pages: u64,
     /// Pages of the largest free range.
@@ -51,46 +56,131 @@ pub struct Stats {
     pub purges: u64,
     /// Areas purged so far.
     pub purged_areas: u64,
-    /// The most areas that a purge moved or gave back under one hold of the lock.
+    /// The most areas that a purge moved or gave back under one hold of a lock that allocations and frees take.
     pub longest_hold_areas: u64,
     /// Bytes of metadata.
     pub metadata_bytes: u64,
 }
 
-impl State {
-    fn info(&self, area: PageRange, shift: u32, guards: bool) -> AreaInfo {
-        let plain = Note { kind: Kind::Vmalloc, guard_pages: u64::from(guards), slack: 0, tag: None };
-        let note = self.notes.get(&area.start()).unwrap_or(&plain);
+/// Counts of one node: pages unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// Areas freed on it and not purged yet.
+    pub lazy_areas: u64,
+    /// Areas freed on it that keep their memory.
+    pub retained_areas: u64,
+    /// Pages of these.
+    pub retained_pages: u64,
+    /// Areas whose addresses wait in it.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
+}
+
+/// How often a look without locks is repeated when the planes were changing: a change takes less than a microsecond.
+const LOOKS: usize = 16;
+
+impl<P: Platform> Space<P> {
+    fn info(&self, area: PageRange, note: Option<Note>) -> AreaInfo {
+        let note = note.unwrap_or(Note::plain(self.config.guard));
         let pages = area.len() - note.guard_pages;
         AreaInfo {
-            addr: (area.start() << shift) as usize,
-            bytes: ((pages << shift) - u64::from(note.slack)) as usize,
+            addr: self.addr(area.start()),
+            bytes: ((pages << self.shift) - u64::from(note.slack)) as usize,
             pages,
             guard: note.guard_pages != 0,
             kind: note.kind,
             tag: note.tag,
         }
     }
-}
 
-impl<P: Platform> Space<P> {
-    /// The area that holds `addr`, which may be anywhere inside it, guard page included. O(1) for areas of up to
-    /// 256 pages, O(log n) for larger ones.
+    /// The area that holds `addr`, which may be anywhere inside it, guard page included. O(1) and without a lock for areas
+    /// of up to 256 pages near the start of the span, O(log n) for others.
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
-        self.find_in(&self.state.lock(), addr)
+        let page = (addr >> self.shift) as u64;
+        let area = match self.look(page) {
+            Some(found) => found?,
+            None => self.map().find(page)?,
+        };
+        let note = if self.may_have_note(area) { self.notes.lock(area.start()).get(&area.start()).copied() } else { None };
+        Some(self.info(area, note))
     }
 
-    /// As [`find`](Self::find) but never waits: for profilers and crash dumps, which may run at any moment.
+    /// As [`find`](Self::find) but never waits: for profilers and crash dumps, which may run at any moment. Most areas are
+    /// found without any lock.
     ///
     /// # Errors
-    /// [`Busy`] when the lock is held, perhaps by the very thread that was interrupted.
+    /// [`Busy`] when it takes a lock, and that is held, perhaps by the very thread that was interrupted.
     pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Busy> {
-        self.state.try_lock().map(|state| self.find_in(&state, addr)).ok_or(Busy)
+        let page = (addr >> self.shift) as u64;
+        let found = match self.look(page) {
+            Some(found) => found,
+            None => self.try_map().ok_or(Busy)?.find(page),
+        };
+        let Some(area) = found else { return Ok(None) };
+        let note = if self.may_have_note(area) {
+            self.notes.try_lock(area.start()).ok_or(Busy)?.get(&area.start()).copied()
+        } else {
+            None
+        };
+        Ok(Some(self.info(area, note)))
     }
 
-    fn find_in(&self, state: &State, addr: usize) -> Option<AreaInfo> {
-        let area = state.map.find((addr >> self.shift) as u64)?;
-        Some(state.info(area, self.shift, self.config.guard))
+    /// What the planes tell of `page` without a lock, if they do.
+    fn look(&self, page: u64) -> Option<Option<PageRange>> {
+        (0..LOOKS).find_map(|_| self.planes.look(page).ok())
+    }
+
+    fn may_have_note(&self, area: PageRange) -> bool {
+        self.planes.home(area.start()).is_none_or(|record| record.notes() != 0)
+    }
+
+    /// The counts. O(nodes). Each is right for some moment during the call; their sum may not be while others
+    /// allocate and free.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            span_pages: self.platform.span().len(),
+            lazy_areas: self.counts.taken_areas.load(Ordering::Relaxed),
+            lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed),
+            purges: self.counts.purges.load(Ordering::Relaxed),
+            purged_areas: self.counts.purged_areas.load(Ordering::Relaxed),
+            longest_hold_areas: self.counts.longest_hold.load(Ordering::Relaxed),
+            metadata_bytes: self.counts.list_bytes.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        for node in &self.nodes {
+            let node = node.0.lock();
+            stats.busy_areas = stats.busy_areas.wrapping_add(node.busy_areas);
+            stats.busy_pages = stats.busy_pages.wrapping_add(node.busy_pages);
+            stats.lazy_areas += node.lazy.areas();
+            stats.lazy_pages += node.unpublished;
+            stats.retained_areas += node.retained.areas();
+            stats.retained_pages += node.retained.pages();
+            stats.pooled_areas += node.pools.areas();
+            stats.pooled_pages += node.pools.pages();
+            stats.metadata_bytes += node.bytes() as u64;
+        }
+        let tables: usize = self.notes.tables().map(|table| table.lock().allocation_size()).sum();
+        let map = self.map();
+        stats.free_pages = map.free_pages();
+        stats.largest_free_pages = map.largest_free();
+        stats.metadata_bytes += (map.metadata_bytes() + tables) as u64;
+        stats
+    }
+
+    /// The counts of each node.
+    pub fn node_stats(&self) -> impl ExactSizeIterator<Item = NodeStats> {
+        self.nodes.iter().map(|node| {
+            let node = node.0.lock();
+            NodeStats {
+                lazy_areas: node.lazy.areas(),
+                retained_areas: node.retained.areas(),
+                retained_pages: node.retained.pages(),
+                pooled_areas: node.pools.areas(),
+                pooled_pages: node.pools.pages(),
+            }
+        })
     }
 
     /// The busy areas in address order. The lock is taken anew for every step: areas that come or go meanwhile
@@ -103,29 +193,6 @@ impl<P: Platform> Space<P> {
     /// page, tag, pages, kind.
     pub fn vmallocinfo(&self) -> Vmallocinfo<'_, P> {
         Vmallocinfo { space: self }
-    }
-
-    /// The counts. O(1).
-    pub fn stats(&self) -> Stats {
-        let state = self.state.lock();
-        let notes = state.notes.allocation_size() as u64;
-        let lists = (state.lazy.capacity() + state.stuck.capacity()) as u64 * size_of::<PageRange>() as u64;
-        let records = state.map.metadata_bytes() as u64 + state.retained.bytes() as u64;
-        Stats {
-            span_pages: self.platform.span().len(),
-            busy_areas: state.busy_areas,
-            busy_pages: state.busy_pages,
-            lazy_areas: state.lazy_areas,
-            lazy_pages: state.lazy_pages,
-            retained_areas: state.retained.areas(),
-            retained_pages: state.retained.pages(),
-            free_pages: state.map.free_pages(),
-            largest_free_pages: state.map.largest_free(),
-            purges: state.purges,
-            purged_areas: state.purged_areas,
-            longest_hold_areas: state.longest_hold,
-            metadata_bytes: records + lists + notes,
-        }
     }
 }
 
@@ -167,12 +234,25 @@ impl<P: Platform> Iterator for Areas<'_, P> {
     fn next(&mut self) -> Option<AreaInfo> {
         let space = self.space;
         while space.platform.span().contains(self.page) {
-            let state = space.state.lock();
-            for segment in state.map.segments_from(self.page).take(STEP) {
-                self.page = segment.range.end();
-                if segment.state == SegmentState::Busy {
-                    return Some(state.info(segment.range, space.shift, space.config.guard));
-                }
+            if let Some(area) = self.step() {
+                let table = space.notes.lock(area.start());
+                let note = table.get(&area.start()).copied();
+                drop(table);
+                return Some(space.info(area, note));
+            }
+        }
+        None
+    }
+}
+
+impl<P: Platform> Areas<'_, P> {
+    /// The next busy area, if it is among the next few segments.
+    fn step(&mut self) -> Option<PageRange> {
+        let map = self.space.map();
+        for segment in map.segments_from(self.page).take(STEP) {
+            self.page = segment.range.end();
+            if segment.state == SegmentState::Busy {
+                return Some(segment.range);
             }
         }
         None

@@ -1,20 +1,24 @@
 //! The space: areas of one span of addresses, on a platform's memory.
 //!
 //! ```text
-//!   alloc:   check ─► retained area of this size? ──yes──► revive
+//!   alloc:   check ─► this CPU's node: an area of this size, with memory or without? ──yes──► revive ─► map if need be
 //!                          │no
 //!                          ▼
-//!                     area map: lowest fit ──full──► purge all, wait, once more ──full──► error
-//!                          │
-//!                          ▼
-//!                     platform: map ──fails──► free the area, purge all, once more ──fails──► error
+//!                     area map: lowest fit, and a few more for the node ──full──► purge all, wait, again;
+//!                                                                              notifiers, again ──full──► error
 //!
-//!   vfree:   retire ─► retained (budget) or lazy ─► above the threshold: purge      (see `purge`)
+//!   vfree:   retire ─► this CPU's node: retained (budget) or lazy ─► above the threshold: drain     (see `purge`)
 //! ```
 //!
 //! # Locks
-//! - `purge_lock`, taken first: one purge at a time. It is held over calls of the platform.
-//! - `state`, taken last and briefly: the area map and everything counted beside it. Nothing foreign runs under it.
+//! In the order in which they are taken; each is passed on to nothing that could take one before it.
+//! 1. `purger`: one purge at a time, and what it has taken. The only one held over calls of the platform.
+//! 2. A node: what its CPUs free and take. Two are held together only for [`verify`](Space::verify) and forks, in order.
+//! 3. A table of notes.
+//! 4. `map`: where segments start.
+//!
+//! Whether an area is busy is a bit that is flipped without any of them, by the one who owns it
+//! ([`Planes`](crate::area_map)): of two who free it, one is told that he came second.
 //!
 //! # Records
 //! An area's range and state are bits in the area map. What else is known of it (a caller's tag, bytes less than
@@ -25,21 +29,36 @@ mod buffer;
 mod config;
 mod free;
 mod info;
+mod map;
+mod node;
+mod notes;
+mod notify;
+mod pools;
 mod purge;
 mod request;
-mod retained;
-mod state;
+mod shrink;
+mod verify;
 
 pub use buffer::{Buffer, Content, Stale, Zeroed};
-pub use config::Config;
-pub use info::{AreaInfo, Areas, Busy, Stats, Vmallocinfo};
+pub use config::{Config, MAX_NODES};
+pub use info::{AreaInfo, Areas, Busy, NodeStats, Stats, Vmallocinfo};
+pub use notify::Notifier;
+pub use purge::Rest;
 pub use request::Request;
 
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Violation};
+use crate::area_map::{AreaMap, Heap, Planes};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
-use state::State;
+use ::alloc::boxed::Box;
+use ::alloc::sync::Arc;
+use ::alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use lock_api::{Mutex, MutexGuard};
+use node::{Node, Padded};
+use notes::Notes;
+use notify::Notifiers;
+use purge::{Counts, Purger};
 
 /// What an area is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,12 +72,29 @@ pub enum Kind {
 
 /// One span of addresses on a platform's memory. All methods may be called from any thread.
 pub struct Space<P: Platform> {
+    // Constant.
     platform: P,
     config: Config,
     shift: u32,
+    /// Lazy pages that start a drain.
     lazy_max: u64,
-    purge_lock: lock_api::Mutex<P::RawLock, ()>,
-    state: lock_api::Mutex<P::RawLock, State>,
+    /// Lazy pages of a node that are worth telling all.
+    portion: u64,
+    planes: Arc<Planes<Heap>>,
+
+    // Written by everybody, each for himself.
+    nodes: Box<[Padded<Mutex<P::RawLock, Node>>]>,
+    notes: Notes<P::RawLock>,
+
+    // Shared by all, and touched now and then.
+    map: Padded<Mutex<P::RawLock, AreaMap>>,
+    purger: Padded<Mutex<P::RawLock, Purger>>,
+    /// Lazy pages, but for less than a portion in each node.
+    lazy_pages: Padded<AtomicU64>,
+    /// Pages that may be retained and are granted to no node yet.
+    ungranted: Padded<AtomicU64>,
+    counts: Counts,
+    notifiers: Notifiers<P::RawLock>,
 }
 
 /// `ceil(log2)` + 1 in the kernel's sense: the position of the highest bit, counted from one.
@@ -78,21 +114,38 @@ fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError>
 }
 
 impl<P: Platform> Space<P> {
-    /// A space over the platform's span, all of it free. O(1), however large the span.
+    /// A space over the platform's span, all of it free. O(nodes), however large the span.
     ///
     /// # Errors
-    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata is short.
+    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no sense, or memory for
+    /// metadata is short.
     pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let shift = platform.page_shift();
         let span = check_span(platform.span(), shift)?;
+        let count = config.node_count(platform.cpus())?;
+        let zone_pages = config.checked_zone()?;
         let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(platform.cpus()),
             pages => pages,
         };
-        let state = State::new(map, (config.retain_bytes >> shift) as u64);
-        let (purge_lock, state) = (lock_api::Mutex::new(()), lock_api::Mutex::new(state));
-        Ok(Self { platform, config, shift, lazy_max, purge_lock, state })
+        Ok(Self {
+            shift,
+            lazy_max,
+            // All nodes together hold back at most a quarter of the threshold.
+            portion: (lazy_max / 4 / count as u64).max(1),
+            planes: map.planes(),
+            nodes: nodes(count)?,
+            notes: Notes::new(count, zone_pages).ok_or(SpaceError::Metadata)?,
+            map: Padded(Mutex::new(map)),
+            purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
+            lazy_pages: Padded(AtomicU64::new(0)),
+            ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
+            counts: Counts::default(),
+            notifiers: Notifiers::new(),
+            platform,
+            config,
+        })
     }
 
     /// The platform below.
@@ -119,26 +172,27 @@ impl<P: Platform> Space<P> {
         Ok((addr >> self.shift) as u64)
     }
 
+    /// The node of the CPU that runs this, held. The CPU is a hint: any node would do.
+    #[inline(always)]
+    fn node(&self) -> (usize, MutexGuard<'_, P::RawLock, Node>) {
+        let (cpu, count) = (self.platform.cpu(), self.nodes.len());
+        let id = if cpu < count { cpu } else { cpu % count };
+        (id, self.nodes[id].0.lock())
+    }
+
     /// Whether `addr` lies in this space, allocated or not. No lock.
     pub fn is_vmalloc_addr(&self, addr: usize) -> bool {
         self.platform.span().contains((addr >> self.shift) as u64)
     }
 
-    /// Checks every invariant, and that the counts agree with the map. O(n), under the lock: for tests.
-    ///
-    /// # Errors
-    /// The first [`Violation`] found.
-    pub fn verify(&self) -> Result<(), Violation> {
-        let state = self.state.lock();
-        state.map.verify()?;
-        state.verify_counts()
-    }
-
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
     /// calls it twice, or allocates in between, waits for itself.
     pub fn quiesce(&self) {
-        core::mem::forget(self.purge_lock.lock());
-        core::mem::forget(self.state.lock());
+        core::mem::forget(self.purger.0.lock());
+        self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
+        self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
+        self.notifiers.quiesce();
+        core::mem::forget(self.map.0.lock());
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.
@@ -146,10 +200,20 @@ impl<P: Platform> Space<P> {
     /// # Safety
     /// The calling thread, or the thread it was forked from, has called `quiesce` and not yet `resume`.
     pub unsafe fn resume(&self) {
-        // SAFETY: by the caller's promise this thread holds both locks.
+        // SAFETY: by the caller's promise this thread holds all locks.
         unsafe {
-            self.state.force_unlock();
-            self.purge_lock.force_unlock();
+            self.map.0.force_unlock();
+            self.notifiers.resume();
+            self.notes.tables().for_each(|table| table.force_unlock());
+            self.nodes.iter().for_each(|node| node.0.force_unlock());
+            self.purger.0.force_unlock();
         }
     }
+}
+
+fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Box<[Padded<Mutex<L, Node>>]>, SpaceError> {
+    let mut nodes = Vec::new();
+    nodes.try_reserve_exact(count).map_err(|_| SpaceError::Metadata)?;
+    nodes.resize_with(count, || Padded(Mutex::new(Node::default())));
+    Ok(nodes.into_boxed_slice())
 }

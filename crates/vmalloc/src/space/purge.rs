@@ -3,54 +3,132 @@
 //! A freed area is taken out of use at once, but its pages and its addresses are given back in bulk:
 //!
 //! ```text
-//!   vfree ── retire ──► retained stacks ──(decay, pressure)──┐
-//!               │                                            ▼
-//!               └────────────────────────────────────────► lazy set ──► unmap all, flush once, release
+//!   vfree ── retire ──► retained ──(decay, pressure)──┐
+//!               │                                     ▼
+//!               └─────────────────────────────────► lazy ──► unmap all, flush once ──► pools ──(decay, pressure)──► map
 //! ```
 //!
 //! Protocol:
-//! 1. The **purge lock** is taken: one purge runs at a time, and whoever needs the addresses waits for it. So an
+//! 1. The **purger** is locked: one purge runs at a time, and whoever needs the addresses waits for it. So an
 //!    allocation never fails while freed addresses are on their way back: the second of two callers, who would
-//!    find the lazy set empty, waits until the first has given everything back.
-//! 2. Retained areas that are to go are made lazy, [`BATCH`] at a time under the space's lock; then the whole lazy set
-//!    is taken at once, and the lock is dropped before the platform is called.
-//! 3. One `unmap` and one `flush` for the whole set, with its real, coalesced ranges.
-//! 4. The areas are released, [`BATCH`] at a time under the space's lock. The lazy count falls as they are.
+//!    find nothing lazy, waits until the first has given everything back.
+//! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
+//! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
+//! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a lock.
+//! 5. What was flushed goes to the pools of the nodes that asked for it, or to the map, in such batches too. The lazy
+//!    count falls as it does.
 //!
-//! When the platform fails, the set goes back to the lazy set whole: nothing is lost, and nothing that may
-//! still be translated somewhere is handed out.
+//! A set is kept in the purger from the moment when it is taken until each area is given back. So when the platform fails
+//! nothing is lost, and nothing that may still be translated somewhere is handed out: the next purge begins with it.
 
 use super::Space;
-use super::retained;
+use super::node::Lazy;
+use super::pools::{Cursor, Pools, Share};
 use crate::addr::PageRange;
 use crate::error::PlatformError;
 use crate::platform::Platform;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Areas moved or given back under one hold of the space's lock (contract: at most 32).
+/// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at most 32).
 const BATCH: usize = 32;
 
-/// How much is given back.
+/// What a purge does beside unmapping what is lazy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Drain {
-    /// What is lazy, and a quarter of what is retained.
-    Decay,
-    /// All that is lazy and all that is retained.
-    All,
+pub(super) struct Drain {
+    /// How much of what is retained becomes lazy first.
+    retained: Option<Share>,
+    /// How much of the pools goes back to the map.
+    pools: Option<Share>,
+    /// The most areas of both together.
+    most: u64,
+    /// Whether what was flushed goes to the pools.
+    refill: bool,
+}
+
+/// What a purge has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Done {
+    /// Areas given to the map.
+    pub(super) given: u64,
+    /// Areas that were no longer kept, as memory or in pools.
+    pub(super) shed: u64,
 }
 
 impl Drain {
-    /// How many of `count` retained areas of a size go: a quarter is rounded up, so that the last one drains too.
-    fn share(self, count: usize) -> usize {
-        match self {
-            Self::Decay => count.div_ceil(4),
-            Self::All => count,
-        }
+    /// In the background: a quarter of everything.
+    const DECAY: Self =
+        Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), most: u64::MAX, refill: true };
+    /// Until no freed memory is left, and no stale translation of it.
+    const UNMAP: Self = Self { retained: Some(Share::All), pools: None, most: u64::MAX, refill: true };
+    /// Everything, to the map.
+    pub(super) const ALL: Self = Self::at_most(u64::MAX);
+
+    /// To the map, but no more than so many areas of what is kept.
+    pub(super) const fn at_most(most: u64) -> Self {
+        Self { retained: Some(Share::All), pools: Some(Share::All), most, refill: false }
+    }
+}
+
+/// What is left to decay after a drain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "what is left decays only if drain is called again"]
+pub enum Rest {
+    /// Nothing is lazy, retained or pooled.
+    Nothing,
+    /// Something is: call [`Space::drain`] again after a while.
+    Something,
+}
+
+/// What the one purge under way works on.
+pub(super) struct Purger {
+    /// For each node, what was taken from it and is not given back yet.
+    taken: Vec<Lazy>,
+    /// Memory for the ranges to unmap.
+    ranges: Vec<PageRange>,
+    /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
+    batch: Vec<PageRange>,
+}
+
+/// Counts over the life of a space.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) purges: AtomicU64,
+    pub(super) purged_areas: AtomicU64,
+    /// The most areas that a purge moved or gave back under one hold of a lock.
+    pub(super) longest_hold: AtomicU64,
+    /// Areas that the purger has.
+    pub(super) taken_areas: AtomicU64,
+    /// Bytes of the purger's lists.
+    pub(super) list_bytes: AtomicU64,
+}
+
+impl Purger {
+    /// One for `nodes` nodes; `None` when memory is short.
+    pub(super) fn new(nodes: usize) -> Option<Self> {
+        let (mut taken, mut batch) = (Vec::new(), Vec::new());
+        taken.try_reserve_exact(nodes).ok()?;
+        taken.resize_with(nodes, Lazy::default);
+        batch.try_reserve_exact(BATCH).ok()?;
+        Some(Self { taken, ranges: Vec::new(), batch })
+    }
+
+    fn areas(&self) -> usize {
+        self.taken.iter().map(|lazy| lazy.areas() as usize).sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PageRange> {
+        self.taken.iter().flat_map(Lazy::iter)
+    }
+
+    fn bytes(&self) -> usize {
+        let lists: usize = self.taken.iter().map(|lazy| lazy.bytes() + size_of::<Lazy>()).sum();
+        lists + (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>()
     }
 }
 
 impl<P: Platform> Space<P> {
-    /// Gives back everything that is lazy or retained, and waits for a purge under way. After it returns no CPU
+    /// Gives back everything that is lazy, retained or pooled, and waits for a purge under way. After it returns no CPU
     /// holds a translation for anything freed before the call, and its addresses are free.
     ///
     /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy vunmap (Piggin, 2008).
@@ -58,133 +136,270 @@ impl<P: Platform> Space<P> {
     ///
     /// # Errors
     /// The platform's. What was not given back stays lazy, and is tried again at the next purge.
-    #[doc(alias = "vm_unmap_aliases")]
     pub fn purge(&self) -> Result<(), PlatformError> {
-        let _running = self.purge_lock.lock();
-        self.drain(Drain::All)
+        self.purge_with(Drain::ALL).map(|_| ())
     }
 
-    /// Purges what is lazy and gives back a quarter of what is retained, the longest unused: call it now and then
-    /// where nothing else frees. Repeated, it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
+    /// Unmaps everything that is lazy or retained, and waits for a purge under way: after it returns no CPU holds a
+    /// translation for anything freed before the call. Its addresses may wait in pools. Cost as [`purge`](Self::purge).
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    #[doc(alias = "vm_unmap_aliases")]
+    pub fn flush_unmap_aliases(&self) -> Result<(), PlatformError> {
+        self.purge_with(Drain::UNMAP).map(|_| ())
+    }
+
+    /// Unmaps what is lazy and gives back a quarter of what is retained and pooled, the longest unused; waits for a purge under
+    /// way. Call it now and then where nothing else frees: repeated, it reaches zero. Cost as [`purge`](Self::purge), for
+    /// the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).
     pub fn decay(&self) -> Result<(), PlatformError> {
-        let _running = self.purge_lock.lock();
-        self.drain(Drain::Decay)
+        self.purge_with(Drain::DECAY).map(|_| ())
     }
 
-    /// Purges because enough is lazy, unless somebody is at it.
+    /// What a platform calls that was asked to [`drain later`](Platform::drain_later), or that lets areas decay by age:
+    /// [`decay`](Self::decay), and whether there is a reason to come again. It may wait; nobody waits for it but who runs out
+    /// of addresses or memory.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn drain(&self) -> Result<Rest, PlatformError> {
+        self.decay()?;
+        let idle = |node: &super::Node| node.lazy.is_empty() && node.retained.areas() + node.pools.areas() == 0;
+        let all_idle = self.nodes.iter().all(|node| idle(&node.0.lock()));
+        Ok(if all_idle { Rest::Nothing } else { Rest::Something })
+    }
+
+    /// One purge, after the one under way.
+    pub(super) fn purge_with(&self, drain: Drain) -> Result<Done, PlatformError> {
+        self.run(&mut self.purger.0.lock(), drain)
+    }
+
+    /// Purges because much is lazy, unless somebody is at it.
     #[cold]
     pub(super) fn purge_if_idle(&self) {
-        if let Some(_running) = self.purge_lock.try_lock() {
-            // What failed stays lazy; the next allocation in need reports it.
-            let _ = self.drain(Drain::Decay);
+        if let Some(mut purger) = self.purger.0.try_lock() {
+            // What failed stays with the purger; the next allocation in need reports it.
+            let _ = self.run(&mut purger, Drain::DECAY);
         }
     }
 
-    /// Takes one area that could not be entered in the lazy set back to the free space.
+    /// Takes one area that could not be entered in a lazy set back to the map.
     #[cold]
     pub(super) fn purge_one(&self, area: PageRange) {
-        let _running = self.purge_lock.lock();
+        let mut purger = self.purger.0.lock();
         while self.unmap_and_flush(&[area]).is_err() {
-            let mut state = self.state.lock();
-            if state.lazy.try_reserve(1).is_ok() {
-                state.lazy.push(area);
+            let list = &mut purger.taken[0].strays;
+            if list.try_reserve(1).is_ok() {
+                list.push(area);
+                self.count_taken(1, area.len());
                 return;
             }
         }
-        self.give_back(&[area]);
+        self.release(&[area]);
     }
 
-    /// One purge. The purge lock is held.
-    fn drain(&self, drain: Drain) -> Result<(), PlatformError> {
-        // What an earlier purge could not finish comes first.
-        let stuck = core::mem::take(&mut self.state.lock().stuck);
-        self.purge_set(stuck)?;
-        self.unretain(drain);
-        let lazy = core::mem::take(&mut self.state.lock().lazy);
-        self.purge_set(lazy)
+    fn run(&self, purger: &mut Purger, drain: Drain) -> Result<Done, PlatformError> {
+        let mut done = Done::default();
+        if purger.areas() > 0 {
+            // What an earlier purge could not finish comes first.
+            self.unmap_taken(purger)?;
+            done.given += self.give_back(purger, drain);
+        }
+        self.take(purger);
+        if let Some(share) = drain.retained {
+            done.shed += self.take_retained(purger, share, drain.most);
+        }
+        let some = purger.areas() > 0;
+        if some {
+            self.unmap_taken(purger)?;
+        }
+        if let Some(share) = drain.pools {
+            let pooled = self.decay_pools(purger, share, drain.most - done.shed);
+            done = Done { given: done.given + pooled, shed: done.shed + pooled };
+        }
+        if some {
+            done.given += self.give_back(purger, drain);
+            self.counts.purges.fetch_add(1, Ordering::Relaxed);
+            self.counts.list_bytes.store(purger.bytes() as u64, Ordering::Relaxed);
+        }
+        Ok(done)
     }
 
-    fn purge_set(&self, mut areas: Vec<PageRange>) -> Result<(), PlatformError> {
-        if areas.is_empty() {
-            return Ok(());
+    /// Takes the lazy sets of all nodes.
+    fn take(&self, purger: &mut Purger) {
+        for (node, taken) in self.nodes.iter().zip(&mut purger.taken) {
+            let mut node = node.0.lock();
+            if !node.lazy.is_empty() {
+                core::mem::swap(&mut node.lazy, taken);
+                let unpublished = core::mem::take(&mut node.unpublished);
+                self.lazy_pages.0.fetch_add(unpublished, Ordering::Relaxed);
+                self.counts.taken_areas.fetch_add(taken.areas(), Ordering::Relaxed);
+            }
         }
-        areas.sort_unstable_by_key(PageRange::start);
-        let joined = join(&areas);
-        let ranges = if joined.is_empty() { &areas } else { &joined };
-        if let Err(error) = self.unmap_and_flush(ranges) {
-            self.state.lock().stuck = areas;
-            return Err(error);
+    }
+
+    /// Takes a share of what is retained, `most` areas at most; how many.
+    fn take_retained(&self, purger: &mut Purger, share: Share, most: u64) -> u64 {
+        let Purger { taken, batch, .. } = purger;
+        let mut count = 0;
+        for (node, taken) in self.nodes.iter().zip(taken) {
+            let (mut cursor, mut more) = (Cursor::default(), true);
+            while more && count < most && taken.strays.try_reserve(BATCH).is_ok() {
+                batch.clear();
+                let mut node = node.0.lock();
+                more = node.retained.shed(share, &mut cursor, batch_of(most - count), batch);
+                let pages = batch.iter().map(PageRange::len).sum();
+                node.grant += pages;
+                self.count_taken(batch.len() as u64, pages);
+                drop(node);
+                taken.strays.extend_from_slice(batch);
+                count += batch.len() as u64;
+                self.held(batch.len());
+            }
         }
-        self.give_back(&areas);
-        let mut state = self.state.lock();
-        state.purges += 1;
-        state.purged_areas += areas.len() as u64;
-        if state.lazy.is_empty() && state.lazy.capacity() < areas.capacity() {
-            // The memory serves the next set.
-            areas.clear();
-            state.lazy = areas;
+        count
+    }
+
+    fn count_taken(&self, areas: u64, pages: u64) {
+        self.counts.taken_areas.fetch_add(areas, Ordering::Relaxed);
+        self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Steps 3: what was taken is reachable no more.
+    fn unmap_taken(&self, purger: &mut Purger) -> Result<(), PlatformError> {
+        let Purger { taken, ranges, .. } = purger;
+        ranges.clear();
+        let count: usize = taken.iter().map(|lazy| lazy.areas() as usize).sum();
+        if ranges.try_reserve(count).is_err() {
+            // One by one it takes no memory.
+            return taken.iter().flat_map(Lazy::iter).try_for_each(|area| self.unmap_and_flush(&[*area]));
         }
-        Ok(())
+        join(taken.iter().flat_map(Lazy::iter), ranges);
+        self.unmap_and_flush(ranges)
     }
 
     fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the ranges are made of retired areas that were taken out of the lazy set: nobody else has them, their
-        // owners gave them up, and they are not released before this has succeeded.
+        // SAFETY: the ranges are made of retired areas that were taken out of the lazy sets: nobody else has them, their
+        // owners gave them up, and they are not given back before this has succeeded.
         unsafe {
             self.platform.unmap(ranges)?;
             self.platform.flush(ranges)
         }
     }
 
-    /// Makes retained areas lazy, a batch under each hold of the lock.
-    fn unretain(&self, drain: Drain) {
-        if self.state.lock().retained.areas() == 0 {
-            return;
-        }
-        for pages in 1..=retained::MAX_PAGES {
-            let mut due = drain.share(self.state.lock().retained.count(pages));
-            while due > 0 {
-                let moved = self.state.lock().unretain(pages, due.min(BATCH));
-                if moved == 0 {
-                    // Somebody took them out again, or memory is short.
-                    break;
-                }
-                due -= moved;
+    /// Step 4, `most` areas at most; how many.
+    fn decay_pools(&self, purger: &mut Purger, share: Share, most: u64) -> u64 {
+        let (batch, mut given) = (&mut purger.batch, 0);
+        for node in &self.nodes {
+            let (mut cursor, mut more) = (Cursor::default(), true);
+            while more && given < most {
+                batch.clear();
+                more = node.0.lock().pools.shed(share, &mut cursor, batch_of(most - given), batch);
+                given += self.release(batch);
             }
         }
+        given
     }
 
-    fn give_back(&self, areas: &[PageRange]) {
-        for batch in areas.chunks(BATCH) {
-            let mut state = self.state.lock();
-            for area in batch {
-                match state.map.release(area.start()) {
-                    Ok(_) => {
-                        state.lazy_pages -= area.len();
-                        state.lazy_areas -= 1;
-                    }
-                    Err(damage) => self.platform.fatal(&damage),
-                }
+    /// Step 5; how many areas went to the map.
+    fn give_back(&self, purger: &mut Purger, drain: Drain) -> u64 {
+        let Purger { taken, batch, .. } = purger;
+        let (mut given, mut purged) = (0, 0);
+        for (id, taken) in taken.iter_mut().enumerate() {
+            purged += taken.areas();
+            for areas in taken.own.chunks(BATCH) {
+                given += if drain.refill { self.refill(id, areas, batch) } else { self.release(areas) };
+                self.count_given(areas);
             }
-            state.longest_hold = state.longest_hold.max(batch.len() as u64);
+            for areas in taken.strays.chunks(BATCH) {
+                given += if drain.refill { self.take_home(areas, batch) } else { self.release(areas) };
+                self.count_given(areas);
+            }
+            taken.clear();
         }
+        self.counts.purged_areas.fetch_add(purged, Ordering::Relaxed);
+        given
+    }
+
+    fn count_given(&self, areas: &[PageRange]) {
+        let pages = areas.iter().map(PageRange::len).sum();
+        self.lazy_pages.0.fetch_sub(pages, Ordering::Relaxed);
+        self.counts.taken_areas.fetch_sub(areas.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Puts areas of one node into its pools; what does not go in goes to the map.
+    fn refill(&self, id: usize, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
+        rest.clear();
+        let mut node = self.nodes[id].0.lock();
+        rest.extend(areas.iter().filter(|area| !node.pools.put(**area)));
+        drop(node);
+        self.held(areas.len());
+        self.release(rest)
+    }
+
+    /// Puts areas into the pools of the nodes that asked for them.
+    fn take_home(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
+        let asker = |area: &PageRange| {
+            let home = self.planes.home(area.start()).filter(|_| Pools::takes(area.len()));
+            home.map(|record| record.asker() % self.nodes.len())
+        };
+        let mut given = 0;
+        for areas in areas.chunk_by(|a, b| asker(a) == asker(b)) {
+            given += match areas.first().and_then(asker) {
+                Some(id) => self.refill(id, areas, rest),
+                None => self.release(areas),
+            };
+        }
+        given
+    }
+
+    /// Gives at most [`BATCH`] areas to the map; how many.
+    pub(super) fn release(&self, areas: &[PageRange]) -> u64 {
+        if areas.is_empty() {
+            return 0;
+        }
+        let mut map = self.map();
+        for area in areas {
+            if let Err(damage) = map.release(area.start()) {
+                self.platform.fatal(&damage);
+            }
+        }
+        drop(map);
+        self.held(areas.len());
+        areas.len() as u64
+    }
+
+    /// Remembers how long a lock was held, in areas.
+    fn held(&self, areas: usize) {
+        self.counts.longest_hold.fetch_max(areas as u64, Ordering::Relaxed);
     }
 }
 
-/// Neighbours joined; empty when memory is short.
-fn join(areas: &[PageRange]) -> Vec<PageRange> {
-    let mut joined: Vec<PageRange> = Vec::new();
-    if joined.try_reserve_exact(areas.len()).is_err() {
-        return joined;
-    }
+/// How many of `wanted` areas are moved under one hold of a lock.
+fn batch_of(wanted: u64) -> usize {
+    wanted.min(BATCH as u64) as usize
+}
+
+/// The pages of `areas` as ascending ranges, neighbours joined. They come in the order in which they were freed, which is
+/// often that of their addresses, forwards or backwards: what is joined at once need not be sorted.
+fn join<'a>(areas: impl Iterator<Item = &'a PageRange>, ranges: &mut Vec<PageRange>) {
     for area in areas {
-        match joined.last_mut() {
+        match ranges.last_mut() {
             Some(last) if last.end() == area.start() => *last = PageRange::of(last.start(), area.end()),
-            _ => joined.push(*area),
+            Some(last) if last.start() == area.end() => *last = PageRange::of(area.start(), last.end()),
+            _ => ranges.push(*area),
         }
     }
-    joined
+    ranges.sort_unstable_by_key(PageRange::start);
+    ranges.dedup_by(|next, last| {
+        let meet = last.end() == next.start();
+        if meet {
+            *last = PageRange::of(last.start(), next.end());
+        }
+        meet
+    });
 }

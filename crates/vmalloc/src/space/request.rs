@@ -1,7 +1,7 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
 use super::Kind;
-use super::state::Note;
+use super::notes::Note;
 use crate::error::RequestError;
 use crate::request::{Fit, Policy};
 

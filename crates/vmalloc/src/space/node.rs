@@ -1,0 +1,105 @@
+//! A node: what one CPU, or a few, free and take without meeting the others.
+//!
+//! ```text
+//!            alloc                              free, here                 purge
+//!              │ 1                                  │                        │
+//!   retained ◄─┤      freed, memory kept            ├─► retained ─(decay)─┐  │
+//!      pools ◄─┤ 2    addresses, flushed            │                     ▼  ▼
+//!        map ◄─┘ 3    shared by all nodes           └──────────────────► lazy ──► pools of the node that asked
+//! ```
+//!
+//! A CPU works on its own node, whoever's area it frees. An area that another node asked for goes among the *strays*, and
+//! the purge takes it home. (Linux sorts busy and lazy areas to nodes by address, 16 pages in turn; here the state
+//! of an area is a bit beside its address, which needs no list, and a free needs no lock but the freeing CPU's own.)
+
+use super::pools::Pools;
+use crate::addr::PageRange;
+use alloc::vec::Vec;
+
+/// What a node's lock protects. Counts may wrap: an area may be freed on another node than it was taken on, and only the
+/// sums over all nodes mean anything.
+#[derive(Default)]
+pub(super) struct Node {
+    /// Freed areas that kept their memory.
+    pub(super) retained: Pools,
+    /// Addresses without memory that no CPU translates any more.
+    pub(super) pools: Pools,
+    /// Freed here, to be unmapped.
+    pub(super) lazy: Lazy,
+    /// Pages of these that the space's count does not know of yet.
+    pub(super) unpublished: u64,
+    /// Pages that may be retained here, of what all nodes share.
+    pub(super) grant: u64,
+    /// How often nothing was granted.
+    refusals: u32,
+    pub(super) busy_areas: u64,
+    pub(super) busy_pages: u64,
+}
+
+/// Areas freed on one node and not unmapped yet.
+#[derive(Default)]
+pub(super) struct Lazy {
+    /// The node's own.
+    pub(super) own: Vec<PageRange>,
+    /// Those that other nodes asked for, or too large for any pool.
+    pub(super) strays: Vec<PageRange>,
+}
+
+impl Node {
+    #[inline]
+    pub(super) fn enter(&mut self, area: PageRange) {
+        self.busy_areas = self.busy_areas.wrapping_add(1);
+        self.busy_pages = self.busy_pages.wrapping_add(area.len());
+    }
+
+    #[inline]
+    pub(super) fn leave(&mut self, area: PageRange) {
+        self.busy_areas = self.busy_areas.wrapping_sub(1);
+        self.busy_pages = self.busy_pages.wrapping_sub(area.len());
+    }
+
+    /// Whether it is time to look at other nodes for what they do not use: not for every area that is refused.
+    pub(super) fn may_search(&mut self) -> bool {
+        self.refusals = self.refusals.wrapping_add(1);
+        self.refusals % 32 == 1
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.retained.bytes() + self.pools.bytes() + self.lazy.bytes()
+    }
+}
+
+impl Lazy {
+    pub(super) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.strays.is_empty()
+    }
+
+    pub(super) fn areas(&self) -> u64 {
+        (self.own.len() + self.strays.len()) as u64
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PageRange> {
+        self.own.iter().chain(&self.strays)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.own.clear();
+        self.strays.clear();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        (self.own.capacity() + self.strays.capacity()) * size_of::<PageRange>()
+    }
+}
+
+/// Makes sure that the next push succeeds; whether it does.
+#[inline(always)]
+#[must_use]
+pub(super) fn has_room(list: &mut Vec<PageRange>) -> bool {
+    list.len() < list.capacity() || list.try_reserve(1).is_ok()
+}
+
+/// On cache lines of its own, two at a time as the prefetcher takes them.
+#[repr(align(128))]
+pub(super) struct Padded<T>(pub(super) T);

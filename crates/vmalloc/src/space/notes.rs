@@ -1,0 +1,87 @@
+//! What is known of an area beyond its pages: most areas have no note.
+//!
+//! Notes lie in as many tables as there are nodes, by the address of the area: 16 pages to each in turn, as Linux
+//! sorts its busy areas (2024). Each leaf counts the notes of its areas, so that who frees where there are none needs no look.
+
+use super::Kind;
+use super::node::Padded;
+use crate::addr::PageRange;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use lock_api::{Mutex, MutexGuard, RawMutex};
+
+/// What is not in the area map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Note {
+    pub(super) kind: Kind,
+    pub(super) guard_pages: u64,
+    pub(super) slack: u32,
+    pub(super) tag: Option<&'static str>,
+}
+
+impl Note {
+    /// Of an area without one.
+    #[inline]
+    pub(super) fn plain(guards: bool) -> Self {
+        Self { kind: Kind::Vmalloc, guard_pages: u64::from(guards), slack: 0, tag: None }
+    }
+
+    /// Whether an area without a note says the same.
+    #[inline]
+    pub(super) fn is_plain(&self, guards: bool) -> bool {
+        self.slack == 0
+            && self.tag.is_none()
+            && self.kind == Kind::Vmalloc
+            && self.guard_pages == u64::from(guards)
+    }
+}
+
+pub(super) type Table = HashMap<u64, Note>;
+
+/// All notes, by the first page of the area.
+pub(super) struct Notes<L> {
+    tables: Box<[Padded<Mutex<L, Table>>]>,
+    /// log2 of the pages of a zone.
+    zone_shift: u32,
+}
+
+impl<L: RawMutex> Notes<L> {
+    /// Tables for `count` nodes; `None` when memory is short.
+    pub(super) fn new(count: usize, zone_pages: u64) -> Option<Self> {
+        let mut tables = Vec::new();
+        tables.try_reserve_exact(count).ok()?;
+        tables.resize_with(count, || Padded(Mutex::new(Table::new())));
+        Some(Self { tables: tables.into_boxed_slice(), zone_shift: zone_pages.ilog2() })
+    }
+
+    fn home(&self, page: u64) -> &Mutex<L, Table> {
+        let table = (page >> self.zone_shift) % self.tables.len() as u64;
+        &self.tables[table as usize].0
+    }
+
+    /// The table that holds the note of the area at `page`.
+    pub(super) fn lock(&self, page: u64) -> MutexGuard<'_, L, Table> {
+        self.home(page).lock()
+    }
+
+    /// The same, unless somebody has it.
+    pub(super) fn try_lock(&self, page: u64) -> Option<MutexGuard<'_, L, Table>> {
+        self.home(page).try_lock()
+    }
+
+    /// Enters a note; `false` when memory is short.
+    pub(super) fn enter(&self, area: PageRange, note: Note) -> bool {
+        let mut table = self.lock(area.start());
+        let fits = table.try_reserve(1).is_ok();
+        if fits {
+            table.insert(area.start(), note);
+        }
+        fits
+    }
+
+    /// Every table, in order.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Mutex<L, Table>> {
+        self.tables.iter().map(|table| &table.0)
+    }
+}
