@@ -10,8 +10,8 @@
 //! static HEAP: FailingAlloc = FailingAlloc;
 //!
 //! let mut list: Vec<u64> = Vec::new();
-//! let (result, refused) = heap::short_of(Shortage::Nth(1), || list.try_reserve(100));
-//! assert!(result.is_err() && refused == 1);
+//! let (result, demand) = heap::short_of(Shortage::Nth(1), || list.try_reserve(100));
+//! assert!(result.is_err() && demand.refused == 1);
 //! assert!(list.try_reserve(100).is_ok());
 //! ```
 
@@ -27,17 +27,26 @@ pub enum Shortage {
     From(u64),
 }
 
+/// Requests for memory, under a shortage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Demand {
+    /// Made.
+    pub asked: u64,
+    /// Refused.
+    pub refused: u64,
+}
+
 thread_local! {
     static SHORTAGE: Cell<Option<Shortage>> = const { Cell::new(None) };
-    static ASKED: Cell<u64> = const { Cell::new(0) };
-    static REFUSED: Cell<u64> = const { Cell::new(0) };
+    static DEMAND: Cell<Demand> = const { Cell::new(Demand { asked: 0, refused: 0 }) };
     /// How many exemptions are in force.
     static EXEMPT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs `act` with a shortage of memory in this thread; its result, and how many requests were refused. Without a
-/// [`FailingAlloc`] none is. Whatever `act` does must cope: most code of the standard library aborts.
-pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, u64) {
+/// Runs `act` with a shortage of memory in this thread; its result and what it asked for. Without a [`FailingAlloc`]
+/// nothing is counted or refused. Whatever `act` does must cope: most code of the standard library aborts.
+pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, Demand) {
     /// Ends the shortage, be it in a panic.
     struct End;
     impl Drop for End {
@@ -45,13 +54,12 @@ pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, u64) {
             SHORTAGE.set(None);
         }
     }
-    ASKED.set(0);
-    REFUSED.set(0);
+    DEMAND.set(Demand::default());
     SHORTAGE.set(Some(shortage));
     let end = End;
     let result = act();
     drop(end);
-    (result, REFUSED.get())
+    (result, DEMAND.get())
 }
 
 /// While it lives, this thread is refused nothing, and what it asks for is not counted.
@@ -79,13 +87,14 @@ fn refuses() -> bool {
     if EXEMPT.get() > 0 {
         return false;
     }
-    let asked = ASKED.get() + 1;
-    ASKED.set(asked);
+    let mut demand = DEMAND.get();
+    demand.asked += 1;
     let refused = match shortage {
-        Shortage::Nth(nth) => asked == nth,
-        Shortage::From(first) => asked >= first,
+        Shortage::Nth(nth) => demand.asked == nth,
+        Shortage::From(first) => demand.asked >= first,
     };
-    REFUSED.set(REFUSED.get() + u64::from(refused));
+    demand.refused += u64::from(refused);
+    DEMAND.set(demand);
     refused
 }
 
