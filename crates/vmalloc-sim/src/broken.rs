@@ -17,9 +17,9 @@ pub enum Mistake {
     DelayFlush,
 }
 
-/// A machine that hears of every call but of the flushes as it should: to it, the space above has the mistake.
+/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
 ///
-/// Only for the simulator, where a broken promise is a fault and no damage.
+/// Made of the simulator alone, where a broken promise is a fault and no damage.
 #[derive(Debug)]
 pub struct Broken<L = parking_lot::RawMutex> {
     inner: Sim<L>,

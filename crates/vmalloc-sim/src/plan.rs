@@ -9,7 +9,7 @@ pub enum Point {
     Map,
     /// A call of `unmap`: the first half of its pages are unmapped then.
     Unmap,
-    /// A call of `flush`: some CPUs, chosen by the seed, are flushed then, and others are not.
+    /// A call of `flush`: each CPU is flushed then or not, by the seed, and no frame is recycled.
     Flush,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Tlb {
     entries: BTreeMap<u64, Entry>,
     /// By frame: how many entries lead to it.
     reached: Vec<u32>,
-    /// Pages whose entries were replaced and not flushed since: nobody else can know that they are gone.
+    /// Pages whose entries were replaced since they were last flushed: nobody else can know that they are gone.
     evicted: BTreeSet<u64>,
     capacity: Option<usize>,
 }
@@ -39,7 +39,6 @@ impl Tlb {
         if self.capacity == Some(self.entries.len()) {
             self.evict(random.below(self.entries.len()));
         }
-        self.evicted.remove(&page);
         self.entries.insert(page, entry);
         let frame = entry.frame as usize;
         if self.reached.len() <= frame {
