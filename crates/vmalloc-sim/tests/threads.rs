@@ -61,15 +61,7 @@ impl Crew {
 
     /// Takes one of the areas that are waiting, looks at it from here, and frees it.
     fn give(&self, cpu: usize, nth: usize) {
-        let area = {
-            let mut pool = self.pool.lock();
-            if pool.is_empty() {
-                return;
-            }
-            let nth = nth % pool.len();
-            pool.swap_remove(nth)
-        };
-        let (addr, pages) = area;
+        let Some((addr, pages)) = self.pick(nth) else { return };
         let (sim, first) = (self.space.platform(), (addr / PAGE) as u64);
         for page in first..first + pages {
             assert_eq!(sim.read(cpu, page), Ok(page));
@@ -78,14 +70,18 @@ impl Crew {
         unsafe { self.space.vfree(addr) }.expect("it was allocated");
     }
 
+    fn pick(&self, nth: usize) -> Option<(usize, u64)> {
+        let mut pool = self.pool.lock();
+        let nth = nth.checked_rem(pool.len())?;
+        Some(pool.swap_remove(nth))
+    }
+
     fn run(self, ops: usize) {
+        let crew = &self;
         std::thread::scope(|scope| {
-            (0..CPUS).for_each(|cpu| {
-                _ = scope.spawn({
-                    let crew = &self;
-                    move || crew.work(cpu, ops)
-                })
-            });
+            for cpu in 0..CPUS {
+                scope.spawn(move || crew.work(cpu, ops));
+            }
         });
         while !self.pool.lock().is_empty() {
             self.give(0, 0);
