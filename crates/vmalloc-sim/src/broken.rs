@@ -1,0 +1,111 @@
+//! Callers that get the flush protocol wrong: what the simulator must not let pass.
+
+use crate::sim::Sim;
+use lock_api::RawMutex;
+use parking_lot::Mutex;
+use std::fmt;
+use vmalloc::{PageRange, Platform, PlatformError, Protection};
+
+/// What is done wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mistake {
+    /// No flush.
+    DropFlush,
+    /// Only the lowest range of a set is flushed.
+    FlushLowestOnly,
+    /// A flush comes after the map that follows it.
+    DelayFlush,
+}
+
+/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
+///
+/// Made of the simulator alone, where a broken promise is a fault and no damage.
+#[derive(Debug)]
+pub struct Broken<L = parking_lot::RawMutex> {
+    inner: Sim<L>,
+    mistake: Mistake,
+    /// Sets whose flush is put off.
+    late: Mutex<Vec<Vec<PageRange>>>,
+}
+
+impl<L: RawMutex> Broken<L> {
+    /// `inner` with a caller that makes this mistake.
+    pub fn new(inner: Sim<L>, mistake: Mistake) -> Self {
+        Self { inner, mistake, late: Mutex::default() }
+    }
+
+    /// The machine below.
+    pub fn inner(&self) -> &Sim<L> {
+        &self.inner
+    }
+
+    /// Does what was put off. A failure is lost, as it would be.
+    fn catch_up(&self) {
+        for set in std::mem::take(&mut *self.late.lock()) {
+            // SAFETY: the set was unmapped, but may have been handed out since: the mistake that is wanted, which does
+            // no harm to a simulated machine.
+            #[allow(unsafe_code)]
+            let _ = unsafe { self.inner.flush(&set) };
+        }
+    }
+}
+
+// SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the span all the same, and
+// this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Platform for Broken<L> {
+    type RawLock = L;
+
+    fn span(&self) -> PageRange {
+        self.inner.span()
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.inner.page_shift()
+    }
+
+    fn cpu(&self) -> usize {
+        self.inner.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.inner.cpus()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        let result = unsafe { self.inner.map(range, protection) };
+        self.catch_up();
+        result
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.unmap(ranges) }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        match self.mistake {
+            Mistake::DropFlush => Ok(()),
+            // SAFETY: the caller's promise is passed on, for a part of it.
+            Mistake::FlushLowestOnly => unsafe { self.inner.flush(&ranges[..1]) },
+            Mistake::DelayFlush => {
+                self.late.lock().push(ranges.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.zero(range) }
+    }
+
+    fn entropy(&self) -> u64 {
+        self.inner.entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.inner.fatal(damage)
+    }
+}

@@ -1,0 +1,72 @@
+//! A simulated MMU: a page table plus one TLB per CPU that keeps stale entries on purpose, and reports any access,
+//! reuse or aliasing that real hardware would get wrong. Deterministic.
+//!
+//! On a real machine a missing flush is seen once in a million runs, as damage somewhere else. Here the hardware
+//! is as hostile as it may be, every time: no TLB forgets anything that it was not told to forget, the frame recycled
+//! last is handed out first, and an access goes through the TLB of the CPU that makes it.
+//!
+//! ```text
+//!            access by CPU 1                                    frames: content, owner
+//!                 │                                            ┌───┬───┬───┬───┬───┐
+//!                 ▼                                            │ 0 │ 1 │ 2 │ 3 │ 4 │
+//!   TLB 0 … TLB 1: page ─► frame, epoch ──hit────────────────► └───┴───┴───┴───┴───┘
+//!                 │ miss                                         ▲   owned by its page,
+//!                 ▼                            fills the TLB     │   in limbo (unmapped, not flushed),
+//!       page table: page ─► frame, epoch ────────────────────────┘   or in the supply
+//!                 │ no entry
+//!                 ▼
+//!            Fault::NotMapped
+//! ```
+//!
+//! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned where there is
+//! somebody to return it to, and by default a panic at once. [`Point`]s fail on request, the heap too ([`heap`]).
+//! How good the simulator is at its work is tested with protocols that are wrong on purpose: [`Broken`] is a caller that
+//! forgets flushes, a [`Flaw`] is a machine that forgets them.
+//!
+//! ```
+//! use vmalloc::{Config, PageRange, Request, Space};
+//! use vmalloc_sim::{Fault, Options, Sight};
+//!
+//! let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).cpus(2).build();
+//! let space = Space::new(sim, Config::default().unmap_on_free())?;
+//! let addr = space.alloc(&Request::new(4096))?;
+//! let (sim, page) = (space.platform(), (addr >> 12) as u64);
+//! sim.write(0, page, 42)?;
+//! assert_eq!(sim.read(1, page), Ok(42));
+//! assert_eq!(sim.read(1, page + 1), Err(Fault::NotMapped { cpu: 1, page: page + 1 }), "the guard");
+//! // SAFETY: nothing uses the area any more.
+//! unsafe { space.vfree(addr)? };
+//! space.purge()?;
+//! assert_eq!(sim.look(1, page), Sight::Nothing);
+//! assert_eq!(sim.check_end(), []);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is not simulated
+//! Page tables as trees of frames, pages of other sizes, accesses between two steps of one platform call (a
+//! call is atomic here), and time.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod broken;
+mod counts;
+mod cpu;
+mod fault;
+mod frames;
+pub mod heap;
+mod machine;
+mod options;
+mod page_set;
+mod plan;
+mod platform;
+mod random;
+mod sim;
+mod tlb;
+
+pub use broken::{Broken, Mistake};
+pub use counts::{Counts, Flush};
+pub use fault::Fault;
+pub use machine::Sight;
+pub use options::{Flaw, Options, Reaction};
+pub use plan::Point;
+pub use sim::Sim;

@@ -1,0 +1,131 @@
+//! Taking translations away, from the page table first and from every CPU later.
+
+use super::Machine;
+use crate::counts::Flush;
+use crate::fault::Fault;
+use crate::options::Flaw;
+use crate::plan::Point;
+use vmalloc::{PageRange, PlatformError, PlatformFault};
+
+impl Machine {
+    /// Unmaps `ranges`. Only `cpu` itself notices.
+    pub(crate) fn unmap(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.check_ranges(Point::Unmap, ranges);
+        if self.plan.pass(Point::Unmap).is_err() {
+            first_half(ranges).for_each(|range| self.unmap_range(cpu, range));
+            return Err(self.refuse("unmap", PlatformFault::Other));
+        }
+        ranges.iter().for_each(|&range| self.unmap_range(cpu, range));
+        self.counts.unmaps += 1;
+        Ok(())
+    }
+
+    fn unmap_range(&mut self, cpu: usize, range: PageRange) {
+        let mapped = self.page_table.range(range.start()..range.end());
+        let entries: Vec<(u64, u64)> = mapped.map(|(&page, entry)| (page, entry.frame)).collect();
+        entries.iter().for_each(|(page, _)| _ = self.page_table.remove(page));
+        self.limbo.extend(entries);
+        self.unflushed.insert(range);
+        self.tlbs[cpu].flush(range);
+        if self.flaw == Some(Flaw::EarlyRecycling) {
+            self.recycle(range);
+        }
+    }
+
+    /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
+    pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.check_ranges(Point::Flush, ranges);
+        let strays = ranges.iter().filter_map(|&range| self.unflushed.missing(range));
+        self.faults.extend(strays.map(|page| Fault::NotUnmapped { page }));
+        if self.plan.pass(Point::Flush).is_err() {
+            self.flush_some(cpu, ranges);
+            return Err(self.refuse("flush", PlatformFault::Other));
+        }
+        let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
+        ranges.iter().for_each(|&range| self.unflushed.remove(range));
+        ranges.iter().for_each(|&range| self.recycle(range));
+        self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
+        Ok(())
+    }
+
+    /// A flush that fails: it has reached each CPU or not.
+    fn flush_some(&mut self, cpu: usize, ranges: &[PageRange]) {
+        for other in 0..self.cpus() {
+            if self.random.below(2) == 0 {
+                self.tell(cpu, other, ranges);
+            }
+        }
+    }
+
+    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing is left alone.
+    fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
+        let tlb = &mut self.tlbs[other];
+        if !ranges.iter().any(|&range| tlb.may_hold(range)) {
+            return false;
+        }
+        if self.flaw == Some(Flaw::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
+            return false;
+        }
+        ranges.iter().for_each(|&range| self.tlbs[other].flush(range));
+        self.counts.interrupts += u64::from(other != cpu);
+        other != cpu
+    }
+
+    fn last_besides(&self, cpu: usize) -> Option<usize> {
+        (0..self.cpus()).rev().find(|&other| other != cpu)
+    }
+
+    /// Gives the frames in limbo behind `range` back to the supply.
+    fn recycle(&mut self, range: PageRange) {
+        let waiting = self.limbo.range((range.start(), 0)..(range.end(), 0));
+        for (page, frame) in waiting.copied().collect::<Vec<_>>() {
+            self.check_recycling(page, frame);
+            self.limbo.remove(&(page, frame));
+            self.frames.recycle(frame);
+        }
+    }
+
+    fn check_recycling(&mut self, page: u64, frame: u64) {
+        if self.unflushed.contains(page) {
+            self.report(Fault::RecycledBeforeFlush { frame, page });
+        }
+        for (cpu, tlb) in self.tlbs.iter().enumerate() {
+            if tlb.get(page).is_some_and(|entry| entry.frame == frame) {
+                self.faults.push(Fault::FlushedTooLittle { frame, page, cpu });
+            }
+        }
+    }
+
+    fn note(&mut self, flush: Flush) {
+        self.counts.add(&flush);
+        self.flushes.push(flush);
+    }
+}
+
+fn pages(ranges: &[PageRange]) -> u64 {
+    ranges.iter().map(PageRange::len).sum()
+}
+
+/// The first half of the pages.
+fn first_half(ranges: &[PageRange]) -> impl Iterator<Item = PageRange> + '_ {
+    let mut left = pages(ranges) / 2;
+    ranges.iter().map_while(move |range| {
+        let part = PageRange::from_len(range.start(), range.len().min(left))?;
+        left -= part.len();
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_pages_may_end_inside_a_range() {
+        let range = |start, end| PageRange::new(start, end).unwrap();
+        let half = |ranges: &[PageRange]| first_half(ranges).collect::<Vec<_>>();
+        assert_eq!(half(&[range(0, 4), range(8, 16)]), [range(0, 4), range(8, 10)]);
+        assert_eq!(half(&[range(0, 4), range(8, 12)]), [range(0, 4)]);
+        assert_eq!(half(&[range(0, 1)]), []);
+    }
+}

@@ -1,0 +1,115 @@
+//! The settings of a simulated machine.
+
+use crate::cpu;
+use crate::sim::Sim;
+use lock_api::RawMutex;
+use vmalloc::PageRange;
+
+/// What happens at a [`Fault`](crate::Fault), besides recording it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reaction {
+    /// A panic at once.
+    #[default]
+    Panic,
+    /// Nothing: the machine goes on as hardware would.
+    Record,
+}
+
+/// A machine whose flush protocol is wrong. What calls it is right: for the other way round see
+/// [`Broken`](crate::Broken).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// A flush never tells the last of the other CPUs.
+    ForgottenCpu,
+    /// Frames are recycled when their pages are unmapped.
+    EarlyRecycling,
+}
+
+/// The settings of a simulated machine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) span: PageRange,
+    pub(crate) cpus: usize,
+    pub(crate) frames: u64,
+    pub(crate) seed: u64,
+    pub(crate) tlb_entries: Option<usize>,
+    pub(crate) reaction: Reaction,
+    pub(crate) flaw: Option<Flaw>,
+    pub(crate) current_cpu: fn() -> usize,
+}
+
+impl Options {
+    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a panic at every fault.
+    pub fn new(span: PageRange) -> Self {
+        Self {
+            span,
+            cpus: 4,
+            frames: span.len(),
+            seed: 0,
+            tlb_entries: None,
+            reaction: Reaction::default(),
+            flaw: None,
+            current_cpu: cpu::bound,
+        }
+    }
+
+    /// So many CPUs, at least one.
+    #[must_use]
+    pub fn cpus(mut self, cpus: usize) -> Self {
+        self.cpus = cpus.max(1);
+        self
+    }
+
+    /// So many frames.
+    #[must_use]
+    pub fn frames(mut self, frames: u64) -> Self {
+        self.frames = frames;
+        self
+    }
+
+    /// What all choices of the machine follow from.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// TLBs of `entries` translations, at least one, with random replacement.
+    #[must_use]
+    pub fn tlb_entries(mut self, entries: usize) -> Self {
+        self.tlb_entries = Some(entries.max(1));
+        self
+    }
+
+    /// What a fault leads to.
+    #[must_use]
+    pub fn on_fault(mut self, reaction: Reaction) -> Self {
+        self.reaction = reaction;
+        self
+    }
+
+    /// A machine that gets its own part of the protocol wrong.
+    #[must_use]
+    pub fn flaw(mut self, flaw: Flaw) -> Self {
+        self.flaw = Some(flaw);
+        self
+    }
+
+    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for schedulers that run many
+    /// threads of a test in one of the system's.
+    #[must_use]
+    pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
+        self.current_cpu = current_cpu;
+        self
+    }
+
+    /// The machine.
+    pub fn build(self) -> Sim {
+        self.build_with()
+    }
+
+    /// The machine, with this lock for the space above it.
+    pub fn build_with<L: RawMutex>(self) -> Sim<L> {
+        Sim::with(self)
+    }
+}

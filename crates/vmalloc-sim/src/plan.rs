@@ -1,0 +1,48 @@
+//! Which step is to fail.
+
+/// A step of the platform that can be made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// A frame taken from the supply: the map that needs it undoes what it had begun.
+    Frame,
+    /// A call of `map`, before it does anything.
+    Map,
+    /// A call of `unmap`: the first half of its pages are unmapped then.
+    Unmap,
+    /// A call of `flush`: each CPU is flushed then or not, by the seed, and no frame is recycled.
+    Flush,
+}
+
+const POINTS: usize = Point::Flush as usize + 1;
+
+/// How often each point was passed, and the pass that is to fail.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    passed: [u64; POINTS],
+    due: [Option<u64>; POINTS],
+}
+
+/// A step that was made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Injected;
+
+impl Plan {
+    /// Makes the `nth` pass from now on fail, once; 1 is the next.
+    pub(crate) fn fail_nth(&mut self, point: Point, nth: u64) {
+        self.due[point as usize] = Some(self.passed[point as usize] + nth);
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.due = [None; POINTS];
+    }
+
+    pub(crate) fn pass(&mut self, point: Point) -> Result<(), Injected> {
+        let (passed, due) = (&mut self.passed[point as usize], &mut self.due[point as usize]);
+        *passed += 1;
+        if *due == Some(*passed) {
+            *due = None;
+            return Err(Injected);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! The simulated machine as its users see it.
+
+use crate::counts::{Counts, Flush};
+use crate::cpu;
+use crate::fault::Fault;
+use crate::heap;
+use crate::machine::{Machine, Sight};
+use crate::options::{Options, Reaction};
+use crate::plan::Point;
+use lock_api::RawMutex;
+use parking_lot::Mutex;
+use std::marker::PhantomData;
+use vmalloc::PageRange;
+
+/// A simulated machine: a [`Platform`](vmalloc::Platform) whose addresses lead nowhere. See the crate's documentation.
+///
+/// `L` is the lock of the space above. The machine's own is held for one step at a time, and nothing foreign
+/// runs under it. CPUs are numbered from 0; an access by one that does not exist is a panic.
+#[derive(Debug)]
+pub struct Sim<L = parking_lot::RawMutex> {
+    pub(crate) span: PageRange,
+    pub(crate) cpus: usize,
+    current_cpu: fn() -> usize,
+    reaction: Reaction,
+    machine: Mutex<Machine>,
+    lock: PhantomData<fn() -> L>,
+}
+
+impl Sim {
+    /// log2 of the page size in bytes.
+    pub const PAGE_SHIFT: u32 = 12;
+
+    /// Binds the calling thread to a CPU, modulo their number, for every machine without a
+    /// [`current_cpu`](Options::current_cpu) of its own. A thread that was not bound is on CPU 0.
+    pub fn run_on(cpu: usize) {
+        cpu::bind(cpu);
+    }
+}
+
+impl<L: RawMutex> Sim<L> {
+    pub(crate) fn with(options: Options) -> Self {
+        Self {
+            span: options.span,
+            cpus: options.cpus,
+            current_cpu: options.current_cpu,
+            reaction: options.reaction,
+            machine: Mutex::new(Machine::new(&options)),
+            lock: PhantomData,
+        }
+    }
+
+    /// What `cpu` reads at `page`.
+    ///
+    /// # Errors
+    /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`].
+    pub fn read(&self, cpu: usize, page: u64) -> Result<u64, Fault> {
+        self.step(|machine| machine.read(cpu, page))
+    }
+
+    /// Lets `cpu` write `word` to `page`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); a stale access has done its damage then.
+    pub fn write(&self, cpu: usize, page: u64, word: u64) -> Result<(), Fault> {
+        self.step(|machine| machine.write(cpu, page, word))
+    }
+
+    /// What `cpu` would read at `page`, without a fault and without filling its TLB: for freed areas, where a
+    /// stale answer is no surprise before the purge.
+    pub fn look(&self, cpu: usize, page: u64) -> Sight {
+        self.step(|machine| machine.look(cpu, page))
+    }
+
+    /// Lets `cpu` remember the translations of whatever is mapped of `range`, as speculation may at any time.
+    pub fn prefetch(&self, cpu: usize, range: PageRange) {
+        self.step(|machine| machine.prefetch(cpu, range));
+    }
+
+    /// Notes that `range` was handed out without memory, which the machine can't see for itself, and reports pages
+    /// that were not flushed since they were last in use.
+    pub fn handed_out(&self, range: PageRange) {
+        self.step(|machine| machine.check_reuse(range));
+    }
+
+    /// Makes the `nth` step of this kind from now on fail, once; 1 is the next.
+    pub fn fail_nth(&self, point: Point, nth: u64) {
+        self.step(|machine| machine.plan.fail_nth(point, nth));
+    }
+
+    /// Lets every step succeed again.
+    pub fn heal(&self) {
+        self.step(|machine| machine.plan.heal());
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> Counts {
+        self.step(|machine| machine.counts)
+    }
+
+    /// Every flush that succeeded, in order.
+    pub fn flushes(&self) -> Vec<Flush> {
+        self.step(|machine| machine.flushes.clone())
+    }
+
+    /// Every fault recorded, in order.
+    pub fn faults(&self) -> Vec<Fault> {
+        self.step(|machine| machine.faults.clone())
+    }
+
+    /// Looks through all translations for aliases, stale entries and lost frames, and reports them. O(n log n) in
+    /// what is mapped and remembered.
+    pub fn audit(&self) -> Vec<Fault> {
+        self.step(Machine::audit)
+    }
+
+    /// What would be leaked if this were the end: nothing is reported.
+    pub fn leaks(&self) -> Vec<Fault> {
+        self.step(|machine| machine.leaks())
+    }
+
+    /// Audits, and reports what is leaked. For when everything was freed and purged.
+    pub fn check_end(&self) -> Vec<Fault> {
+        self.step(|machine| {
+            let mut found = machine.audit();
+            let leaks = machine.leaks();
+            machine.faults.extend(&leaks);
+            found.extend(leaks);
+            found
+        })
+    }
+
+    /// The CPU that runs this.
+    pub(crate) fn here(&self) -> usize {
+        (self.current_cpu)() % self.cpus
+    }
+
+    /// One step of the machine. A fault in it is a panic here, if it is to be one, with the machine left in order.
+    pub(crate) fn step<R>(&self, act: impl FnOnce(&mut Machine) -> R) -> R {
+        // The simulator's own memory is not what is to run out.
+        let _exempt = heap::Exempt::begin();
+        let mut machine = self.machine.lock();
+        let before = machine.faults.len();
+        let result = act(&mut machine);
+        let fault = machine.faults.get(before).copied();
+        drop(machine);
+        match fault {
+            Some(fault) if self.reaction == Reaction::Panic => panic!("{fault}"),
+            _ => result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn range(start: u64, end: u64) -> PageRange {
+        PageRange::new(start, end).unwrap()
+    }
+
+    fn options() -> Options {
+        Options::new(range(100, 200)).cpus(2)
+    }
+
+    /// Maps page 110 and leaves it.
+    fn leaky(options: Options) -> Sim {
+        let sim = options.build();
+        sim.step(|machine| machine.map(range(110, 111))).unwrap();
+        sim
+    }
+
+    #[test]
+    fn a_fault_is_a_panic_at_once_and_leaves_the_machine_usable() {
+        let sim = leaky(options());
+        assert!(catch_unwind(AssertUnwindSafe(|| sim.check_end())).is_err());
+        assert_eq!(sim.faults(), [Fault::LeakedPage { page: 110, frame: 0 }]);
+        assert_eq!(sim.read(0, 110), Ok(0));
+    }
+
+    #[test]
+    fn a_fault_is_only_recorded_where_that_is_wanted() {
+        let sim = leaky(options().on_fault(Reaction::Record));
+        let leak = [Fault::LeakedPage { page: 110, frame: 0 }];
+        assert_eq!((&*sim.check_end(), &*sim.faults()), (&leak[..], &leak[..]));
+    }
+
+    #[test]
+    fn a_guard_that_faults_is_never_a_panic() {
+        assert_eq!(options().build().read(1, 110), Err(Fault::NotMapped { cpu: 1, page: 110 }));
+    }
+
+    #[test]
+    fn each_thread_is_on_a_cpu_of_its_own() {
+        let sim = options().build();
+        Sim::run_on(3);
+        let other = std::thread::scope(|scope| scope.spawn(|| sim.here()).join()).unwrap();
+        assert_eq!((sim.here(), other), (1, 0));
+        assert_eq!(options().current_cpu(|| 4).cpus(3).build().here(), 1);
+    }
+}

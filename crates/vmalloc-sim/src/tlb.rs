@@ -1,0 +1,140 @@
+//! The translations that one CPU remembers, right or not.
+
+use crate::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use vmalloc::PageRange;
+
+/// A translation: a page's frame, and which mapping of the page it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) frame: u64,
+    /// The number of the map call: a page mapped anew differs from before even if its frame is the same.
+    pub(crate) epoch: u64,
+}
+
+/// One CPU's translations. Nothing leaves on its own accord unless the capacity is bounded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tlb {
+    entries: BTreeMap<u64, Entry>,
+    /// By frame: how many entries lead to it.
+    reached: Vec<u32>,
+    /// Pages whose entries were replaced since they were last flushed: nobody else can know that they are gone.
+    evicted: BTreeSet<u64>,
+    capacity: Option<usize>,
+}
+
+impl Tlb {
+    /// An empty one, of unbounded or of bounded capacity.
+    pub(crate) fn new(capacity: Option<usize>) -> Self {
+        Self { capacity, ..Self::default() }
+    }
+
+    pub(crate) fn get(&self, page: u64) -> Option<Entry> {
+        self.entries.get(&page).copied()
+    }
+
+    /// Enters a translation that is not there; replaces a random one when the TLB is full.
+    pub(crate) fn fill(&mut self, page: u64, entry: Entry, random: &mut Random) {
+        debug_assert!(!self.entries.contains_key(&page), "page {page:#x} is here already");
+        if self.capacity == Some(self.entries.len()) {
+            self.evict(random.below(self.entries.len()));
+        }
+        self.entries.insert(page, entry);
+        let frame = entry.frame as usize;
+        if self.reached.len() <= frame {
+            self.reached.resize(frame + 1, 0);
+        }
+        self.reached[frame] += 1;
+    }
+
+    fn evict(&mut self, nth: usize) {
+        let Some(page) = self.entries.keys().nth(nth).copied() else { return };
+        self.forget(page);
+        self.evicted.insert(page);
+    }
+
+    fn forget(&mut self, page: u64) {
+        if let Some(entry) = self.entries.remove(&page) {
+            self.reached[entry.frame as usize] -= 1;
+        }
+    }
+
+    /// Forgets `range`.
+    pub(crate) fn flush(&mut self, range: PageRange) {
+        let pages = range.start()..range.end();
+        let gone: Vec<u64> = self.entries.range(pages.clone()).map(|(&page, _)| page).collect();
+        gone.into_iter().for_each(|page| self.forget(page));
+        let gone: Vec<u64> = self.evicted.range(pages).copied().collect();
+        gone.iter().for_each(|page| _ = self.evicted.remove(page));
+    }
+
+    /// Whether software has to assume that a translation of `range` is here.
+    pub(crate) fn may_hold(&self, range: PageRange) -> bool {
+        let pages = range.start()..range.end();
+        self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()
+    }
+
+    /// The pages that lead to `frame`.
+    pub(crate) fn pages_of(&self, frame: u64) -> impl Iterator<Item = u64> + '_ {
+        let reached = self.reached.get(frame as usize).copied().unwrap_or(0) as usize;
+        let pages = self.entries().filter(move |(_, entry)| entry.frame == frame).map(|(page, _)| page);
+        // Takes nothing, and looks at nothing, when the frame is not reached.
+        pages.take(reached)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
+        self.entries.iter().map(|(&page, &entry)| (page, entry))
+    }
+
+    pub(crate) fn entries_in(&self, range: PageRange) -> impl Iterator<Item = (u64, Entry)> + '_ {
+        self.entries.range(range.start()..range.end()).map(|(&page, &entry)| (page, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(capacity: Option<usize>, seed: u64) -> Tlb {
+        let (mut tlb, mut random) = (Tlb::new(capacity), Random::new(seed));
+        for page in 0..100 {
+            tlb.fill(page, Entry { frame: page / 2, epoch: 1 }, &mut random);
+        }
+        tlb
+    }
+
+    fn pages(tlb: &Tlb) -> Vec<u64> {
+        tlb.entries().map(|(page, _)| page).collect()
+    }
+
+    #[test]
+    fn an_unbounded_one_forgets_what_it_is_told_to_and_nothing_else() {
+        let mut tlb = filled(None, 1);
+        assert_eq!(tlb.pages_of(6).collect::<Vec<_>>(), [12, 13]);
+        tlb.flush(PageRange::new(10, 13).unwrap());
+        assert_eq!(pages(&tlb), (0..10).chain(13..100).collect::<Vec<_>>());
+        assert_eq!(tlb.pages_of(6).collect::<Vec<_>>(), [13]);
+        assert_eq!(tlb.pages_of(5).count() + tlb.pages_of(1000).count(), 0);
+    }
+
+    #[test]
+    fn a_bounded_one_replaces_by_its_seed() {
+        let tlb = filled(Some(8), 1);
+        assert_eq!(pages(&tlb).len(), 8);
+        assert_eq!(pages(&tlb), pages(&filled(Some(8), 1)));
+        assert_ne!(pages(&tlb), pages(&filled(Some(8), 2)));
+    }
+
+    #[test]
+    fn a_replaced_entry_may_be_there_until_it_is_flushed() {
+        let mut tlb = filled(Some(8), 1);
+        let all = PageRange::new(0, 50).unwrap();
+        let gone = (0..50).find(|&page| tlb.get(page).is_none()).unwrap();
+        let page = PageRange::from_len(gone, 1).unwrap();
+        assert!(tlb.may_hold(page));
+        tlb.flush(page);
+        assert!(!tlb.may_hold(page) && tlb.may_hold(all));
+        tlb.flush(all);
+        assert!(!tlb.may_hold(all));
+    }
+}
