@@ -31,6 +31,7 @@ impl<S: Storage> AreaMap<S> {
                 let area = PageRange::of(start, record.page(freed.end));
                 let up = record.up.get();
                 self.free_pages += area.len();
+                self.areas -= 1;
                 self.tree.raise_near(up, Near::of(freed.free_start, freed.free_end));
                 Ok(area)
             }
@@ -143,6 +144,7 @@ impl<S: Storage> AreaMap<S> {
         };
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
+        self.areas -= 1;
         // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
         let up = home.up.get();
         match home.near_bits(free_start, free_end) {

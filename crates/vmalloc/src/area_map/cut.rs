@@ -83,6 +83,7 @@ impl<S: Storage> AreaMap<S> {
             Some(hole) if self.cut(&hole, from + count * pages).is_ok() => {
                 let record = self.planes.leaf(hole.leaf);
                 record.clear_busy(Leaf::bit(from));
+                self.areas += count - 1;
                 (1..count).for_each(|more| record.start_retired(Leaf::bit(from + more * pages)));
                 count
             }
@@ -113,6 +114,7 @@ impl<S: Storage> AreaMap<S> {
             self.planes.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
         self.free_pages -= end - hole.start;
+        self.areas += 1;
         self.update_room(hole.leaf);
         if rest && rest_leaf != hole.leaf {
             let room = Room::of(end, hole.range.end());
@@ -146,6 +148,7 @@ impl<S: Storage> AreaMap<S> {
         record.take(taken.hole, taken.start);
         let (start, up) = (record.page(taken.start), record.up.get());
         self.free_pages -= pages;
+        self.areas += 1;
         self.tree.set_near(up, taken.near.0);
         Ok(start)
     }
@@ -178,6 +181,7 @@ impl<S: Storage> AreaMap<S> {
         let record = self.planes.leaf(leaf);
         record.take(taken.hole, taken.start);
         self.free_pages -= end - start;
+        self.areas += 1;
         let room = self.room_without(record, taken);
         self.tree.set(record.up.get(), room);
         if rest_leaf != leaf {

@@ -28,7 +28,7 @@
 //!   directory knows exactly these.
 //! - **I5** The tree holds the leaves in that order, and the room beside a leaf is exactly that of the free
 //!   ranges that *start* in it.
-//! - **I6** `free_pages` is the sum of the free ranges.
+//! - **I6** `free_pages` is the sum of the free ranges, `areas` the number of areas.
 //!
 //! # Cost
 //! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for every
@@ -58,9 +58,9 @@ mod storage;
 mod tree;
 mod verify;
 
-pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub(crate) use leaf::Leaf;
 pub(crate) use planes::Planes;
+pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
 
 use crate::addr::PageRange;
@@ -101,6 +101,8 @@ pub struct AreaMap<S: Storage = Heap> {
     directory: Directory<S>,
     tree: Tree<S>,
     free_pages: u64,
+    /// Areas, busy or retired.
+    areas: u64,
     steps: Steps,
 }
 
@@ -168,7 +170,8 @@ impl<S: Storage> AreaMap<S> {
         let mut tree = Tree::new(nodes, first, &planes)?;
         tree.set(record.up.get(), Room::of(span.start(), span.end()));
         let free_pages = span.len();
-        Ok(Self { planes: S::handle(planes), leaves, directory, tree, free_pages, steps: Steps::default() })
+        let (planes, steps) = (S::handle(planes), Steps::default());
+        Ok(Self { planes, leaves, directory, tree, free_pages, areas: 0, steps })
     }
 
     /// The pages that the map covers.
@@ -180,6 +183,11 @@ impl<S: Storage> AreaMap<S> {
     /// Pages in free ranges.
     pub fn free_pages(&self) -> u64 {
         self.free_pages
+    }
+
+    /// Areas, busy or retired.
+    pub fn area_count(&self) -> u64 {
+        self.areas
     }
 
     /// Pages of the largest free range; 0 when there is none.

@@ -122,7 +122,8 @@ impl<S: Storage> AreaMap<S> {
     pub(super) fn first_taken_of_many(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
-        let far_end = if tail.is_some() { self.planes.first_start_behind(record) - record.base.get() } else { 0 };
+        let far_end =
+            if tail.is_some() { self.planes.first_start_behind(record) - record.base.get() } else { 0 };
         let far_end = far_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
         let taken = |hole, start, hole_end, near| {
@@ -239,8 +240,11 @@ impl<S: Storage> AreaMap<S> {
         let record = self.planes.leaf(leaf);
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
-        let first =
-            if lower > record.base.get() { (lower - record.base.get()).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
+        let first = if lower > record.base.get() {
+            (lower - record.base.get()).min(u64::from(LEAF_PAGES)) as u32
+        } else {
+            0
+        };
         let runs = runs.from(from.max(first));
         if let Some(bit) = runs.first_fit(fit.pages(), order, record.base.get(), &self.steps) {
             let start = record.start_at_or_before(bit)?;

@@ -120,7 +120,8 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
                 self.bit = (hole.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
                 return Some(hole);
             }
-            let next = self.map.tree.next(self.map.planes.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
+            let next =
+                self.map.tree.next(self.map.planes.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
             self.leaf = next.unwrap_or(0);
             self.bit = 0;
             if self.map.planes.leaf(self.leaf).base.get() >= self.within.end() {

@@ -33,17 +33,19 @@ impl<S: Storage> AreaMap<S> {
     }
 
     fn verify_segments(&self) -> Result<(), Violation> {
-        let (mut page, mut free, mut last) = (self.span().start(), 0, None);
+        let (mut page, mut free, mut areas, mut last) = (self.span().start(), 0, 0, None);
         for segment in self.segments() {
             require(segment.range.start() == page, "I1: segments leave a gap", page)?;
             if segment.state == State::Free {
                 require(last != Some(State::Free), "I2: two free ranges side by side", page)?;
                 free += segment.range.len();
             }
+            areas += u64::from(segment.state != State::Free);
             (page, last) = (segment.range.end(), Some(segment.state));
         }
         require(page == self.span().end(), "I1: segments end before the span does", page)?;
-        require(free == self.free_pages, "I6: the free pages are miscounted", page)
+        require(free == self.free_pages, "I6: the free pages are miscounted", page)?;
+        require(areas == self.areas, "I6: the areas are miscounted", page)
     }
 
     fn verify_leaves(&self) -> Result<(), Violation> {
@@ -72,11 +74,15 @@ impl<S: Storage> AreaMap<S> {
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
             Some("I4: an empty leaf")
-        } else if [self.leaf_of(record.base.get()), self.directory.leaf_beyond(record.base.get(), &self.planes)]
-            != [id; 2]
+        } else if [
+            self.leaf_of(record.base.get()),
+            self.directory.leaf_beyond(record.base.get(), &self.planes),
+        ] != [id; 2]
         {
             Some("I4: the directory does not know a leaf")
-        } else if record.prev.get() != 0 && self.planes.leaf(record.prev.get()).base.get() >= record.base.get() {
+        } else if record.prev.get() != 0
+            && self.planes.leaf(record.prev.get()).base.get() >= record.base.get()
+        {
             Some("I4: leaves are out of order")
         } else if record.first_stray().is_some() {
             Some("I3: a state bit without its start")

@@ -39,6 +39,50 @@ impl<P: Platform> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
+        match self.reuse(request) {
+            Some(start) if self.retains => Ok(self.addr(start)),
+            Some(start) => self.back_reused(start, request),
+            None => self.alloc_far(request),
+        }
+    }
+
+    /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node; its first page.
+    #[inline(always)]
+    fn reuse(&self, request: &Request) -> Option<u64> {
+        let size = request.ordinary(self.shift)?;
+        // Relaxed: a hint; what it leads to takes locks.
+        if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
+            return None;
+        }
+        let (_, mut node) = self.node();
+        let start = if self.retains {
+            let start = node.retained.pop(size.wrapping_add(self.guard_pages as usize))?;
+            node.grant += size as u64 + 1 + self.guard_pages;
+            start
+        } else {
+            node.pools.pop(size.wrapping_add(self.guard_pages as usize))?
+        };
+        self.revive(start);
+        Some(start)
+    }
+
+    #[inline]
+    fn back_reused(&self, start: u64, request: &Request) -> Result<usize, AllocError> {
+        let pages = (request.bytes() >> self.shift) as u64;
+        let payload = PageRange::of(start, start + pages);
+        // SAFETY: the area was taken for this caller alone, without memory.
+        match unsafe { self.platform.map(payload, Protection::ReadWrite) } {
+            Ok(()) => Ok(self.addr(start)),
+            Err(cause) => {
+                let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
+                let area = PageRange::of(start, start + pages + self.guard_pages);
+                self.back_in_need(area, &checked, checked.note(Kind::Vmalloc, None), cause)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn alloc_far(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         self.balance();
         let note = checked.note(Kind::Vmalloc, request.tag);
@@ -70,10 +114,9 @@ impl<P: Platform> Space<P> {
     }
 
     /// Lets an allocation help where freeing has fallen far behind.
-    #[inline(always)]
     fn balance(&self) {
         // Relaxed: a hint; what it leads to takes locks.
-        if self.lazy_pages.0.load(Ordering::Relaxed) > 2 * self.lazy_max {
+        if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
             self.purge_if_idle();
         }
     }
@@ -84,16 +127,20 @@ impl<P: Platform> Space<P> {
         let fit = &checked.fit;
         if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
             let (_, mut node) = self.node();
-            let usual = checked.guard_pages == u64::from(self.config.guard);
-            let wish = if usual && self.config.retain_bytes != 0 { wish } else { Backing::None };
+            let wish = self.possible(wish, checked);
             if let Some((start, backing)) = Self::take_waiting(&mut node, fit, wish) {
                 let area = PageRange::of(start, start + fit.pages());
                 self.revive(start);
-                node.enter(area);
                 return Ok((area, backing));
             }
         }
         self.obtain_far(checked, wish)
+    }
+
+    /// Only areas with the usual guard are retained: every area of a size can then stand in for every other.
+    #[inline]
+    fn possible(&self, wish: Backing, checked: &Checked) -> Backing {
+        if self.retains && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
     }
 
     /// An area that waits in `node`.
@@ -121,11 +168,10 @@ impl<P: Platform> Space<P> {
     /// The same where this CPU's node has none.
     #[inline(never)]
     fn obtain_far(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
-        let usual = checked.guard_pages == u64::from(self.config.guard);
-        if wish == Backing::Kept && usual && self.config.retain_bytes != 0 {
-            if let Some(area) = self.take_elsewhere(&checked.fit) {
-                return Ok((area, Backing::Kept));
-            }
+        if self.possible(wish, checked) == Backing::Kept
+            && let Some(area) = self.take_elsewhere(&checked.fit)
+        {
+            return Ok((area, Backing::Kept));
         }
         self.claim(checked).map(|area| (area, Backing::None))
     }
@@ -141,7 +187,6 @@ impl<P: Platform> Space<P> {
             node.grant += fit.pages();
             let area = PageRange::of(start, start + fit.pages());
             self.revive(start);
-            node.enter(area);
             Some(area)
         })
     }
@@ -187,11 +232,13 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more = if fit.alignment() == 1 && fit.lowest_order().is_some() && self.planes.home(area.end()).is_some() {
-            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
-        } else {
-            0
-        };
+        let more =
+            if fit.alignment() == 1 && fit.lowest_order().is_some() && self.planes.home(area.end()).is_some()
+            {
+                map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
+            } else {
+                0
+            };
         for number in 1..=more {
             let start = area.start() + number * area.len();
             if !node.pools.put(PageRange::of(start, start + area.len()))
@@ -200,7 +247,6 @@ impl<P: Platform> Space<P> {
                 self.platform.fatal(&damage);
             }
         }
-        node.enter(area);
         Ok(area)
     }
 
@@ -281,11 +327,9 @@ impl<P: Platform> Space<P> {
 
     /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
     fn unclaim(&self, area: PageRange) {
-        let (_, mut node) = self.node();
         let mut map = self.map();
-        match map.retire(area.start()).and_then(|area| map.release(area.start())) {
-            Ok(area) => node.leave(area),
-            Err(damage) => self.platform.fatal(&damage),
+        if let Err(damage) = map.retire(area.start()).and_then(|area| map.release(area.start())) {
+            self.platform.fatal(&damage);
         }
     }
 

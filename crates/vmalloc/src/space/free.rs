@@ -89,9 +89,8 @@ impl<P: Platform> Space<P> {
         asker: Option<usize>,
         fate: Fate,
     ) -> Result<(), FreeError> {
-        node.leave(area);
         let fits = asker.is_some() && Pools::takes(area.len());
-        if fate == Fate::MayStay && self.config.retain_bytes != 0 && fits && self.keep(&mut node, area) {
+        if fate == Fate::MayStay && self.retains && fits && self.keep(&mut node, area) {
             return Ok(());
         }
         let list = if asker == Some(id) && fits { &mut node.lazy.own } else { &mut node.lazy.strays };
@@ -156,7 +155,7 @@ impl<P: Platform> Space<P> {
         // Relaxed: a number that starts work, and protects nothing.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
         // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
-        if total > self.lazy_max && (total > 2 * self.lazy_max || !self.platform.drain_later()) {
+        if total > self.lazy_max && (total > self.lazy_most || !self.platform.drain_later()) {
             self.purge_if_idle();
         }
     }

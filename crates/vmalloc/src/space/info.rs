@@ -103,7 +103,11 @@ impl<P: Platform> Space<P> {
             Some(found) => found?,
             None => self.map().find(page)?,
         };
-        let note = if self.may_have_note(area) { self.notes.lock(area.start()).get(&area.start()).copied() } else { None };
+        let note = if self.may_have_note(area) {
+            self.notes.lock(area.start()).get(&area.start()).copied()
+        } else {
+            None
+        };
         Some(self.info(area, note))
     }
 
@@ -136,7 +140,7 @@ impl<P: Platform> Space<P> {
         self.planes.home(area.start()).is_none_or(|record| record.notes() != 0)
     }
 
-    /// The counts. O(nodes). Each is right for some moment during the call; their sum may not be while others
+    /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others
     /// allocate and free.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
@@ -151,8 +155,6 @@ impl<P: Platform> Space<P> {
         };
         for node in &self.nodes {
             let node = node.0.lock();
-            stats.busy_areas = stats.busy_areas.wrapping_add(node.busy_areas);
-            stats.busy_pages = stats.busy_pages.wrapping_add(node.busy_pages);
             stats.lazy_areas += node.lazy.areas();
             stats.lazy_pages += node.unpublished;
             stats.retained_areas += node.retained.areas();
@@ -166,6 +168,11 @@ impl<P: Platform> Space<P> {
         stats.free_pages = map.free_pages();
         stats.largest_free_pages = map.largest_free();
         stats.metadata_bytes += (map.metadata_bytes() + tables) as u64;
+        // Every area is one of these; while others free and allocate, one may have been counted twice.
+        let areas = stats.lazy_areas + stats.retained_areas + stats.pooled_areas;
+        let pages = stats.lazy_pages + stats.retained_pages + stats.pooled_pages + stats.free_pages;
+        stats.busy_areas = map.area_count().saturating_sub(areas);
+        stats.busy_pages = stats.span_pages.saturating_sub(pages);
         stats
     }
 

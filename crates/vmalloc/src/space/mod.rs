@@ -76,8 +76,13 @@ pub struct Space<P: Platform> {
     platform: P,
     config: Config,
     shift: u32,
+    guard_pages: u64,
+    /// Whether freed areas may keep their memory.
+    retains: bool,
     /// Lazy pages that start a drain.
     lazy_max: u64,
+    /// Lazy pages that make allocations drain as well.
+    lazy_most: u64,
     /// Lazy pages of a node that are worth telling all.
     portion: u64,
     planes: Arc<Planes<Heap>>,
@@ -131,7 +136,10 @@ impl<P: Platform> Space<P> {
         };
         Ok(Self {
             shift,
+            guard_pages: u64::from(config.guard),
+            retains: config.retain_bytes != 0,
             lazy_max,
+            lazy_most: lazy_max.saturating_mul(2),
             // All nodes together hold back at most a quarter of the threshold.
             portion: (lazy_max / 4 / count as u64).max(1),
             planes: map.planes(),
@@ -175,8 +183,16 @@ impl<P: Platform> Space<P> {
     /// The node of the CPU that runs this, held. The CPU is a hint: any node would do.
     #[inline(always)]
     fn node(&self) -> (usize, MutexGuard<'_, P::RawLock, Node>) {
-        let (cpu, count) = (self.platform.cpu(), self.nodes.len());
-        let id = if cpu < count { cpu } else { cpu % count };
+        let cpu = self.platform.cpu();
+        match self.nodes.get(cpu) {
+            Some(node) => (cpu, node.0.lock()),
+            None => self.node_of_many(cpu),
+        }
+    }
+
+    #[inline(never)]
+    fn node_of_many(&self, cpu: usize) -> (usize, MutexGuard<'_, P::RawLock, Node>) {
+        let id = cpu % self.nodes.len();
         (id, self.nodes[id].0.lock())
     }
 

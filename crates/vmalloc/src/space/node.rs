@@ -16,8 +16,7 @@ use super::pools::Pools;
 use crate::addr::PageRange;
 use alloc::vec::Vec;
 
-/// What a node's lock protects. Counts may wrap: an area may be freed on another node than it was taken on, and only the
-/// sums over all nodes mean anything.
+/// What a node's lock protects.
 #[derive(Default)]
 pub(super) struct Node {
     /// Freed areas that kept their memory.
@@ -32,8 +31,6 @@ pub(super) struct Node {
     pub(super) grant: u64,
     /// How often nothing was granted.
     refusals: u32,
-    pub(super) busy_areas: u64,
-    pub(super) busy_pages: u64,
 }
 
 /// Areas freed on one node and not unmapped yet.
@@ -46,18 +43,6 @@ pub(super) struct Lazy {
 }
 
 impl Node {
-    #[inline]
-    pub(super) fn enter(&mut self, area: PageRange) {
-        self.busy_areas = self.busy_areas.wrapping_add(1);
-        self.busy_pages = self.busy_pages.wrapping_add(area.len());
-    }
-
-    #[inline]
-    pub(super) fn leave(&mut self, area: PageRange) {
-        self.busy_areas = self.busy_areas.wrapping_sub(1);
-        self.busy_pages = self.busy_pages.wrapping_sub(area.len());
-    }
-
     /// Whether it is time to look at other nodes for what they do not use: not for every area that is refused.
     pub(super) fn may_search(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);

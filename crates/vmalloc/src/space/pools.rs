@@ -12,7 +12,6 @@
 //! A node has two such sets: areas that kept their memory, and addresses without memory that every CPU has flushed.
 
 use crate::addr::PageRange;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// The largest area that is kept, in pages: 256 and a guard page.
@@ -28,18 +27,18 @@ const LOOKED_AT: usize = 32;
 #[derive(Default)]
 pub(super) struct Pools {
     stacks: Vec<Stack>,
+    /// Set for every stack with something in it, and perhaps for some that have been emptied since.
     some: [u64; WORDS],
-    pages: u64,
-    areas: u64,
 }
 
-/// Areas of one size.
+/// Areas of one size: their first pages, the one freed last at the back.
 #[derive(Default)]
 struct Stack {
-    /// Their first pages, the one freed last at the back.
-    starts: VecDeque<u64>,
+    starts: Vec<u64>,
+    /// How many at the front are gone.
+    gone: u32,
     /// Quarters of areas that past decays have left undone.
-    owed: u64,
+    owed: u32,
 }
 
 /// How much is given up.
@@ -60,12 +59,14 @@ pub(super) struct Cursor {
 }
 
 impl Pools {
+    /// Pages of all areas kept. O(sizes).
     pub(super) fn pages(&self) -> u64 {
-        self.pages
+        self.stacks.iter().zip(1..).map(|(stack, pages)| stack.len() as u64 * pages).sum()
     }
 
+    /// How many areas are kept. O(sizes).
     pub(super) fn areas(&self) -> u64 {
-        self.areas
+        self.stacks.iter().map(|stack| stack.len() as u64).sum()
     }
 
     /// Whether areas of that many pages can be kept at all.
@@ -80,13 +81,14 @@ impl Pools {
     pub(super) fn put(&mut self, area: PageRange) -> bool {
         let size = area.len() as usize - 1;
         let Some(stack) = self.stacks.get_mut(size) else { return self.put_first(area) };
+        if stack.len() == 0 {
+            stack.clear();
+            self.some[size / 64 % WORDS] |= 1 << (size % 64);
+        }
         if stack.starts.len() == stack.starts.capacity() && stack.starts.try_reserve(1).is_err() {
             return false;
         }
-        stack.starts.push_back(area.start());
-        self.some[size / 64 % WORDS] |= 1 << (size % 64);
-        self.pages += area.len();
-        self.areas += 1;
+        stack.starts.push(area.start());
         true
     }
 
@@ -99,18 +101,17 @@ impl Pools {
         self.put(area)
     }
 
+    /// An area of `size` + 1 pages, if there is such a size.
+    #[inline(always)]
+    pub(super) fn pop(&mut self, size: usize) -> Option<u64> {
+        self.stacks.get_mut(size)?.pop()
+    }
+
     /// An area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(super) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {
-        let size = usize::try_from(pages - 1).ok()?;
-        let stack = &mut self.stacks.get_mut(size)?.starts;
-        let start = if align == 1 { stack.pop_back()? } else { take_aligned(stack, align)? };
-        if stack.is_empty() {
-            self.some[size / 64 % WORDS] &= !(1 << (size % 64));
-        }
-        self.pages -= pages;
-        self.areas -= 1;
-        Some(start)
+        let stack = self.stacks.get_mut(usize::try_from(pages - 1).ok()?)?;
+        if align == 1 { stack.pop() } else { stack.take_aligned(align) }
     }
 
     /// The first size from `from` on of which there is something, both counted from 0.
@@ -141,12 +142,9 @@ impl Pools {
             let stack = &mut self.stacks[size];
             let due = *cursor.due.get_or_insert_with(|| stack.due(share));
             let room = most.saturating_sub(out.len());
-            let count = due.min(room).min(stack.starts.len());
-            let pages = size as u64 + 1;
-            out.extend(stack.starts.drain(..count).map(|start| PageRange::of(start, start + pages)));
-            self.pages -= count as u64 * pages;
-            self.areas -= count as u64;
-            if stack.starts.is_empty() {
+            let count = due.min(room).min(stack.len());
+            stack.shed(count, size as u64 + 1, out);
+            if stack.len() == 0 {
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
             } else if count < due {
                 cursor.due = Some(due - count);
@@ -167,34 +165,61 @@ impl Pools {
 }
 
 impl Stack {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.starts.len() - self.gone as usize
+    }
+
+    fn clear(&mut self) {
+        self.starts.clear();
+        self.gone = 0;
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<u64> {
+        if self.starts.len() == self.gone as usize { None } else { self.starts.pop() }
+    }
+
     /// How many areas are to go.
     fn due(&mut self, share: Share) -> usize {
         if share == Share::All {
-            return self.starts.len();
+            return self.len();
         }
-        let quarters = self.starts.len() as u64 + self.owed;
-        self.owed = quarters % 4;
-        (quarters / 4) as usize
+        let quarters = self.len() + self.owed as usize;
+        self.owed = (quarters % 4) as u32;
+        quarters / 4
     }
-}
 
-/// The least aligned of those that fit: the others are left to requests that need them, which would else take new
-/// addresses far away.
-#[inline(never)]
-fn take_aligned(stack: &mut VecDeque<u64>, align: u64) -> Option<u64> {
-    let (mut least, mut least_depth) = (u64::MAX, None);
-    for (depth, &start) in stack.iter().rev().take(LOOKED_AT).enumerate() {
-        // Its own alignment; no area starts at page 0.
-        let aligned = start & start.wrapping_neg();
-        if aligned >= align && aligned < least {
-            (least, least_depth) = (aligned, Some(depth));
-            if aligned == align {
-                break;
+    /// Moves the `count` areas that have lain longest to `out`. What is left moves to the front once that is less than what
+    /// went: a move for each area taken, at most.
+    fn shed(&mut self, count: usize, pages: u64, out: &mut Vec<PageRange>) {
+        let (from, to) = (self.gone as usize, self.gone as usize + count);
+        out.extend(self.starts[from..to].iter().map(|&start| PageRange::of(start, start + pages)));
+        self.gone = to as u32;
+        if 2 * to >= self.starts.len() {
+            self.starts.drain(..to);
+            self.gone = 0;
+        }
+    }
+
+    /// The least aligned of those that fit: the others are left to requests that need them, which would else take new
+    /// addresses far away.
+    #[inline(never)]
+    fn take_aligned(&mut self, align: u64) -> Option<u64> {
+        let (mut least, mut found) = (u64::MAX, None);
+        let first = (self.gone as usize).max(self.starts.len().saturating_sub(LOOKED_AT));
+        for (place, &start) in self.starts.iter().enumerate().skip(first).rev() {
+            // Its own alignment; no area starts at page 0.
+            let aligned = start & start.wrapping_neg();
+            if aligned >= align && aligned < least {
+                (least, found) = (aligned, Some(place));
+                if aligned == align {
+                    break;
+                }
             }
         }
+        found.map(|place| self.starts.swap_remove(place))
     }
-    let depth = least_depth?;
-    stack.swap_remove_back(stack.len() - 1 - depth)
 }
 
 #[cfg(test)]
@@ -270,7 +295,12 @@ mod tests {
                 assert!(kept.put(area(start * 10, 3)));
             }
             // A single area takes four; below that a quarter of what is left goes each time.
-            let rounds = (0..40).take_while(|_| kept.areas() > 0 && { shed(&mut kept, Share::Quarter, 2); true });
+            let rounds = (0..40).take_while(|_| {
+                kept.areas() > 0 && {
+                    shed(&mut kept, Share::Quarter, 2);
+                    true
+                }
+            });
             assert!(rounds.count() < 40 && kept.areas() == 0, "{count} areas never drain");
         }
     }

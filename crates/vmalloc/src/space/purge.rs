@@ -168,7 +168,8 @@ impl<P: Platform> Space<P> {
     /// The platform's, as for [`purge`](Self::purge).
     pub fn drain(&self) -> Result<Rest, PlatformError> {
         self.decay()?;
-        let idle = |node: &super::Node| node.lazy.is_empty() && node.retained.areas() + node.pools.areas() == 0;
+        let idle =
+            |node: &super::Node| node.lazy.is_empty() && node.retained.areas() + node.pools.areas() == 0;
         let all_idle = self.nodes.iter().all(|node| idle(&node.0.lock()));
         Ok(if all_idle { Rest::Nothing } else { Rest::Something })
     }

@@ -16,12 +16,17 @@ use crate::request::{Fit, Policy};
 pub struct Request {
     bytes: usize,
     align: usize,
+    /// log2 of the alignment, with [`SPECIAL`] if anything but size and alignment was asked for.
+    order: u8,
     within: Option<(usize, usize)>,
     pub(super) content: Content,
     pub(super) guard: Guard,
     pub(super) tag: Option<&'static str>,
     policy: Option<Policy>,
 }
+
+/// More than any alignment.
+const SPECIAL: u8 = 1 << 7;
 
 /// What the memory holds when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +69,7 @@ impl Request {
         Self {
             bytes,
             align: 1,
+            order: 0,
             within: None,
             content: Content::Any,
             guard: Guard::Default,
@@ -76,17 +82,21 @@ impl Request {
     /// [`RequestError::AlignNotPowerOfTwo`] when the request is made. Areas always start at a page.
     pub const fn align(mut self, bytes: usize) -> Self {
         self.align = bytes;
+        let order = if bytes.is_power_of_two() { bytes.trailing_zeros() as u8 } else { SPECIAL };
+        self.order = self.order & SPECIAL | order;
         self
     }
 
     /// Hand out zeros.
     pub const fn zeroed(mut self) -> Self {
+        self.order |= SPECIAL;
         self.content = Content::Zeros;
         self
     }
 
     /// Leave the guard page out.
     pub const fn without_guard(mut self) -> Self {
+        self.order |= SPECIAL;
         self.guard = Guard::None;
         self
     }
@@ -95,20 +105,35 @@ impl Request {
     /// limits without a whole page are refused with [`RequestError::LimitsReversed`], those that leave the space with
     /// [`RequestError::OutsideSpace`].
     pub const fn within(mut self, start: usize, end: usize) -> Self {
+        self.order |= SPECIAL;
         self.within = Some((start, end));
         self
     }
 
     /// Name the caller, for `vmallocinfo`.
     pub const fn tag(mut self, tag: &'static str) -> Self {
+        self.order |= SPECIAL;
         self.tag = Some(tag);
         self
     }
 
     /// Place by `policy`, whatever the space's configuration says.
     pub const fn policy(mut self, policy: Policy) -> Self {
+        self.order |= SPECIAL;
         self.policy = Some(policy);
         self
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Pages asked for, less one, if nothing else is: whole pages, any place, any content. Zero bytes are more than any size.
+    #[inline(always)]
+    pub(super) fn ordinary(&self, shift: u32) -> Option<usize> {
+        let is_ordinary = u32::from(self.order) <= shift && self.bytes & ((1 << shift) - 1) == 0;
+        is_ordinary.then(|| (self.bytes >> shift).wrapping_sub(1))
     }
 
     /// Checks the request for pages of `1 << shift` bytes.

@@ -106,7 +106,9 @@ impl<S: Storage> Bench<S> {
         for slot in 0..FAN {
             let (group, child) = match fan.get(slot) {
                 Child::None => continue,
-                Child::Leaf(leaf) => (self.planes.group(self.planes.leaf(leaf).base.get()), Child::Leaf(leaf)),
+                Child::Leaf(leaf) => {
+                    (self.planes.group(self.planes.leaf(leaf).base.get()), Child::Leaf(leaf))
+                }
                 Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
             };
             assert!(fan.covers(group) && fan.slot(group) == slot, "D2");

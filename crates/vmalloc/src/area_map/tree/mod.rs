@@ -46,11 +46,7 @@ pub(super) struct Tree<S: Storage> {
 
 impl<S: Storage> Tree<S> {
     /// A tree with one leaf.
-    pub(super) fn new(
-        nodes: S::Items<Node>,
-        leaf: u32,
-        planes: &Planes<S>,
-    ) -> Result<Self, OutOfMemory> {
+    pub(super) fn new(nodes: S::Items<Node>, leaf: u32, planes: &Planes<S>) -> Result<Self, OutOfMemory> {
         let mut nodes = Pool::new(nodes)?;
         nodes.ensure(1)?;
         let root = nodes.take();

@@ -29,15 +29,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Enters `child` behind the place `after`, `level` levels above the leaves.
-    fn insert(
-        &mut self,
-        after: u32,
-        child: u32,
-        room: &Room,
-        level: u32,
-        split: Split,
-        planes: &Planes<S>,
-    ) {
+    fn insert(&mut self, after: u32, child: u32, room: &Room, level: u32, split: Split, planes: &Planes<S>) {
         let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
         if self.nodes[node].len as usize == FAN {
             let kept = match split {
