@@ -197,11 +197,12 @@ impl<S: Storage> AreaMap<S> {
         let record = planes.leaf(leaf);
         let (prev, next) = (record.prev.get(), record.next.get());
         self.tree.remove(record.up.get(), planes);
-        self.directory.remove(record.base.get(), planes);
+        self.directory.remove(record.base(), planes);
         planes.leaf(prev).next.set(next);
         if next != 0 {
             planes.leaf(next).prev.set(prev);
         }
-        self.leaves.put(leaf, planes);
+        planes.put(leaf, &mut self.spare);
+        self.leaf_count -= 1;
     }
 }

@@ -165,7 +165,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     fn alloc_at_edge(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
         let record = self.planes.leaf(leaf);
-        let base = record.base.get();
+        let base = record.base();
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
         let (mut rest_leaf, mut hole_end) = (leaf, 0);
         if taken.end < taken.hole_end {
@@ -201,7 +201,7 @@ impl<S: Storage> AreaMap<S> {
     /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
     #[inline]
     fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
-        if page & !u64::from(LEAF_PAGES - 1) == self.planes.leaf(near).base.get() {
+        if page & !u64::from(LEAF_PAGES - 1) == self.planes.leaf(near).base() {
             return Ok(near);
         }
         match self.leaf_of(page) {
@@ -213,19 +213,19 @@ impl<S: Storage> AreaMap<S> {
     #[cold]
     fn make_leaf(&mut self, page: u64) -> Result<u32, OutOfMemory> {
         let planes = &*self.planes;
-        self.leaves.ensure(planes)?;
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
         // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
         let before = self.directory.leaf_before(page, planes).ok_or(OutOfMemory)?;
-        let leaf = self.leaves.take(planes);
+        let leaf = planes.number(planes.group(page), self.leaf_count, &mut self.spare)?;
+        self.leaf_count += 1;
         let next = planes.leaf(before).next.get();
         planes.leaf(leaf).begin(before, next, page & !u64::from(LEAF_PAGES - 1));
         planes.leaf(before).next.set(leaf);
         if next != 0 {
             planes.leaf(next).prev.set(leaf);
         }
-        self.directory.insert(leaf, self.leaves.in_use(), planes);
+        self.directory.insert(leaf, planes);
         self.tree.insert_after(before, leaf, planes);
         Ok(leaf)
     }

@@ -1,10 +1,10 @@
-//! From a page to its leaf: a radix tree that stores no idle levels, and a window in front of it.
+//! From a page to its leaf, wherever that is: a radix tree that stores no idle levels.
+//!
+//! Where areas are dense the leaf is where its group says ([`Planes`]), and this is not asked.
 //!
 //! Pages are counted in *groups* of 256, what a leaf covers, from the group that the span starts in.
 //!
 //! ```text
-//!   group      0                          w
-//!   window   │ leaf │ leaf │ 0 │ leaf │ … │                      one load, if the group lies here
 //!   root                      ┌ shift 21: 0 … 0xff_ffff ┐        8 steps of 2^21 groups
 //!                 ┌───────────┘            │            └─── leaf 0xf5_1234   alone in its step
 //!      ┌ shift 3: 0 … 0x3f ┐               └─── leaf 0x71_0000
@@ -21,18 +21,12 @@
 //! - D1 every node but the root has two children at least, so there are never more nodes than leaves; where
 //!   leaves are dense, there is one for 7. The root is for the whole span and stays.
 //! - D2 all leaves below a child lie in its step; a node is in a smaller step than its parent.
-//! - D3 the window holds what the tree says about groups 0 … its length.
 //!
 //! Entering a leaf takes one node at most, where its way parts from another's; taking it out gives that back.
 //! The way down for a group without a leaf may end at another leaf, so the one found is asked where it lies.
-//!
-//! Placement is lowest-first, so most leaves are where the window is. It is part of the [`Planes`]: everybody reads it,
-//! without a lock. A leaf entered behind its end lets it grow by a piece of [`ENTRIES`], if there are [`WINDOW_PER_LEAF`]
-//! for each leaf as far as that one; isolated leaves cost it nothing. It is a cache: without memory it stays as it is.
 
-use super::cell::Word;
 use super::leaf::LEAF_SHIFT;
-use super::planes::{ENTRIES, Planes};
+use super::planes::Planes;
 use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};
@@ -42,9 +36,7 @@ const FAN_SHIFT: u32 = 3;
 /// is 512), areas of 1…64 pages 29.2, 29.0 and 28.8 (`cargo test -p vmalloc-model --test memory`).
 const FAN: usize = 1 << FAN_SHIFT;
 
-/// Window entries for each leaf, at most. Dense leaves take one; this many reach over areas of some 1,000 pages.
-pub(super) const WINDOW_PER_LEAF: usize = 4;
-/// How far back the leaf before another is looked for in the window.
+/// How far back the leaf before another is looked for by its group.
 const NEAR: u64 = 8;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -130,8 +122,6 @@ impl Fan {
 pub(super) struct Directory<S: Storage> {
     fans: Pool<Fan, S>,
     root: u32,
-    /// Groups that the window reaches over.
-    window: u64,
 }
 
 impl<S: Storage> Directory<S> {
@@ -139,12 +129,12 @@ impl<S: Storage> Directory<S> {
         let mut fans = Pool::new(fans)?;
         fans.ensure(1)?;
         let root = fans.take();
-        let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
-        fans[root] = Fan::over(0, (span.end() - 1 - base) >> LEAF_SHIFT | 1);
-        Ok(Self { fans, root, window: 0 })
+        let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
+        fans[root] = Fan::over(0, last | 1);
+        Ok(Self { fans, root })
     }
 
-    /// The leaf that holds `page`, or 0, found without the window; any page may be asked for.
+    /// The leaf that holds `page`, or 0; any page may be asked for.
     #[inline(never)]
     pub(super) fn leaf_beyond(&self, page: u64, planes: &Planes<S>) -> u32 {
         self.leaf_at(planes.group(page), planes)
@@ -166,9 +156,9 @@ impl<S: Storage> Directory<S> {
     /// The last leaf that lies wholly before the leaf of `page`, a page of the span.
     pub(super) fn leaf_before(&self, page: u64, planes: &Planes<S>) -> Option<u32> {
         let group = planes.group(page);
-        // Where leaves are dense, it is close by in the window.
-        let entries = (group.saturating_sub(NEAR)..group).rev().map_while(|group| planes.entry(group));
-        let near = entries.map(Word::get).find(|&leaf| leaf != 0);
+        // Where leaves are dense, it is close by, and none lies between that is elsewhere.
+        let near =
+            (group.saturating_sub(NEAR)..group).rev().map_while(|group| planes.leaf_of_group(group)).next();
         near.or_else(|| self.leaf_before_group(group, planes))
     }
 
@@ -205,15 +195,9 @@ impl<S: Storage> Directory<S> {
         self.fans.ensure(leaves)
     }
 
-    /// Enters `leaf`, whose base is set; there are `count` leaves with it. [`ensure`](Self::ensure) has been called for it.
-    pub(super) fn insert(&mut self, leaf: u32, count: usize, planes: &Planes<S>) {
-        let group = group_of(leaf, planes);
-        self.enter(group, leaf, planes);
-        match planes.entry(group) {
-            Some(entry) => entry.set(leaf),
-            _ if group < (count * WINDOW_PER_LEAF) as u64 => self.widen(planes),
-            _ => {}
-        }
+    /// Enters `leaf`, whose base is set. [`ensure`](Self::ensure) has been called for it.
+    pub(super) fn insert(&mut self, leaf: u32, planes: &Planes<S>) {
+        self.enter(group_of(leaf, planes), leaf, planes);
     }
 
     fn enter(&mut self, group: u64, leaf: u32, planes: &Planes<S>) {
@@ -243,26 +227,9 @@ impl<S: Storage> Directory<S> {
         }
     }
 
-    /// Lets the window grow by a piece. It is all zeros, "no leaf", until it is filled under the eyes of those who read it
-    /// without the map: so who finds no leaf there has to ask again with the map in hand.
-    pub(super) fn widen(&mut self, planes: &Planes<S>) {
-        if planes.widen(self.window).is_err() {
-            return;
-        }
-        for group in self.window..self.window + ENTRIES as u64 {
-            if let Some(entry) = planes.entry(group) {
-                entry.set(self.leaf_at(group, planes));
-            }
-        }
-        self.window += ENTRIES as u64;
-    }
-
     /// Takes the leaf of `page` out, and with it the node that D1 asks for no longer.
     pub(super) fn remove(&mut self, page: u64, planes: &Planes<S>) {
         let group = planes.group(page);
-        if let Some(entry) = planes.entry(group) {
-            entry.set(0);
-        }
         let (mut above, mut at) = (self.root, self.root);
         while let Child::Node(node) = self.fans[at].get(self.fans[at].slot(group)) {
             (above, at) = (at, node);
@@ -283,7 +250,7 @@ impl<S: Storage> Directory<S> {
 }
 
 fn group_of<S: Storage>(leaf: u32, planes: &Planes<S>) -> u64 {
-    planes.group(planes.leaf(leaf).base.get())
+    planes.group(planes.leaf(leaf).base())
 }
 
 #[cfg(test)]

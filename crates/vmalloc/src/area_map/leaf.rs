@@ -35,8 +35,8 @@ pub(crate) struct Leaf {
     starts: Plane,
     used: Plane,
     busy: Plane,
-    /// The first page of the leaf.
-    pub(super) base: Long,
+    /// The page behind the first page of the leaf; 0 where there is no leaf.
+    tag: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
@@ -137,7 +137,7 @@ impl Leaf {
         for word in 0..WORDS {
             debug_assert!(self.starts.get(word) == 0, "a leaf in use");
         }
-        self.base.set(base);
+        self.tag.set(base.wrapping_add(1));
         self.prev.set(prev);
         self.next.set(next);
         self.up.set(0);
@@ -175,6 +175,23 @@ impl Leaf {
         self.starts.get(word)
     }
 
+    /// The first page of the leaf.
+    #[inline(always)]
+    pub(super) fn base(&self) -> u64 {
+        self.tag.get().wrapping_sub(1)
+    }
+
+    /// Whether this is the leaf of `page`.
+    #[inline(always)]
+    pub(super) fn is_of(&self, page: u64) -> bool {
+        self.base() == page & !u64::from(LEAF_PAGES - 1)
+    }
+
+    /// Ends as a leaf.
+    pub(super) fn end(&self) {
+        self.tag.set(0);
+    }
+
     /// The bit of `page`, which lies in this leaf.
     #[inline]
     pub(super) fn bit(page: u64) -> u32 {
@@ -183,7 +200,7 @@ impl Leaf {
 
     #[inline]
     pub(super) fn page(&self, bit: u32) -> u64 {
-        self.base.get() + u64::from(bit)
+        self.base() + u64::from(bit)
     }
 
     #[inline]
@@ -399,7 +416,7 @@ impl Leaf {
     /// far lanes.
     #[inline]
     pub(super) fn near_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
-        let (start, end) = (start.wrapping_sub(self.base.get()), end.wrapping_sub(self.base.get()));
+        let (start, end) = (start.wrapping_sub(self.base()), end.wrapping_sub(self.base()));
         if start != 0 && end <= u64::from(LEAF_PAGES) { Some((start as u32, end as u32)) } else { None }
     }
 

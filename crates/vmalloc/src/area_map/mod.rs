@@ -69,7 +69,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use directory::Directory;
 use leaf::LEAF_PAGES;
-use planes::Found;
+use planes::{Found, Spare};
 use room::Room;
 use storage::Fixed;
 use tree::Tree;
@@ -97,7 +97,8 @@ pub struct Segment {
 /// The free ranges and areas of one space. See the module's documentation.
 pub struct AreaMap<S: Storage = Heap> {
     planes: S::Handle<Planes<S>>,
-    leaves: Numbers,
+    spare: Spare,
+    leaf_count: usize,
     directory: Directory<S>,
     tree: Tree<S>,
     free_pages: u64,
@@ -137,17 +138,16 @@ impl<'a> AreaMap<Lent<'a>> {
         // For each four leaves a tree node (on average they hold more than six) and two of the directory (leaves at
         // random places need no more, dense ones far less). The constants cover record 0, the first leaf, the
         // roots, a split to the top, and what the next insertion wants to find.
-        let window = directory::WINDOW_PER_LEAF * size_of::<u32>();
-        let per_four =
-            4 * (size_of::<Leaf>() + window) + size_of::<tree::Node>() + 2 * size_of::<directory::Fan>();
+        let per_four = 4 * size_of::<Leaf>() + size_of::<tree::Node>() + 2 * size_of::<directory::Fan>();
         let fixed =
             2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 3 * size_of::<directory::Fan>() + 64;
         let fours = memory.len().saturating_sub(fixed) / per_four;
         let fans = Slots::carve(&mut memory, 3 + 2 * fours)?;
         let nodes = Slots::carve(&mut memory, 6 + fours)?;
-        let leaves = Fixed::carve(&mut memory, 2 + 4 * fours)?;
-        let window = Fixed::carve(&mut memory, directory::WINDOW_PER_LEAF * 4 * fours)?;
-        Self::assemble(Planes::new(span, leaves, window), Directory::new(span, fans)?, nodes)
+        // A quarter of the records stay with the groups at the start of the span.
+        let near = Fixed::carve(&mut memory, 2 + fours)?;
+        let far = Fixed::carve(&mut memory, 3 * fours)?;
+        Self::assemble(Planes::new(span, near, far), Directory::new(span, fans)?, nodes)
     }
 }
 
@@ -157,21 +157,18 @@ impl<S: Storage> AreaMap<S> {
         mut directory: Directory<S>,
         nodes: S::Items<tree::Node>,
     ) -> Result<Self, AllocError> {
-        let mut leaves = Numbers::default();
-        leaves.ensure(&planes)?;
+        let (span, mut spare) = (planes.span(), Spare::default());
         directory.ensure(1)?;
-        directory.widen(&planes);
-        let span = planes.span();
-        let first = leaves.take(&planes);
+        let first = planes.number(planes.group(span.start()), 0, &mut spare)?;
         let record = planes.leaf(first);
         record.begin(0, 0, span.start() & !u64::from(LEAF_PAGES - 1));
         record.start_free(Leaf::bit(span.start()));
-        directory.insert(first, leaves.in_use(), &planes);
+        directory.insert(first, &planes);
         let mut tree = Tree::new(nodes, first, &planes)?;
         tree.set(record.up.get(), Room::of(span.start(), span.end()));
         let free_pages = span.len();
         let (planes, steps) = (S::handle(planes), Steps::default());
-        Ok(Self { planes, leaves, directory, tree, free_pages, areas: 0, steps })
+        Ok(Self { planes, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
     }
 
     /// The pages that the map covers.
@@ -275,10 +272,7 @@ impl<S: Storage> AreaMap<S> {
 
     #[inline(never)]
     fn leaf_far(&self, page: u64) -> u32 {
-        match self.planes.entry(self.planes.group(page)) {
-            Some(entry) => entry.get(),
-            None => self.directory.leaf_beyond(page, &self.planes),
-        }
+        self.directory.leaf_beyond(page, &self.planes)
     }
 
     /// The start of the segment that holds `page`: its leaf and bit.
@@ -331,50 +325,6 @@ impl<S: Storage> AreaMap<S> {
 impl From<OutOfMemory> for AllocError {
     fn from(_: OutOfMemory) -> Self {
         Self::Metadata
-    }
-}
-
-/// The numbers of leaves that are not in use, linked through their records. 0 is nobody's.
-#[derive(Debug, Default)]
-struct Numbers {
-    free: u32,
-    spare: usize,
-    /// The highest number ever used.
-    last: u32,
-}
-
-impl Numbers {
-    /// Makes sure that the next call of [`take`](Self::take) finds one.
-    #[inline]
-    fn ensure<S: Storage>(&mut self, planes: &Planes<S>) -> Result<(), OutOfMemory> {
-        if self.spare > 0 {
-            return Ok(());
-        }
-        let next = self.last.checked_add(1).ok_or(OutOfMemory)?;
-        planes.reach(next)?;
-        self.last = next;
-        self.put(next, planes);
-        Ok(())
-    }
-
-    /// A number, for which [`ensure`](Self::ensure) has been called. Its record is what it was when it was given back.
-    fn take<S: Storage>(&mut self, planes: &Planes<S>) -> u32 {
-        let leaf = self.free;
-        debug_assert!(leaf != 0, "take without ensure");
-        self.free = planes.leaf(leaf).next.get();
-        self.spare -= 1;
-        leaf
-    }
-
-    /// Gives one back, whose leaf has no starts.
-    fn put<S: Storage>(&mut self, leaf: u32, planes: &Planes<S>) {
-        planes.leaf(leaf).next.set(self.free);
-        self.free = leaf;
-        self.spare += 1;
-    }
-
-    fn in_use(&self) -> usize {
-        self.last as usize - self.spare
     }
 }
 

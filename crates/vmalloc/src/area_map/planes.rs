@@ -10,24 +10,32 @@
 //! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
 //! the flip tells what was there before.
 
-use super::cell::{Long, Word};
+use super::cell::Long;
 use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
 use super::storage::{OutOfMemory, Stable, Storage};
 use crate::addr::PageRange;
 use core::sync::atomic::{Ordering, fence};
 
-/// Leaves in a piece: 16 KiB.
+/// Leaves in a piece: 16 KiB, for 2^15 pages.
 pub(super) const LEAVES: usize = 128;
-/// Window entries in a piece: 8 KiB, for 2^19 pages.
-pub(super) const ENTRIES: usize = 2048;
+/// Groups for each leaf in use, at most, as far as pieces for groups are made. Where areas are dense every group has a leaf.
+const GROUPS_PER_LEAF: usize = 2;
+/// Leaves of this number and above have nothing to do with a group.
+const FAR: u32 = 1 << 31;
 
+/// Where the leaf of a page is recorded:
+///
+/// ```text
+///   group      0     1     2   …  127   128   …                     dense: the number of the leaf is 1 + that of the group,
+///   near     │ leaf│  –  │ leaf│ … ││ leaf│ …                        and finding it takes one look at a table
+///   far      │ leaf│ leaf│ leaf│ …                                  sparse: numbers in turn, found by the directory
+/// ```
 pub(crate) struct Planes<S: Storage> {
     span: PageRange,
     /// The first page of group 0.
     base: u64,
-    leaves: S::Stable<Leaf, LEAVES>,
-    /// The leaf of each group, where the piece is there; 0 where there is none. See [`directory`](super::directory).
-    window: S::Stable<Word, ENTRIES>,
+    near: S::Stable<Leaf, LEAVES>,
+    far: S::Stable<Leaf, LEAVES>,
     /// What is read where there is no leaf.
     nowhere: Leaf,
     /// Odd while the holder of the map is changing where segments start.
@@ -35,13 +43,9 @@ pub(crate) struct Planes<S: Storage> {
 }
 
 impl<S: Storage> Planes<S> {
-    pub(super) fn new(
-        span: PageRange,
-        leaves: S::Stable<Leaf, LEAVES>,
-        window: S::Stable<Word, ENTRIES>,
-    ) -> Self {
+    pub(super) fn new(span: PageRange, near: S::Stable<Leaf, LEAVES>, far: S::Stable<Leaf, LEAVES>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
-        Self { span, base, leaves, window, nowhere: Leaf::default(), version: Long::new(0) }
+        Self { span, base, near, far, nowhere: Leaf::default(), version: Long::new(0) }
     }
 
     #[inline(always)]
@@ -52,7 +56,7 @@ impl<S: Storage> Planes<S> {
     /// The leaf of that number; one without starts, if there is none.
     #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
-        match self.leaves.near(leaf as usize) {
+        match self.near.near((leaf as usize).wrapping_sub(1)) {
             Some(record) => record,
             None => self.leaf_far(leaf),
         }
@@ -60,7 +64,12 @@ impl<S: Storage> Planes<S> {
 
     #[inline(never)]
     fn leaf_far(&self, leaf: u32) -> &Leaf {
-        self.leaves.get(leaf as usize).unwrap_or(&self.nowhere)
+        let found = match leaf {
+            0 => None,
+            FAR.. => self.far.get((leaf - FAR) as usize),
+            _ => self.near.get(leaf as usize - 1),
+        };
+        found.unwrap_or(&self.nowhere)
     }
 
     /// The group of a page; pages before the span come out behind it.
@@ -69,38 +78,69 @@ impl<S: Storage> Planes<S> {
         page.wrapping_sub(self.base) >> LEAF_SHIFT
     }
 
-    /// The leaf that holds `page`, or 0, if the page lies in the near part of the window.
+    /// The leaf that holds `page`, if it is where the group says, and one of the first.
     #[inline(always)]
     pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
-        self.window.near(self.group(page) as usize).map(Word::get)
+        let group = self.group(page);
+        let record = self.near.near(usize::try_from(group).ok()?)?;
+        if record.is_of(page) { Some(group as u32 + 1) } else { None }
     }
 
-    /// Makes sure that there is a record for leaf number `leaf`.
-    #[inline]
-    pub(super) fn reach(&self, leaf: u32) -> Result<(), OutOfMemory> {
-        self.leaves.reach(leaf as usize)
+    /// The leaf of the group, if there is one and it is where the group says.
+    pub(super) fn leaf_of_group(&self, group: u64) -> Option<u32> {
+        let group = u32::try_from(group).ok().filter(|&group| group < FAR - 1)?;
+        let record = self.near.get(group as usize)?;
+        if record.is_empty() { None } else { Some(group + 1) }
     }
 
-    /// The window entry of `group`, if it is there.
-    #[inline]
-    pub(super) fn entry(&self, group: u64) -> Option<&Word> {
-        self.window.get(usize::try_from(group).ok()?)
+    /// A number for the leaf of `group`, and the record for it; there are `count` leaves already.
+    #[cold]
+    pub(super) fn number(&self, group: u64, count: usize, spare: &mut Spare) -> Result<u32, OutOfMemory> {
+        if let Some(group) = u32::try_from(group).ok().filter(|&group| group < FAR - 1) {
+            let index = group as usize;
+            let dense = index < LEAVES + count * GROUPS_PER_LEAF;
+            if self.near.get(index).is_some() || (dense && self.near.reach(index).is_ok()) {
+                return Ok(group + 1);
+            }
+        }
+        if spare.free == 0 {
+            self.far.reach(spare.last as usize)?;
+            let leaf = FAR.checked_add(spare.last).ok_or(OutOfMemory)?;
+            self.leaf(leaf).next.set(0);
+            spare.free = leaf;
+            spare.last += 1;
+        }
+        let leaf = spare.free;
+        spare.free = self.leaf(leaf).next.get();
+        Ok(leaf)
     }
 
-    /// Makes the piece of the window that holds `group`.
-    pub(super) fn widen(&self, group: u64) -> Result<(), OutOfMemory> {
-        self.window.reach(usize::try_from(group).map_err(|_| OutOfMemory)?)
+    /// Takes a number back, whose leaf has no starts.
+    pub(super) fn put(&self, leaf: u32, spare: &mut Spare) {
+        let record = self.leaf(leaf);
+        record.end();
+        if leaf >= FAR {
+            record.next.set(spare.free);
+            spare.free = leaf;
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.leaves.bytes() + self.window.bytes()
+        self.near.bytes() + self.far.bytes()
     }
 
-    /// The leaf of an area that may start at `page`, if it can be told without the map.
+    /// The record of the group of `page`, if it is one of the first. If an area starts there that can be told without the
+    /// map, then in this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
-        let leaf = self.leaf_near(page)?;
-        self.leaves.near(leaf as usize)
+        self.near.near(usize::try_from(self.group(page)).ok()?)
+    }
+
+    /// The same if there is a leaf there: then an area that starts at `page` can be freed and reused without the map for as
+    /// long as it is one.
+    #[inline]
+    pub(crate) fn sure_home(&self, page: u64) -> Option<&Leaf> {
+        self.home(page).filter(|record| record.is_of(page))
     }
 
     /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is none, or somebody else
@@ -139,7 +179,7 @@ impl<S: Storage> Planes<S> {
         let version = self.version.get();
         // Acquire: pairs with the Release in `end_change`.
         fence(Ordering::Acquire);
-        let leaf = self.leaf_near(page).filter(|&leaf| leaf != 0).ok_or(Unclear)?;
+        let leaf = self.leaf_near(page).ok_or(Unclear)?;
         let found = self.find_in(self.leaf(leaf), page);
         // Acquire: pairs with the Release in `begin_change`: if anything read was newer, so is the version.
         fence(Ordering::Acquire);
@@ -178,7 +218,7 @@ impl<S: Storage> Planes<S> {
         for later in word + 1..WORDS {
             let starts = record.starts(later);
             if starts != 0 {
-                return record.base.get() + later as u64 * 64 + u64::from(starts.trailing_zeros());
+                return record.base() + later as u64 * 64 + u64::from(starts.trailing_zeros());
             }
         }
         self.first_start_behind(record)
@@ -219,6 +259,15 @@ impl<S: Storage> Planes<S> {
         };
         Found::if_holds(page, start, self.end_of(record, Leaf::bit(page)))
     }
+}
+
+/// Numbers of far leaves that are not in use, linked through their records.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    /// The first; 0 = none.
+    free: u32,
+    /// How many there ever were.
+    last: u32,
 }
 
 /// The planes were changing, or do not tell without the map.

@@ -122,16 +122,15 @@ impl<S: Storage> AreaMap<S> {
     pub(super) fn first_taken_of_many(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
-        let far_end =
-            if tail.is_some() { self.planes.first_start_behind(record) - record.base.get() } else { 0 };
+        let far_end = if tail.is_some() { self.planes.first_start_behind(record) - record.base() } else { 0 };
         let far_end = far_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
         let taken = |hole, start, hole_end, near| {
             Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
         };
-        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base.get(), &self.steps) {
+        if let Some(start) = runs.first_fit(u64::from(pages), order, record.base(), &self.steps) {
             let (hole, end) = (record.start_at_or_before(start)?, start + pages);
-            let mut near = Near(runs.without(start, end).lanes(record.base.get()).near());
+            let mut near = Near(runs.without(start, end).lanes(record.base()).near());
             near.add(tail.unwrap_or(0), far_end);
             return taken(hole, start, record.next_start(hole).unwrap_or(LEAF_PAGES), near);
         }
@@ -145,7 +144,7 @@ impl<S: Storage> AreaMap<S> {
         let mut near = Near::NONE;
         // What is left of a large range hides all others.
         if end >= LEAF_PAGES || far_end - end < HIDES_LEAF {
-            near = Near(runs.lanes(record.base.get()).near());
+            near = Near(runs.lanes(record.base()).near());
             near.add(hole, start);
             if end < LEAF_PAGES {
                 near.add(end, far_end);
@@ -167,7 +166,7 @@ impl<S: Storage> AreaMap<S> {
 
     #[inline(never)]
     fn end_far_from(&self, record: &Leaf, word: usize) -> u32 {
-        let end = self.planes.end_beyond(record, word) - record.base.get();
+        let end = self.planes.end_beyond(record, word) - record.base();
         end.min(2 * LANE_MAX) as u32
     }
 
@@ -224,7 +223,7 @@ impl<S: Storage> AreaMap<S> {
     /// The segment that starts at bit `bit` of word `word` of `leaf`.
     #[inline(always)]
     fn range_at(&self, record: &Leaf, word: usize, bit: u32) -> PageRange {
-        let start = record.base.get() + word as u64 * 64 + u64::from(bit);
+        let start = record.base() + word as u64 * 64 + u64::from(bit);
         let behind = record.starts(word & (WORDS - 1)) >> bit >> 1;
         let end = if behind != 0 {
             start + 1 + u64::from(behind.trailing_zeros())
@@ -240,13 +239,10 @@ impl<S: Storage> AreaMap<S> {
         let record = self.planes.leaf(leaf);
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
-        let first = if lower > record.base.get() {
-            (lower - record.base.get()).min(u64::from(LEAF_PAGES)) as u32
-        } else {
-            0
-        };
+        let first =
+            if lower > record.base() { (lower - record.base()).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
         let runs = runs.from(from.max(first));
-        if let Some(bit) = runs.first_fit(fit.pages(), order, record.base.get(), &self.steps) {
+        if let Some(bit) = runs.first_fit(fit.pages(), order, record.base(), &self.steps) {
             let start = record.start_at_or_before(bit)?;
             let range = PageRange::of(record.page(start), self.planes.end_of(record, start));
             return Some(Hole { leaf, range, start: record.page(bit) });
@@ -268,7 +264,7 @@ impl<S: Storage> AreaMap<S> {
         let mut next = 0;
         for word in (0..WORDS).rev() {
             let (starts, mut free) = (record.starts(word), record.free_word(word));
-            let base = record.base.get() + word as u64 * 64;
+            let base = record.base() + word as u64 * 64;
             while free != 0 {
                 let bit = free.ilog2();
                 let behind = starts >> bit >> 1;
@@ -301,7 +297,7 @@ impl<S: Storage> AreaMap<S> {
         if tail.pages(MAX_ORDER as usize) >= u64::from(LEAF_PAGES) {
             return tail;
         }
-        tail.max(Room { lanes: runs.lanes(record.base.get()), excess: 0 })
+        tail.max(Room { lanes: runs.lanes(record.base()), excess: 0 })
     }
 }
 

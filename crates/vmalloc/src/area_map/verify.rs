@@ -53,7 +53,7 @@ impl<S: Storage> AreaMap<S> {
         let (mut prev, mut count, mut at) = (0, 0, self.span().start());
         let result = self.tree.check(&mut |id, up, room| {
             let record = self.planes.leaf(id);
-            (count, at) = (count + 1, record.base.get());
+            (count, at) = (count + 1, record.base());
             let complaint = if id != leaf || record.prev.get() != prev {
                 Some("I5: the tree and the links disagree on the order of leaves")
             } else if record.up.get() != up {
@@ -68,21 +68,17 @@ impl<S: Storage> AreaMap<S> {
         });
         result.map_err(|invariant| Violation { invariant, page: at })?;
         require(leaf == 0, "I5: a leaf is linked but not in the tree", at)?;
-        require(count == self.leaves.in_use(), "I4: a leaf is lost", at)
+        require(count == self.leaf_count, "I4: a leaf is lost", at)
     }
 
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
             Some("I4: an empty leaf")
-        } else if [
-            self.leaf_of(record.base.get()),
-            self.directory.leaf_beyond(record.base.get(), &self.planes),
-        ] != [id; 2]
+        } else if [self.leaf_of(record.base()), self.directory.leaf_beyond(record.base(), &self.planes)]
+            != [id; 2]
         {
             Some("I4: the directory does not know a leaf")
-        } else if record.prev.get() != 0
-            && self.planes.leaf(record.prev.get()).base.get() >= record.base.get()
-        {
+        } else if record.prev.get() != 0 && self.planes.leaf(record.prev.get()).base() >= record.base() {
             Some("I4: leaves are out of order")
         } else if record.first_stray().is_some() {
             Some("I3: a state bit without its start")

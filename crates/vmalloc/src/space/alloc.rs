@@ -37,7 +37,7 @@ impl<P: Platform> Space<P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         match self.reuse(request) {
             Some(start) if self.retains => Ok(self.addr(start)),
@@ -49,7 +49,7 @@ impl<P: Platform> Space<P> {
     /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node; its first page.
     #[inline(always)]
     fn reuse(&self, request: &Request) -> Option<u64> {
-        let size = request.ordinary(self.shift)?;
+        let size = request.ordinary(self.shift, self.offset_mask)?;
         // Relaxed: a hint; what it leads to takes locks.
         if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
             return None;
@@ -66,7 +66,7 @@ impl<P: Platform> Space<P> {
         Some(start)
     }
 
-    #[inline]
+    #[inline(always)]
     fn back_reused(&self, start: u64, request: &Request) -> Result<usize, AllocError> {
         let pages = (request.bytes() >> self.shift) as u64;
         let payload = PageRange::of(start, start + pages);
@@ -232,13 +232,14 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more =
-            if fit.alignment() == 1 && fit.lowest_order().is_some() && self.planes.home(area.end()).is_some()
-            {
-                map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
-            } else {
-                0
-            };
+        let more = if fit.alignment() == 1
+            && fit.lowest_order().is_some()
+            && self.planes.sure_home(area.end()).is_some()
+        {
+            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
+        } else {
+            0
+        };
         for number in 1..=more {
             let start = area.start() + number * area.len();
             if !node.pools.put(PageRange::of(start, start + area.len()))

@@ -32,7 +32,7 @@ impl<P: Platform> Space<P> {
     ///
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         if let Some(record) = self.planes.home(page)
@@ -70,7 +70,7 @@ impl<P: Platform> Space<P> {
         if table.remove(&page).is_some() {
             leaf.note_left();
         }
-        let asker = self.planes.home(page).map(Leaf::asker);
+        let asker = self.planes.sure_home(page).map(Leaf::asker);
         drop(map);
         drop(table);
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
@@ -172,7 +172,7 @@ impl<P: Platform> Space<P> {
 
     /// Does something with the leaf in which the area at `page` starts.
     pub(super) fn with_leaf(&self, page: u64, change: impl FnOnce(&Leaf)) {
-        match self.planes.home(page) {
+        match self.planes.sure_home(page) {
             Some(leaf) => change(leaf),
             None => change(self.map().leaf(page)),
         }

@@ -137,7 +137,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn may_have_note(&self, area: PageRange) -> bool {
-        self.planes.home(area.start()).is_none_or(|record| record.notes() != 0)
+        self.planes.sure_home(area.start()).is_none_or(|record| record.notes() != 0)
     }
 
     /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others

@@ -76,6 +76,8 @@ pub struct Space<P: Platform> {
     platform: P,
     config: Config,
     shift: u32,
+    /// The bits of an address inside its page.
+    offset_mask: usize,
     guard_pages: u64,
     /// Whether freed areas may keep their memory.
     retains: bool,
@@ -136,6 +138,7 @@ impl<P: Platform> Space<P> {
         };
         Ok(Self {
             shift,
+            offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
             retains: config.retain_bytes != 0,
             lazy_max,
@@ -166,15 +169,15 @@ impl<P: Platform> Space<P> {
         &self.config
     }
 
-    #[inline]
+    #[inline(always)]
     fn addr(&self, page: u64) -> usize {
         (page << self.shift) as usize
     }
 
     /// The page that `addr` starts.
-    #[inline]
+    #[inline(always)]
     fn page(&self, addr: usize) -> Result<u64, FreeError> {
-        if addr & ((1 << self.shift) - 1) != 0 {
+        if addr & self.offset_mask != 0 {
             return Err(FreeError::Unaligned { addr });
         }
         Ok((addr >> self.shift) as u64)

@@ -31,14 +31,24 @@ pub(super) struct Pools {
     some: [u64; WORDS],
 }
 
-/// Areas of one size: their first pages, the one freed last at the back.
+/// Areas of one size: their first pages, the one freed last at the end.
 #[derive(Default)]
 struct Stack {
     starts: Vec<u64>,
-    /// How many at the front are gone.
-    gone: u32,
+    /// Whether the bit of this size is set.
+    listed: bool,
     /// Quarters of areas that past decays have left undone.
     owed: u32,
+}
+
+/// Which areas are given up first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum First {
+    /// Those that have lain longest: for areas with memory, of which the others may still be in some cache. What stays
+    /// is moved.
+    Oldest,
+    /// Those that were freed last: where it makes no difference.
+    Newest,
 }
 
 /// How much is given up.
@@ -61,12 +71,12 @@ pub(super) struct Cursor {
 impl Pools {
     /// Pages of all areas kept. O(sizes).
     pub(super) fn pages(&self) -> u64 {
-        self.stacks.iter().zip(1..).map(|(stack, pages)| stack.len() as u64 * pages).sum()
+        self.stacks.iter().zip(1..).map(|(stack, pages)| stack.starts.len() as u64 * pages).sum()
     }
 
     /// How many areas are kept. O(sizes).
     pub(super) fn areas(&self) -> u64 {
-        self.stacks.iter().map(|stack| stack.len() as u64).sum()
+        self.stacks.iter().map(|stack| stack.starts.len() as u64).sum()
     }
 
     /// Whether areas of that many pages can be kept at all.
@@ -76,42 +86,53 @@ impl Pools {
     }
 
     /// Keeps `area`, if its size and the memory for that allow; whether it does.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub(super) fn put(&mut self, area: PageRange) -> bool {
-        let size = area.len() as usize - 1;
-        let Some(stack) = self.stacks.get_mut(size) else { return self.put_first(area) };
-        if stack.len() == 0 {
-            stack.clear();
-            self.some[size / 64 % WORDS] |= 1 << (size % 64);
+        if let Some(stack) = self.stacks.get_mut(area.len() as usize - 1)
+            && stack.listed
+            && stack.starts.len() < stack.starts.capacity()
+        {
+            stack.starts.push(area.start());
+            return true;
         }
-        if stack.starts.len() == stack.starts.capacity() && stack.starts.try_reserve(1).is_err() {
+        self.put_first(area)
+    }
+
+    /// The same where a list has to be made, or needs memory.
+    #[inline(never)]
+    fn put_first(&mut self, area: PageRange) -> bool {
+        if !Self::takes(area.len()) {
+            return false;
+        }
+        if self.stacks.is_empty() {
+            if self.stacks.try_reserve_exact(MAX_PAGES as usize).is_err() {
+                return false;
+            }
+            self.stacks.resize_with(MAX_PAGES as usize, Stack::default);
+        }
+        let size = area.len() as usize - 1;
+        let stack = &mut self.stacks[size];
+        if stack.starts.try_reserve(1).is_err() {
             return false;
         }
         stack.starts.push(area.start());
+        stack.listed = true;
+        self.some[size / 64 % WORDS] |= 1 << (size % 64);
         true
-    }
-
-    #[cold]
-    fn put_first(&mut self, area: PageRange) -> bool {
-        if !Self::takes(area.len()) || self.stacks.try_reserve_exact(MAX_PAGES as usize).is_err() {
-            return false;
-        }
-        self.stacks.resize_with(MAX_PAGES as usize, Stack::default);
-        self.put(area)
     }
 
     /// An area of `size` + 1 pages, if there is such a size.
     #[inline(always)]
     pub(super) fn pop(&mut self, size: usize) -> Option<u64> {
-        self.stacks.get_mut(size)?.pop()
+        self.stacks.get_mut(size)?.starts.pop()
     }
 
     /// An area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(super) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {
         let stack = self.stacks.get_mut(usize::try_from(pages - 1).ok()?)?;
-        if align == 1 { stack.pop() } else { stack.take_aligned(align) }
+        if align == 1 { stack.starts.pop() } else { stack.take_aligned(align) }
     }
 
     /// The first size from `from` on of which there is something, both counted from 0.
@@ -126,11 +147,12 @@ impl Pools {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// Moves areas to `out` until that holds `most`, those that have lain longest first. `cursor` says where to begin, and
+    /// Moves areas to `out` until that holds `most`. `cursor` says where to begin, and
     /// then where to go on; `false` at the end of all sizes.
     pub(super) fn shed(
         &mut self,
         share: Share,
+        first: First,
         cursor: &mut Cursor,
         most: usize,
         out: &mut Vec<PageRange>,
@@ -142,9 +164,10 @@ impl Pools {
             let stack = &mut self.stacks[size];
             let due = *cursor.due.get_or_insert_with(|| stack.due(share));
             let room = most.saturating_sub(out.len());
-            let count = due.min(room).min(stack.len());
-            stack.shed(count, size as u64 + 1, out);
-            if stack.len() == 0 {
+            let count = due.min(room).min(stack.starts.len());
+            stack.shed(count, first, size as u64 + 1, out);
+            if stack.starts.is_empty() {
+                stack.listed = false;
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
             } else if count < due {
                 cursor.due = Some(due - count);
@@ -165,41 +188,23 @@ impl Pools {
 }
 
 impl Stack {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.starts.len() - self.gone as usize
-    }
-
-    fn clear(&mut self) {
-        self.starts.clear();
-        self.gone = 0;
-    }
-
-    #[inline(always)]
-    fn pop(&mut self) -> Option<u64> {
-        if self.starts.len() == self.gone as usize { None } else { self.starts.pop() }
-    }
-
     /// How many areas are to go.
     fn due(&mut self, share: Share) -> usize {
         if share == Share::All {
-            return self.len();
+            return self.starts.len();
         }
-        let quarters = self.len() + self.owed as usize;
+        let quarters = self.starts.len() + self.owed as usize;
         self.owed = (quarters % 4) as u32;
         quarters / 4
     }
 
-    /// Moves the `count` areas that have lain longest to `out`. What is left moves to the front once that is less than what
-    /// went: a move for each area taken, at most.
-    fn shed(&mut self, count: usize, pages: u64, out: &mut Vec<PageRange>) {
-        let (from, to) = (self.gone as usize, self.gone as usize + count);
-        out.extend(self.starts[from..to].iter().map(|&start| PageRange::of(start, start + pages)));
-        self.gone = to as u32;
-        if 2 * to >= self.starts.len() {
-            self.starts.drain(..to);
-            self.gone = 0;
-        }
+    /// Moves `count` areas of `pages` pages to `out`.
+    fn shed(&mut self, count: usize, first: First, pages: u64, out: &mut Vec<PageRange>) {
+        let from = match first {
+            First::Oldest => 0,
+            First::Newest => self.starts.len() - count,
+        };
+        out.extend(self.starts.drain(from..from + count).map(|start| PageRange::of(start, start + pages)));
     }
 
     /// The least aligned of those that fit: the others are left to requests that need them, which would else take new
@@ -207,7 +212,7 @@ impl Stack {
     #[inline(never)]
     fn take_aligned(&mut self, align: u64) -> Option<u64> {
         let (mut least, mut found) = (u64::MAX, None);
-        let first = (self.gone as usize).max(self.starts.len().saturating_sub(LOOKED_AT));
+        let first = self.starts.len().saturating_sub(LOOKED_AT);
         for (place, &start) in self.starts.iter().enumerate().skip(first).rev() {
             // Its own alignment; no area starts at page 0.
             let aligned = start & start.wrapping_neg();
@@ -235,7 +240,7 @@ mod tests {
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
         loop {
             let mut batch = Vec::new();
-            let more = pools.shed(share, &mut cursor, most, &mut batch);
+            let more = pools.shed(share, First::Oldest, &mut cursor, most, &mut batch);
             assert!(batch.len() <= most);
             all.extend(batch);
             if !more {

@@ -23,7 +23,7 @@
 
 use super::Space;
 use super::node::Lazy;
-use super::pools::{Cursor, Pools, Share};
+use super::pools::{Cursor, First, Pools, Share};
 use crate::addr::PageRange;
 use crate::error::PlatformError;
 use crate::platform::Platform;
@@ -252,7 +252,7 @@ impl<P: Platform> Space<P> {
             while more && count < most && taken.strays.try_reserve(BATCH).is_ok() {
                 batch.clear();
                 let mut node = node.0.lock();
-                more = node.retained.shed(share, &mut cursor, batch_of(most - count), batch);
+                more = node.retained.shed(share, First::Oldest, &mut cursor, batch_of(most - count), batch);
                 let pages = batch.iter().map(PageRange::len).sum();
                 node.grant += pages;
                 self.count_taken(batch.len() as u64, pages);
@@ -299,7 +299,13 @@ impl<P: Platform> Space<P> {
             let (mut cursor, mut more) = (Cursor::default(), true);
             while more && given < most {
                 batch.clear();
-                more = node.0.lock().pools.shed(share, &mut cursor, batch_of(most - given), batch);
+                more = node.0.lock().pools.shed(
+                    share,
+                    First::Newest,
+                    &mut cursor,
+                    batch_of(most - given),
+                    batch,
+                );
                 given += self.release(batch);
             }
         }
@@ -345,7 +351,7 @@ impl<P: Platform> Space<P> {
     /// Puts areas into the pools of the nodes that asked for them.
     fn take_home(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
         let asker = |area: &PageRange| {
-            let home = self.planes.home(area.start()).filter(|_| Pools::takes(area.len()));
+            let home = self.planes.sure_home(area.start()).filter(|_| Pools::takes(area.len()));
             home.map(|record| record.asker() % self.nodes.len())
         };
         let mut given = 0;

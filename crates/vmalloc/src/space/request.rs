@@ -131,8 +131,8 @@ impl Request {
 
     /// Pages asked for, less one, if nothing else is: whole pages, any place, any content. Zero bytes are more than any size.
     #[inline(always)]
-    pub(super) fn ordinary(&self, shift: u32) -> Option<usize> {
-        let is_ordinary = u32::from(self.order) <= shift && self.bytes & ((1 << shift) - 1) == 0;
+    pub(super) fn ordinary(&self, shift: u32, offset_mask: usize) -> Option<usize> {
+        let is_ordinary = u32::from(self.order) <= shift && self.bytes & offset_mask == 0;
         is_ordinary.then(|| (self.bytes >> shift).wrapping_sub(1))
     }
 

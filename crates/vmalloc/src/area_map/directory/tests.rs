@@ -1,6 +1,6 @@
 //! The directory by itself, on leaves that hold nothing but their base, against an ordered map.
 
-use super::super::Numbers;
+use super::super::planes::Spare;
 use super::super::storage::{Fixed, Heap, Lent, Slots};
 use super::*;
 use alloc::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::vec;
 struct Bench<S: Storage> {
     directory: Directory<S>,
     planes: Planes<S>,
-    leaves: Numbers,
+    spare: Spare,
     known: BTreeMap<u64, u32>,
     span: PageRange,
 }
@@ -25,24 +25,19 @@ impl Bench<Heap> {
 }
 
 impl<'a> Bench<Lent<'a>> {
-    /// One with room for so many nodes and window entries.
-    fn lent(mut memory: &'a mut [u8], span: PageRange, fans: usize, window: usize) -> Self {
+    /// One with room for so many nodes.
+    fn lent(mut memory: &'a mut [u8], span: PageRange, fans: usize) -> Self {
         let fans = Slots::carve(&mut memory, fans).unwrap();
-        let window = Fixed::carve(&mut memory, window).unwrap();
-        let leaves = Fixed::carve(&mut memory, 400).unwrap();
-        Self::of(Directory::new(span, fans).unwrap(), Planes::new(span, leaves, window))
+        let near = Fixed::carve(&mut memory, 5).unwrap();
+        let far = Fixed::carve(&mut memory, 400).unwrap();
+        Self::of(Directory::new(span, fans).unwrap(), Planes::new(span, near, far))
     }
 }
 
 impl<S: Storage> Bench<S> {
     fn of(directory: Directory<S>, planes: Planes<S>) -> Self {
         let span = planes.span();
-        Self { directory, planes, leaves: Numbers::default(), known: BTreeMap::new(), span }
-    }
-
-    /// How many groups the window reaches over.
-    fn window(&self) -> u64 {
-        (0..).take_while(|&group| self.planes.entry(group).is_some()).count() as u64
+        Self { directory, planes, spare: Spare::default(), known: BTreeMap::new(), span }
     }
 
     /// Enters the leaf of `page`, or takes it out.
@@ -50,13 +45,14 @@ impl<S: Storage> Bench<S> {
         let group = self.planes.group(page);
         if let Some(leaf) = self.known.remove(&group) {
             self.directory.remove(page, &self.planes);
-            self.leaves.put(leaf, &self.planes);
+            self.planes.leaf(leaf).join_free(0);
+            self.planes.put(leaf, &mut self.spare);
         } else {
-            self.leaves.ensure(&self.planes).unwrap();
             self.directory.ensure(1).unwrap();
-            let leaf = self.leaves.take(&self.planes);
+            let leaf = self.planes.number(group, self.known.len(), &mut self.spare).unwrap();
             self.planes.leaf(leaf).begin(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
-            self.directory.insert(leaf, self.leaves.in_use(), &self.planes);
+            self.planes.leaf(leaf).start_free(0);
+            self.directory.insert(leaf, &self.planes);
             self.known.insert(group, leaf);
         }
     }
@@ -64,7 +60,7 @@ impl<S: Storage> Bench<S> {
     fn leaf_of(&self, page: u64) -> u32 {
         let beyond = self.directory.leaf_beyond(page, &self.planes);
         let near = self.planes.leaf_near(page).unwrap_or(beyond);
-        assert_eq!(near, beyond, "D3: the window and the tree disagree on page {page:#x}");
+        assert_eq!(near, beyond, "the group and the tree disagree on page {page:#x}");
         near
     }
 
@@ -75,7 +71,11 @@ impl<S: Storage> Bench<S> {
         if self.span.contains(page) {
             let before = self.known.range(..group).next_back().map(|(_, &leaf)| leaf);
             assert_eq!(self.directory.leaf_before(page, &self.planes), before, "before {page:#x}");
-            assert_eq!(self.directory.leaf_before_group(group, &self.planes), before, "D3: before {page:#x}");
+            assert_eq!(
+                self.directory.leaf_before_group(group, &self.planes),
+                before,
+                "by the tree, before {page:#x}"
+            );
         }
     }
 
@@ -86,17 +86,13 @@ impl<S: Storage> Bench<S> {
         }
     }
 
-    /// D1–D3.
+    /// D1 and D2.
     fn check(&self) {
         let (mut nodes, mut found) = (0, Vec::new());
         self.check_node(self.directory.root, &mut nodes, &mut found);
         assert!(found.iter().eq(self.known.values()), "D2: the leaves, in order");
         assert_eq!(nodes, self.directory.fans.in_use(), "a node is lost");
         assert!(nodes <= found.len().max(1), "D1: {nodes} nodes for {} leaves", found.len());
-        for group in 0..self.window() {
-            let entry = self.planes.entry(group).map(Word::get);
-            assert_eq!(entry, Some(self.known.get(&group).copied().unwrap_or(0)), "D3");
-        }
     }
 
     fn check_node(&self, node: u32, nodes: &mut usize, found: &mut Vec<u32>) {
@@ -106,9 +102,7 @@ impl<S: Storage> Bench<S> {
         for slot in 0..FAN {
             let (group, child) = match fan.get(slot) {
                 Child::None => continue,
-                Child::Leaf(leaf) => {
-                    (self.planes.group(self.planes.leaf(leaf).base.get()), Child::Leaf(leaf))
-                }
+                Child::Leaf(leaf) => (self.planes.group(self.planes.leaf(leaf).base()), Child::Leaf(leaf)),
                 Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
             };
             assert!(fan.covers(group) && fan.slot(group) == slot, "D2");
@@ -186,52 +180,40 @@ fn the_leaf_before_is_found_across_all_levels() {
 }
 
 #[test]
-fn the_window_follows_dense_leaves_piece_by_piece() {
+fn dense_leaves_are_where_their_groups_say() {
     let mut bench = Bench::new(1 << 20, 1 << 44);
     for group in 0..10_000 {
-        let before = bench.window();
         bench.toggle((1 << 20) + (group << LEAF_SHIFT));
-        assert!(bench.window() - before <= ENTRIES as u64);
         assert!(bench.planes.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
     }
     bench.check();
-    let entries = bench.window();
-    assert!(entries < 10_000 + ENTRIES as u64);
-    // Nor does it follow those that lie far apart.
+    let bytes = bench.planes.bytes();
+    // Those that lie far apart are not, and take no more than their records.
     for far in 1..1_000 {
         bench.toggle((1 << 40) + (far << 20));
+        assert!(bench.planes.leaf_near((1 << 40) + (far << 20)).is_none());
     }
-    assert_eq!(bench.window(), entries);
+    assert!(bench.planes.bytes() - bytes <= 1_128 * 128);
     bench.check();
+    bench.compare_around(1 << 40);
 }
 
 #[test]
-fn the_window_meets_leaves_that_come_from_above() {
+fn leaves_that_come_from_above_are_found_where_they_are() {
     let mut bench = Bench::new(0, 1 << 34);
-    // At first each is too far for the share of those before it.
+    // At first each is too far for those before it; once there are many, they are near.
     for group in (0..4_000).rev() {
         bench.toggle(group << LEAF_SHIFT);
     }
     bench.check();
-    assert!(bench.window() > 2_800, "{}", bench.window());
-}
-
-#[test]
-fn a_window_without_memory_stays_as_it_is() {
-    let mut memory = vec![0; 1 << 16];
-    let mut bench = Bench::lent(&mut memory, PageRange::of(300, 1 << 40), 200, 15);
-    for group in 1..300 {
-        bench.toggle(group << LEAF_SHIFT);
-    }
-    assert_eq!(bench.window(), 15);
-    bench.check();
-    (0..301).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
+    (0..4_001).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
+    assert!(bench.planes.leaf_near(0).is_some() && bench.planes.leaf_near(3_999 << LEAF_SHIFT).is_none());
 }
 
 #[test]
 fn a_refused_step_changes_nothing() {
     let mut memory = vec![0; 1 << 16];
-    let mut bench = Bench::lent(&mut memory, PageRange::of(0, 1 << 41), 5, 0);
+    let mut bench = Bench::lent(&mut memory, PageRange::of(0, 1 << 41), 5);
     // Every second leaf needs a node: three are left beside the zeroed one and the root.
     let pages: Vec<u64> = (1..8).flat_map(|n| [n << 38, (n << 38) + 4096]).collect();
     let entered = pages.iter().take_while(|&&page| {
