@@ -152,6 +152,23 @@ impl<S: Storage> Planes<S> {
         if record.clear_busy(bit) { Some(PageRange::of(page, self.end_of(record, bit))) } else { None }
     }
 
+    /// The same without asking for its end; whether there was one.
+    #[inline(always)]
+    pub(crate) fn retire_start(&self, record: &Leaf, page: u64) -> bool {
+        record.clear_busy(Leaf::bit(page))
+    }
+
+    /// The end of the area that starts at `page`, in `record`, if it is in this leaf or starts the next; if no area starts there
+    /// anything.
+    #[inline(always)]
+    pub(crate) fn end_near(&self, record: &Leaf, page: u64) -> Option<u64> {
+        if let Some(next) = record.next_start(Leaf::bit(page)) {
+            return Some(record.page(next));
+        }
+        let behind = self.near.near(record.next.get().wrapping_sub(1) as usize)?;
+        behind.first_start().map(|first| behind.page(first))
+    }
+
     /// Hands the retired area that starts at `page`, in `record`, out again; whether it was retired. The caller owns it.
     #[inline(always)]
     #[must_use]

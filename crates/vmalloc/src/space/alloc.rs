@@ -39,46 +39,56 @@ impl<P: Platform> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
-        match self.reuse(request) {
-            Some(start) if self.retains => Ok(self.addr(start)),
-            Some(start) => self.back_reused(start, request),
+        // Taken apart, so that a request that is made where it is used never gets as far as memory.
+        match request.plain() {
+            Some((bytes, order)) => match self.reuse(bytes, order) {
+                0 => self.alloc_far(request),
+                addr => Ok(addr),
+            },
             None => self.alloc_far(request),
         }
     }
 
-    /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node; its first page.
-    #[inline(always)]
-    fn reuse(&self, request: &Request) -> Option<u64> {
-        let size = request.ordinary(self.shift, self.offset_mask)?;
-        // Relaxed: a hint; what it leads to takes locks.
-        if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
-            return None;
+    /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node, which is free; its
+    /// address. Else 0, which is no address of any area. A function without calls but for waking those who wait for the node.
+    #[inline(never)]
+    fn reuse(&self, bytes: usize, order: u32) -> usize {
+        if order > self.shift || bytes & self.offset_mask != 0 {
+            return 0;
         }
-        let (_, mut node) = self.node();
+        // Zero bytes are more than any size.
+        let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
+        let Some(start) = self.pop(size) else { return 0 };
+        if self.retains || self.map_reused(start, size) { self.addr(start) } else { 0 }
+    }
+
+    /// An area of `size` + 1 pages that waits in this CPU's node, made busy; its first page.
+    #[inline(always)]
+    fn pop(&self, size: usize) -> Option<u64> {
+        let mut node = self.nodes.get(self.platform.cpu())?.0.try_lock()?;
+        let node = &mut *node;
         let start = if self.retains {
-            let start = node.retained.pop(size.wrapping_add(self.guard_pages as usize))?;
-            node.grant += size as u64 + 1 + self.guard_pages;
+            let start = node.retained.pop(size)?;
+            node.grant += size as u64 + 1;
             start
         } else {
-            node.pools.pop(size.wrapping_add(self.guard_pages as usize))?
+            node.pools.pop(size)?
         };
         self.revive(start);
         Some(start)
     }
 
+    /// Puts memory behind an area just taken from a pool; if there is none, the area goes back, and the long way tells why.
     #[inline(always)]
-    fn back_reused(&self, start: u64, request: &Request) -> Result<usize, AllocError> {
-        let pages = (request.bytes() >> self.shift) as u64;
-        let payload = PageRange::of(start, start + pages);
+    fn map_reused(&self, start: u64, size: usize) -> bool {
+        let area = PageRange::of(start, start + size as u64 + 1);
         // SAFETY: the area was taken for this caller alone, without memory.
-        match unsafe { self.platform.map(payload, Protection::ReadWrite) } {
-            Ok(()) => Ok(self.addr(start)),
-            Err(cause) => {
-                let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-                let area = PageRange::of(start, start + pages + self.guard_pages);
-                self.back_in_need(area, &checked, checked.note(Kind::Vmalloc, None), cause)
-            }
+        let mapped =
+            unsafe { self.platform.map(self.payload(area, self.guard_pages), Protection::ReadWrite) };
+        if mapped.is_err() {
+            self.unclaim(area);
         }
+        mapped.is_ok()
     }
 
     #[inline(never)]
@@ -327,6 +337,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
+    #[cold]
     fn unclaim(&self, area: PageRange) {
         let mut map = self.map();
         if let Err(damage) = map.retire(area.start()).and_then(|area| map.release(area.start())) {
@@ -335,6 +346,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// The area's pages without its guard.
+    #[inline]
     fn payload(&self, area: PageRange, guard_pages: u64) -> PageRange {
         PageRange::of(area.start(), area.end() - guard_pages)
     }

@@ -34,6 +34,51 @@ impl<P: Platform> Space<P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
+        if self.free_here(addr) { Ok(()) } else { self.free_any(addr) }
+    }
+
+    /// The common case: this CPU's node is free, and has room for the area. If it is not that, nothing was changed. A function
+    /// without calls but for waking those who wait for the node.
+    #[inline(never)]
+    fn free_here(&self, addr: usize) -> bool {
+        let page = (addr >> self.shift) as u64;
+        let Some(record) = self.planes.home(page) else { return false };
+        if addr & self.offset_mask != 0 || record.notes() != 0 {
+            return false;
+        }
+        let id = self.platform.cpu();
+        let Some(mut node) = self.nodes.get(id).and_then(|node| node.0.try_lock()) else { return false };
+        // What this is worth if no area starts here does not matter: then none is retired.
+        let Some(end) = self.planes.end_near(record, page) else { return false };
+        let pages = end.wrapping_sub(page);
+        let node = &mut *node;
+        if self.retains {
+            let Some(slot) = node.retained.slot(pages).filter(|_| node.grant >= pages) else { return false };
+            let freed = self.planes.retire_start(record, page);
+            if freed {
+                slot.fill(page);
+                node.grant -= pages;
+            }
+            return freed;
+        }
+        let own = &mut node.lazy.own;
+        let lazy = node.unpublished + pages;
+        if own.len() == own.capacity()
+            || lazy >= self.portion
+            || record.asker() != id
+            || !Pools::takes(pages)
+            || !self.planes.retire_start(record, page)
+        {
+            return false;
+        }
+        node.unpublished = lazy;
+        own.push(PageRange::of(page, end));
+        true
+    }
+
+    /// Any case.
+    #[inline(never)]
+    fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         if let Some(record) = self.planes.home(page)
             && record.notes() == 0
@@ -80,7 +125,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
-    #[inline(always)]
+    #[inline]
     fn take_back(
         &self,
         id: usize,

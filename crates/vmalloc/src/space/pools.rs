@@ -31,15 +31,19 @@ pub(super) struct Pools {
     some: [u64; WORDS],
 }
 
-/// Areas of one size: their first pages, the one freed last at the end.
+/// Areas of one size.
 #[derive(Default)]
 struct Stack {
+    /// Their first pages, the one freed last at the end; then zeros, which is room for more. Empty while the bit of this
+    /// size is not set.
     starts: Vec<u64>,
-    /// Whether the bit of this size is set.
-    listed: bool,
+    count: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u32,
 }
+
+/// The room that a stack begins with, and the least that it grows by.
+const ROOM: usize = 8;
 
 /// Which areas are given up first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,12 +75,12 @@ pub(super) struct Cursor {
 impl Pools {
     /// Pages of all areas kept. O(sizes).
     pub(super) fn pages(&self) -> u64 {
-        self.stacks.iter().zip(1..).map(|(stack, pages)| stack.starts.len() as u64 * pages).sum()
+        self.stacks.iter().zip(1..).map(|(stack, pages)| u64::from(stack.count) * pages).sum()
     }
 
     /// How many areas are kept. O(sizes).
     pub(super) fn areas(&self) -> u64 {
-        self.stacks.iter().map(|stack| stack.starts.len() as u64).sum()
+        self.stacks.iter().map(|stack| u64::from(stack.count)).sum()
     }
 
     /// Whether areas of that many pages can be kept at all.
@@ -89,14 +93,21 @@ impl Pools {
     #[inline(always)]
     #[must_use]
     pub(super) fn put(&mut self, area: PageRange) -> bool {
-        if let Some(stack) = self.stacks.get_mut(area.len() as usize - 1)
-            && stack.listed
-            && stack.starts.len() < stack.starts.capacity()
-        {
-            stack.starts.push(area.start());
-            return true;
+        match self.slot(area.len()) {
+            Some(slot) => {
+                slot.fill(area.start());
+                true
+            }
+            None => self.put_first(area),
         }
-        self.put_first(area)
+    }
+
+    /// The place for the first page of an area of `pages` pages; `None` when that takes more than writing it.
+    #[inline(always)]
+    pub(super) fn slot(&mut self, pages: u64) -> Option<Slot<'_>> {
+        let stack = self.stacks.get_mut(pages.wrapping_sub(1) as usize)?;
+        let place = stack.starts.get_mut(stack.count as usize)?;
+        Some(Slot { place, count: &mut stack.count })
     }
 
     /// The same where a list has to be made, or needs memory.
@@ -112,27 +123,25 @@ impl Pools {
             self.stacks.resize_with(MAX_PAGES as usize, Stack::default);
         }
         let size = area.len() as usize - 1;
-        let stack = &mut self.stacks[size];
-        if stack.starts.try_reserve(1).is_err() {
-            return false;
+        let grown = self.stacks[size].grow();
+        if let Some(slot) = self.slot(area.len()).filter(|_| grown) {
+            slot.fill(area.start());
+            self.some[size / 64 % WORDS] |= 1 << (size % 64);
         }
-        stack.starts.push(area.start());
-        stack.listed = true;
-        self.some[size / 64 % WORDS] |= 1 << (size % 64);
-        true
+        grown
     }
 
     /// An area of `size` + 1 pages, if there is such a size.
     #[inline(always)]
     pub(super) fn pop(&mut self, size: usize) -> Option<u64> {
-        self.stacks.get_mut(size)?.starts.pop()
+        self.stacks.get_mut(size)?.pop()
     }
 
     /// An area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(super) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {
         let stack = self.stacks.get_mut(usize::try_from(pages - 1).ok()?)?;
-        if align == 1 { stack.starts.pop() } else { stack.take_aligned(align) }
+        if align == 1 { stack.pop() } else { stack.take_aligned(align) }
     }
 
     /// The first size from `from` on of which there is something, both counted from 0.
@@ -164,10 +173,10 @@ impl Pools {
             let stack = &mut self.stacks[size];
             let due = *cursor.due.get_or_insert_with(|| stack.due(share));
             let room = most.saturating_sub(out.len());
-            let count = due.min(room).min(stack.starts.len());
+            let count = due.min(room).min(stack.count as usize);
             stack.shed(count, first, size as u64 + 1, out);
-            if stack.starts.is_empty() {
-                stack.listed = false;
+            if stack.count == 0 {
+                stack.starts = Vec::new();
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
             } else if count < due {
                 cursor.due = Some(due - count);
@@ -187,24 +196,59 @@ impl Pools {
     }
 }
 
+/// The place for one more area.
+pub(super) struct Slot<'a> {
+    place: &'a mut u64,
+    count: &'a mut u32,
+}
+
+impl Slot<'_> {
+    #[inline(always)]
+    pub(super) fn fill(self, start: u64) {
+        *self.place = start;
+        *self.count += 1;
+    }
+}
+
 impl Stack {
+    #[inline(always)]
+    fn pop(&mut self) -> Option<u64> {
+        let last = self.count.wrapping_sub(1);
+        let start = *self.starts.get(last as usize)?;
+        self.count = last;
+        Some(start)
+    }
+
+    /// Makes room for more; whether there is some.
+    fn grow(&mut self) -> bool {
+        let room = self.starts.len().max(ROOM);
+        if self.starts.try_reserve(room).is_err() || u32::try_from(self.starts.len() + room).is_err() {
+            return false;
+        }
+        self.starts.resize(self.starts.len() + room, 0);
+        true
+    }
+
     /// How many areas are to go.
     fn due(&mut self, share: Share) -> usize {
         if share == Share::All {
-            return self.starts.len();
+            return self.count as usize;
         }
-        let quarters = self.starts.len() + self.owed as usize;
-        self.owed = (quarters % 4) as u32;
-        quarters / 4
+        let quarters = self.count + self.owed;
+        self.owed = quarters % 4;
+        (quarters / 4) as usize
     }
 
     /// Moves `count` areas of `pages` pages to `out`.
     fn shed(&mut self, count: usize, first: First, pages: u64, out: &mut Vec<PageRange>) {
+        let all = self.count as usize;
         let from = match first {
             First::Oldest => 0,
-            First::Newest => self.starts.len() - count,
+            First::Newest => all - count,
         };
-        out.extend(self.starts.drain(from..from + count).map(|start| PageRange::of(start, start + pages)));
+        out.extend(self.starts[from..from + count].iter().map(|&start| PageRange::of(start, start + pages)));
+        self.starts.copy_within(from + count..all, from);
+        self.count -= count as u32;
     }
 
     /// The least aligned of those that fit: the others are left to requests that need them, which would else take new
@@ -212,8 +256,9 @@ impl Stack {
     #[inline(never)]
     fn take_aligned(&mut self, align: u64) -> Option<u64> {
         let (mut least, mut found) = (u64::MAX, None);
-        let first = self.starts.len().saturating_sub(LOOKED_AT);
-        for (place, &start) in self.starts.iter().enumerate().skip(first).rev() {
+        let count = self.count as usize;
+        let first = count.saturating_sub(LOOKED_AT);
+        for (place, &start) in self.starts[..count].iter().enumerate().skip(first).rev() {
             // Its own alignment; no area starts at page 0.
             let aligned = start & start.wrapping_neg();
             if aligned >= align && aligned < least {
@@ -223,7 +268,9 @@ impl Stack {
                 }
             }
         }
-        found.map(|place| self.starts.swap_remove(place))
+        let place = found?;
+        self.starts.swap(place, count - 1);
+        self.pop()
     }
 }
 

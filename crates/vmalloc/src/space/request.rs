@@ -27,6 +27,8 @@ pub struct Request {
 
 /// More than any alignment.
 const SPECIAL: u8 = 1 << 7;
+/// The alignment is none: more than the size of any page.
+const BAD_ORDER: u8 = 64;
 
 /// What the memory holds when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +67,7 @@ impl Checked {
 
 impl Request {
     /// `bytes` bytes, at any page.
+    #[inline(always)]
     pub const fn new(bytes: usize) -> Self {
         Self {
             bytes,
@@ -80,14 +83,16 @@ impl Request {
 
     /// Start at a multiple of `bytes`, a power of two; anything else is refused with
     /// [`RequestError::AlignNotPowerOfTwo`] when the request is made. Areas always start at a page.
+    #[inline(always)]
     pub const fn align(mut self, bytes: usize) -> Self {
         self.align = bytes;
-        let order = if bytes.is_power_of_two() { bytes.trailing_zeros() as u8 } else { SPECIAL };
+        let order = if bytes.is_power_of_two() { bytes.trailing_zeros() as u8 } else { BAD_ORDER };
         self.order = self.order & SPECIAL | order;
         self
     }
 
     /// Hand out zeros.
+    #[inline(always)]
     pub const fn zeroed(mut self) -> Self {
         self.order |= SPECIAL;
         self.content = Content::Zeros;
@@ -95,6 +100,7 @@ impl Request {
     }
 
     /// Leave the guard page out.
+    #[inline(always)]
     pub const fn without_guard(mut self) -> Self {
         self.order |= SPECIAL;
         self.guard = Guard::None;
@@ -104,6 +110,7 @@ impl Request {
     /// Stay inside the addresses `[start, end)`, the guard page too. Pages that are only partly inside don't count;
     /// limits without a whole page are refused with [`RequestError::LimitsReversed`], those that leave the space with
     /// [`RequestError::OutsideSpace`].
+    #[inline(always)]
     pub const fn within(mut self, start: usize, end: usize) -> Self {
         self.order |= SPECIAL;
         self.within = Some((start, end));
@@ -111,6 +118,7 @@ impl Request {
     }
 
     /// Name the caller, for `vmallocinfo`.
+    #[inline(always)]
     pub const fn tag(mut self, tag: &'static str) -> Self {
         self.order |= SPECIAL;
         self.tag = Some(tag);
@@ -118,22 +126,17 @@ impl Request {
     }
 
     /// Place by `policy`, whatever the space's configuration says.
+    #[inline(always)]
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.order |= SPECIAL;
         self.policy = Some(policy);
         self
     }
 
-    #[inline]
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Pages asked for, less one, if nothing else is: whole pages, any place, any content. Zero bytes are more than any size.
+    /// Bytes and log2 of the alignment, or more than that of any page, if that is all that was asked for.
     #[inline(always)]
-    pub(super) fn ordinary(&self, shift: u32, offset_mask: usize) -> Option<usize> {
-        let is_ordinary = u32::from(self.order) <= shift && self.bytes & offset_mask == 0;
-        is_ordinary.then(|| (self.bytes >> shift).wrapping_sub(1))
+    pub(super) fn plain(&self) -> Option<(usize, u32)> {
+        (self.order & SPECIAL == 0).then_some((self.bytes, u32::from(self.order)))
     }
 
     /// Checks the request for pages of `1 << shift` bytes.
