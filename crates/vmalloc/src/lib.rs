@@ -58,4 +58,4 @@ pub use error::{
 };
 pub use platform::{DirectMemory, Platform, Protection, Translate};
 pub use request::{Fit, Policy};
-pub use space::{AreaInfo, Buffer, Config, Kind, Request, Space, Stale, Stats, Zeroed};
+pub use space::{AreaInfo, Buffer, Config, Kind, Request, Rest, Space, Stale, Stats, Zeroed};

@@ -110,6 +110,21 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, and it is mapped.
     unsafe fn zero(&self, range: PageRange);
 
+    /// Asks for a call of [`Space::drain`](crate::Space::drain) soon, from a context that may wait: a thread, a kernel's
+    /// work queue. Whether that call will come.
+    ///
+    /// Called by frees when enough is lazy, so again and again until the drain has run: many calls may lead to one. May
+    /// run in any context that frees, with locks of the caller's held and inside the program's heap, so it must not
+    /// wait or allocate. It must not call the space, although no lock of the space is held: a free comes back at once.
+    ///
+    /// After `false` the freeing caller purges by itself. It also does when frees outrun the drain: it is asked for
+    /// at the threshold, and at twice the threshold nobody relies on it.
+    ///
+    /// The default is for platforms without such a context.
+    fn drain_later(&self) -> bool {
+        false
+    }
+
     /// A random number, for randomized placement and hash seeds. Need not be fast.
     fn entropy(&self) -> u64;
 

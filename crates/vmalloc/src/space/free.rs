@@ -50,10 +50,10 @@ impl<P: Platform> Space<P> {
             return self.purge_one(area);
         }
         state.lazy.push(area);
-        let due = state.lazy_pages > self.lazy_max;
+        let lazy_pages = state.lazy_pages;
         drop(state);
-        if due {
-            self.purge_if_idle();
+        if lazy_pages > self.lazy_max {
+            self.drain_due(lazy_pages);
         }
     }
 }

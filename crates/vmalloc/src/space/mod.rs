@@ -9,7 +9,7 @@
 //!                          ▼
 //!                     platform: map ──fails──► free the area, purge all, once more ──fails──► error
 //!
-//!   vfree:   retire ─► retained (budget) or lazy ─► above the threshold: purge      (see `purge`)
+//!   vfree:   retire ─► retained (budget) or lazy ─► above the threshold: drain later, or purge  (see `purge`)
 //! ```
 //!
 //! # Locks
@@ -33,6 +33,7 @@ mod state;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::Config;
 pub use info::{AreaInfo, Areas, Busy, Stats, Vmallocinfo};
+pub use purge::Rest;
 pub use request::Request;
 
 use crate::addr::PageRange;

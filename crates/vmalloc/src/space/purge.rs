@@ -39,6 +39,15 @@ pub(super) enum Drain {
     All,
 }
 
+/// What a drain has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Nothing is lazy or retained: there is nothing to do before the next free.
+    Nothing,
+    /// Something is retained, or was freed meanwhile: drained again now and then, it goes by its age.
+    Something,
+}
+
 impl Drain {
     /// How many of `count` retained areas of a size go: a quarter is rounded up, so that the last one drains too.
     fn share(self, count: usize) -> usize {
@@ -61,7 +70,7 @@ impl<P: Platform> Space<P> {
     #[doc(alias = "vm_unmap_aliases")]
     pub fn purge(&self) -> Result<(), PlatformError> {
         let _running = self.purge_lock.lock();
-        self.drain(Drain::All)
+        self.drain_locked(Drain::All)
     }
 
     /// Purges what is lazy and gives back a quarter of what is retained, the longest unused: call it now and then
@@ -71,15 +80,35 @@ impl<P: Platform> Space<P> {
     /// The platform's, as for [`purge`](Self::purge).
     pub fn decay(&self) -> Result<(), PlatformError> {
         let _running = self.purge_lock.lock();
-        self.drain(Drain::Decay)
+        self.drain_locked(Drain::Decay)
     }
 
-    /// Purges because enough is lazy, unless somebody is at it.
+    /// One round of the background drain that [`Platform::drain_later`] asks for: [`decay`](Self::decay), and whether
+    /// another is of use a while later.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge): something is left then.
+    pub fn drain(&self) -> Result<Rest, PlatformError> {
+        self.decay()?;
+        let state = self.state.lock();
+        let left = state.lazy_areas + state.retained.areas();
+        Ok(if left == 0 { Rest::Nothing } else { Rest::Something })
+    }
+
+    /// So many pages are lazy that they are due: in the background if the platform can and keeps up, else here.
     #[cold]
-    pub(super) fn purge_if_idle(&self) {
+    pub(super) fn drain_due(&self, lazy_pages: u64) {
+        let later = self.platform.drain_later();
+        if !later || lazy_pages > self.lazy_max.saturating_mul(2) {
+            self.purge_if_idle();
+        }
+    }
+
+    /// Purges, unless somebody is at it.
+    fn purge_if_idle(&self) {
         if let Some(_running) = self.purge_lock.try_lock() {
             // What failed stays lazy; the next allocation in need reports it.
-            let _ = self.drain(Drain::Decay);
+            let _ = self.drain_locked(Drain::Decay);
         }
     }
 
@@ -98,7 +127,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// One purge. The purge lock is held.
-    fn drain(&self, drain: Drain) -> Result<(), PlatformError> {
+    fn drain_locked(&self, drain: Drain) -> Result<(), PlatformError> {
         // What an earlier purge could not finish comes first.
         let stuck = core::mem::take(&mut self.state.lock().stuck);
         self.purge_set(stuck)?;
