@@ -99,9 +99,10 @@ fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
             });
         }
     });
-    assert!(FROM_SPACE.load(Ordering::Relaxed) > 6000);
+    assert!(FROM_SPACE.load(Ordering::Relaxed) >= 6000);
     space.verify().unwrap();
-    // The areas of this test's own frame apart, all goes back without another call.
+    // What was freed since the last drain is below the threshold: one request, and all goes by age.
+    assert!(space.platform().drain_later());
     while space.stats().lazy_areas + space.stats().retained_areas > 0 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
