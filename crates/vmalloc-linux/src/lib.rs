@@ -12,12 +12,12 @@
 //!  batch.rs     many ranges, few calls;  advise.rs  madvise(2), process_madvise(2)
 //!
 //!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
-//!  pagemap.rs  frame numbers
+//!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
 //! ```
 //!
 //! # What holds
 //! - Nothing here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to success), so a
-//!   global allocator may stand on it.
+//!   global allocator may stand on it. [`open`] does, and the space and its drain do, see [`on_drain_thread`].
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free pages and
 //!   pages freed and purged raise `SIGSEGV`; system calls that are given their address fail with `EFAULT`.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
@@ -34,6 +34,7 @@
 mod advise;
 mod batch;
 mod cpu;
+mod drainer;
 mod error;
 mod fork;
 mod frontier;
@@ -48,6 +49,7 @@ mod platform;
 mod reserve;
 mod space;
 
+pub use drainer::on_drain_thread;
 pub use error::ReserveError;
 pub use fork::{AtFork, RegisterError, register, register_static};
 pub use frontier::CHUNK_PAGES;

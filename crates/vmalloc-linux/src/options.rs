@@ -50,11 +50,18 @@ pub struct Options {
     minimum_bytes: usize,
     pub(crate) guards: Option<Guards>,
     pub(crate) vectors: Option<Vectors>,
+    pub(crate) drain_thread: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { size_bytes: DEFAULT_BYTES, minimum_bytes: DEFAULT_MINIMUM_BYTES, guards: None, vectors: None }
+        Self {
+            size_bytes: DEFAULT_BYTES,
+            minimum_bytes: DEFAULT_MINIMUM_BYTES,
+            guards: None,
+            vectors: None,
+            drain_thread: true,
+        }
     }
 }
 
@@ -92,6 +99,13 @@ impl Options {
     #[must_use]
     pub fn vectors(self, vectors: Vectors) -> Self {
         Self { vectors: Some(vectors), ..self }
+    }
+
+    /// Never creates a thread: for programs that can't have one, in a sandbox or about to become another user. Frees
+    /// purge by themselves then, and what is retained stays until [`Space::decay`](vmalloc::Space::decay) is called.
+    #[must_use]
+    pub fn without_drain_thread(self) -> Self {
+        Self { drain_thread: false, ..self }
     }
 
     /// The sizes to try, for pages of `page_bytes`.

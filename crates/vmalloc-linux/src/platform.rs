@@ -1,6 +1,7 @@
 //! The platform traits of `vmalloc`, for Linux.
 
 use crate::cpu::CpuHint;
+use crate::drainer::DrainThread;
 use crate::islands::Islands;
 use crate::lock::FutexLock;
 use crate::markers::Markers;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
-use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
+use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
@@ -22,6 +23,7 @@ pub struct Linux {
     pub(crate) guarding: Guarding,
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
+    pub(crate) drain_thread: DrainThread,
 }
 
 /// How pages that may not be touched are made so.
@@ -123,6 +125,12 @@ unsafe impl Platform for Linux {
         // SAFETY: the caller owns the range and it is mapped, so its bytes may be written; the span's provenance
         // is exposed by the reservation.
         unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
+    }
+
+    /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
+    /// the [`Options`](crate::Options) allow it.
+    fn drain_later(&self, due: Due) -> bool {
+        self.drain_thread.request(due)
     }
 
     fn entropy(&self) -> u64 {

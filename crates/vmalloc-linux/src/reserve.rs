@@ -7,6 +7,7 @@
 
 use crate::advise::{Advice, Sender};
 use crate::cpu::{self, CpuHint};
+use crate::drainer::DrainThread;
 use crate::error::ReserveError;
 use crate::fork;
 use crate::islands::Islands;
@@ -35,7 +36,8 @@ impl Linux {
         let guarding = choose_guards(&memory, options.guards)?;
         let sender = choose_vectors(&memory, options.vectors)?;
         memory.set_sender(sender);
-        Ok(Self { memory, guarding, cpu: CpuHint::detect(), cpus: cpu::cpus() })
+        let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
+        Ok(Self { memory, guarding, cpu, cpus, drain_thread: DrainThread::default() })
     }
 }
 

@@ -25,6 +25,9 @@ pub enum OpenError {
 
 /// Reserves addresses and opens a space on them, which may be used before and after `fork`, by parent and child.
 ///
+/// Once enough is lazy, a thread of the space's own drains it in the background, and goes on by age until nothing
+/// is left; it ends with the space. See [`Options::without_drain_thread`].
+///
 /// ```
 /// use vmalloc_linux::{Options, open};
 ///
@@ -39,6 +42,9 @@ pub enum OpenError {
 /// [`OpenError`].
 pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenError> {
     let space = Arc::new(Space::new(Linux::reserve(options)?, config)?);
+    if options.drain_thread {
+        space.platform().drain_thread.allow(Arc::downgrade(&space));
+    }
     let hook: Weak<dyn AtFork> = Arc::downgrade(&space) as Weak<dyn AtFork>;
     register(hook)?;
     Ok(space)
@@ -46,17 +52,24 @@ pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenE
 
 impl AtFork for Space<Linux> {
     fn prepare(&self) {
+        self.platform().drain_thread.prepare();
         self.quiesce();
     }
 
     fn parent(&self) {
         // SAFETY: this thread has called `prepare`, and neither this nor `child` since.
-        unsafe { self.resume() };
+        unsafe {
+            self.resume();
+            self.platform().drain_thread.parent();
+        }
     }
 
     fn child(&self) {
         // SAFETY: the thread that this one was forked from has called `prepare`; the lock is one that may be
         // unlocked on both sides of a fork.
-        unsafe { self.resume() };
+        unsafe {
+            self.resume();
+            self.platform().drain_thread.child();
+        }
     }
 }

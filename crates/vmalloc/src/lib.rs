@@ -56,7 +56,7 @@ pub use area_map::AreaMap;
 pub use error::{
     AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
-pub use platform::{DirectMemory, Platform, Protection, Translate};
+pub use platform::{DirectMemory, Due, Platform, Protection, Translate};
 pub use request::{Fit, Policy};
 pub use space::{
     AreaInfo, Buffer, Config, Kind, NodeStats, Notifier, Request, Rest, Space, Stale, Stats, Zeroed,

@@ -31,6 +31,16 @@ pub enum Protection {
     ReadWrite,
 }
 
+/// Why a drain is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// Much is lazy: at once.
+    Soon,
+    /// Something is kept where nothing was, and has to go by its age: after a while, and then again as long as
+    /// [`Space::drain`](crate::Space::drain) says that something is left.
+    ByAge,
+}
+
 /// The machine below the allocator.
 ///
 /// No method is called with the lock held that allocations and frees take, so an implementation may take its
@@ -110,12 +120,19 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, and it is mapped.
     unsafe fn zero(&self, range: PageRange);
 
-    /// Asks for a call of [`Space::drain`](crate::Space::drain) soon, from where it may wait; whether there will be one.
+    /// Asks for a call of [`Space::drain`](crate::Space::drain), from a context that may wait: a thread, a kernel's work
+    /// queue. Whether that call will come.
     ///
-    /// Called by whoever frees when enough is lazy, without a lock held, and so perhaps often. It must not wait,
-    /// take memory, or call the space. Where it says no, which is what it does unless it is implemented, the freeing caller
-    /// drains; where it says yes and nobody comes, callers do it once twice as much is lazy.
-    fn drain_later(&self) -> bool {
+    /// Called by frees, so again and again until the drain has run: many calls may lead to one. May run in any context that
+    /// frees, with locks of the caller's held and inside the program's heap, so it must not wait or allocate. It must
+    /// not call the space, although no lock of the space is held: a free comes back at once.
+    ///
+    /// After `false` the freeing caller purges by itself when enough is lazy. It also does when frees outrun the drain: it is
+    /// asked for at the threshold, and at twice the threshold nobody relies on it.
+    ///
+    /// The default is for platforms without such a context.
+    fn drain_later(&self, due: Due) -> bool {
+        let _ = due;
         false
     }
 

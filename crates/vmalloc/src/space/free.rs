@@ -7,7 +7,7 @@ use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::FreeError;
-use crate::platform::Platform;
+use crate::platform::{Due, Platform};
 use core::sync::atomic::Ordering;
 use lock_api::MutexGuard;
 
@@ -64,7 +64,7 @@ impl<P: Platform> Space<P> {
         let own = &mut node.lazy.own;
         let lazy = node.unpublished + pages;
         if own.len() == own.capacity()
-            || lazy >= self.portion
+            || lazy >= node.alarm
             || record.asker() != id
             || !Pools::takes(pages)
             || !self.planes.retire_start(record, page)
@@ -135,8 +135,15 @@ impl<P: Platform> Space<P> {
         fate: Fate,
     ) -> Result<(), FreeError> {
         let fits = asker.is_some() && Pools::takes(area.len());
-        if fate == Fate::MayStay && self.retains && fits && self.keep(&mut node, area) {
-            return Ok(());
+        if fate == Fate::MayStay && self.retains && fits {
+            let quiet = node.grant == 0;
+            if self.keep(&mut node, area) {
+                drop(node);
+                if quiet {
+                    self.platform.drain_later(Due::ByAge);
+                }
+                return Ok(());
+            }
         }
         let list = if asker == Some(id) && fits { &mut node.lazy.own } else { &mut node.lazy.strays };
         if !has_room(list) {
@@ -146,7 +153,7 @@ impl<P: Platform> Space<P> {
         }
         list.push(area);
         node.unpublished += area.len();
-        if node.unpublished >= self.portion {
+        if node.unpublished >= node.alarm {
             self.publish(node);
         }
         Ok(())
@@ -196,11 +203,16 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
         let portion = core::mem::take(&mut node.unpublished);
+        let quiet = core::mem::replace(&mut node.alarm, self.portion) == 0;
         drop(node);
         // Relaxed: a number that starts work, and protects nothing.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
         // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
-        if total > self.lazy_max && (total > self.lazy_most || !self.platform.drain_later()) {
+        if total <= self.lazy_max {
+            if quiet {
+                self.platform.drain_later(Due::ByAge);
+            }
+        } else if total > self.lazy_most || !self.platform.drain_later(Due::Soon) {
             self.purge_if_idle();
         }
     }

@@ -27,7 +27,9 @@ pub(super) struct Node {
     pub(super) lazy: Lazy,
     /// Pages of these that the space's count does not know of yet.
     pub(super) unpublished: u64,
-    /// Pages that may be retained here, of what all nodes share.
+    /// Unpublished pages at which they are told; 0 while the platform does not know that something waits here.
+    pub(super) alarm: u64,
+    /// Pages that may be retained here, of what all nodes share; 0 while the platform does not know.
     pub(super) grant: u64,
     /// How often nothing was granted.
     refusals: u32,

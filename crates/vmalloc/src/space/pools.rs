@@ -83,6 +83,11 @@ impl Pools {
         self.stacks.iter().map(|stack| u64::from(stack.count)).sum()
     }
 
+    /// Whether nothing is kept. O(sizes).
+    pub(super) fn is_empty(&self) -> bool {
+        self.stacks.iter().all(|stack| stack.count == 0)
+    }
+
     /// Whether areas of that many pages can be kept at all.
     #[inline(always)]
     pub(super) const fn takes(pages: u64) -> bool {

@@ -168,10 +168,18 @@ impl<P: Platform> Space<P> {
     /// The platform's, as for [`purge`](Self::purge).
     pub fn drain(&self) -> Result<Rest, PlatformError> {
         self.decay()?;
-        let idle =
-            |node: &super::Node| node.lazy.is_empty() && node.retained.areas() + node.pools.areas() == 0;
-        let all_idle = self.nodes.iter().all(|node| idle(&node.0.lock()));
-        Ok(if all_idle { Rest::Nothing } else { Rest::Something })
+        let busy = self.nodes.iter().filter(|node| !self.rest(&mut node.0.lock())).count();
+        Ok(if busy == 0 { Rest::Nothing } else { Rest::Something })
+    }
+
+    /// Lets a node in which nothing waits tell the platform of the next free; whether nothing does.
+    fn rest(&self, node: &mut super::Node) -> bool {
+        let idle = node.lazy.is_empty() && node.retained.is_empty() && node.pools.is_empty();
+        if idle {
+            node.alarm = 0;
+            self.ungranted.0.fetch_add(core::mem::take(&mut node.grant), Ordering::Relaxed);
+        }
+        idle
     }
 
     /// One purge, after the one under way.
