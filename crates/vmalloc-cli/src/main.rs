@@ -15,11 +15,13 @@
 mod args;
 mod cases;
 mod clock;
+mod crew;
 mod error;
 mod info;
 mod machine;
 mod output;
 mod overview;
+mod progress;
 mod random;
 mod test;
 

@@ -2,11 +2,10 @@
 
 use super::preset::Preset;
 use crate::cases::{self, Case};
+use crate::crew::MAX_THREADS;
 use crate::error::Failure;
 use serde::Serialize;
 
-/// The most workers: as many as the field's driver takes.
-pub(crate) const MAX_THREADS: u64 = 65_535;
 /// The most loops, repeats and pages: the field's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
 
