@@ -91,9 +91,7 @@ fn check_mappings(threads: u64, asked: &str) -> Result<(), Failure> {
     if needed <= limit {
         return Ok(());
     }
-    Err(Failure::new(format!(
-        "{asked} would need about {needed} mappings; vm.max_map_count is {limit}"
-    )))
+    Err(Failure::new(format!("{asked} would need about {needed} mappings; vm.max_map_count is {limit}")))
 }
 
 /// Refuses a crew that does not fit under `RLIMIT_AS`: a thread that was started and finds no memory for its

@@ -7,8 +7,10 @@
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
+//!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!
-//!  machine.rs   the space that both commands run on, and facts of the machine
+//!  machine.rs   the space that all commands run on, and facts of the machine
+//!  crew.rs      threads that start together;  progress.rs  a bar for who waits
 //!  clock/       cycles;  random.rs  seeded numbers
 //! ```
 
@@ -18,6 +20,7 @@ mod clock;
 mod crew;
 mod error;
 mod info;
+mod latency;
 mod machine;
 mod output;
 mod overview;
@@ -44,6 +47,7 @@ fn run() -> Result<Exit, Failure> {
     match command {
         None => overview::show(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
+        Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

@@ -9,7 +9,7 @@ mod area;
 mod fit;
 mod size;
 
-pub(crate) use area::Area;
+pub(crate) use area::{Area, request};
 
 use crate::machine::Machine;
 use crate::random::Random;

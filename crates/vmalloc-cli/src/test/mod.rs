@@ -74,8 +74,7 @@ fn run_crew(machine: &Machine, parameters: &Parameters, seed: u64) -> Result<Hau
     let threads = parameters.nr_threads;
     let done = AtomicU64::new(0);
     let all = threads * parameters.cases().count() as u64 * parameters.test_repeat_count;
-    let wait =
-        Wait { what: "runs of a case", all, done: &|_| done.load(Ordering::Relaxed), limit: None };
+    let wait = Wait { what: "runs of a case", all, done: &|_| done.load(Ordering::Relaxed), limit: None };
     let work = |number| worker::run(machine, parameters, seed, number, &done);
     crew::run(threads, &format!("nr_threads={threads}"), work, |finished| wait.wait(finished))
 }
