@@ -5,8 +5,9 @@ use crate::error::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
+use std::sync::Arc;
 use vmalloc::{Config, Platform, Space, Stats};
-use vmalloc_linux::{Guards, Linux, Options};
+use vmalloc_linux::{Grace, Guards, Linux, Options};
 
 /// What becomes of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -73,7 +74,9 @@ pub(crate) enum Scarce {
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
-    pub(crate) space: Space<Linux>,
+    pub(crate) space: Arc<Space<Linux>>,
+    /// Its deferred frees.
+    pub(crate) grace: Grace,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
     /// Lazy pages that start a purge.
@@ -99,7 +102,8 @@ impl Machine {
         };
         let space = Space::new(linux, config)
             .map_err(|error| Failure::new(format!("can't make a space: {error}")))?;
-        Ok(Self { space, page_bytes, lazy_max_pages })
+        let space = Arc::new(space);
+        Ok(Self { grace: Grace::new(&space), space, page_bytes, lazy_max_pages })
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more. Half of what is scarce
@@ -142,6 +146,9 @@ impl Machine {
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
     pub(crate) fn check_whole(&self) -> Vec<String> {
         let mut complaints = Vec::new();
+        if let Err(error) = self.grace.settle() {
+            complaints.push(format!("deferred frees are missing: {error}"));
+        }
         if let Err(violation) = self.space.verify() {
             complaints.push(format!("the space is damaged: {violation}"));
         }

@@ -6,7 +6,7 @@ use common::{json, run, text};
 use serde_json::Value;
 
 /// Every case of this build.
-const CASES: [&str; 10] = [
+const CASES: [&str; 12] = [
     "fix_size_alloc_test",
     "full_fit_alloc_test",
     "long_busy_list_alloc_test",
@@ -14,6 +14,8 @@ const CASES: [&str; 10] = [
     "fix_align_alloc_test",
     "random_size_align_alloc_test",
     "align_shift_alloc_test",
+    "kvfree_rcu_1_arg_vmalloc_test",
+    "kvfree_rcu_2_arg_vmalloc_test",
     "le_fit_alloc_test",
     "re_fit_alloc_test",
     "ne_fit_alloc_test",

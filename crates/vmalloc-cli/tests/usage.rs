@@ -52,7 +52,10 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test run_test_mask=0", "run_test_mask=0"),
         ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
         ("test run_test_mask=128", "pcpu_alloc_test: not in this build yet"),
-        ("test run_test_mask=0x700", "vm_map_ram_test: not in this build yet"),
+        (
+            "test run_test_mask=0xc80",
+            "pcpu_alloc_test, vm_map_ram_test, no_block_alloc_test: not in this build yet",
+        ),
         ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
         ("latency --bytes 0", "--bytes"),
         ("latency --seconds 0.5", "--seconds"),

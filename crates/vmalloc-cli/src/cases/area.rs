@@ -58,10 +58,16 @@ impl<'m> Area<'m> {
         unsafe { first.write_volatile(1) };
     }
 
+    /// Its first address; the caller owns it from here on.
+    pub(crate) fn into_addr(self) -> usize {
+        let addr = self.addr;
+        core::mem::forget(self);
+        addr
+    }
+
     /// Frees it, and tells when that is refused.
     pub(crate) fn free(self) -> Result<(), FreeError> {
-        let (machine, addr) = (self.machine, self.addr);
-        core::mem::forget(self);
+        let (machine, addr) = (self.machine, self.into_addr());
         // SAFETY: the area belonged to `self` alone, which is gone and does not free it again.
         unsafe { machine.space.vfree(addr) }
     }

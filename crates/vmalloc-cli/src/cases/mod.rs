@@ -7,6 +7,7 @@
 mod align;
 mod area;
 mod fit;
+mod grace;
 mod size;
 
 pub(crate) use area::{Area, request};
@@ -100,8 +101,18 @@ pub(crate) static CASES: [Case; 16] = [
     ),
     case(64, "align_shift_alloc_test", align::align_shift, "1 page at each power of two; fails as expected"),
     later(128, "pcpu_alloc_test"),
-    later(256, "kvfree_rcu_1_arg_vmalloc_test"),
-    later(512, "kvfree_rcu_2_arg_vmalloc_test"),
+    case(
+        256,
+        "kvfree_rcu_1_arg_vmalloc_test",
+        grace::one_argument,
+        "1 page, touched, freed when readers have gone",
+    ),
+    case(
+        512,
+        "kvfree_rcu_2_arg_vmalloc_test",
+        grace::two_arguments,
+        "the same, with the record inside the page",
+    ),
     later(1024, "vm_map_ram_test"),
     later(2048, "no_block_alloc_test"),
     later(4096, "vrealloc_test"),
@@ -149,6 +160,6 @@ mod tests {
             assert!(std::ptr::eq(by_name(case.name).expect("in the table"), case));
         }
         assert_eq!(known_mask(), 0xffff);
-        assert_eq!(runnable_mask(), 0xe07f);
+        assert_eq!(runnable_mask(), 0xe37f);
     }
 }
