@@ -19,7 +19,14 @@ fn version_and_help_are_there() {
     assert_eq!(text("--version"), format!("vmalloc {}\n", env!("CARGO_PKG_VERSION")));
     assert!(text("--help").contains("Usage: vmalloc"));
     let help = text("test --help");
-    for word in ["nr_threads", "test_loop_count", "performance", "pcpu_alloc_test", "not in this build yet"] {
+    for word in [
+        "nr_threads",
+        "seconds",
+        "test_loop_count",
+        "performance",
+        "pcpu_alloc_test",
+        "not in this build yet",
+    ] {
         assert!(help.contains(word), "{word}");
     }
 }
@@ -45,6 +52,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test test_loop_count=-1", "test_loop_count=-1 is not a number"),
         ("test test_loop_count=many", "test_loop_count=many is not a number"),
         ("test test_repeat_count=0", "test_repeat_count=0"),
+        ("test seconds=0", "seconds=0 is not a number from 1 to 604800"),
         ("test nr_threads=0", "nr_threads=0"),
         ("test nr_threads=99999999", "from 1 to 65535"),
         ("test nr_pages=0", "nr_pages=0"),

@@ -16,7 +16,7 @@ struct Header {
 
 /// A loop: one page, touched, freed after a grace period. The deferral allocates its own record.
 pub(super) fn one_argument(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let header = fresh_header(context.machine)?;
         // SAFETY: the page belongs to this loop, which forgets it; nobody reads it.
         unsafe { context.machine.grace.vfree(header.addr().get()) }?;
@@ -26,7 +26,7 @@ pub(super) fn one_argument(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 /// A loop: one page, touched, freed after a grace period. The record is in the page.
 pub(super) fn two_arguments(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let header = fresh_header(context.machine)?;
         // SAFETY: a field of a header that is there.
         let head = unsafe { &raw mut (*header.as_ptr()).head };

@@ -15,6 +15,7 @@ pub(crate) use area::{Area, request};
 use crate::machine::Machine;
 use crate::random::Random;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One case of the table.
 pub(crate) struct Case {
@@ -47,6 +48,17 @@ pub(crate) struct Context<'m> {
     pub(crate) pages: PageSize,
     /// This worker's random numbers.
     pub(crate) random: Random,
+    /// Set when the time is over.
+    pub(crate) stop: &'m AtomicBool,
+}
+
+impl<'m> Context<'m> {
+    /// The loops of a run, fewer when the time is over before they are done.
+    fn turns(&self) -> impl Iterator<Item = ()> + use<'m> {
+        let stop = self.stop;
+        // Relaxed: nothing is read that the flag publishes.
+        (0..self.loops).map(|_| ()).take_while(move |()| !stop.load(Ordering::Relaxed))
+    }
 }
 
 /// The size of pages that is asked for.

@@ -1,31 +1,29 @@
 //! `vmalloc test`: the field's test driver over one space of real memory.
 //!
 //! ```text
-//!   words ──params──► Parameters ──crew──► a thread for each worker ──worker──► cases
-//!                                                  │
-//!                                  Record for each worker ──report──► text or JSON
+//!   words ──params──► Parameters ──rounds──► a thread for each worker ──worker──► cases
+//!                                                    │
+//!                                    Record for each worker ──report──► text or JSON
 //! ```
 //!
-//! All workers share one space. After they have ended, the space is verified and must be whole again.
+//! All workers share one space. After each round, of which there are many only with `seconds`, the space is verified and must be whole again.
 
 pub(crate) mod help;
 mod params;
 mod preset;
 mod report;
+mod rounds;
 mod worker;
 
 use crate::args::TestOptions;
 use crate::clock;
-use crate::crew::{self, Haul};
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
-use crate::progress::Wait;
 use params::Parameters;
 use report::{Report, Stages};
-use std::sync::atomic::{AtomicU64, Ordering};
+use rounds::Rounds;
 use vmalloc::Platform;
-use worker::Record;
 
 /// Runs the command.
 pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
@@ -45,9 +43,7 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     // A seed of 32 bits is easy to type again, and exact in any reader of JSON.
     let seed = parameters.seed.unwrap_or_else(|| machine.space.platform().entropy() & 0xffff_ffff);
     let before = machine.counts();
-    let Haul { records, mut complaints } = run_crew(machine, parameters, seed)?;
-    let after = machine.counts();
-    complaints.extend(machine.check_whole());
+    let Rounds { records, complaints, after, memory } = rounds::run(machine, parameters, seed)?;
     let stats = Stages { before, after, purged: machine.counts() };
     let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
@@ -64,17 +60,8 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
         clock: clock::NAME,
         workers: records,
         stats,
+        memory,
         ok: complaints.is_empty() && !failed,
         complaints,
     })
-}
-
-/// Runs all workers to their end.
-fn run_crew(machine: &Machine, parameters: &Parameters, seed: u64) -> Result<Haul<Record>, Failure> {
-    let threads = parameters.nr_threads;
-    let done = AtomicU64::new(0);
-    let all = threads * parameters.cases().count() as u64 * parameters.test_repeat_count;
-    let wait = Wait { what: "runs of a case", all, done: &|_| done.load(Ordering::Relaxed), limit: None };
-    let work = |number| worker::run(machine, parameters, seed, number, &done);
-    crew::run(threads, &format!("nr_threads={threads}"), work, |finished| wait.wait(finished))
 }
