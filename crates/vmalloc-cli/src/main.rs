@@ -11,7 +11,7 @@
 //!
 //!  machine.rs   the space that all commands run on, and facts of the machine
 //!  crew.rs      threads that start together;  progress.rs  a bar for who waits
-//!  clock/       cycles;  random.rs  seeded numbers
+//!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
 
 mod args;
@@ -19,6 +19,7 @@ mod cases;
 mod clock;
 mod crew;
 mod error;
+mod heap;
 mod info;
 mod latency;
 mod machine;
