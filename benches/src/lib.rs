@@ -7,11 +7,14 @@
 //! | [`stage`] | one allocator in the state that a workload asks for, and the measured loops |
 //! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
 //! | [`contest`] | several allocators through one workload, round by round |
+//! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
+//! | [`pairs`] | single pairs: the tail of their distribution |
+//! | [`counting_lock`] | a lock that counts who waits |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
 //! | [`rng`], [`stats`], [`clock`], [`heap`], [`output`], [`table`] | the small tools |
 //!
-//! The binaries `ranges`, `instr` and `buffers` only parse arguments and print.
+//! The binaries `ranges`, `instr`, `threads`, `pairs` and `buffers` only parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
@@ -19,11 +22,14 @@ pub mod buffers;
 pub mod callgrind;
 pub mod clock;
 pub mod contest;
+pub mod counting_lock;
 pub mod heap;
 pub mod output;
+pub mod pairs;
 pub mod ranges;
 pub mod rng;
 pub mod stage;
 pub mod stats;
 pub mod table;
+pub mod threads;
 pub mod workload;

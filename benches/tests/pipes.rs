@@ -22,6 +22,16 @@ fn ranges_survives_a_closed_pipe() {
     }
 }
 
+#[test]
+fn threads_and_pairs_survive_a_closed_pipe() {
+    for line in ["--quick --rounds 1 1", "--quick --rounds 1 1 --json"] {
+        closed_pipe(env!("CARGO_BIN_EXE_threads"), line);
+    }
+    for line in ["--quick --runs 1 none", "--quick --runs 1 none --json"] {
+        closed_pipe(env!("CARGO_BIN_EXE_pairs"), line);
+    }
+}
+
 #[cfg(feature = "buffers")]
 #[test]
 fn buffers_survives_a_closed_pipe() {

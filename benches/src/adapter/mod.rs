@@ -2,12 +2,14 @@
 
 mod baseline;
 mod noop;
+mod null;
 mod ours;
 mod peers;
 
 pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
 pub use noop::Noop;
-pub use ours::{Map, NullPlatform, OurSpace};
+pub use null::{CpuHint, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
+pub use ours::{Map, OurSpace};
 pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;

@@ -1,14 +1,8 @@
 //! This project's two layers: the area map, and the space over a platform that does nothing.
 
-use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
-use core::fmt;
-use vmalloc::{AreaMap, Config, Fit, PageRange, Platform, PlatformError, Protection, Request, Space};
-
-const PAGE_SHIFT: u32 = 12;
-
-fn span() -> PageRange {
-    PageRange::from_len(BASE_PAGE, SPACE_PAGES).expect("the space is not empty")
-}
+use super::null::{NullPlatform, PAGE_SHIFT, span};
+use crate::ranges::{Plan, Ranges};
+use vmalloc::{AreaMap, Config, Fit, Request, Space};
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
 pub struct Map(AreaMap);
@@ -48,55 +42,6 @@ impl Ranges for Map {
     }
 }
 
-/// A platform with a real lock under which no memory is: what is left is the address part.
-#[derive(Debug)]
-pub struct NullPlatform;
-
-// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is
-// promised to be memory (`DirectMemory` is not implemented); `parking_lot` excludes.
-unsafe impl Platform for NullPlatform {
-    type RawLock = parking_lot::RawMutex;
-
-    fn span(&self) -> PageRange {
-        span()
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
-    }
-
-    fn cpu(&self) -> usize {
-        0
-    }
-
-    fn cpus(&self) -> usize {
-        2
-    }
-
-    unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn unmap(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn zero(&self, _range: PageRange) {}
-
-    /// Constant, so that instruction counts repeat exactly.
-    fn entropy(&self) -> u64 {
-        0x5eed
-    }
-
-    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        panic!("{damage}")
-    }
-}
-
 /// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the default), or
 /// else lazy free and purge.
 pub struct OurSpace<const RETAIN: bool>(Space<NullPlatform>);
@@ -111,7 +56,7 @@ impl<const RETAIN: bool> Ranges for OurSpace<RETAIN> {
     fn build(plan: &Plan) -> Self {
         let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
         let config = if plan.guard { config } else { config.without_guards() };
-        Self(Space::new(NullPlatform, config).expect("metadata for an empty space"))
+        Self(Space::new(NullPlatform::default(), config).expect("metadata for an empty space"))
     }
 
     #[inline]

@@ -1,11 +1,13 @@
 //! The command line.
 
+use crate::crew::MAX_THREADS;
 use crate::error::Failure;
-use crate::machine::MachineOptions;
+use crate::machine::{GuardMeans, MachineOptions, Strategy};
 use crate::test::help;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Test(TestOptions),
     /// Run a small session and show its areas, its counts and what the platform chose
     Info(InfoOptions),
+    /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
+    Latency(LatencyOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -52,6 +56,52 @@ pub(crate) struct InfoOptions {
     /// What to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
+}
+
+/// Options of `vmalloc latency`.
+#[derive(Args, Debug)]
+pub(crate) struct LatencyOptions {
+    /// Threads that allocate and free all the time [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    pub(crate) threads: Option<u64>,
+    /// How long to run
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+    /// Bytes of a buffer [default: 8192]
+    #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) bytes: Option<u64>,
+    /// Microseconds from one wake-up of the periodic thread to the next [default: 1000]
+    #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    pub(crate) period_us: Option<u64>,
+    /// Unmap what is freed at the next purge, instead of keeping its pages for reuse
+    #[arg(long)]
+    pub(crate) unmap: bool,
+    /// Keep so many areas live, all workers together, and replace them at random instead of a buffer
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) live: Option<u64>,
+    /// Pages of the largest area that is kept live [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) max_pages: Option<u64>,
+    /// No periodic thread: the workers time each free and allocation over a live set [default: 100000 areas]
+    #[arg(long)]
+    pub(crate) pairs: bool,
+    /// With --pairs: addresses alone, without memory behind them
+    #[arg(long)]
+    pub(crate) addresses: bool,
+    /// Write the histograms to this file, in HdrHistogram's log format (V2, compressed)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// How guard pages are made [default: the best that the kernel has]
+    #[arg(long, value_enum)]
+    pub(crate) guards: Option<GuardMeans>,
+}
+
+impl LatencyOptions {
+    /// What to run on.
+    pub(crate) fn machine(&self) -> MachineOptions {
+        let strategy = if self.unmap { Strategy::Unmap } else { Strategy::Retain };
+        MachineOptions { strategy, guards: self.guards }
+    }
 }
 
 /// What the command line asked for.

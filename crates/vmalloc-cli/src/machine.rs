@@ -5,8 +5,9 @@ use crate::error::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
+use std::sync::Arc;
 use vmalloc::{Config, Platform, Space, Stats};
-use vmalloc_linux::{Guards, Linux, Options};
+use vmalloc_linux::{Grace, Guards, Linux, Options};
 
 /// What becomes of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -73,7 +74,9 @@ pub(crate) enum Scarce {
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
-    pub(crate) space: Space<Linux>,
+    pub(crate) space: Arc<Space<Linux>>,
+    /// Its deferred frees.
+    pub(crate) grace: Grace,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
     /// Lazy pages that start a purge.
@@ -99,7 +102,8 @@ impl Machine {
         };
         let space = Space::new(linux, config)
             .map_err(|error| Failure::new(format!("can't make a space: {error}")))?;
-        Ok(Self { space, page_bytes, lazy_max_pages })
+        let space = Arc::new(space);
+        Ok(Self { grace: Grace::new(&space), space, page_bytes, lazy_max_pages })
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more. Half of what is scarce
@@ -142,6 +146,9 @@ impl Machine {
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
     pub(crate) fn check_whole(&self) -> Vec<String> {
         let mut complaints = Vec::new();
+        if let Err(error) = self.grace.settle() {
+            complaints.push(format!("deferred frees are missing: {error}"));
+        }
         if let Err(violation) = self.space.verify() {
             complaints.push(format!("the space is damaged: {violation}"));
         }
@@ -177,9 +184,18 @@ pub(crate) fn max_map_count() -> Option<u64> {
 
 /// Bytes of addresses that this program has; 0 where the kernel does not tell.
 pub(crate) fn address_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|statm| statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()));
+    statm(0)
+}
+
+/// Bytes of memory that this program has; 0 where the kernel does not tell.
+pub(crate) fn resident_bytes() -> u64 {
+    statm(1)
+}
+
+/// A column of `/proc/self/statm`, in bytes.
+fn statm(column: usize) -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = statm.and_then(|statm| statm.split(' ').nth(column)?.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 

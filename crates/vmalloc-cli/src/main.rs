@@ -7,19 +7,25 @@
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
+//!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!
-//!  machine.rs   the space that both commands run on, and facts of the machine
-//!  clock/       cycles;  random.rs  seeded numbers
+//!  machine.rs   the space that all commands run on, and facts of the machine
+//!  crew.rs      threads that start together;  progress.rs  a bar for who waits
+//!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
 
 mod args;
 mod cases;
 mod clock;
+mod crew;
 mod error;
+mod heap;
 mod info;
+mod latency;
 mod machine;
 mod output;
 mod overview;
+mod progress;
 mod random;
 mod test;
 
@@ -42,6 +48,7 @@ fn run() -> Result<Exit, Failure> {
     match command {
         None => overview::show(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
+        Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

@@ -14,6 +14,7 @@ them, is freed lazily, and is taken from one reserved span of addresses.
 Commands:
   vmalloc test [PRESET] [KEY=VALUE]...   run the field's test driver: presets performance, smoke, stress
   vmalloc info                           run a small session, show its areas, counts and the platform's choices
+  vmalloc latency                        measure wake-ups beside allocating threads, or single pairs (--pairs)
 
 Options: --json (one JSON object instead of text), --help (also of each command), --version
 Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not allow it
@@ -28,7 +29,7 @@ struct Overview {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    commands: [&'static str; 2],
+    commands: [&'static str; 3],
 }
 
 /// Says what the program is.
@@ -40,6 +41,6 @@ pub(crate) fn show(json: bool) -> Result<(), Failure> {
         name: "vmalloc",
         version: env!("CARGO_PKG_VERSION"),
         about: env!("CARGO_PKG_DESCRIPTION"),
-        commands: ["test", "info"],
+        commands: ["test", "info", "latency"],
     })
 }

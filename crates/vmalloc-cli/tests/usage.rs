@@ -8,7 +8,7 @@ use common::{json, run, text, vmalloc};
 fn alone_it_explains_itself_in_one_screen() {
     let text = text("");
     assert!(text.lines().count() <= 24, "{text}");
-    for word in ["vmalloc test", "vmalloc info", "Examples", "--json"] {
+    for word in ["vmalloc test", "vmalloc info", "vmalloc latency", "Examples", "--json"] {
         assert!(text.contains(word), "{word}");
     }
     assert_eq!(json("--json").0["name"], "vmalloc");
@@ -19,7 +19,14 @@ fn version_and_help_are_there() {
     assert_eq!(text("--version"), format!("vmalloc {}\n", env!("CARGO_PKG_VERSION")));
     assert!(text("--help").contains("Usage: vmalloc"));
     let help = text("test --help");
-    for word in ["nr_threads", "test_loop_count", "performance", "pcpu_alloc_test", "not in this build yet"] {
+    for word in [
+        "nr_threads",
+        "seconds",
+        "test_loop_count",
+        "performance",
+        "pcpu_alloc_test",
+        "not in this build yet",
+    ] {
         assert!(help.contains(word), "{word}");
     }
 }
@@ -45,6 +52,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test test_loop_count=-1", "test_loop_count=-1 is not a number"),
         ("test test_loop_count=many", "test_loop_count=many is not a number"),
         ("test test_repeat_count=0", "test_repeat_count=0"),
+        ("test seconds=0", "seconds=0 is not a number from 1 to 604800"),
         ("test nr_threads=0", "nr_threads=0"),
         ("test nr_threads=99999999", "from 1 to 65535"),
         ("test nr_pages=0", "nr_pages=0"),
@@ -52,7 +60,21 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test run_test_mask=0", "run_test_mask=0"),
         ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
         ("test run_test_mask=128", "pcpu_alloc_test: not in this build yet"),
-        ("test run_test_mask=0x700", "vm_map_ram_test: not in this build yet"),
+        (
+            "test run_test_mask=0xc80",
+            "pcpu_alloc_test, vm_map_ram_test, no_block_alloc_test: not in this build yet",
+        ),
+        ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
+        ("latency --bytes 0", "--bytes"),
+        ("latency --seconds 0.5", "--seconds"),
+        ("latency --period-us 1", "1 is not in 10..=1000000"),
+        ("latency --addresses", "--addresses needs --pairs"),
+        ("latency --max-pages 3", "--max-pages needs --live or --pairs"),
+        ("latency --pairs --bytes 4096", "cannot be used with"),
+        ("latency --pairs --period-us 100", "cannot be used with"),
+        ("latency --live 1 --threads 2", "--live 1 leaves nothing to some of --threads 2"),
+        ("latency --out /nowhere/at/all", "can't write /nowhere/at/all: "),
+        ("latency --bytes 18446744073709551614", "is not representable"),
         ("test vrealloc_test", "vrealloc_test: not in this build yet"),
     ] {
         let output = run(line);

@@ -13,11 +13,13 @@
 //!
 //!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
 //!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
+//!  grace.rs    freeing after all readers have gone
 //! ```
 //!
 //! # What holds
 //! - Nothing here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to success), so a
 //!   global allocator may stand on it. [`open`] does, and the space and its drain do, see [`on_drain_thread`].
+//!   [`Grace`] allocates too: for its collector, and for records that are not embedded.
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free pages and
 //!   pages freed and purged raise `SIGSEGV`; system calls that are given their address fail with `EFAULT`.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
@@ -38,6 +40,7 @@ mod drainer;
 mod error;
 mod fork;
 mod frontier;
+mod grace;
 mod islands;
 mod limits;
 mod lock;
@@ -53,6 +56,7 @@ pub use drainer::on_drain_thread;
 pub use error::ReserveError;
 pub use fork::{AtFork, RegisterError, register, register_static};
 pub use frontier::CHUNK_PAGES;
+pub use grace::{DeferError, Grace, Head, Pin, SettleError, pin};
 pub use lock::FutexLock;
 pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;

@@ -10,7 +10,7 @@ const STACK_BYTES: usize = 16 << 10;
 /// A loop: five zeroed pages at a multiple of a stack's size.
 pub(super) fn fix_align(context: &mut Context<'_>) -> Result<(), Refusal> {
     let wanted = request(context.machine, 5).zeroed();
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         aligned_and_freed(context, wanted, STACK_BYTES)?;
     }
     Ok(())
@@ -18,7 +18,7 @@ pub(super) fn fix_align(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 /// A loop: for a random byte, 1 to 10 zeroed pages at a multiple of 2^(byte % 23) bytes.
 pub(super) fn random_size_align(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let byte = context.random.below(256);
         let (pages, align) = (byte % 10 + 1, 1 << (byte % 23));
         aligned_and_freed(context, request(context.machine, pages).zeroed(), align)?;
@@ -29,7 +29,7 @@ pub(super) fn random_size_align(context: &mut Context<'_>) -> Result<(), Refusal
 /// A loop: for each bit of a word, one page at a multiple of that power of two. No space has an address for
 /// the largest ones, so the first loop is expected to be the last; it must leave everything intact.
 pub(super) fn align_shift(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let mut refused = false;
         for bit in 0..usize::BITS {
             match aligned_and_freed(context, request(context.machine, 1), 1 << bit) {

@@ -20,6 +20,17 @@ impl<'m> Area<'m> {
         Self::new(machine, &request(machine, pages))
     }
 
+    /// `bytes` bytes, with a byte of each page written.
+    pub(crate) fn touched(machine: &'m Machine, bytes: usize) -> Result<Self, AllocError> {
+        let area = Self::new(machine, &Request::new(bytes))?;
+        for offset in (0..bytes).step_by(machine.page_bytes) {
+            let byte = core::ptr::with_exposed_provenance_mut::<u8>(area.addr + offset);
+            // SAFETY: as in `touch`, for the area has all of `bytes`.
+            unsafe { byte.write_volatile(1) };
+        }
+        Ok(area)
+    }
+
     /// `pages` pages at a multiple of `align` bytes.
     pub(crate) fn aligned(machine: &'m Machine, pages: u64, align: usize) -> Result<Self, AllocError> {
         Self::new(machine, &request(machine, pages).align(align))
@@ -47,10 +58,16 @@ impl<'m> Area<'m> {
         unsafe { first.write_volatile(1) };
     }
 
+    /// Its first address; the caller owns it from here on.
+    pub(crate) fn into_addr(self) -> usize {
+        let addr = self.addr;
+        core::mem::forget(self);
+        addr
+    }
+
     /// Frees it, and tells when that is refused.
     pub(crate) fn free(self) -> Result<(), FreeError> {
-        let (machine, addr) = (self.machine, self.addr);
-        core::mem::forget(self);
+        let (machine, addr) = (self.machine, self.into_addr());
         // SAFETY: the area belonged to `self` alone, which is gone and does not free it again.
         unsafe { machine.space.vfree(addr) }
     }

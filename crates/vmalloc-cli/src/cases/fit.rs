@@ -36,7 +36,7 @@ pub(super) fn full_fit(context: &mut Context<'_>) -> Result<(), Refusal> {
     let junk = Area::many(areas, || Area::of_pages(machine, 1))?;
     let held = free_every_second(junk)?;
     machine.space.purge()?;
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         touch_and_free(Area::of_pages(machine, 1)?)?;
     }
     free_all(held)
@@ -86,7 +86,7 @@ fn run(context: &Context<'_>, cut: Cut) -> Result<(), Refusal> {
     // What is still lazy would come back during the loops, below the holes.
     machine.space.purge()?;
     let held = groups(machine, machine.lazy_max_pages.min(context.most_held))?;
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         touch_and_free(cut.area(machine)?)?;
     }
     free_all(held)

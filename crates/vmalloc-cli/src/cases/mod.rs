@@ -7,13 +7,15 @@
 mod align;
 mod area;
 mod fit;
+mod grace;
 mod size;
 
-pub(crate) use area::Area;
+pub(crate) use area::{Area, request};
 
 use crate::machine::Machine;
 use crate::random::Random;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One case of the table.
 pub(crate) struct Case {
@@ -46,6 +48,17 @@ pub(crate) struct Context<'m> {
     pub(crate) pages: PageSize,
     /// This worker's random numbers.
     pub(crate) random: Random,
+    /// Set when the time is over.
+    pub(crate) stop: &'m AtomicBool,
+}
+
+impl<'m> Context<'m> {
+    /// The loops of a run, fewer when the time is over before they are done.
+    fn turns(&self) -> impl Iterator<Item = ()> + use<'m> {
+        let stop = self.stop;
+        // Relaxed: nothing is read that the flag publishes.
+        (0..self.loops).map(|_| ()).take_while(move |()| !stop.load(Ordering::Relaxed))
+    }
 }
 
 /// The size of pages that is asked for.
@@ -100,8 +113,18 @@ pub(crate) static CASES: [Case; 16] = [
     ),
     case(64, "align_shift_alloc_test", align::align_shift, "1 page at each power of two; fails as expected"),
     later(128, "pcpu_alloc_test"),
-    later(256, "kvfree_rcu_1_arg_vmalloc_test"),
-    later(512, "kvfree_rcu_2_arg_vmalloc_test"),
+    case(
+        256,
+        "kvfree_rcu_1_arg_vmalloc_test",
+        grace::one_argument,
+        "1 page, touched, freed when readers have gone",
+    ),
+    case(
+        512,
+        "kvfree_rcu_2_arg_vmalloc_test",
+        grace::two_arguments,
+        "the same, with the record inside the page",
+    ),
     later(1024, "vm_map_ram_test"),
     later(2048, "no_block_alloc_test"),
     later(4096, "vrealloc_test"),
@@ -149,6 +172,6 @@ mod tests {
             assert!(std::ptr::eq(by_name(case.name).expect("in the table"), case));
         }
         assert_eq!(known_mask(), 0xffff);
-        assert_eq!(runnable_mask(), 0xe07f);
+        assert_eq!(runnable_mask(), 0xe37f);
     }
 }

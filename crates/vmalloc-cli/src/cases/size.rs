@@ -21,7 +21,7 @@ pub(super) fn fix_size(context: &mut Context<'_>) -> Result<(), Refusal> {
     if context.pages == PageSize::Huge && holds_huge {
         wanted = wanted.align(HUGE_BYTES);
     }
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         touch_and_free(Area::new(machine, &wanted)?)?;
     }
     Ok(())
@@ -31,7 +31,7 @@ pub(super) fn fix_size(context: &mut Context<'_>) -> Result<(), Refusal> {
 pub(super) fn long_busy_list(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let held = Area::many(BUSY_AREAS.min(context.most_held), || Area::of_pages(machine, 1))?;
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let mut large = Area::of_pages(machine, MANY_PAGES)?;
         let mut small = Area::of_pages(machine, 1)?;
         large.touch();
@@ -44,7 +44,7 @@ pub(super) fn long_busy_list(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 /// A loop: 1 to 100 pages, touched.
 pub(super) fn random_size(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in 0..context.loops {
+    for _ in context.turns() {
         let pages = 1 + context.random.below(MANY_PAGES);
         touch_and_free(Area::of_pages(context.machine, pages)?)?;
     }

@@ -29,6 +29,8 @@ Parameters, as KEY=VALUE, decimal or 0x hexadecimal:
   test_repeat_count      how often each case is run (default 1)
   test_loop_count        loops of a run (default {DEFAULT_LOOPS}: a program asks the kernel for its pages, so
                          the field's default of 1000000 would take many minutes)
+  seconds                go on for so long instead: rounds, each of them one run of each case in a new order,
+                         after which the space must be whole and the memory no larger than after the first
   nr_pages               pages an area of fix_size_alloc_test (default 1)
   use_huge               1: there, areas with room for a huge page start at one (default 0)
   run_test_mask          the cases to run, a sum of bits (default: all of this build)

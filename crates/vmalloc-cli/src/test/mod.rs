@@ -1,19 +1,18 @@
 //! `vmalloc test`: the field's test driver over one space of real memory.
 //!
 //! ```text
-//!   words ──params──► Parameters ──crew──► a thread for each worker ──worker──► cases
-//!                                                  │
-//!                                  Record for each worker ──report──► text or JSON
+//!   words ──params──► Parameters ──rounds──► a thread for each worker ──worker──► cases
+//!                                                    │
+//!                                    Record for each worker ──report──► text or JSON
 //! ```
 //!
-//! All workers share one space. After they have ended, the space is verified and must be whole again.
+//! All workers share one space. After each round, of which there are many only with `seconds`, the space is verified and must be whole again.
 
-mod crew;
 pub(crate) mod help;
 mod params;
 mod preset;
-mod progress;
 mod report;
+mod rounds;
 mod worker;
 
 use crate::args::TestOptions;
@@ -21,9 +20,9 @@ use crate::clock;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
-use crew::Haul;
 use params::Parameters;
 use report::{Report, Stages};
+use rounds::Rounds;
 use vmalloc::Platform;
 
 /// Runs the command.
@@ -44,9 +43,7 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     // A seed of 32 bits is easy to type again, and exact in any reader of JSON.
     let seed = parameters.seed.unwrap_or_else(|| machine.space.platform().entropy() & 0xffff_ffff);
     let before = machine.counts();
-    let Haul { records, mut complaints } = crew::run(machine, parameters, seed)?;
-    let after = machine.counts();
-    complaints.extend(machine.check_whole());
+    let Rounds { records, complaints, after, memory } = rounds::run(machine, parameters, seed)?;
     let stats = Stages { before, after, purged: machine.counts() };
     let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
@@ -63,6 +60,7 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
         clock: clock::NAME,
         workers: records,
         stats,
+        memory,
         ok: complaints.is_empty() && !failed,
         complaints,
     })

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::machine::Machine;
 use crate::random::Random;
 use serde::Serialize;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a worker did.
@@ -33,6 +33,8 @@ pub(crate) struct CaseRecord {
     pub(crate) failed: u64,
     /// Runs that did not, as expected.
     pub(crate) xfailed: u64,
+    /// Runs that were cut short when the time was over.
+    pub(crate) cut: u64,
     /// Runs.
     pub(crate) repeat: u64,
     /// Loops of a run.
@@ -45,15 +47,24 @@ pub(crate) struct CaseRecord {
     pub(crate) first_failure: Option<String>,
 }
 
-/// Runs all cases of worker number `worker`; `done` counts runs of all workers.
-pub(super) fn run(
-    machine: &Machine,
-    parameters: &Parameters,
-    seed: u64,
-    worker: u64,
-    done: &AtomicU64,
-) -> Record {
-    let mut random = Random::new(seed, worker);
+/// What the workers of a round share.
+pub(super) struct Round<'a> {
+    /// What they run on.
+    pub(super) machine: &'a Machine,
+    /// What they run.
+    pub(super) parameters: &'a Parameters,
+    /// The seed of this round.
+    pub(super) seed: u64,
+    /// Runs of all workers that are done.
+    pub(super) done: AtomicU64,
+    /// Set when the time is over.
+    pub(super) stop: AtomicBool,
+}
+
+/// Runs all cases of worker number `worker`.
+pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
+    let Round { machine, parameters, .. } = *round;
+    let mut random = Random::new(round.seed, worker);
     let order = order(parameters, &mut random);
     let pages = if parameters.use_huge == 0 { PageSize::Base } else { PageSize::Huge };
     let mut context = Context {
@@ -64,11 +75,23 @@ pub(super) fn run(
         nr_pages: parameters.nr_pages,
         pages,
         random,
+        stop: &round.stop,
     };
     let start = clock::cycles();
-    let cases =
-        order.iter().map(|case| repeat(case, &mut context, parameters.test_repeat_count, done)).collect();
+    let times = parameters.runs_a_round();
+    let cases = order.iter().map(|case| repeat(case, &mut context, times, &round.done)).collect();
     Record { worker, cycles: clock::cycles().saturating_sub(start), cases }
+}
+
+impl Record {
+    /// Adds what the same worker did in another round.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.cycles = self.cycles.saturating_add(other.cycles);
+        for case in &mut self.cases {
+            let same = other.cases.iter().find(|other| other.bit == case.bit);
+            same.into_iter().for_each(|same| case.add(same));
+        }
+    }
 }
 
 /// The cases as this worker runs them: in the order of their bits, or in one of its own.
@@ -81,38 +104,73 @@ fn order(parameters: &Parameters, random: &mut Random) -> Vec<&'static Case> {
 }
 
 fn repeat(case: &Case, context: &mut Context<'_>, times: u64, done: &AtomicU64) -> CaseRecord {
-    let mut record = CaseRecord::new(case, times, context.loops);
-    let mut total = Duration::ZERO;
+    let mut record = CaseRecord::new(case, context.loops);
+    let stop = context.stop;
+    // Relaxed, here and below: nothing is read that the flag publishes, and what is done is only shown to people.
     for _ in 0..times {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let start = Instant::now();
         let result = case.run.map_or(Ok(()), |run| run(context));
-        total += start.elapsed();
-        record.count(result);
-        // Only shown to people: pairs with nothing.
+        let time = start.elapsed();
+        if stop.load(Ordering::Relaxed) {
+            record.count_cut(result);
+        } else {
+            record.count(result, time);
+        }
         done.fetch_add(1, Ordering::Relaxed);
     }
-    record.total_nsec = u64::try_from(total.as_nanos()).unwrap_or(u64::MAX);
-    record.avg_usec = record.total_nsec / 1000 / times.max(1);
     record
 }
 
 impl CaseRecord {
-    fn new(case: &Case, repeat: u64, loops: u64) -> Self {
+    fn new(case: &Case, loops: u64) -> Self {
         let (name, bit) = (case.name, case.bit);
-        let (passed, failed, xfailed) = (0, 0, 0);
+        let (passed, failed, xfailed, cut, repeat) = (0, 0, 0, 0, 0);
         let (avg_usec, total_nsec) = (0, 0);
         let first_failure = None;
-        Self { name, bit, passed, failed, xfailed, repeat, loops, avg_usec, total_nsec, first_failure }
+        Self { name, bit, passed, failed, xfailed, cut, repeat, loops, avg_usec, total_nsec, first_failure }
     }
 
-    fn count(&mut self, result: Result<(), Refusal>) {
+    fn count(&mut self, result: Result<(), Refusal>, time: Duration) {
         match result {
             Ok(()) => self.passed += 1,
             Err(Refusal::Expected) => self.xfailed += 1,
-            Err(Refusal::Failed(reason)) => {
-                self.failed += 1;
-                self.first_failure.get_or_insert(reason);
-            }
+            Err(Refusal::Failed(reason)) => self.count_failed(reason),
         }
+        self.repeat += 1;
+        self.total_nsec = self.total_nsec.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.average();
+    }
+
+    /// Counts a run that the end of the time may have cut short: how long it took says nothing.
+    fn count_cut(&mut self, result: Result<(), Refusal>) {
+        match result {
+            Ok(()) | Err(Refusal::Expected) => self.cut += 1,
+            Err(Refusal::Failed(reason)) => self.count_failed(reason),
+        }
+    }
+
+    fn count_failed(&mut self, reason: String) {
+        self.failed += 1;
+        self.first_failure.get_or_insert(reason);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.xfailed += other.xfailed;
+        self.cut += other.cut;
+        self.repeat += other.repeat;
+        self.total_nsec = self.total_nsec.saturating_add(other.total_nsec);
+        if self.first_failure.is_none() {
+            self.first_failure.clone_from(&other.first_failure);
+        }
+        self.average();
+    }
+
+    fn average(&mut self) {
+        self.avg_usec = self.total_nsec / 1000 / self.repeat.max(1);
     }
 }

@@ -1,0 +1,120 @@
+//! The platform of the measurements: real locks under which no memory is, so that what is left is the address part.
+
+use crate::ranges::{BASE_PAGE, SPACE_PAGES};
+use core::fmt;
+use core::marker::PhantomData;
+use lock_api::RawMutex;
+use vmalloc::{PageRange, Platform, PlatformError, Protection};
+
+/// log2 of the bytes of a page.
+pub const PAGE_SHIFT: u32 = 12;
+
+pub(super) fn span() -> PageRange {
+    PageRange::from_len(BASE_PAGE, SPACE_PAGES).expect("the space is not empty")
+}
+
+/// Which CPU the platform says that a thread runs on.
+pub trait CpuHint: Sync {
+    /// The CPU that runs this, below [`cpus`](Self::cpus).
+    fn cpu(&self) -> usize;
+    /// How many there are. Constant.
+    fn cpus(&self) -> usize;
+}
+
+/// Always the first of two, so that instruction counts repeat exactly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstCpu;
+
+impl CpuHint for FirstCpu {
+    #[inline]
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        2
+    }
+}
+
+/// The one that it is. Asking takes about 2 ns.
+#[derive(Clone, Copy, Debug)]
+pub struct RealCpu {
+    cpus: usize,
+}
+
+impl Default for RealCpu {
+    fn default() -> Self {
+        Self { cpus: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+}
+
+impl CpuHint for RealCpu {
+    /// Where only some CPUs may be used, their numbers are folded into those that there are.
+    #[inline]
+    fn cpu(&self) -> usize {
+        rustix::thread::sched_getcpu() % self.cpus
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpus
+    }
+}
+
+/// A platform with locks of the type `L` and no memory.
+#[derive(Debug)]
+pub struct NullPlatform<L = parking_lot::RawMutex, C = FirstCpu> {
+    cpu: C,
+    lock: PhantomData<fn() -> L>,
+}
+
+impl<L, C: Default> Default for NullPlatform<L, C> {
+    fn default() -> Self {
+        Self { cpu: C::default(), lock: PhantomData }
+    }
+}
+
+// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is
+// promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own trait promises.
+unsafe impl<L: RawMutex, C: CpuHint> Platform for NullPlatform<L, C> {
+    type RawLock = L;
+
+    fn span(&self) -> PageRange {
+        span()
+    }
+
+    fn page_shift(&self) -> u32 {
+        PAGE_SHIFT
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        self.cpu.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpu.cpus()
+    }
+
+    unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, _range: PageRange) {}
+
+    /// Constant, so that instruction counts repeat exactly.
+    fn entropy(&self) -> u64 {
+        0x5eed
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}

@@ -1,0 +1,139 @@
+//! Single pairs: how long one free and one allocation take, at 100,000 live areas, down to the slowest of a million.
+//!
+//! What the machine does to a program, interrupts and the hypervisor, is in every tail: the same loop without an allocator shows how
+//! much. It does not come twice at the same place, so of the slowest pair the least of several runs is told: what an allocator does
+//! itself is in each of them.
+//!
+//! Whatever an allocator leaves to the background is done by the thread that its adapter starts in [`Ranges::build`]; none does so far.
+
+use crate::clock::ticks_per_ns;
+use crate::ranges::Ranges;
+use crate::stage::{Stage, TooSlow};
+use crate::stats::median;
+use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::time::Duration;
+
+/// The workloads: mixed sizes, and one page.
+pub const WORKLOADS: [Workload; 2] = [
+    workload("100k", 64, "100,000 live areas of 1…64 pages, replaced at random"),
+    workload("100k-1", 1, "100,000 live areas of one page, replaced at random"),
+];
+
+const fn workload(name: &'static str, max_pages: u32, about: &'static str) -> Workload {
+    let shape = Shape { min_pages: 1, max_pages, max_order: 0 };
+    let setup = Setup::Steady { areas: 100_000, churn: 200_000, shape };
+    Workload {
+        name,
+        about,
+        layer: Layer::Space,
+        setup,
+        cycle: Cycle::Replace(shape),
+        guard: false,
+        large: false,
+    }
+}
+
+/// The longest duration that is told from longer ones: 100 s.
+const LONGEST_NS: u64 = 100_000_000_000;
+/// Significant decimal digits of a duration.
+const DIGITS: u8 = 3;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Runs.
+    pub runs: usize,
+    /// Pairs of a run.
+    pub pairs: usize,
+    /// The most that a set-up may take.
+    pub cap: Duration,
+}
+
+/// The result of one allocator in one workload, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which workload.
+    pub workload: &'static str,
+    /// Which allocator.
+    pub allocator: &'static str,
+    /// The quantiles, each the median of the runs.
+    pub p50: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p99_9: f64,
+    /// 99.99 %.
+    pub p99_99: f64,
+    /// The slowest pair of a run: the least of the runs.
+    pub least_max: f64,
+    /// And the most.
+    pub most_max: f64,
+}
+
+/// Plays `workload` over the allocator `R`.
+///
+/// # Errors
+/// [`TooSlow`] when the live set takes longer than the cap.
+pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSlow> {
+    let mut stage = Stage::<R>::new(workload);
+    stage.set_up(limits.cap)?;
+    let runs: Vec<_> = (0..limits.runs).map(|_| one_run(&mut stage, limits.pairs)).collect();
+    let at =
+        |quantile| median(&runs.iter().map(|run| run.value_at_quantile(quantile) as f64).collect::<Vec<_>>());
+    let slowest = || runs.iter().map(|run| run.max() as f64);
+    Ok(Row {
+        workload: workload.name,
+        allocator: R::NAME,
+        p50: at(0.5),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        p99_99: at(0.9999),
+        least_max: slowest().fold(f64::MAX, f64::min),
+        most_max: slowest().fold(0.0, f64::max),
+    })
+}
+
+/// The distribution of `pairs` pairs.
+fn one_run<R: Ranges>(stage: &mut Stage<R>, pairs: usize) -> Histogram<u64> {
+    let window = stage.draw(pairs);
+    // Written before, so that no page of it is new to the kernel while the clock runs.
+    let mut ticks = vec![1; pairs];
+    ticks.clear();
+    stage.play_timed(&window, &mut ticks);
+    stage.absorb(&window);
+    let rate = ticks_per_ns();
+    histogram(ticks.iter().map(|&ticks| (ticks as f64 / rate) as u64))
+}
+
+fn histogram(nanoseconds: impl Iterator<Item = u64>) -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that are allowed");
+    // Saturating is at the longest, not at what was seen so far.
+    nanoseconds.for_each(|ns| histogram.saturating_record(ns));
+    histogram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::OurSpace;
+
+    #[test]
+    fn one_slow_pair_of_many_is_the_maximum() {
+        let distribution = histogram((0..10_000).map(|pair| if pair == 5000 { 20_000_000 } else { 100 }));
+        assert_eq!(distribution.value_at_quantile(0.999), 100);
+        assert!((20_000_000..20_020_000).contains(&distribution.max()), "{}", distribution.max());
+    }
+
+    #[test]
+    fn quantiles_ascend() {
+        let shape = Shape { min_pages: 1, max_pages: 4, max_order: 0 };
+        let setup = Setup::Steady { areas: 100, churn: 100, shape };
+        let workload = Workload { setup, cycle: Cycle::Replace(shape), ..WORKLOADS[0] };
+        let limits = Limits { runs: 3, pairs: 10_000, cap: Duration::from_secs(100) };
+        let row = run::<OurSpace<true>>(&workload, &limits).expect("a small set");
+        assert!([row.p50, row.p99, row.p99_9, row.p99_99, row.most_max].is_sorted(), "{row:?}");
+        assert!(row.p50 > 0.0 && row.least_max <= row.most_max, "{row:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair takes at worst.
+//!
+//! ```text
+//!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
+//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON, a log
+//! ```
+//!
+//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is no such thread, and the
+//! workers time each of their own pairs.
+
+mod histogram;
+mod plan;
+mod probe;
+mod report;
+mod worker;
+
+use crate::args::LatencyOptions;
+use crate::crew::{self, Haul};
+use crate::error::{Exit, Failure};
+use crate::machine::Machine;
+use crate::output;
+use crate::progress::Wait;
+use plan::{Measure, Plan};
+use report::{LogFile, Report};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use worker::{Record, Worker};
+
+/// Runs the command.
+pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
+    let plan = Plan::new(options)?;
+    // Before the run: nobody waits for a file that can't be written.
+    let log = options.out.as_deref().map(LogFile::create).transpose()?;
+    let machine = Machine::new(options.machine())?;
+    let records = measure(&machine, &plan)?;
+    let report = Report::new(&machine, &plan, options.machine().strategy, &records);
+    if let Some(log) = log {
+        log.write(&report)?;
+    }
+    report.warn();
+    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
+    written.map(|()| report.exit())
+}
+
+/// What each thread measured. All that the workers hold is freed on return.
+fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
+    let workers = Worker::crew(machine, plan)?;
+    let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
+    let stop = AtomicBool::new(false);
+    let work = |number: u64| {
+        let record = match workers.get(number as usize) {
+            // Never contended: each worker has one thread.
+            Some(worker) => {
+                worker.lock().map_err(|_| "a worker panicked".into()).and_then(|mut it| it.run(&stop))
+            }
+            None => probe::run(machine, plan, &stop),
+        };
+        if record.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        record
+    };
+    let asked = format!("--threads {}", plan.threads);
+    let Haul { records, complaints } =
+        crew::run(plan.threads + plan.probes(), &asked, work, |finished| wait(plan, finished, &stop))?;
+    if let Some(complaint) = complaints.first() {
+        return Err(Failure::new(complaint));
+    }
+    records.into_iter().collect::<Result<_, String>>().map_err(Failure::new)
+}
+
+/// Waits for the end of the time, and then for the threads.
+fn wait(plan: &Plan, finished: &std::sync::mpsc::Receiver<()>, stop: &AtomicBool) {
+    let limit = Some(plan.time);
+    Wait { what: "s", all: plan.time.as_secs(), done: &|elapsed: Duration| elapsed.as_secs(), limit }
+        .wait(finished);
+    // Relaxed: publishes nothing; the threads are joined.
+    stop.store(true, Ordering::Relaxed);
+}
+
+impl Plan {
+    /// Threads besides the workers.
+    fn probes(&self) -> u64 {
+        match self.measure {
+            Measure::Wakeups { .. } => 1,
+            Measure::Pairs(_) => 0,
+        }
+    }
+}

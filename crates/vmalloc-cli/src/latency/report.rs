@@ -1,0 +1,213 @@
+//! What is told of a run: a table, JSON, and a log of the histograms.
+
+use super::histogram::{Distribution, Durations};
+use super::plan::{Load, Means, Measure, Plan};
+use super::worker::Record;
+use crate::error::{Exit, Failure};
+use crate::machine::{Counts, Facts, Machine, Strategy};
+use crate::output;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use serde::Serialize;
+use std::fmt::{self, Display};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// All of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    command: &'static str,
+    version: &'static str,
+    strategy: Strategy,
+    threads: u64,
+    seconds: u64,
+    bytes: Option<usize>,
+    period_us: Option<u64>,
+    live_areas: Option<u64>,
+    max_pages: Option<u64>,
+    addresses_only: bool,
+    /// Pairs of all workers.
+    pairs: u64,
+    pairs_per_second: u64,
+    /// Wake-ups that came too late to be told from the next one.
+    missed_wakeups: u64,
+    /// Microseconds.
+    distributions: Vec<Line>,
+    /// Before what was freed is purged.
+    stats: Counts,
+    machine: Facts,
+    complaints: Vec<String>,
+    ok: bool,
+    #[serde(skip)]
+    time: Duration,
+}
+
+/// What was measured, under its name.
+#[derive(Debug, Serialize)]
+struct Line {
+    name: &'static str,
+    #[serde(flatten)]
+    distribution: Distribution,
+    #[serde(skip)]
+    durations: Durations,
+}
+
+impl Report {
+    /// Collects the records, and checks the space, which nobody uses any more.
+    pub(super) fn new(machine: &Machine, plan: &Plan, strategy: Strategy, records: &[Record]) -> Self {
+        let stats = machine.counts();
+        let complaints = machine.check_whole();
+        let pairs = records.iter().map(|record| record.pairs).sum();
+        Self {
+            command: "latency",
+            version: env!("CARGO_PKG_VERSION"),
+            strategy,
+            threads: plan.threads,
+            seconds: plan.time.as_secs(),
+            bytes: plan.bytes(),
+            period_us: plan.period_us(),
+            live_areas: plan.live().map(|(areas, _)| areas),
+            max_pages: plan.live().map(|(_, pages)| pages),
+            addresses_only: plan.means() == Means::Addresses,
+            pairs,
+            pairs_per_second: (pairs as f64 / plan.time.as_secs_f64()) as u64,
+            missed_wakeups: records.iter().map(|record| record.missed).sum(),
+            distributions: lines(plan, records),
+            stats,
+            machine: machine.facts(),
+            ok: complaints.is_empty(),
+            complaints,
+            time: plan.time,
+        }
+    }
+
+    /// Says on stderr what went wrong.
+    pub(super) fn warn(&self) {
+        self.complaints.iter().for_each(|complaint| output::note(complaint));
+    }
+
+    /// How the program ends.
+    pub(super) fn exit(&self) -> Exit {
+        if self.ok { Exit::Success } else { Exit::Failed }
+    }
+}
+
+impl Plan {
+    fn bytes(&self) -> Option<usize> {
+        match (self.measure, self.load) {
+            (Measure::Wakeups { bytes, .. }, _) | (_, Load::Bounce { bytes }) => Some(bytes),
+            (Measure::Pairs(_), Load::Replace { .. }) => None,
+        }
+    }
+
+    fn period_us(&self) -> Option<u64> {
+        match self.measure {
+            Measure::Wakeups { period, .. } => u64::try_from(period.as_micros()).ok(),
+            Measure::Pairs(_) => None,
+        }
+    }
+
+    fn live(&self) -> Option<(u64, u64)> {
+        match self.load {
+            Load::Replace { areas, max_pages } => Some((areas, max_pages)),
+            Load::Bounce { .. } => None,
+        }
+    }
+}
+
+fn lines(plan: &Plan, records: &[Record]) -> Vec<Line> {
+    let line = |name, part: fn(&Record) -> Option<&Durations>| {
+        let mut durations = Durations::new();
+        records.iter().filter_map(part).for_each(|part| durations.add(part));
+        Line { name, distribution: durations.distribution(), durations }
+    };
+    let pair = line("pair", |record| record.timed.as_ref());
+    match plan.measure {
+        Measure::Wakeups { .. } => vec![line("wake-up", |record| record.late.as_ref()), pair],
+        Measure::Pairs(_) => vec![pair],
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { strategy, threads, seconds, pairs, pairs_per_second, missed_wakeups, .. } = self;
+        write!(f, "vmalloc latency: strategy={strategy} threads={threads} seconds={seconds}")?;
+        let settings = [
+            ("bytes", self.bytes.map(|bytes| bytes as u64)),
+            ("period_us", self.period_us),
+            ("live", self.live_areas),
+            ("max_pages", self.max_pages),
+            ("addresses", self.addresses_only.then_some(1)),
+        ];
+        for (name, value) in settings.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+            write!(f, " {name}={value}")?;
+        }
+        writeln!(f)?;
+        self.table(f)?;
+        writeln!(f, "The workers made {pairs} pairs, {pairs_per_second} a second")?;
+        if *missed_wakeups != 0 {
+            writeln!(f, "Wake-ups later than the next was due took the place of {missed_wakeups} others")?;
+        }
+        if self.ok { writeln!(f, "The space is whole again") } else { Ok(()) }
+    }
+}
+
+impl Report {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.distributions.iter().enumerate() {
+            let columns = line.distribution.columns();
+            if index == 0 {
+                write!(f, "{:<8} {:>12}", "µs", "count")?;
+                columns.iter().try_for_each(|(name, _)| write!(f, " {name:>10}"))?;
+                writeln!(f)?;
+            }
+            write!(f, "{:<8} {:>12}", line.name, line.distribution.count)?;
+            columns.iter().try_for_each(|(_, value)| write!(f, " {value:>10.3}"))?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file for the histograms.
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl LogFile {
+    /// Creates it, or empties it.
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path);
+        let file = file.map_err(|error| Failure::new(format!("can't write {}: {error}", path.display())))?;
+        Ok(Self { path: path.into(), file })
+    }
+
+    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed line each, tagged with its
+    /// name. Values are nanoseconds; the maximum in the open is in microseconds.
+    pub(super) fn write(mut self, report: &Report) -> Result<(), Failure> {
+        let written =
+            log(report).and_then(|text| self.file.write_all(&text).map_err(|error| error.to_string()));
+        written.map_err(|error| Failure::new(format!("can't write {}: {error}", self.path.display())))
+    }
+}
+
+fn log(report: &Report) -> Result<Vec<u8>, String> {
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    let mut builder = IntervalLogWriterBuilder::new();
+    let started = SystemTime::now() - report.time;
+    builder
+        .add_comment("vmalloc latency, values in nanoseconds")
+        .with_start_time(started)
+        .with_base_time(started);
+    builder.with_max_value_divisor(1000.0);
+    let mut log = builder.begin_log_with(&mut text, &mut serializer).map_err(|error| error.to_string())?;
+    for line in &report.distributions {
+        let histogram = line.durations.histogram();
+        let written = log.write_histogram(histogram, Duration::ZERO, report.time, Tag::new(line.name));
+        written.map_err(|error| error.to_string())?;
+    }
+    Ok(text)
+}

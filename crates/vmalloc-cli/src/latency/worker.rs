@@ -1,0 +1,186 @@
+//! A worker: pairs of an allocation and a free, as fast as it can.
+
+use super::histogram::Durations;
+use super::plan::{Load, Means, Measure, Plan};
+use crate::cases::Area;
+use crate::error::Failure;
+use crate::machine::Machine;
+use crate::random::Random;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use vmalloc::Request;
+
+/// Replacements for each area of a live set before anything is measured: the set is then as scattered as it gets.
+const CHURN: usize = 2;
+/// The random numbers of all runs: the same, so that runs differ in their timing alone.
+const SEED: u64 = 0;
+
+/// What a thread measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// Pairs that a worker made.
+    pub(super) pairs: u64,
+    /// How long single pairs took.
+    pub(super) timed: Option<Durations>,
+    /// How late the probe woke.
+    pub(super) late: Option<Durations>,
+    /// Wake-ups that the probe missed.
+    pub(super) missed: u64,
+}
+
+/// A worker, ready to start.
+pub(super) struct Worker<'m> {
+    machine: &'m Machine,
+    load: Load,
+    live: LiveSet<'m>,
+    random: Random,
+    measure: Measure,
+}
+
+impl<'m> Worker<'m> {
+    /// All workers, each with its share of the live set.
+    pub(super) fn crew(machine: &'m Machine, plan: &Plan) -> Result<Vec<Self>, Failure> {
+        (0..plan.threads).map(|number| Self::new(machine, plan, number)).collect()
+    }
+
+    fn new(machine: &'m Machine, plan: &Plan, number: u64) -> Result<Self, Failure> {
+        let (load, measure) = (plan.load, plan.measure);
+        let live = LiveSet { machine, means: plan.means(), addrs: Vec::new() };
+        let mut worker = Self { machine, load, live, random: Random::new(SEED, number), measure };
+        if let Load::Replace { areas, .. } = load {
+            let share = areas / plan.threads + u64::from(number < areas % plan.threads);
+            worker.fill(share).map_err(|error| Failure::new(format!("can't make the live set: {error}")))?;
+        }
+        Ok(worker)
+    }
+
+    fn fill(&mut self, areas: u64) -> Result<(), String> {
+        for _ in 0..areas {
+            let request = self.request();
+            self.live.push(&request)?;
+        }
+        for _ in 0..self.live.addrs.len() * CHURN {
+            let (slot, request) = (self.slot(), self.request());
+            self.live.replace(slot, &request)?;
+        }
+        Ok(())
+    }
+
+    /// Works until `stop`.
+    pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<Record, String> {
+        match (self.load, self.measure) {
+            (Load::Bounce { bytes }, _) => self.bounce(bytes, stop),
+            (Load::Replace { .. }, Measure::Wakeups { .. }) => self.replace(stop),
+            (Load::Replace { .. }, Measure::Pairs(_)) => self.replace_timed(stop),
+        }
+    }
+
+    fn bounce(&self, bytes: usize, stop: &AtomicBool) -> Result<Record, String> {
+        let mut pairs = 0;
+        // Relaxed, here and below: nothing is read that the flag publishes.
+        while !stop.load(Ordering::Relaxed) {
+            let area = Area::touched(self.machine, bytes).map_err(told)?;
+            area.free().map_err(told)?;
+            pairs += 1;
+        }
+        Ok(Record { pairs, ..Record::default() })
+    }
+
+    fn replace(&mut self, stop: &AtomicBool) -> Result<Record, String> {
+        let mut pairs = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let (slot, request) = (self.slot(), self.request());
+            self.live.replace(slot, &request)?;
+            pairs += 1;
+        }
+        Ok(Record { pairs, ..Record::default() })
+    }
+
+    fn replace_timed(&mut self, stop: &AtomicBool) -> Result<Record, String> {
+        let mut timed = Durations::new();
+        let mut pairs = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let (slot, request) = (self.slot(), self.request());
+            let start = Instant::now();
+            self.live.replace(slot, &request)?;
+            timed.record(start.elapsed());
+            pairs += 1;
+        }
+        Ok(Record { pairs, timed: Some(timed), ..Record::default() })
+    }
+
+    /// A random size.
+    fn request(&mut self) -> Request {
+        let Load::Replace { max_pages, .. } = self.load else { return Request::new(1) };
+        crate::cases::request(self.machine, 1 + self.random.below(max_pages))
+    }
+
+    /// A random area of the live set, which is not empty.
+    fn slot(&mut self) -> usize {
+        self.random.below(self.live.addrs.len() as u64) as usize
+    }
+}
+
+/// Areas that are live, owned.
+struct LiveSet<'m> {
+    machine: &'m Machine,
+    means: Means,
+    addrs: Vec<usize>,
+}
+
+impl LiveSet<'_> {
+    fn push(&mut self, request: &Request) -> Result<(), String> {
+        let addr = self.take(request)?;
+        self.addrs.push(addr);
+        Ok(())
+    }
+
+    /// One free, one allocation.
+    #[inline]
+    fn replace(&mut self, slot: usize, request: &Request) -> Result<(), String> {
+        self.give_back(self.addrs[slot])?;
+        match self.take(request) {
+            Ok(addr) => self.addrs[slot] = addr,
+            Err(error) => {
+                self.addrs.swap_remove(slot);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&self, request: &Request) -> Result<usize, String> {
+        let space = &self.machine.space;
+        let taken = match self.means {
+            Means::Memory => space.alloc(request),
+            Means::Addresses => space.reserve(request),
+        };
+        taken.map_err(told)
+    }
+
+    #[inline]
+    fn give_back(&self, addr: usize) -> Result<(), String> {
+        let space = &self.machine.space;
+        let given = match self.means {
+            // SAFETY: the set owned the area, and its callers forget the address.
+            Means::Memory => unsafe { space.vfree(addr) },
+            Means::Addresses => space.unreserve(addr),
+        };
+        given.map_err(told)
+    }
+}
+
+impl Drop for LiveSet<'_> {
+    fn drop(&mut self) {
+        for &addr in &self.addrs {
+            // What is refused stays busy, which the check after the run reports.
+            let _ = self.give_back(addr);
+        }
+    }
+}
+
+fn told(error: impl Display) -> String {
+    error.to_string()
+}

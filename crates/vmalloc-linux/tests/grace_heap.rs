@@ -1,0 +1,46 @@
+//! Frees with an embedded record take no heap of their own: only the collector's, once a batch.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use vmalloc_linux::{Grace, Head, Options, open};
+
+struct Counting;
+
+thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+#[test]
+fn an_embedded_record_needs_no_heap_but_a_batch_does() {
+    const FREES: u64 = 20_000;
+    let space = open(Options::new().exactly(1 << 30), vmalloc::Config::default()).unwrap();
+    let grace = Grace::new(&space);
+    let before = ALLOCATIONS.get();
+    for _ in 0..FREES {
+        let head = space.vmalloc(4096).unwrap().cast::<Head>();
+        // SAFETY: a page of this loop alone, which begins with its head and is forgotten.
+        unsafe { grace.vfree_embedded(head) }.unwrap();
+    }
+    let taken = ALLOCATIONS.get() - before;
+    // Nothing else pins, so batches are as large as this thread's share of collecting makes them: over a hundred.
+    assert!(taken < FREES / 50, "{taken} allocations for {FREES} frees");
+    // Nor do they pile up: what is pending is a few batches.
+    assert!(grace.pending() < FREES / 20, "{} frees are pending", grace.pending());
+    grace.settle().unwrap();
+    assert_eq!(space.stats().busy_areas, 0);
+}
