@@ -34,11 +34,35 @@ impl<P: Platform> Space<P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
-        if self.free_here(addr) { Ok(()) } else { self.free_any(addr) }
+        let freed = if self.retains { self.retain_here(addr) } else { self.free_here(addr) };
+        if freed { Ok(()) } else { self.free_any(addr) }
     }
 
-    /// The common case: this CPU's node is free, and has room for the area. If it is not that, nothing was changed. A function
-    /// without calls but for waking those who wait for the node.
+    /// The common case where memory is retained: this CPU's node is free, and has room for the area. If it is not that, nothing
+    /// was changed. A function without calls but for waking those who wait for the node.
+    #[inline(never)]
+    fn retain_here(&self, addr: usize) -> bool {
+        let page = (addr >> self.shift) as u64;
+        let Some(record) = self.planes.home(page) else { return false };
+        if addr & self.offset_mask != 0 || record.notes() != 0 {
+            return false;
+        }
+        let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
+        let Some(mut node) = node else { return false };
+        // What this is worth if no area starts here does not matter: then none is retired.
+        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let this = &mut *node;
+        let Some(slot) = this.retained.slot(pages) else { return refuse(node) };
+        if this.grant < pages || !self.planes.retire_start(record, page) {
+            return refuse(node);
+        }
+        slot.fill(page);
+        this.grant -= pages;
+        drop(node);
+        true
+    }
+
+    /// The same where memory goes.
     #[inline(never)]
     fn free_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
@@ -48,31 +72,16 @@ impl<P: Platform> Space<P> {
         }
         let id = self.platform.cpu();
         let Some(mut node) = self.nodes.get(id).and_then(|node| node.0.try_lock()) else { return false };
-        // What this is worth if no area starts here does not matter: then none is retired.
-        let Some(end) = self.planes.end_near(record, page) else { return false };
-        let pages = end.wrapping_sub(page);
-        let node = &mut *node;
-        if self.retains {
-            let Some(slot) = node.retained.slot(pages).filter(|_| node.grant >= pages) else { return false };
-            let freed = self.planes.retire_start(record, page);
-            if freed {
-                slot.fill(page);
-                node.grant -= pages;
-            }
-            return freed;
+        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let this = &mut *node;
+        let (own, lazy) = (&mut this.lazy.own, this.unpublished + pages);
+        let fits = own.len() < own.capacity() && lazy < this.alarm;
+        if !fits || record.asker() != id || !Pools::takes(pages) || !self.planes.retire_start(record, page) {
+            return refuse(node);
         }
-        let own = &mut node.lazy.own;
-        let lazy = node.unpublished + pages;
-        if own.len() == own.capacity()
-            || lazy >= node.alarm
-            || record.asker() != id
-            || !Pools::takes(pages)
-            || !self.planes.retire_start(record, page)
-        {
-            return false;
-        }
-        node.unpublished = lazy;
-        own.push(PageRange::of(page, end));
+        this.unpublished = lazy;
+        own.push(PageRange::of(page, page + pages));
+        drop(node);
         true
     }
 
@@ -234,4 +243,12 @@ impl<P: Platform> Space<P> {
             None => change(self.map().leaf(page)),
         }
     }
+}
+
+/// Apart, so that the common way out of its caller has nothing to remember over the release.
+#[cold]
+#[inline(never)]
+pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bool {
+    drop(node);
+    false
 }
