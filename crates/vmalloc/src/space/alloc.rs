@@ -42,8 +42,8 @@ impl<P: Platform> Space<P> {
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         // Taken apart, so that a request that is made where it is used never gets as far as memory.
         match request.plain() {
-            Some((bytes, order)) => match self.reuse(bytes, order) {
-                0 => self.alloc_far(request),
+            Some((bytes, align)) => match self.reuse(bytes, align) {
+                0 => self.alloc_plain(bytes, align),
                 addr => Ok(addr),
             },
             None => self.alloc_far(request),
@@ -53,9 +53,10 @@ impl<P: Platform> Space<P> {
     /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node, which is free; its
     /// address. Else 0, which is no address of any area. A function without calls but for waking those who wait for the node.
     #[inline(never)]
-    fn reuse(&self, bytes: usize, order: u32) -> usize {
-        if order > self.shift || bytes & self.offset_mask != 0 {
-            return self.reuse_aligned(bytes, order);
+    fn reuse(&self, bytes: usize, align: usize) -> usize {
+        let below = align.wrapping_sub(1);
+        if below > self.offset_mask || align & below != 0 || bytes & self.offset_mask != 0 {
+            return self.reuse_aligned(bytes, align);
         }
         // Zero bytes are more than any size.
         let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
@@ -74,14 +75,14 @@ impl<P: Platform> Space<P> {
 
     /// The same for an alignment above a page.
     #[inline(never)]
-    fn reuse_aligned(&self, bytes: usize, order: u32) -> usize {
+    fn reuse_aligned(&self, bytes: usize, align: usize) -> usize {
         let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
-        if bytes & self.offset_mask != 0 || order >= usize::BITS || !Pools::takes(size as u64) {
+        if bytes & self.offset_mask != 0 || !align.is_power_of_two() || !Pools::takes(size as u64) {
             return 0;
         }
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
         let Some(mut node) = node else { return 0 };
-        let (pages, align) = (size as u64 + 1, 1 << (order - self.shift));
+        let (pages, align) = (size as u64 + 1, (align >> self.shift) as u64);
         let this = &mut *node;
         let kept = if self.retains { &mut this.retained } else { &mut this.pools };
         let Some(start) = kept.take(pages, align) else { return usize::from(refuse(node)) };
@@ -115,6 +116,11 @@ impl<P: Platform> Space<P> {
             self.unclaim(area);
         }
         mapped.is_ok()
+    }
+
+    #[inline(never)]
+    fn alloc_plain(&self, bytes: usize, align: usize) -> Result<usize, AllocError> {
+        self.alloc_far(&Request::new(bytes).align(align))
     }
 
     #[inline(never)]
