@@ -1,7 +1,8 @@
 //! Taking areas back: out of use at once, unmapped later.
 
+use super::map::HeldMap;
 use super::node::{Node, has_room};
-use super::notes::Note;
+use super::notes::{Note, Table};
 use super::pools::Pools;
 use super::{Kind, Space};
 use crate::addr::PageRange;
@@ -21,6 +22,14 @@ pub(super) enum Fate {
     MayStay,
     /// It has to go, or there is none.
     Goes,
+}
+
+/// An area out of use, on its way to a list.
+pub(super) struct Retired {
+    pub(super) area: PageRange,
+    /// The node that asked for it, if it is near enough for a pool.
+    asker: Option<usize>,
+    fate: Fate,
 }
 
 impl<P: Platform> Space<P> {
@@ -113,24 +122,30 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_far(&self, page: u64, kind: Kind) -> Result<(), FreeError> {
         let (id, node) = self.node();
-        let mut table = self.notes.lock(page);
+        let retired = self.retire_noted(self.notes.lock(page), self.map(), page, kind)?;
+        self.take_back(id, node, retired.area, retired.asker, retired.fate)
+    }
+
+    /// Takes an area of `kind` out of use, and its note.
+    pub(super) fn retire_noted(
+        &self,
+        mut table: MutexGuard<'_, P::RawLock, Table>,
+        mut map: HeldMap<'_, P::RawLock>,
+        page: u64,
+        kind: Kind,
+    ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
-        let mut map = self.map();
         if note.kind != kind && map.find(page).is_some_and(|area| area.start() == page) {
             return Err(FreeError::WrongKind { page });
         }
         let area = map.retire(page)?;
-        let leaf = map.leaf(page);
         if table.remove(&page).is_some() {
-            leaf.note_left();
+            map.leaf(page).note_left();
         }
         let asker = self.planes.sure_home(page).map(Leaf::asker);
-        drop(map);
-        drop(table);
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
-        let usual = note.guard_pages == u64::from(self.config.guard) && kind == Kind::Vmalloc;
-        let fate = if usual { Fate::MayStay } else { Fate::Goes };
-        self.take_back(id, node, area, asker, fate)
+        let usual = note.guard_pages == self.guard_pages && kind == Kind::Vmalloc;
+        Ok(Retired { area, asker, fate: if usual { Fate::MayStay } else { Fate::Goes } })
     }
 
     /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.

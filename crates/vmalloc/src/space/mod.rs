@@ -27,6 +27,7 @@
 mod alloc;
 mod buffer;
 mod config;
+mod deferred;
 mod free;
 mod info;
 mod map;
@@ -54,6 +55,7 @@ use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
+use deferred::Deferred;
 use lock_api::{Mutex, MutexGuard};
 use node::{Node, Padded};
 use notes::Notes;
@@ -101,6 +103,7 @@ pub struct Space<P: Platform> {
     /// Pages that may be retained and are granted to no node yet.
     ungranted: Padded<AtomicU64>,
     counts: Counts,
+    deferred: Deferred,
     notifiers: Notifiers<P::RawLock>,
 }
 
@@ -153,6 +156,7 @@ impl<P: Platform> Space<P> {
             lazy_pages: Padded(AtomicU64::new(0)),
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
             counts: Counts::default(),
+            deferred: Deferred::default(),
             notifiers: Notifiers::new(),
             platform,
             config,

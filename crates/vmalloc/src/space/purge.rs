@@ -121,6 +121,11 @@ impl Purger {
         Some(Self { taken, ranges: Vec::new(), keys: Vec::new(), batch })
     }
 
+    /// Where areas go that no node's list had.
+    pub(super) fn strays(&mut self) -> &mut Vec<PageRange> {
+        &mut self.taken[0].strays
+    }
+
     fn areas(&self) -> usize {
         self.taken.iter().map(|lazy| lazy.areas() as usize).sum()
     }
@@ -212,7 +217,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn purge_one(&self, area: PageRange) {
         let mut purger = self.purger.0.lock();
         while self.unmap_and_flush(&[area]).is_err() {
-            let list = &mut purger.taken[0].strays;
+            let list = purger.strays();
             if list.try_reserve(1).is_ok() {
                 list.push(area);
                 self.count_taken(1, area.len());
@@ -230,6 +235,7 @@ impl<P: Platform> Space<P> {
             done.given += self.give_back(purger, drain);
         }
         self.take(purger);
+        self.take_deferred(purger);
         if let Some(share) = drain.retained {
             done.shed += self.take_retained(purger, share, drain.most);
         }
@@ -284,7 +290,7 @@ impl<P: Platform> Space<P> {
         count
     }
 
-    fn count_taken(&self, areas: u64, pages: u64) {
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
         self.counts.taken_areas.fetch_add(areas, Ordering::Relaxed);
         self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed);
     }
