@@ -228,16 +228,17 @@ impl<P: Platform> Space<P> {
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
         let portion = core::mem::take(&mut node.unpublished);
         let quiet = core::mem::replace(&mut node.alarm, self.portion) == 0;
-        drop(node);
-        // Relaxed: a number that starts work, and protects nothing.
+        // Relaxed: a number that starts work, and protects nothing. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
-        // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
-        if total <= self.lazy_max {
-            if quiet {
-                self.platform.drain_later(Due::ByAge);
+        drop(node);
+        if total > self.lazy_max {
+            // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
+            let is_seen_to = self.platform.drain_later(Due::Soon);
+            if !is_seen_to || total > self.lazy_most {
+                self.purge_if_idle();
             }
-        } else if total > self.lazy_most || !self.platform.drain_later(Due::Soon) {
-            self.purge_if_idle();
+        } else if quiet {
+            self.platform.drain_later(Due::ByAge);
         }
     }
 
