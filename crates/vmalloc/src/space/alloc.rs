@@ -10,14 +10,15 @@ use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
+use crate::sync::size;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 /// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at least stays for others,
 /// and what a node holds without need is less than it frees before a drain.
-const RUN_PAGES: u64 = 64;
+const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: what a lock may be held for.
-const RUN_AREAS: u64 = 32;
+const RUN_AREAS: u64 = size(32, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything is.
 const ROUNDS: usize = 8;
 

@@ -50,10 +50,10 @@ use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
+use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
-use core::sync::atomic::AtomicU64;
 use lock_api::{Mutex, MutexGuard};
 use node::{Node, Padded};
 use notes::Notes;
@@ -207,11 +207,16 @@ impl<P: Platform> Space<P> {
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
     /// calls it twice, or allocates in between, waits for itself.
     pub fn quiesce(&self) {
+        if is(Mutant::ForkOutOfOrder) {
+            core::mem::forget(self.map.0.lock());
+        }
         core::mem::forget(self.purger.0.lock());
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
         self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
-        core::mem::forget(self.map.0.lock());
+        if !is(Mutant::ForkOutOfOrder) {
+            core::mem::forget(self.map.0.lock());
+        }
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.
