@@ -205,9 +205,10 @@ impl<P: Platform> Space<P> {
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
         let portion = core::mem::take(&mut node.unpublished);
         let quiet = core::mem::replace(&mut node.alarm, self.portion) == 0;
-        drop(node);
-        // Relaxed: a number that starts work, and protects nothing.
+        // Under the node's lock: a purge that takes these areas, and counts them off, comes after. Relaxed: a number that
+        // starts work, and protects nothing.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
+        drop(node);
         // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
         if total <= self.lazy_max {
             if quiet {
