@@ -32,6 +32,12 @@ impl Plan {
         Self { grain: Grain::Fine, ..self }
     }
 
+    /// A tenth of the schedules.
+    #[must_use]
+    pub fn tenth(self) -> Self {
+        Self { schedules: self.schedules.div_ceil(10), ..self }
+    }
+
     /// The same with a broken protocol.
     #[must_use]
     pub fn broken(self, mutant: Mutant) -> Self {
@@ -43,7 +49,7 @@ impl Plan {
         catch_unwind(AssertUnwindSafe(|| self.run(FailurePersistence::None, scenario))).is_err()
     }
 
-    /// Explores, a third of the schedules at random and the others by PCT; how many there were.
+    /// Explores, half of the schedules at random and half by PCT; how many there were.
     fn run(self, persistence: FailurePersistence, scenario: impl Fn() + Send + Sync + 'static) -> usize {
         let seed = env::seed(1);
         let random = self.schedules.div_ceil(2);

@@ -4,6 +4,7 @@
 mod explore;
 mod lock;
 mod machine;
+pub mod scenes;
 mod world;
 
 pub use explore::{Plan, explore};

@@ -1,59 +1,40 @@
-//! Scenarios: what two to four threads do to one space, and what holds whatever the schedule.
-//!
-//! Each ends with everything freed and purged: [`World::finish`].
+//! Every scenario holds, whatever the schedule.
 #![cfg(shuttle)]
 
-use shuttle::sync::mpsc;
-use shuttle::thread;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use vmalloc::space::Notifier;
-use vmalloc::{AllocError, Config, PageRange, Platform, PlatformFault, Request, Rest};
-use vmalloc_schedules::{Flushes, Plan, World, explore, here, point};
-use vmalloc_sim::{Point, Sight};
+use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
-/// Schedules of most scenarios, with points at locks and changes; a tenth as many more with points at every access.
+/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
 const SCHEDULES: usize = 8_000;
 
-/// Explores a scenario with few points and with many.
-fn holds(name: &str, scenario: fn()) {
-    explore(name, Plan::new(SCHEDULES), scenario);
-    explore(name, Plan::new(SCHEDULES / 10).fine(), scenario);
+macro_rules! holds {
+    ($($name:ident $(($flushes:expr))?;)*) => {$(
+        #[test]
+        fn $name() {
+            let plan = Plan::new(SCHEDULES);
+            explore(stringify!($name), plan, || scenes::$name($($flushes)?));
+            explore(stringify!($name), plan.tenth().fine(), || scenes::$name($($flushes)?));
+        }
+    )*};
 }
 
-#[test]
-fn small_areas_come_and_go() {
-    holds("small areas come and go", || {
-        let world = World::new(24, World::tight());
-        let body: fn(&World) = |world| {
-            let first = world.take(1);
-            let second = world.take(2);
-            world.give(first, 1);
-            let third = world.take(1);
-            world.give(second, 2);
-            world.give(third, 1);
-        };
-        world.run([body; 3]);
-        world.finish();
-    });
-}
-
-#[test]
-fn the_lazy_count_never_falls_below_zero() {
-    holds("the lazy count never falls below zero", || {
-        let world = World::new(24, World::tight());
-        let worker: fn(&World) = |world| {
-            for pages in [3, 4] {
-                let addr = world.take(pages);
-                world.give(addr, pages);
-            }
-        };
-        world.run([worker, worker, |world| {
-            for _ in 0..4 {
-                let stats = world.stats();
-                assert!(stats.lazy_pages <= stats.span_pages, "{} lazy pages", stats.lazy_pages);
-            }
-        }]);
-        world.finish();
-    });
+holds! {
+    small_areas(Flushes::Done);
+    recycled_frames(Flushes::Done);
+    freed_elsewhere(Flushes::Done);
+    purges_of_all_kinds;
+    retained_areas_decay;
+    shrink_by_one;
+    no_alias_is_left(Flushes::Done);
+    freed_space_on_its_way;
+    pooled_by_others;
+    notifier_makes_room;
+    looks_while_areas_change;
+    fork_meets_everything;
+    freed_twice;
+    lazy_pages_are_counted;
+    drained_in_the_background;
+    threads_migrate;
+    memory_runs_out;
+    purges_fail;
+    notes_follow_their_areas;
 }
