@@ -209,7 +209,13 @@ impl<P: Platform> Space<P> {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
         match self.try_claim(&fit) {
-            Err(AllocError::NoSpace(refusal)) => self.claim_in_need(&fit, refusal),
+            Err(AllocError::NoSpace(refusal)) => {
+                // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
+                self.in_need.0.fetch_add(1, Ordering::Relaxed);
+                let result = self.claim_in_need(&fit, refusal);
+                self.in_need.0.fetch_sub(1, Ordering::Relaxed);
+                result
+            }
             result => result,
         }
     }
@@ -243,7 +249,8 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more = if fit.alignment() == 1
+        let more = if self.in_need.0.load(Ordering::Relaxed) == 0
+            && fit.alignment() == 1
             && fit.lowest_order().is_some()
             && self.planes.sure_home(area.end()).is_some()
         {

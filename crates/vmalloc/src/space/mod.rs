@@ -100,6 +100,8 @@ pub struct Space<P: Platform> {
     lazy_pages: Padded<AtomicU64>,
     /// Pages that may be retained and are granted to no node yet.
     ungranted: Padded<AtomicU64>,
+    /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
+    in_need: Padded<AtomicU64>,
     counts: Counts,
     notifiers: Notifiers<P::RawLock>,
 }
@@ -152,6 +154,7 @@ impl<P: Platform> Space<P> {
             purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
             lazy_pages: Padded(AtomicU64::new(0)),
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
+            in_need: Padded(AtomicU64::new(0)),
             counts: Counts::default(),
             notifiers: Notifiers::new(),
             platform,
