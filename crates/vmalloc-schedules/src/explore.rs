@@ -2,8 +2,11 @@
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, Runner};
+use std::any::Any;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use vmalloc::sync::{Grain, Mutant};
 use vmalloc_model::env;
 
@@ -20,16 +23,19 @@ pub struct Plan {
     mutant: Option<Mutant>,
 }
 
+/// The first schedule in which a scenario failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its number, counted from 1.
+    pub schedule: usize,
+    /// What the scenario said.
+    pub message: String,
+}
+
 impl Plan {
     /// So many schedules, or as many as `VMALLOC_OPS` says.
     pub fn new(schedules: usize) -> Self {
         Self { schedules: env::ops(schedules), grain: Grain::Coarse, mutant: None }
-    }
-
-    /// The same with a scheduling point at loads and stores too.
-    #[must_use]
-    pub fn fine(self) -> Self {
-        Self { grain: Grain::Fine, ..self }
     }
 
     /// A tenth of the schedules.
@@ -38,56 +44,71 @@ impl Plan {
         Self { schedules: self.schedules.div_ceil(10), ..self }
     }
 
+    /// The same with a scheduling point at loads and stores too.
+    #[must_use]
+    pub fn fine(self) -> Self {
+        Self { grain: Grain::Fine, ..self }
+    }
+
     /// The same with a broken protocol.
     #[must_use]
     pub fn broken(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
     }
 
-    /// Whether some schedule fails.
-    pub fn fails(self, scenario: impl Fn() + Send + Sync + 'static) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.run(FailurePersistence::None, scenario))).is_err()
+    /// How the scenario fails, if some schedule lets it.
+    pub fn failure(self, scenario: impl Fn() + Send + Sync + 'static) -> Option<Failure> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        let scenario = move || {
+            counted.fetch_add(1, Relaxed);
+            scenario();
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(FailurePersistence::None, scenario)));
+        result.err().map(|panic| Failure { schedule: count.load(Relaxed), message: text(&*panic) })
     }
 
     /// Explores, half of the schedules at random and half by PCT; how many there were.
     fn run(self, persistence: FailurePersistence, scenario: impl Fn() + Send + Sync + 'static) -> usize {
         let seed = env::seed(1);
         let random = self.schedules.div_ceil(2);
-        let scenario = std::sync::Arc::new(scenario);
-        let again = scenario.clone();
+        let scenario = Arc::new(scenario);
+        let run = |scheduler: Box<dyn Scheduler + Send>| {
+            let mut config = Config::new();
+            config.stack_size = STACK;
+            config.failure_persistence = persistence.clone();
+            config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+            let scenario = scenario.clone();
+            Runner::new(scheduler, config).run(move || scenario())
+        };
         vmalloc::sync::explore(self.grain, self.mutant, || {
-            run(RandomScheduler::new_from_seed(seed, random), persistence.clone(), move || scenario())
-                + run(
-                    PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random),
-                    persistence,
-                    move || again(),
-                )
+            run(Box::new(RandomScheduler::new_from_seed(seed, random)))
+                + run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random)))
         })
     }
 }
 
-fn run(
-    scheduler: impl Scheduler + 'static,
-    persistence: FailurePersistence,
-    scenario: impl Fn() + Send + Sync + 'static,
-) -> usize {
-    let mut config = Config::new();
-    config.stack_size = STACK;
-    config.failure_persistence = persistence;
-    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
-    Runner::new(scheduler, config).run(scenario)
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
 /// Explores a scenario that holds, and tells how many schedules that were, past whatever captures the output of tests.
+///
+/// # Panics
+/// When it does not hold.
 pub fn explore(name: &str, plan: Plan, scenario: impl Fn() + Send + Sync + 'static) {
-    let seed = env::seed(1);
     match catch_unwind(AssertUnwindSafe(|| plan.run(FailurePersistence::Print, scenario))) {
-        Ok(count) => {
-            let _ = writeln!(std::io::stdout(), "explored {count} schedules of {name}");
-        }
+        Ok(count) => tell(&format!("explored {count} schedules of {name}")),
         Err(failure) => {
-            eprintln!("{name} fails: VMALLOC_SEED={seed:#x} repeats it");
+            eprintln!("{name} fails: VMALLOC_SEED={:#x} repeats it", env::seed(1));
             resume_unwind(failure);
         }
     }
+}
+
+/// Writes a line that no test runner captures.
+pub fn tell(line: &str) {
+    // Nothing depends on it.
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -7,7 +7,7 @@ mod machine;
 pub mod scenes;
 mod world;
 
-pub use explore::{Plan, explore};
+pub use explore::{Failure, Plan, explore, tell};
 pub use lock::Lock;
 pub use machine::{Flushes, Machine};
 pub use vmalloc::sync::{Grain, Mutant, point};

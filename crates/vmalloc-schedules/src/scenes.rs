@@ -77,6 +77,20 @@ pub fn freed_elsewhere(flushes: Flushes) {
     world.finish();
 }
 
+/// A purge takes the lists of nodes in which many small frees have not told of themselves yet.
+pub fn purged_while_freeing() {
+    let world = World::new(24, World::tight().lazy_max(64));
+    let worker: fn(&World) = |world| {
+        let areas = [world.take(1), world.take(1), world.take(1)];
+        areas.iter().for_each(|&addr| world.give(addr, 1));
+    };
+    world.run([worker, worker, |world| {
+        world.purge().expect("no fault was asked for");
+        world.purge().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
 /// All ways of giving back run against each other and against those who allocate.
 pub fn purges_of_all_kinds() {
     let world = World::new(24, Config::default().retain(4 * World::PAGE).without_guards().lazy_max(4));

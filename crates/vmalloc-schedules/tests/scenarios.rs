@@ -21,6 +21,7 @@ holds! {
     small_areas(Flushes::Done);
     recycled_frames(Flushes::Done);
     freed_elsewhere(Flushes::Done);
+    purged_while_freeing;
     purges_of_all_kinds;
     retained_areas_decay;
     shrink_by_one;

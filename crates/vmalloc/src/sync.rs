@@ -25,6 +25,8 @@ pub enum Mutant {
     EarlyCount,
     /// Who needs addresses does not wait for the purge under way.
     NoWait,
+    /// Addresses are taken for later while others are in need.
+    Hoard,
     /// A busy bit is flipped by a load and a store.
     SplitFlip,
     /// A purge takes a node's lists without its lock.

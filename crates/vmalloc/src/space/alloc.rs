@@ -10,7 +10,7 @@ use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
-use crate::sync::size;
+use crate::sync::{Mutant, is, size};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
@@ -249,7 +249,7 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more = if self.in_need.0.load(Ordering::Relaxed) == 0
+        let more = if (self.in_need.0.load(Ordering::Relaxed) == 0 || is(Mutant::Hoard))
             && fit.alignment() == 1
             && fit.lowest_order().is_some()
             && self.planes.sure_home(area.end()).is_some()
