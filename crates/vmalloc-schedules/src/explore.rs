@@ -19,6 +19,7 @@ const STACK: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     schedules: usize,
+    seed: u64,
     grain: Grain,
     mutant: Option<Mutant>,
 }
@@ -33,9 +34,14 @@ pub struct Failure {
 }
 
 impl Plan {
-    /// So many schedules, or as many as `VMALLOC_OPS` says.
+    /// So many schedules, or as many as `VMALLOC_SCHEDULES` says, and those of `VMALLOC_SEED`.
     pub fn new(schedules: usize) -> Self {
-        Self { schedules: env::ops(schedules), grain: Grain::Coarse, mutant: None }
+        Self { schedules: env::schedules(schedules), seed: env::seed(1), ..Self::fixed(schedules) }
+    }
+
+    /// The same so many schedules every time.
+    pub fn fixed(schedules: usize) -> Self {
+        Self { schedules, seed: 1, grain: Grain::Coarse, mutant: None }
     }
 
     /// A tenth of the schedules.
@@ -68,10 +74,9 @@ impl Plan {
         result.err().map(|panic| Failure { schedule: count.load(Relaxed), message: text(&*panic) })
     }
 
-    /// Explores, half of the schedules at random and half by PCT; how many there were.
+    /// Explores, half of the schedules by PCT and half at random; how many there were.
     fn run(self, persistence: FailurePersistence, scenario: impl Fn() + Send + Sync + 'static) -> usize {
-        let seed = env::seed(1);
-        let random = self.schedules.div_ceil(2);
+        let (seed, random) = (self.seed, self.schedules / 2);
         let scenario = Arc::new(scenario);
         let run = |scheduler: Box<dyn Scheduler + Send>| {
             let mut config = Config::new();
@@ -82,8 +87,8 @@ impl Plan {
             Runner::new(scheduler, config).run(move || scenario())
         };
         vmalloc::sync::explore(self.grain, self.mutant, || {
-            run(Box::new(RandomScheduler::new_from_seed(seed, random)))
-                + run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random)))
+            run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random)))
+                + run(Box::new(RandomScheduler::new_from_seed(seed, random)))
         })
     }
 }
@@ -101,7 +106,8 @@ pub fn explore(name: &str, plan: Plan, scenario: impl Fn() + Send + Sync + 'stat
     match catch_unwind(AssertUnwindSafe(|| plan.run(FailurePersistence::Print, scenario))) {
         Ok(count) => tell(&format!("explored {count} schedules of {name}")),
         Err(failure) => {
-            eprintln!("{name} fails: VMALLOC_SEED={:#x} repeats it", env::seed(1));
+            let Plan { seed, schedules, .. } = plan;
+            eprintln!("{name} fails: VMALLOC_SEED={seed:#x} VMALLOC_SCHEDULES={schedules} repeats it");
             resume_unwind(failure);
         }
     }

@@ -4,7 +4,7 @@
 use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
-const SCHEDULES: usize = 8_000;
+const SCHEDULES: usize = 16_000;
 
 macro_rules! holds {
     ($($name:ident $(($flushes:expr))?;)*) => {$(
