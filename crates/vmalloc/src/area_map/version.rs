@@ -48,6 +48,6 @@ impl Version {
         let seen = look();
         // Acquire: pairs with the Release in `begin`: if anything read was newer, so is the version.
         fence(Acquire);
-        (before % 2 == 0 && self.0.load(Relaxed) == before).then_some(seen)
+        (before.is_multiple_of(2) && self.0.load(Relaxed) == before).then_some(seen)
     }
 }
