@@ -183,6 +183,12 @@ pub enum FreeError {
         /// The page of the address given.
         page: u64,
     },
+    /// A call that never waits would have to wait for a lock to tell what is there.
+    #[error("page {page:#x} can't be freed without waiting for a lock that is held")]
+    Contended {
+        /// The page of the address given.
+        page: u64,
+    },
     /// The area is of another kind than this call frees.
     #[error("the area at page {page:#x} is of another kind than this call frees")]
     WrongKind {

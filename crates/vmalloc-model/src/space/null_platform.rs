@@ -8,7 +8,7 @@ use super::range_set::RangeSet;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{PageRange, Platform, PlatformError, PlatformFault, Protection};
+use vmalloc::{Due, PageRange, Platform, PlatformError, PlatformFault, Protection};
 
 /// A platform call that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub struct NullPlatform {
     span: PageRange,
     cpus: usize,
     cpu: AtomicUsize,
+    /// Drains asked for, where they are promised.
+    asked: Option<AtomicUsize>,
     state: Mutex<State>,
 }
 
@@ -61,7 +63,20 @@ impl NullPlatform {
 
     /// A platform that lends `span` and pretends to have `cpus` CPUs.
     pub fn new(span: PageRange, cpus: usize) -> Self {
-        Self { span, cpus, cpu: AtomicUsize::new(0), state: Mutex::default() }
+        Self { span, cpus, cpu: AtomicUsize::new(0), asked: None, state: Mutex::default() }
+    }
+
+    /// Promises every drain that it is asked for. Nothing keeps the promise but the test that calls `Space::drain`.
+    #[must_use]
+    pub fn promise_drains(mut self) -> Self {
+        self.asked = Some(AtomicUsize::new(0));
+        self
+    }
+
+    /// How many drains were asked for at once.
+    pub fn drains_asked(&self) -> usize {
+        // Relaxed: a count for tests, which read it on the thread that made it.
+        self.asked.as_ref().map_or(0, |asked| asked.load(Ordering::Relaxed))
     }
 
     /// Makes the `nth` call of this kind from now on fail, once; 1 is the next.
@@ -215,6 +230,13 @@ unsafe impl Platform for NullPlatform {
         let mut state = self.state.lock();
         assert!(state.mapped.covers(range), "zero: {range:?} is not all mapped");
         state.soiled.remove(range);
+    }
+
+    fn drain_later(&self, due: Due) -> bool {
+        if let Some(asked) = self.asked.as_ref().filter(|_| due == Due::Soon) {
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        self.asked.is_some()
     }
 
     fn entropy(&self) -> u64 {

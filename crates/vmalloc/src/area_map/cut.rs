@@ -72,23 +72,33 @@ impl<S: Storage> AreaMap<S> {
 
     /// Takes up to `count` more areas of the size of `area`, just handed out, from the free range behind it, in the
     /// same leaf; they are retired. How many. What is taken leaves at least as much free.
+    #[inline]
     pub(crate) fn alloc_more(&mut self, area: PageRange, count: u64) -> u64 {
         let (pages, from) = (area.len(), area.end());
-        // All start in the leaf of the first, which is there.
-        let behind_first = u64::from(LEAF_PAGES - 1 - Leaf::bit(from));
-        let count = count.min(behind_first / pages + 1);
-        let range = PageRange::new(from, from + count * pages);
-        let hole = range.and_then(|range| self.hole_at(range).ok());
-        match hole.filter(|hole| hole.range.len() > 2 * count * pages) {
-            Some(hole) if self.cut(&hole, from + count * pages).is_ok() => {
-                let record = self.planes.leaf(hole.leaf);
-                record.clear_busy(Leaf::bit(from));
-                self.areas += count - 1;
-                (1..count).for_each(|more| record.start_retired(Leaf::bit(from + more * pages)));
-                count
-            }
-            _ => 0,
+        let Some(leaf) = self.planes.leaf_near(from) else { return 0 };
+        let (record, bit) = (self.planes.leaf(leaf), Leaf::bit(from));
+        if !record.is_start(bit) || record.is_used(bit) {
+            return 0;
         }
+        // All start in the leaf of the first, which is there.
+        let count = count.min(u64::from(LEAF_PAGES - 1 - bit) / pages + 1);
+        let range = PageRange::of(from, self.planes.end_of(record, bit));
+        if range.len() < 2 * count * pages {
+            return 0;
+        }
+        self.cut_more(&Hole { leaf, range, start: from }, count, pages)
+    }
+
+    #[inline(never)]
+    fn cut_more(&mut self, hole: &Hole, count: u64, pages: u64) -> u64 {
+        if self.cut(hole, hole.start + count * pages).is_err() {
+            return 0;
+        }
+        let record = self.planes.leaf(hole.leaf);
+        record.clear_busy(Leaf::bit(hole.start));
+        self.areas += count - 1;
+        (1..count).for_each(|more| record.start_retired(Leaf::bit(hole.start + more * pages)));
+        count
     }
 
     /// Makes `[hole.start, end)` a busy area.

@@ -339,7 +339,7 @@ impl Leaf {
         let word = (bit >> 6) as usize & (WORDS - 1);
         let behind = self.starts.get(word) & (u64::MAX - 1) << (bit & 63);
         if behind != 0 {
-            return Some(word as u32 * 64 + behind.trailing_zeros());
+            return Some((bit & (LEAF_PAGES - 64)) + behind.trailing_zeros());
         }
         self.starts.first_from(word + 1)
     }

@@ -299,6 +299,12 @@ impl<S: Storage> AreaMap<S> {
         self.planes.leaf(leaf).last_start().map(|bit| (leaf, bit))
     }
 
+    /// The retired area that starts at `page`.
+    pub(crate) fn retired(&self, page: u64) -> Option<PageRange> {
+        let is_it = |found: &Segment| found.state == State::Retired && found.range.start() == page;
+        self.segment(page).filter(is_it).map(|found| found.range)
+    }
+
     /// The leaf in which `page` lies, for the counts that others keep there.
     pub(crate) fn leaf(&self, page: u64) -> &Leaf {
         self.planes.leaf(self.leaf_of(page))

@@ -156,15 +156,16 @@ impl<S: Storage> Planes<S> {
         record.clear_busy(Leaf::bit(page))
     }
 
-    /// The end of the area that starts at `page`, in `record`, if it is in this leaf or starts the next; if no area starts there
-    /// anything.
+    /// The pages of the area that starts at `page`, in `record`, if it ends in this leaf or where the next begins to have
+    /// starts; if no area starts there, any number.
     #[inline(always)]
-    pub(crate) fn end_near(&self, record: &Leaf, page: u64) -> Option<u64> {
-        if let Some(next) = record.next_start(Leaf::bit(page)) {
-            return Some(record.page(next));
+    pub(crate) fn pages_near(&self, record: &Leaf, page: u64) -> Option<u64> {
+        let bit = Leaf::bit(page);
+        if let Some(next) = record.next_start(bit) {
+            return Some(u64::from(next - bit));
         }
         let behind = self.near.near(record.next.get().wrapping_sub(1) as usize)?;
-        behind.first_start().map(|first| behind.page(first))
+        behind.first_start().map(|first| behind.page(first).wrapping_sub(page))
     }
 
     /// Hands the retired area that starts at `page`, in `record`, out again; whether it was retired. The caller owns it.

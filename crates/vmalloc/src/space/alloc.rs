@@ -1,5 +1,6 @@
 //! Handing areas out: from this CPU's node, else from the area map, else what a purge brings back.
 
+use super::free::refuse;
 use super::node::Node;
 use super::notes::Note;
 use super::pools::Pools;
@@ -42,8 +43,8 @@ impl<P: Platform> Space<P> {
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         // Taken apart, so that a request that is made where it is used never gets as far as memory.
         match request.plain() {
-            Some((bytes, order)) => match self.reuse(bytes, order) {
-                0 => self.alloc_far(request),
+            Some((bytes, align)) => match self.reuse(bytes, align) {
+                0 => self.alloc_plain(bytes, align),
                 addr => Ok(addr),
             },
             None => self.alloc_far(request),
@@ -53,30 +54,56 @@ impl<P: Platform> Space<P> {
     /// The common case: whole pages, nothing special, and an area of the size waits in this CPU's node, which is free; its
     /// address. Else 0, which is no address of any area. A function without calls but for waking those who wait for the node.
     #[inline(never)]
-    fn reuse(&self, bytes: usize, order: u32) -> usize {
-        if order > self.shift || bytes & self.offset_mask != 0 {
-            return 0;
+    fn reuse(&self, bytes: usize, align: usize) -> usize {
+        let below = align.wrapping_sub(1);
+        if below > self.offset_mask || align & below != 0 || bytes & self.offset_mask != 0 {
+            return self.reuse_aligned(bytes, align);
         }
         // Zero bytes are more than any size.
         let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
-        let Some(start) = self.pop(size) else { return 0 };
+        if !self.retains {
+            return self.reuse_addresses(size);
+        }
+        let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
+        let Some(mut node) = node else { return 0 };
+        let this = &mut *node;
+        let Some(start) = this.retained.pop(size) else { return usize::from(refuse(node)) };
+        this.grant += size as u64 + 1;
+        self.revive(start);
+        drop(node);
+        self.addr(start)
+    }
+
+    /// The same for an alignment above a page.
+    #[inline(never)]
+    fn reuse_aligned(&self, bytes: usize, align: usize) -> usize {
+        let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
+        if bytes & self.offset_mask != 0 || !align.is_power_of_two() || !Pools::takes(size as u64) {
+            return 0;
+        }
+        let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
+        let Some(mut node) = node else { return 0 };
+        let (pages, align) = (size as u64 + 1, (align >> self.shift) as u64);
+        let this = &mut *node;
+        let kept = if self.retains { &mut this.retained } else { &mut this.pools };
+        let Some(start) = kept.take(pages, align) else { return usize::from(refuse(node)) };
+        if self.retains {
+            this.grant += pages;
+        }
+        self.revive(start);
+        drop(node);
         if self.retains || self.map_reused(start, size) { self.addr(start) } else { 0 }
     }
 
-    /// An area of `size` + 1 pages that waits in this CPU's node, made busy; its first page.
-    #[inline(always)]
-    fn pop(&self, size: usize) -> Option<u64> {
-        let mut node = self.nodes.get(self.platform.cpu())?.0.try_lock()?;
-        let node = &mut *node;
-        let start = if self.retains {
-            let start = node.retained.pop(size)?;
-            node.grant += size as u64 + 1;
-            start
-        } else {
-            node.pools.pop(size)?
-        };
+    /// The same where nothing keeps its memory.
+    #[inline(never)]
+    fn reuse_addresses(&self, size: usize) -> usize {
+        let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
+        let Some(mut node) = node else { return 0 };
+        let Some(start) = node.pools.pop(size) else { return usize::from(refuse(node)) };
         self.revive(start);
-        Some(start)
+        drop(node);
+        if self.map_reused(start, size) { self.addr(start) } else { 0 }
     }
 
     /// Puts memory behind an area just taken from a pool; if there is none, the area goes back, and the long way tells why.
@@ -90,6 +117,11 @@ impl<P: Platform> Space<P> {
             self.unclaim(area);
         }
         mapped.is_ok()
+    }
+
+    #[inline(never)]
+    fn alloc_plain(&self, bytes: usize, align: usize) -> Result<usize, AllocError> {
+        self.alloc_far(&Request::new(bytes).align(align))
     }
 
     #[inline(never)]
@@ -249,11 +281,8 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more = if (self.in_need.0.load(Ordering::Relaxed) == 0 || is(Mutant::Hoard))
-            && fit.alignment() == 1
-            && fit.lowest_order().is_some()
-            && self.planes.sure_home(area.end()).is_some()
-        {
+        let others_wait = self.in_need.0.load(Ordering::Relaxed) != 0 && !is(Mutant::Hoard);
+        let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES && !others_wait {
             map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
         } else {
             0

@@ -1,7 +1,8 @@
 //! Taking areas back: out of use at once, unmapped later.
 
+use super::map::HeldMap;
 use super::node::{Node, has_room};
-use super::notes::Note;
+use super::notes::{Note, Table};
 use super::pools::Pools;
 use super::{Kind, Space};
 use crate::addr::PageRange;
@@ -24,6 +25,14 @@ pub(super) enum Fate {
     Goes,
 }
 
+/// An area out of use, on its way to a list.
+pub(super) struct Retired {
+    pub(super) area: PageRange,
+    /// The node that asked for it, if it is near enough for a pool.
+    asker: Option<usize>,
+    fate: Fate,
+}
+
 impl<P: Platform> Space<P> {
     /// Frees the memory that [`alloc`](Self::alloc) or a relative returned at `addr`. O(1); now and then it starts a drain, which
     /// nobody waits for.
@@ -35,11 +44,35 @@ impl<P: Platform> Space<P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
-        if self.free_here(addr) { Ok(()) } else { self.free_any(addr) }
+        let freed = if self.retains { self.retain_here(addr) } else { self.free_here(addr) };
+        if freed { Ok(()) } else { self.free_any(addr) }
     }
 
-    /// The common case: this CPU's node is free, and has room for the area. If it is not that, nothing was changed. A function
-    /// without calls but for waking those who wait for the node.
+    /// The common case where memory is retained: this CPU's node is free, and has room for the area. If it is not that, nothing
+    /// was changed. A function without calls but for waking those who wait for the node.
+    #[inline(never)]
+    fn retain_here(&self, addr: usize) -> bool {
+        let page = (addr >> self.shift) as u64;
+        let Some(record) = self.planes.home(page) else { return false };
+        if addr & self.offset_mask != 0 || record.notes() != 0 {
+            return false;
+        }
+        let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
+        let Some(mut node) = node else { return false };
+        // What this is worth if no area starts here does not matter: then none is retired.
+        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let this = &mut *node;
+        let Some(slot) = this.retained.slot(pages) else { return refuse(node) };
+        if this.grant < pages || !self.planes.retire_start(record, page) {
+            return refuse(node);
+        }
+        slot.fill(page);
+        this.grant -= pages;
+        drop(node);
+        true
+    }
+
+    /// The same where memory goes.
     #[inline(never)]
     fn free_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
@@ -49,31 +82,16 @@ impl<P: Platform> Space<P> {
         }
         let id = self.platform.cpu();
         let Some(mut node) = self.nodes.get(id).and_then(|node| node.0.try_lock()) else { return false };
-        // What this is worth if no area starts here does not matter: then none is retired.
-        let Some(end) = self.planes.end_near(record, page) else { return false };
-        let pages = end.wrapping_sub(page);
-        let node = &mut *node;
-        if self.retains {
-            let Some(slot) = node.retained.slot(pages).filter(|_| node.grant >= pages) else { return false };
-            let freed = self.planes.retire_start(record, page);
-            if freed {
-                slot.fill(page);
-                node.grant -= pages;
-            }
-            return freed;
+        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let this = &mut *node;
+        let (own, lazy) = (&mut this.lazy.own, this.unpublished + pages);
+        let fits = own.len() < own.capacity() && lazy < this.alarm;
+        if !fits || record.asker() != id || !Pools::takes(pages) || !self.planes.retire_start(record, page) {
+            return refuse(node);
         }
-        let own = &mut node.lazy.own;
-        let lazy = node.unpublished + pages;
-        if own.len() == own.capacity()
-            || lazy >= node.alarm
-            || record.asker() != id
-            || !Pools::takes(pages)
-            || !self.planes.retire_start(record, page)
-        {
-            return false;
-        }
-        node.unpublished = lazy;
-        own.push(PageRange::of(page, end));
+        this.unpublished = lazy;
+        own.push(PageRange::of(page, page + pages));
+        drop(node);
         true
     }
 
@@ -105,24 +123,30 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_far(&self, page: u64, kind: Kind) -> Result<(), FreeError> {
         let (id, node) = self.node();
-        let mut table = self.notes.lock(page);
+        let retired = self.retire_noted(self.notes.lock(page), self.map(), page, kind)?;
+        self.take_back(id, node, retired.area, retired.asker, retired.fate)
+    }
+
+    /// Takes an area of `kind` out of use, and its note.
+    pub(super) fn retire_noted(
+        &self,
+        mut table: MutexGuard<'_, P::RawLock, Table>,
+        mut map: HeldMap<'_, P::RawLock>,
+        page: u64,
+        kind: Kind,
+    ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
-        let mut map = self.map();
         if note.kind != kind && map.find(page).is_some_and(|area| area.start() == page) {
             return Err(FreeError::WrongKind { page });
         }
         let area = map.retire(page)?;
-        let leaf = map.leaf(page);
         if table.remove(&page).is_some() {
-            leaf.note_left();
+            map.leaf(page).note_left();
         }
         let asker = self.planes.sure_home(page).map(Leaf::asker);
-        drop(map);
-        drop(table);
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
-        let usual = note.guard_pages == u64::from(self.config.guard) && kind == Kind::Vmalloc;
-        let fate = if usual { Fate::MayStay } else { Fate::Goes };
-        self.take_back(id, node, area, asker, fate)
+        let usual = note.guard_pages == self.guard_pages && kind == Kind::Vmalloc;
+        Ok(Retired { area, asker, fate: if usual { Fate::MayStay } else { Fate::Goes } })
     }
 
     /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
@@ -205,17 +229,17 @@ impl<P: Platform> Space<P> {
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
         let portion = core::mem::take(&mut node.unpublished);
         let quiet = core::mem::replace(&mut node.alarm, self.portion) == 0;
-        // Under the node's lock: a purge that takes these areas, and counts them off, comes after. Relaxed: a number that
-        // starts work, and protects nothing.
+        // Relaxed: a number that starts work, and protects nothing. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
         drop(node);
-        // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
-        if total <= self.lazy_max {
-            if quiet {
-                self.platform.drain_later(Due::ByAge);
+        if total > self.lazy_max {
+            // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
+            let is_seen_to = self.platform.drain_later(Due::Soon);
+            if !is_seen_to || total > self.lazy_most {
+                self.purge_if_idle();
             }
-        } else if total > self.lazy_most || !self.platform.drain_later(Due::Soon) {
-            self.purge_if_idle();
+        } else if quiet {
+            self.platform.drain_later(Due::ByAge);
         }
     }
 
@@ -236,4 +260,12 @@ impl<P: Platform> Space<P> {
             None => change(self.map().leaf(page)),
         }
     }
+}
+
+/// Apart, so that the common way out of its caller has nothing to remember over the release.
+#[cold]
+#[inline(never)]
+pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bool {
+    drop(node);
+    false
 }

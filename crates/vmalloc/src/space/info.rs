@@ -146,8 +146,8 @@ impl<P: Platform> Space<P> {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
             span_pages: self.platform.span().len(),
-            lazy_areas: self.counts.taken_areas.load(Ordering::Relaxed),
-            lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed),
+            lazy_areas: self.counts.taken_areas.load(Ordering::Relaxed) + self.deferred.areas(),
+            lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed) + self.deferred.pages(),
             purges: self.counts.purges.load(Ordering::Relaxed),
             purged_areas: self.counts.purged_areas.load(Ordering::Relaxed),
             longest_hold_areas: self.counts.longest_hold.load(Ordering::Relaxed),

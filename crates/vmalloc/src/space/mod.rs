@@ -27,6 +27,7 @@
 mod alloc;
 mod buffer;
 mod config;
+mod deferred;
 mod free;
 mod info;
 mod map;
@@ -54,6 +55,7 @@ use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
+use deferred::Deferred;
 use lock_api::{Mutex, MutexGuard};
 use node::{Node, Padded};
 use notes::Notes;
@@ -69,6 +71,8 @@ pub enum Kind {
     /// Addresses only.
     Reserved,
 }
+
+type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
 
 /// One span of addresses on a platform's memory. All methods may be called from any thread.
 pub struct Space<P: Platform> {
@@ -90,7 +94,7 @@ pub struct Space<P: Platform> {
     planes: Arc<Planes<Heap>>,
 
     // Written by everybody, each for himself.
-    nodes: Box<[Padded<Mutex<P::RawLock, Node>>]>,
+    nodes: Nodes<P::RawLock>,
     notes: Notes<P::RawLock>,
 
     // Shared by all, and touched now and then.
@@ -103,6 +107,7 @@ pub struct Space<P: Platform> {
     /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
     in_need: Padded<AtomicU64>,
     counts: Counts,
+    deferred: Deferred,
     notifiers: Notifiers<P::RawLock>,
 }
 
@@ -156,6 +161,7 @@ impl<P: Platform> Space<P> {
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
             in_need: Padded(AtomicU64::new(0)),
             counts: Counts::default(),
+            deferred: Deferred::default(),
             notifiers: Notifiers::new(),
             platform,
             config,
@@ -238,7 +244,7 @@ impl<P: Platform> Space<P> {
     }
 }
 
-fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Box<[Padded<Mutex<L, Node>>]>, SpaceError> {
+fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Nodes<L>, SpaceError> {
     let mut nodes = Vec::new();
     nodes.try_reserve_exact(count).map_err(|_| SpaceError::Metadata)?;
     nodes.resize_with(count, || Padded(Mutex::new(Node::default())));

@@ -38,6 +38,8 @@ struct Stack {
     /// size is not set.
     starts: Vec<u64>,
     count: u32,
+    /// The fewest that there were since the last decay: so many were not needed.
+    least: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u32,
 }
@@ -60,6 +62,8 @@ pub(super) enum First {
 pub(super) enum Share {
     /// A quarter of each size. What does not divide is owed to the next time, so that the last area goes as well.
     Quarter,
+    /// A quarter of those of each size that were not needed since the last decay.
+    QuarterOfIdle,
     /// Everything.
     All,
 }
@@ -180,7 +184,7 @@ impl Pools {
             let room = most.saturating_sub(out.len());
             let count = due.min(room).min(stack.count as usize);
             stack.shed(count, first, size as u64 + 1, out);
-            if stack.count == 0 {
+            if stack.count == 0 && share != Share::QuarterOfIdle {
                 stack.starts = Vec::new();
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
             } else if count < due {
@@ -221,6 +225,7 @@ impl Stack {
         let last = self.count.wrapping_sub(1);
         let start = *self.starts.get(last as usize)?;
         self.count = last;
+        self.least = self.least.min(last);
         Some(start)
     }
 
@@ -236,11 +241,14 @@ impl Stack {
 
     /// How many areas are to go.
     fn due(&mut self, share: Share) -> usize {
-        if share == Share::All {
-            return self.count as usize;
-        }
-        let quarters = self.count + self.owed;
+        let of = match share {
+            Share::All => return self.count as usize,
+            Share::Quarter => self.count,
+            Share::QuarterOfIdle => self.least,
+        };
+        let quarters = of + self.owed;
         self.owed = quarters % 4;
+        self.least = self.count - quarters / 4;
         (quarters / 4) as usize
     }
 
@@ -254,6 +262,7 @@ impl Stack {
         out.extend(self.starts[from..from + count].iter().map(|&start| PageRange::of(start, start + pages)));
         self.starts.copy_within(from + count..all, from);
         self.count -= count as u32;
+        self.least = self.least.min(self.count);
     }
 
     /// The least aligned of those that fit: the others are left to requests that need them, which would else take new

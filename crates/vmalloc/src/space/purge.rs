@@ -57,7 +57,14 @@ pub(super) struct Done {
 }
 
 impl Drain {
-    /// In the background: a quarter of everything.
+    /// When much is lazy: a quarter of what is not in use.
+    const MAKE_ROOM: Self = Self {
+        retained: Some(Share::QuarterOfIdle),
+        pools: Some(Share::QuarterOfIdle),
+        most: u64::MAX,
+        refill: true,
+    };
+    /// By age: a quarter of everything.
     const DECAY: Self =
         Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), most: u64::MAX, refill: true };
     /// Until no freed memory is left, and no stale translation of it.
@@ -85,8 +92,9 @@ pub enum Rest {
 pub(super) struct Purger {
     /// For each node, what was taken from it and is not given back yet.
     taken: Vec<Lazy>,
-    /// Memory for the ranges to unmap.
+    /// Memory for the ranges to unmap, and for sorting them.
     ranges: Vec<PageRange>,
+    keys: Vec<u64>,
     /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
     batch: Vec<PageRange>,
 }
@@ -111,7 +119,12 @@ impl Purger {
         taken.try_reserve_exact(nodes).ok()?;
         taken.resize_with(nodes, Lazy::default);
         batch.try_reserve_exact(BATCH).ok()?;
-        Some(Self { taken, ranges: Vec::new(), batch })
+        Some(Self { taken, ranges: Vec::new(), keys: Vec::new(), batch })
+    }
+
+    /// Where areas go that no node's list had.
+    pub(super) fn strays(&mut self) -> &mut Vec<PageRange> {
+        &mut self.taken[0].strays
     }
 
     fn areas(&self) -> usize {
@@ -124,7 +137,8 @@ impl Purger {
 
     fn bytes(&self) -> usize {
         let lists: usize = self.taken.iter().map(|lazy| lazy.bytes() + size_of::<Lazy>()).sum();
-        lists + (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>()
+        let ranges = (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>();
+        lists + ranges + self.keys.capacity() * size_of::<u64>()
     }
 }
 
@@ -161,14 +175,16 @@ impl<P: Platform> Space<P> {
         self.purge_with(Drain::DECAY).map(|_| ())
     }
 
-    /// What a platform calls that was asked to [`drain later`](Platform::drain_later), or that lets areas decay by age:
-    /// [`decay`](Self::decay), and whether there is a reason to come again. It may wait; nobody waits for it but who runs out
+    /// What a platform calls that was asked to [`drain later`](Platform::drain_later), or that lets areas decay by age. Where
+    /// much is lazy it purges, and gives back a quarter of what was kept and not needed since the last time; else it is
+    /// [`decay`](Self::decay). Says whether there is a reason to come again. It may wait; nobody waits for it but who runs out
     /// of addresses or memory.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).
     pub fn drain(&self) -> Result<Rest, PlatformError> {
-        self.decay()?;
+        let much = self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_max;
+        self.purge_with(if much { Drain::MAKE_ROOM } else { Drain::DECAY })?;
         let busy = self.nodes.iter().filter(|node| !self.rest(&mut node.0.lock())).count();
         Ok(if busy == 0 { Rest::Nothing } else { Rest::Something })
     }
@@ -196,7 +212,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn purge_if_idle(&self) {
         if let Some(mut purger) = self.purger.0.try_lock() {
             // What failed stays with the purger; the next allocation in need reports it.
-            let _ = self.run(&mut purger, Drain::DECAY);
+            let _ = self.run(&mut purger, Drain::MAKE_ROOM);
         }
     }
 
@@ -205,7 +221,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn purge_one(&self, area: PageRange) {
         let mut purger = self.purger.0.lock();
         while self.unmap_and_flush(&[area]).is_err() {
-            let list = &mut purger.taken[0].strays;
+            let list = purger.strays();
             if list.try_reserve(1).is_ok() {
                 list.push(area);
                 self.count_taken(1, area.len());
@@ -223,6 +239,7 @@ impl<P: Platform> Space<P> {
             done.given += self.give_back(purger, drain);
         }
         self.take(purger);
+        self.take_deferred(purger);
         if let Some(share) = drain.retained {
             done.shed += self.take_retained(purger, share, drain.most);
         }
@@ -280,22 +297,23 @@ impl<P: Platform> Space<P> {
         count
     }
 
-    fn count_taken(&self, areas: u64, pages: u64) {
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
         self.counts.taken_areas.fetch_add(areas, Ordering::Relaxed);
         self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// Steps 3: what was taken is reachable no more.
     fn unmap_taken(&self, purger: &mut Purger) -> Result<(), PlatformError> {
-        let Purger { taken, ranges, .. } = purger;
-        ranges.clear();
-        let count: usize = taken.iter().map(|lazy| lazy.areas() as usize).sum();
-        if ranges.try_reserve(count).is_err() {
+        let Purger { taken, ranges, keys, .. } = purger;
+        let areas = || taken.iter().flat_map(Lazy::iter);
+        let joined = Keys { base: self.platform.span().start(), keys }
+            .sort(areas())
+            .and_then(|keys| keys.join(ranges));
+        match joined {
+            Some(()) => self.unmap_and_flush(ranges),
             // One by one it takes no memory.
-            return taken.iter().flat_map(Lazy::iter).try_for_each(|area| self.unmap_and_flush(&[*area]));
+            None => areas().try_for_each(|area| self.unmap_and_flush(&[*area])),
         }
-        join(taken.iter().flat_map(Lazy::iter), ranges);
-        self.unmap_and_flush(ranges)
     }
 
     fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
@@ -406,22 +424,102 @@ fn batch_of(wanted: u64) -> usize {
     wanted.min(BATCH as u64) as usize
 }
 
-/// The pages of `areas` as ascending ranges, neighbours joined. They come in the order in which they were freed, which is
-/// often that of their addresses, forwards or backwards: what is joined at once need not be sorted.
-fn join<'a>(areas: impl Iterator<Item = &'a PageRange>, ranges: &mut Vec<PageRange>) {
-    for area in areas {
-        match ranges.last_mut() {
-            Some(last) if last.end() == area.start() => *last = PageRange::of(last.start(), area.end()),
-            Some(last) if last.start() == area.end() => *last = PageRange::of(area.start(), last.end()),
-            _ => ranges.push(*area),
+/// Ranges as words, which are sorted in half the time: the first page, counted from the start of the span, above
+/// [`LEN_BITS`] bits for the number of pages. What is longer is more than one.
+struct Keys<'a> {
+    base: u64,
+    keys: &'a mut Vec<u64>,
+}
+
+/// Bits of a key for the pages: areas of a pool and joined ones of some thousand pages are one key.
+const LEN_BITS: u32 = 12;
+const MAX_LEN: u64 = (1 << LEN_BITS) - 1;
+
+impl Keys<'_> {
+    /// Takes all of `areas` in; `None` when memory is short.
+    ///
+    /// They come in the order in which they were freed, which is often that of their addresses, forwards or backwards: what is
+    /// joined at once need not be sorted.
+    fn sort<'a>(mut self, areas: impl Iterator<Item = &'a PageRange>) -> Option<Self> {
+        self.keys.clear();
+        let mut areas = areas.copied();
+        let Some(mut last) = areas.next() else { return Some(self) };
+        for area in areas {
+            let (start, end) = (last.start().min(area.start()), last.end().max(area.end()));
+            // Disjoint ranges with no page between them are neighbours.
+            if end - start == last.len() + area.len() {
+                last = PageRange::of(start, end);
+            } else {
+                self.push(last)?;
+                last = area;
+            }
         }
+        self.push(last)?;
+        self.keys.sort_unstable();
+        Some(self)
     }
-    ranges.sort_unstable_by_key(PageRange::start);
-    ranges.dedup_by(|next, last| {
-        let meet = last.end() == next.start();
-        if meet {
-            *last = PageRange::of(last.start(), next.end());
+
+    #[inline(always)]
+    fn push(&mut self, range: PageRange) -> Option<()> {
+        // A span has fewer pages than 2^52 where pages have 4 KiB; with smaller ones the top bits might be lost.
+        let from = range.start() - self.base;
+        let fits = range.len() <= MAX_LEN && from >> (u64::BITS - LEN_BITS) == 0;
+        if fits && self.keys.len() < self.keys.capacity() {
+            self.keys.push(from << LEN_BITS | range.len());
+            return Some(());
         }
-        meet
-    });
+        self.push_far(range)
+    }
+
+    /// The same for a long range, or where memory is needed.
+    #[inline(never)]
+    fn push_far(&mut self, range: PageRange) -> Option<()> {
+        let (mut from, mut len) = (range.start() - self.base, range.len());
+        while len > 0 {
+            let part = len.min(MAX_LEN);
+            self.keys.try_reserve(1).ok()?;
+            self.keys.push(from.checked_mul(1 << LEN_BITS)? | part);
+            (from, len) = (from + part, len - part);
+        }
+        Some(())
+    }
+
+    /// The ranges in order, neighbours joined; `None` when memory is short.
+    fn join(self, ranges: &mut Vec<PageRange>) -> Option<()> {
+        ranges.clear();
+        ranges.try_reserve(self.keys.len()).ok()?;
+        for key in self.keys.iter() {
+            let start = self.base + (key >> LEN_BITS);
+            let end = start + (key & MAX_LEN);
+            match ranges.last_mut() {
+                Some(last) if last.end() == start => *last = PageRange::of(last.start(), end),
+                _ => ranges.push(PageRange::of(start, end)),
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_ascending_ranges_with_neighbours_joined() {
+        let area = |start, end| PageRange::of(start, end);
+        let areas = [
+            area(50, 60),
+            area(40, 50),
+            area(60, 61),
+            area(9, 12),
+            area(30, 31),
+            area(100, 20_000),
+            area(12, 13),
+        ];
+        let (mut keys, mut ranges) = (Vec::new(), Vec::new());
+        let sorted = Keys { base: 7, keys: &mut keys }.sort(areas.iter()).unwrap();
+        sorted.join(&mut ranges).unwrap();
+        assert_eq!(ranges, [area(9, 13), area(30, 31), area(40, 61), area(100, 20_000)]);
+        assert!(Keys { base: 0, keys: &mut keys }.sort([area(1 << 60, 1 << 61)].iter()).is_none());
+    }
 }

@@ -16,19 +16,14 @@ use crate::request::{Fit, Policy};
 pub struct Request {
     bytes: usize,
     align: usize,
-    /// log2 of the alignment, with [`SPECIAL`] if anything but size and alignment was asked for.
-    order: u8,
+    /// Whether anything but size and alignment was asked for.
+    special: bool,
     within: Option<(usize, usize)>,
     pub(super) content: Content,
     pub(super) guard: Guard,
     pub(super) tag: Option<&'static str>,
     policy: Option<Policy>,
 }
-
-/// More than any alignment.
-const SPECIAL: u8 = 1 << 7;
-/// The alignment is none: more than the size of any page.
-const BAD_ORDER: u8 = 64;
 
 /// What the memory holds when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +67,7 @@ impl Request {
         Self {
             bytes,
             align: 1,
-            order: 0,
+            special: false,
             within: None,
             content: Content::Any,
             guard: Guard::Default,
@@ -86,15 +81,13 @@ impl Request {
     #[inline(always)]
     pub const fn align(mut self, bytes: usize) -> Self {
         self.align = bytes;
-        let order = if bytes.is_power_of_two() { bytes.trailing_zeros() as u8 } else { BAD_ORDER };
-        self.order = self.order & SPECIAL | order;
         self
     }
 
     /// Hand out zeros.
     #[inline(always)]
     pub const fn zeroed(mut self) -> Self {
-        self.order |= SPECIAL;
+        self.special = true;
         self.content = Content::Zeros;
         self
     }
@@ -102,7 +95,7 @@ impl Request {
     /// Leave the guard page out.
     #[inline(always)]
     pub const fn without_guard(mut self) -> Self {
-        self.order |= SPECIAL;
+        self.special = true;
         self.guard = Guard::None;
         self
     }
@@ -112,7 +105,7 @@ impl Request {
     /// [`RequestError::OutsideSpace`].
     #[inline(always)]
     pub const fn within(mut self, start: usize, end: usize) -> Self {
-        self.order |= SPECIAL;
+        self.special = true;
         self.within = Some((start, end));
         self
     }
@@ -120,7 +113,7 @@ impl Request {
     /// Name the caller, for `vmallocinfo`.
     #[inline(always)]
     pub const fn tag(mut self, tag: &'static str) -> Self {
-        self.order |= SPECIAL;
+        self.special = true;
         self.tag = Some(tag);
         self
     }
@@ -128,15 +121,15 @@ impl Request {
     /// Place by `policy`, whatever the space's configuration says.
     #[inline(always)]
     pub const fn policy(mut self, policy: Policy) -> Self {
-        self.order |= SPECIAL;
+        self.special = true;
         self.policy = Some(policy);
         self
     }
 
-    /// Bytes and log2 of the alignment, or more than that of any page, if that is all that was asked for.
+    /// Bytes and alignment, if that is all that was asked for.
     #[inline(always)]
-    pub(super) fn plain(&self) -> Option<(usize, u32)> {
-        (self.order & SPECIAL == 0).then_some((self.bytes, u32::from(self.order)))
+    pub(super) fn plain(&self) -> Option<(usize, usize)> {
+        if self.special { None } else { Some((self.bytes, self.align)) }
     }
 
     /// Checks the request for pages of `1 << shift` bytes.

@@ -21,7 +21,7 @@ impl<P: Platform> Space<P> {
         let retired = map.segments().filter(|segment| segment.state == SegmentState::Retired);
         let retired = retired.fold((0, 0), |sum, segment| (sum.0 + 1, sum.1 + segment.range.len()));
         let page = map.span().start();
-        let mut waiting = (0, 0);
+        let mut waiting = (self.deferred.areas(), self.deferred.pages());
         for node in &nodes {
             waiting.0 += node.retained.areas() + node.pools.areas() + node.lazy.areas();
             waiting.1 += node.retained.pages() + node.pools.pages();

@@ -85,21 +85,47 @@ macro_rules! atomic {
                 fine_point();
                 self.0.store(value, order);
             }
-
-            pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                point();
-                self.0.fetch_add(value, order)
-            }
         }
     };
 }
 
 atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
+atomic!(AtomicUsize, usize);
+
+impl AtomicU32 {
+    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        point();
+        self.0.fetch_add(value, order)
+    }
+}
+
+impl AtomicUsize {
+    pub(crate) fn swap(&self, value: usize, order: Ordering) -> usize {
+        point();
+        self.0.swap(value, order)
+    }
+
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        old: usize,
+        new: usize,
+        done: Ordering,
+        not: Ordering,
+    ) -> Result<usize, usize> {
+        point();
+        self.0.compare_exchange(old, new, done, not)
+    }
+}
 
 impl AtomicU64 {
     pub(crate) const fn new(value: u64) -> Self {
         Self(atomic::AtomicU64::new(value))
+    }
+
+    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        point();
+        self.0.fetch_add(value, order)
     }
 
     pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {

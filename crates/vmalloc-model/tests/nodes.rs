@@ -1,0 +1,336 @@
+//! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its calls.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use vmalloc::{
+    AllocError, Config, FreeError, Notifier, PageRange, Platform, Request, Rest, Space, SpaceError, Stats,
+};
+use vmalloc_model::space::{Call, NullPlatform};
+
+const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
+
+fn platform(pages: u64, cpus: usize) -> NullPlatform {
+    NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), cpus)
+}
+
+/// Areas of exactly the pages asked for.
+fn bare(config: Config) -> Config {
+    config.without_guards()
+}
+
+fn space(pages: u64, config: Config) -> Space<NullPlatform> {
+    Space::new(platform(pages, 4), bare(config)).unwrap()
+}
+
+fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
+    space.alloc(&Request::new(pages * PAGE)).unwrap()
+}
+
+#[allow(unsafe_code)]
+fn vfree(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: nothing is behind this platform's addresses, so nobody can be using it.
+    unsafe { space.vfree(addr) }
+}
+
+fn free(space: &Space<NullPlatform>, addr: usize) {
+    vfree(space, addr).unwrap();
+}
+
+fn is_whole(stats: &Stats) -> bool {
+    stats.largest_free_pages == stats.span_pages && stats.busy_areas == 0
+}
+
+#[test]
+fn the_number_of_nodes_and_the_zone_are_checked() {
+    let nodes =
+        |count| Space::new(platform(100, 300), Config::default().nodes(count)).map(|s| s.node_stats().len());
+    assert_eq!(nodes(0).unwrap(), 128, "one for each CPU, as far as that goes");
+    assert_eq!([nodes(1).unwrap(), nodes(128).unwrap()], [1, 128]);
+    assert_eq!(nodes(129).unwrap_err(), SpaceError::TooManyNodes { nodes: 129 });
+    assert_eq!(nodes(1000).unwrap_err(), SpaceError::TooManyNodes { nodes: 1000 });
+    for pages in [0, 3, 48] {
+        let refused = Space::new(platform(100, 1), Config::default().zone(pages)).map(|_| ()).unwrap_err();
+        assert_eq!(refused, SpaceError::ZoneNotPowerOfTwo { pages });
+    }
+}
+
+#[test]
+fn a_purged_area_goes_back_to_the_node_that_asked_for_it() {
+    let space = space(1 << 16, Config::default().unmap_on_free());
+    space.platform().move_to(1);
+    // As many as a node takes in one go, so that nothing waits in its pools.
+    let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 7)).collect();
+    space.platform().move_to(2);
+    areas.iter().for_each(|&addr| free(&space, addr));
+    let before: Vec<_> = space.node_stats().collect();
+    assert_eq!((before[1].lazy_areas, before[2].lazy_areas), (0, 200), "freed where the freeing CPU is");
+    space.flush_unmap_aliases().unwrap();
+    let after: Vec<_> = space.node_stats().collect();
+    assert_eq!(after[1].pooled_areas - before[1].pooled_areas, 200);
+    assert_eq!(after[2].pooled_areas, 0);
+    space.verify().unwrap();
+}
+
+#[test]
+fn pooled_and_retained_areas_decay_to_nothing_without_frees() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(1 << 20, config);
+        let areas: Vec<usize> = (0..1000).map(|n| alloc(&space, 1 + n % 37)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+        let rounds = (0..100).take_while(|_| space.drain().unwrap() == Rest::Something).count();
+        assert!(rounds < 100, "{:?}", space.stats());
+        assert!(is_whole(&space.stats()) && space.platform().mapped_pages() == 0);
+        space.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_decay_takes_about_a_quarter() {
+    let space = space(1 << 20, Config::default());
+    let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 5)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    for left in [300, 225] {
+        space.decay().unwrap();
+        assert_eq!(space.stats().retained_areas, left);
+    }
+}
+
+#[test]
+fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
+    let space = space(1 << 20, Config::default());
+    let areas: Vec<usize> = (0..400).map(|n| alloc(&space, 1 + n % 5)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    let all = space.shrinkable();
+    assert!(all >= 400);
+    assert_eq!(space.shrink(0).unwrap(), 0);
+    assert_eq!(space.shrink(150).unwrap(), 150);
+    assert_eq!((space.shrinkable(), space.stats().retained_areas), (all - 150, 250), "memory first");
+    assert_eq!(space.shrink(u64::MAX).unwrap(), all - 150);
+    assert!(is_whole(&space.stats()));
+    space.verify().unwrap();
+}
+
+#[test]
+fn no_lock_is_held_for_more_than_32_areas() {
+    for config in [Config::default().retain(1 << 40), Config::default().unmap_on_free().lazy_max(1 << 19)] {
+        let space = space(1 << 20, config);
+        let areas: Vec<usize> = (0..200_000).map(|_| alloc(&space, 1)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+        space.decay().unwrap();
+        space.purge().unwrap();
+        let longest = space.stats().longest_hold_areas;
+        assert!((1..=32).contains(&longest), "{longest}");
+        assert!(is_whole(&space.stats()));
+    }
+}
+
+#[test]
+fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
+    let lazy_max = 1000;
+    let space = space(1 << 20, Config::default().unmap_on_free().lazy_max(lazy_max));
+    let mut live: Vec<usize> = (0..500).map(|n| alloc(&space, 1 + n % 16)).collect();
+    let mut freed = 0;
+    for turn in 0..20_000 {
+        let slot = turn * 7919 % live.len();
+        freed += space.find(live[slot]).unwrap().pages;
+        free(&space, live[slot]);
+        live[slot] = alloc(&space, 1 + turn * 31 % 16);
+    }
+    let flushes = space.platform().calls(Call::Flush);
+    assert!(flushes > 0 && flushes <= freed / lazy_max, "{flushes} flushes for {freed} pages");
+}
+
+#[test]
+fn a_steady_set_that_is_retained_is_never_flushed() {
+    let space = space(1 << 20, Config::default());
+    for turn in 0..10_000 {
+        let areas = [1, 3, 16, 64].map(|pages| alloc(&space, pages));
+        areas.iter().for_each(|&addr| free(&space, addr));
+        assert!(turn > 0 || space.platform().calls(Call::Map) <= 4);
+    }
+    assert_eq!(space.platform().calls(Call::Flush), 0);
+    assert!(space.platform().calls(Call::Map) <= 4);
+}
+
+#[test]
+fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
+    let space = space(1 << 16, Config::default().retain(1 << 16));
+    let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.flush_unmap_aliases().unwrap();
+    assert_eq!((space.platform().mapped_pages(), space.platform().lingering_pages()), (0, 0));
+    assert_eq!((space.stats().lazy_areas, space.stats().retained_areas), (0, 0));
+    assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
+}
+
+#[test]
+fn a_drain_that_never_comes_is_done_by_callers_at_twice_the_threshold() {
+    let lazy_max = 200;
+    let config = bare(Config::default().unmap_on_free().lazy_max(lazy_max));
+    let space = Space::new(platform(1 << 16, 2).promise_drains(), config).unwrap();
+    let mut most = 0;
+    for _ in 0..10_000 {
+        let addr = alloc(&space, 3);
+        free(&space, addr);
+        most = most.max(space.stats().lazy_pages);
+    }
+    assert!(space.platform().drains_asked() > 0, "it was asked for at the threshold");
+    assert!(most > lazy_max && most <= 3 * lazy_max, "{most} lazy pages");
+    space.purge().unwrap();
+    assert!(is_whole(&space.stats()));
+}
+
+#[test]
+fn a_failing_flush_keeps_everything_until_it_works() {
+    let space = space(1 << 12, Config::default().unmap_on_free());
+    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    for _ in 0..3 {
+        space.platform().fail_nth(Call::Flush, 1);
+        assert!(space.purge().is_err());
+        assert_eq!(space.stats().lazy_areas, 100);
+        space.verify().unwrap();
+    }
+    space.purge().unwrap();
+    assert!(is_whole(&space.stats()));
+}
+
+#[test]
+fn thresholds_beyond_the_space_leave_the_purge_to_need() {
+    let space = space(1000, Config::default().unmap_on_free().lazy_max(u64::MAX));
+    for _ in 0..10_000 {
+        let addr = alloc(&space, 300);
+        free(&space, addr);
+    }
+    assert!(space.platform().calls(Call::Flush) > 0, "needed, for a space of 1000 pages");
+    space.verify().unwrap();
+}
+
+#[test]
+fn a_lookup_that_never_waits_answers_under_all_locks() {
+    let space = space(1 << 16, Config::default());
+    let plain = alloc(&space, 3);
+    let far = space.alloc(&Request::new(PAGE).tag("noted").within(0x8000 << 12, 0x9000 << 12)).unwrap();
+    space.quiesce();
+    let found = space.try_find(plain + 2 * PAGE + 17).map(|area| area.map(|area| area.addr));
+    let noted = space.try_find(far);
+    #[allow(unsafe_code)]
+    // SAFETY: this thread has called `quiesce` just now.
+    unsafe {
+        space.resume();
+    }
+    assert_eq!(found, Ok(Some(plain)));
+    assert!(noted.is_err(), "its tag is under a lock");
+    assert_eq!(space.try_find(far).unwrap().unwrap().tag, Some("noted"));
+}
+
+/// A cache of areas in a space, which it frees on demand.
+struct Cache {
+    space: Weak<Space<NullPlatform>>,
+    areas: Mutex<Vec<usize>>,
+    calls: AtomicUsize,
+    /// What it says it has freed, whatever it has.
+    claim: AtomicU64,
+    /// Whether it allocates when it is asked to free.
+    greedy: bool,
+}
+
+impl Cache {
+    fn on(space: &Arc<Space<NullPlatform>>, greedy: bool) -> Arc<Self> {
+        let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
+        let cache = Arc::new(Self { space: Arc::downgrade(space), areas, calls, claim, greedy });
+        let notifier: Arc<dyn Notifier> = cache.clone();
+        assert!(space.register_notifier(&notifier));
+        cache
+    }
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, pages: u64) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let space = self.space.upgrade().unwrap();
+        if self.greedy {
+            // Cannot be met, and must not call notifiers again.
+            let refused = space.alloc(&Request::new(pages as usize * PAGE));
+            assert!(matches!(refused, Err(AllocError::NoSpace(_))), "{refused:?}");
+        }
+        let area = self.areas.lock().unwrap().pop();
+        area.map_or(0, |addr| {
+            let pages = space.find(addr).unwrap().pages;
+            free(&space, addr);
+            pages
+        }) + self.claim.load(Ordering::Relaxed)
+    }
+}
+
+fn crowded() -> Arc<Space<NullPlatform>> {
+    Arc::new(space(64, Config::default()))
+}
+
+#[test]
+fn notifiers_make_room_for_who_finds_none() {
+    let space = crowded();
+    let cache = Cache::on(&space, false);
+    cache.areas.lock().unwrap().extend([alloc(&space, 16), alloc(&space, 16), alloc(&space, 32)]);
+    let addr = alloc(&space, 32);
+    assert_eq!(cache.calls.load(Ordering::Relaxed), 1, "the last one freed was large enough");
+    free(&space, addr);
+    let addr = alloc(&space, 48);
+    assert_eq!(cache.calls.load(Ordering::Relaxed), 2);
+    free(&space, addr);
+    drop(cache);
+    assert!(space.alloc(&Request::new(65 * PAGE)).is_err(), "a cache that is gone is not called");
+}
+
+#[test]
+fn a_notifier_that_only_promises_does_not_keep_an_allocation_forever() {
+    let space = crowded();
+    let cache = Cache::on(&space, false);
+    cache.claim.store(1_000_000, Ordering::Relaxed);
+    let _held = alloc(&space, 64);
+    assert!(matches!(space.alloc(&Request::new(PAGE)), Err(AllocError::NoSpace(_))));
+    assert!(cache.calls.load(Ordering::Relaxed) >= 1);
+    space.verify().unwrap();
+}
+
+#[test]
+fn a_notifier_may_allocate() {
+    let space = crowded();
+    let cache = Cache::on(&space, true);
+    cache.areas.lock().unwrap().push(alloc(&space, 64));
+    let addr = alloc(&space, 64);
+    assert_eq!(cache.calls.load(Ordering::Relaxed), 1);
+    free(&space, addr);
+    space.verify().unwrap();
+}
+
+#[test]
+fn a_large_area_is_never_refused_for_what_waits_in_nodes() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(4096, config);
+        for cpu in 0..4 {
+            space.platform().move_to(cpu);
+            let areas: Vec<usize> = (0..900).map(|_| alloc(&space, 1)).collect();
+            areas.iter().for_each(|&addr| free(&space, addr));
+        }
+        free(&space, alloc(&space, 4096));
+        assert_eq!(space.platform().page_shift(), NullPlatform::PAGE_SHIFT);
+        space.purge().unwrap();
+        assert!(is_whole(&space.stats()));
+    }
+}
+
+#[test]
+fn metadata_for_a_live_area_stays_within_32_bytes() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(1 << 24, config);
+        let mut live: Vec<usize> = (0..20_000).map(|n| alloc(&space, 1 + n % 64)).collect();
+        for turn in 0..100_000 {
+            let slot = turn * 7919 % live.len();
+            free(&space, live[slot]);
+            live[slot] = alloc(&space, 1 + turn * 31 % 64);
+        }
+        let each = space.stats().metadata_bytes as f64 / live.len() as f64;
+        assert!(each <= 32.0, "{each} bytes an area");
+    }
+}

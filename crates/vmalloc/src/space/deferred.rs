@@ -1,0 +1,133 @@
+//! Freeing where nothing may be waited for: in an interrupt, in a signal handler, under somebody else's spin lock.
+//!
+//! ```text
+//!   vfree_atomic ── retire ──► deferred ──► │ area │──►│ area │──►│ area │      a stack through the areas' own first words
+//!                                                                   │
+//!                        the next purge takes it whole ◄────────────┘
+//! ```
+//!
+//! Retiring is one atomic operation, and so is entering the stack; neither takes a lock or memory. (Linux's `vfree_atomic`
+//! does the same with a list of its own and a work queue.)
+
+use super::node::has_room;
+use super::purge::Purger;
+use super::{Kind, Space};
+use crate::error::FreeError;
+use crate::platform::{DirectMemory, Due, Platform};
+use crate::sync::{AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering;
+
+/// Areas that were retired and are in no list of a node. Their memory is still there.
+#[derive(Debug, Default)]
+pub(super) struct Deferred {
+    /// The address of the last; 0 = none. The first word of each area holds the address of the one before.
+    last: AtomicUsize,
+    areas: AtomicU64,
+    pages: AtomicU64,
+}
+
+impl Deferred {
+    pub(super) fn areas(&self) -> u64 {
+        self.areas.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+}
+
+impl<P: DirectMemory> Space<P> {
+    /// As [`vfree`](Self::vfree), but never waits, takes no lock and no memory: for interrupts and the like. O(1). The memory is
+    /// unmapped by the next purge, for which the platform is asked.
+    ///
+    /// # Safety
+    /// As for `vfree`.
+    ///
+    /// # Errors
+    /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that is held to say whether this
+    /// is an area that can be freed: where areas with tags, odd sizes or no guard lie within the same 256 pages, or far out in a
+    /// sparse span. Then it has to be tried again.
+    pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
+        let page = self.page(addr)?;
+        let area = match self.planes.sure_home(page).filter(|record| record.notes() == 0) {
+            Some(record) => self.planes.retire(record, page),
+            None => None,
+        };
+        let Some(area) = area else { return self.try_free(page) };
+        self.deferred.areas.fetch_add(1, Ordering::Relaxed);
+        self.deferred.pages.fetch_add(area.len(), Ordering::Relaxed);
+        // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page. It was just retired, so
+        // nobody else frees it or hands it out, and its owner has given it up.
+        unsafe { self.deferred.enter(addr) };
+        self.platform.drain_later(Due::Soon);
+        Ok(())
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Takes all deferred areas over. Without memory for them they stay.
+    pub(super) fn take_deferred(&self, purger: &mut Purger) {
+        if self.deferred.last.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let strays = purger.strays();
+        // Acquire: pairs with the Release of those who entered areas.
+        let mut addr = self.deferred.last.swap(0, Ordering::Acquire);
+        while addr != 0 {
+            let page = (addr >> self.shift) as u64;
+            // SAFETY: only `vfree_atomic` enters areas, so this platform's memory is direct, and the area begins with the word
+            // that was written there. It is mapped until the purge that holds the purger has unmapped it.
+            let before = unsafe { core::ptr::with_exposed_provenance::<usize>(addr).read() };
+            let Some(area) = self.map().retired(page) else {
+                self.platform.fatal(&"a deferred area is gone")
+            };
+            if has_room(strays) {
+                strays.push(area);
+                self.deferred.areas.fetch_sub(1, Ordering::Relaxed);
+                self.deferred.pages.fetch_sub(area.len(), Ordering::Relaxed);
+                self.count_taken(1, area.len());
+            } else {
+                // SAFETY: as when it was entered first; it has just been taken out, and nobody else has it.
+                unsafe { self.deferred.enter(addr) };
+            }
+            addr = before;
+        }
+    }
+
+    /// Frees by locks, if all of them are free, and only as far as that takes no memory.
+    fn try_free(&self, page: u64) -> Result<(), FreeError> {
+        let contended = FreeError::Contended { page };
+        let node = self.nodes.iter().find_map(|node| node.0.try_lock()).ok_or(contended)?;
+        let mut node = Some(node)
+            .filter(|node| node.lazy.strays.len() < node.lazy.strays.capacity())
+            .ok_or(contended)?;
+        let table = self.notes.try_lock(page).ok_or(contended)?;
+        let map = self.try_map().ok_or(contended)?;
+        let retired = self.retire_noted(table, map, page, Kind::Vmalloc)?;
+        node.lazy.strays.push(retired.area);
+        node.unpublished += retired.area.len();
+        drop(node);
+        self.platform.drain_later(Due::Soon);
+        Ok(())
+    }
+}
+
+impl Deferred {
+    /// Pushes the area at `addr`.
+    ///
+    /// # Safety
+    /// A word can be written there, and the caller owns it.
+    unsafe fn enter(&self, addr: usize) {
+        let word = core::ptr::with_exposed_provenance_mut::<usize>(addr);
+        let mut last = self.last.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller's promise.
+            unsafe { word.write(last) };
+            // Release: who takes the stack sees the word just written.
+            match self.last.compare_exchange_weak(last, addr, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => last = other,
+            }
+        }
+    }
+}
