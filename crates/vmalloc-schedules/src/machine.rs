@@ -1,11 +1,12 @@
 //! The machine below the space: the simulator, with a scheduling point at each call.
 
 use crate::lock::Lock;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use vmalloc::sync::point;
-use vmalloc::{Due, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, Protection};
 use vmalloc_sim::Sim;
 
 /// What becomes of the flushes that the space asks for.
@@ -18,6 +19,39 @@ pub enum Flushes {
     Dropped,
     /// They are done when the space has given the areas back, before the next call.
     Late,
+}
+
+thread_local! {
+    static MEMORY: *mut u8 = {
+        let layout = Layout::from_size_align(MEMORY_PAGES as usize * PAGE, MEMORY_PAGES as usize * PAGE);
+        let layout = layout.expect("a power of two");
+        // SAFETY: not of size zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        memory
+    };
+}
+
+/// Pages of the memory behind all machines of a thread of the system's, one after the other: as many as a leaf has, and
+/// aligned to them, so that schedules repeat wherever it lies. The simulator knows nothing of it; deferred frees write to it.
+pub(crate) const MEMORY_PAGES: u64 = 256;
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+
+/// The first page of that memory.
+pub(crate) fn memory_start() -> u64 {
+    (MEMORY.with(|memory| memory.expose_provenance()) / PAGE) as u64
+}
+
+/// Spoils the pages: who looks for something in them after they were unmapped finds no address.
+fn spoil(ranges: &[PageRange]) {
+    for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
+        let word = std::ptr::with_exposed_provenance_mut::<usize>(page as usize * PAGE);
+        // SAFETY: the page is in the span, which is never released; it is unmapped, so nobody uses it rightly.
+        unsafe { word.write(usize::MAX) };
+    }
 }
 
 /// The simulator under the scheduler.
@@ -93,6 +127,7 @@ unsafe impl Platform for Machine {
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         point();
         self.catch_up();
+        spoil(ranges);
         // SAFETY: the caller's promise.
         unsafe { self.sim.unmap(ranges) }
     }
@@ -133,3 +168,7 @@ unsafe impl Platform for Machine {
         self.sim.fatal(damage)
     }
 }
+
+// SAFETY: the span is memory of this program, which is never released, at its own addresses. That it is not zeroed is seen by
+// nobody: scenarios read and write through the simulator.
+unsafe impl DirectMemory for Machine {}

@@ -91,6 +91,44 @@ pub fn purged_while_freeing() {
     world.finish();
 }
 
+/// Frees as from interrupts go into a stack of their own, which each purge takes.
+pub fn deferred_frees() {
+    let world = World::new(24, World::tight());
+    let worker: fn(&World) = |world| {
+        let areas = [world.take(1), world.take(2)];
+        world.give_atomic(areas[0], 1);
+        let third = world.take(1);
+        world.give_atomic(areas[1], 2);
+        world.give(third, 1);
+    };
+    world.run([worker, worker, |world| {
+        world.purge().expect("no fault was asked for");
+        let _ = world.drain().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// An area freed twice, once as from an interrupt: one of the two succeeds.
+pub fn freed_twice_at_once() {
+    let world = World::new(16, World::tight().lazy_max(100));
+    let addr = world.take(2);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let (first, second) = (world.clone(), world.clone());
+    let (count, also) = (freed.clone(), freed.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            count.fetch_add(usize::from(first.free(addr)), Relaxed);
+        }),
+        shuttle::thread::spawn(move || {
+            // SAFETY: the memory behind the area is used by nobody else.
+            also.fetch_add(usize::from(unsafe { second.vfree_atomic(addr) }.is_ok()), Relaxed);
+        }),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    world.finish();
+}
+
 /// All ways of giving back run against each other and against those who allocate.
 pub fn purges_of_all_kinds() {
     let world = World::new(24, Config::default().retain(4 * World::PAGE).without_guards().lazy_max(4));
@@ -257,7 +295,7 @@ pub fn looks_while_areas_change() {
             }
         },
         |world| {
-            let start = World::START + 3;
+            let start = World::start() + 3;
             for page in [start, start + 2, start + 7, start + 1] {
                 let Ok(Some(info)) = world.try_find(page as usize * World::PAGE) else { continue };
                 let first = (info.addr / World::PAGE) as u64;
@@ -265,9 +303,9 @@ pub fn looks_while_areas_change() {
             }
         },
         |world| {
-            let info = world.find((World::START + 1) as usize * World::PAGE).expect("it stays");
-            assert_eq!((info.addr / World::PAGE, info.pages), (World::START as usize, 3));
-            let page = World::START + 5;
+            let info = world.find((World::start() + 1) as usize * World::PAGE).expect("it stays");
+            assert_eq!((info.addr / World::PAGE, info.pages), (World::start() as usize, 3));
+            let page = World::start() + 5;
             if let Some(info) = world.find(page as usize * World::PAGE) {
                 assert!(info.pages == 7 || info.pages == 8, "{info:?}");
             }
@@ -284,7 +322,7 @@ pub fn fork_meets_everything() {
         work,
         |world| {
             world.quiesce();
-            let _ = world.try_find(World::START as usize * World::PAGE);
+            let _ = world.try_find(World::start() as usize * World::PAGE);
             point();
             // SAFETY: this thread has just called `quiesce`.
             unsafe { world.resume() };

@@ -1,11 +1,11 @@
 //! A small space on a small machine, and how the threads of a scenario use it.
 
 use crate::lock::Lock;
-use crate::machine::{Flushes, Machine};
+use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Config, PageRange, Request, Space};
+use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
 /// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
@@ -26,18 +26,22 @@ impl Deref for World {
 
 impl World {
     /// Bytes of a page.
-    pub const PAGE: usize = 1 << Sim::PAGE_SHIFT;
-    /// The first page.
-    pub const START: u64 = 0x100;
+    pub const PAGE: usize = PAGE;
 
     /// A space of `pages` pages, one CPU for each of up to four threads.
     pub fn new(pages: u64, config: Config) -> Self {
         Self::on(Self::options(pages), config, Flushes::Done)
     }
 
+    /// The first page.
+    pub fn start() -> u64 {
+        memory_start()
+    }
+
     /// The simulator's settings for so many pages.
     pub fn options(pages: u64) -> Options {
-        let span = PageRange::from_len(Self::START, pages).expect("some pages");
+        let span = PageRange::from_len(Self::start(), pages).filter(|span| span.len() <= MEMORY_PAGES);
+        let span = span.expect("as many pages as there are");
         Options::new(span).cpus(4).current_cpu(here)
     }
 
@@ -94,6 +98,17 @@ impl World {
         }
         // SAFETY: nothing is behind the addresses of a simulated machine.
         unsafe { self.vfree(addr) }.expect("it was allocated");
+    }
+
+    /// The same as from an interrupt, if that works.
+    pub fn give_atomic(&self, addr: usize, pages: u64) {
+        let page = (addr / PAGE) as u64;
+        assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        // SAFETY: as in `give`; the memory behind the area is used by nobody else.
+        match unsafe { self.vfree_atomic(addr) } {
+            Err(FreeError::Contended { .. }) => self.give(addr, pages),
+            result => result.expect("it was allocated"),
+        }
     }
 
     /// The same without a look.

@@ -6,7 +6,8 @@
 // What a model does not call of the code that it includes.
 #![allow(dead_code)]
 
-use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use version::Version;
@@ -213,4 +214,52 @@ fn who_is_in_need_finds_what_is_not_in_use() {
 #[should_panic(expected = "addresses for all")]
 fn who_says_so_too_late_does_not() {
     need_and_run(false);
+}
+
+/// `Deferred`: frees push areas, linked through their first words, and a purge takes them all.
+fn defer(entered: Ordering, taken: Ordering) {
+    loom::model(move || {
+        // Two areas, named 1 and 2, and the last that was entered.
+        let words = || [UnsafeCell::new(0), UnsafeCell::new(0)];
+        let space = Arc::new((words(), AtomicUsize::new(0)));
+        let threads = [1, 2].map(|area| {
+            let space = space.clone();
+            thread::spawn(move || {
+                let (words, last) = &*space;
+                let mut before = last.load(Relaxed);
+                loop {
+                    // SAFETY: the area is this thread's until it is entered.
+                    words[area - 1].with_mut(|word| unsafe { *word = before });
+                    match last.compare_exchange_weak(before, area, entered, Relaxed) {
+                        Ok(_) => return,
+                        Err(other) => before = other,
+                    }
+                }
+            })
+        });
+        let take = || {
+            let (words, last) = &*space;
+            let (mut area, mut count) = (last.swap(0, taken), 0);
+            while area != 0 {
+                // SAFETY: the area was entered, and taken out.
+                area = words[area - 1].with(|word| unsafe { *word });
+                count += 1;
+            }
+            count
+        };
+        let early = take();
+        threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+        assert_eq!(early + take(), 2, "every area is taken once");
+    });
+}
+
+#[test]
+fn deferred_areas_are_taken_once() {
+    defer(Ordering::Release, Ordering::Acquire);
+}
+
+#[test]
+#[should_panic]
+fn entered_without_release_their_words_are_not_seen() {
+    defer(Relaxed, Ordering::Acquire);
 }

@@ -4,7 +4,7 @@
 use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
-const SCHEDULES: usize = 16_000;
+const SCHEDULES: usize = 12_000;
 
 macro_rules! holds {
     ($($name:ident $(($flushes:expr))?;)*) => {$(
@@ -22,6 +22,8 @@ holds! {
     recycled_frames(Flushes::Done);
     freed_elsewhere(Flushes::Done);
     purged_while_freeing;
+    deferred_frees;
+    freed_twice_at_once;
     purges_of_all_kinds;
     retained_areas_decay;
     shrink_by_one;

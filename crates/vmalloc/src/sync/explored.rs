@@ -80,11 +80,6 @@ macro_rules! atomic {
                 fine_point();
                 self.0.load(order)
             }
-
-            pub(crate) fn store(&self, value: $value, order: Ordering) {
-                fine_point();
-                self.0.store(value, order);
-            }
         }
     };
 }
@@ -94,6 +89,11 @@ atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
 impl AtomicU32 {
+    pub(crate) fn store(&self, value: u32, order: Ordering) {
+        fine_point();
+        self.0.store(value, order);
+    }
+
     pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
         point();
         self.0.fetch_add(value, order)
@@ -121,6 +121,11 @@ impl AtomicUsize {
 impl AtomicU64 {
     pub(crate) const fn new(value: u64) -> Self {
         Self(atomic::AtomicU64::new(value))
+    }
+
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        fine_point();
+        self.0.store(value, order);
     }
 
     pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
