@@ -10,7 +10,7 @@
 //!
 //! The thread sleeps on that word: without end while nothing is left to drain, else for a [`TICK`], so that what is
 //! kept goes by its age. It drains at its start, at each request, and at each tick. A request by age (AGED, on the same
-//! way as DUE) only lets it tick again.
+//! way as DUE) only lets it tick, and a thread that was created for one begins with a tick.
 //!
 //! No request is lost: a free puts its area into the space before it asks, and the thread takes the request before
 //! it drains. A free that still finds DUE therefore asks for a drain that has not looked yet.
@@ -109,7 +109,7 @@ impl DrainThread {
     pub(crate) fn request(&self, due: Due) -> bool {
         let Some(shared) = self.0.get() else { return false };
         match (shared.word.load(Ordering::Relaxed), due) {
-            (NONE, _) => shared.start(),
+            (NONE, due) => shared.start(due),
             (word @ (QUIET | AGED), Due::Soon) => shared.ask(word, DUE),
             (QUIET, Due::ByAge) => shared.ask(QUIET, AGED),
             (word, _) => word != STOP,
@@ -191,7 +191,7 @@ impl Shared {
     /// Creates the thread, if it is not being created: on another thread, or by a caller of this one. (Creating a
     /// thread takes a little from the C library's heap; should that stand on this space, it may free, and get here.)
     #[cold]
-    fn start(self: &Arc<Self>) -> bool {
+    fn start(self: &Arc<Self>, due: Due) -> bool {
         // Also held in a fork, which would not know of the new thread.
         let Some(mut crew) = self.crew.try_lock() else { return false };
         if crew.thread.is_some() {
@@ -207,7 +207,8 @@ impl Shared {
             return false;
         };
         *crew = Crew { thread: Some(thread), refusals: 0, passing_over: 0 };
-        self.word.store(QUIET, Ordering::Relaxed);
+        let word = if due == Due::Soon { QUIET } else { AGED };
+        self.word.store(word, Ordering::Relaxed);
         true
     }
 
@@ -232,11 +233,12 @@ impl Shared {
         DRAINS.set(self);
         // Only for the eye.
         let _ = rustix::thread::set_name(NAME);
-        loop {
+        // Once it is free, the word says what this was created for.
+        drop(self.crew.lock());
+        let mut goes_on = self.word.load(Ordering::Relaxed) != AGED || self.wait(Rest::Nothing);
+        while goes_on {
             let rest = self.drain();
-            if !self.wait(rest) {
-                return;
-            }
+            goes_on = self.wait(rest);
         }
     }
 

@@ -11,8 +11,9 @@ use vmalloc_linux::{Guards, Linux, Options, open};
 
 const SPAN: usize = 1 << 30;
 
+/// Without a thread that drains: the counts are exact.
 fn space(config: Config) -> Arc<Space<Linux>> {
-    open(Options::new().exactly(SPAN), config).unwrap()
+    open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap()
 }
 
 fn page_of(addr: usize) -> u64 {
@@ -49,7 +50,7 @@ fn the_guard_page_traps_and_the_area_does_not() {
     }
     assert_eq!(at(&space, addr + 3 * 4096), None);
     // A neighbour does not open it.
-    let next = space.alloc(&Request::new(4096)).unwrap();
+    let next = space.alloc(&Request::new(3 * 4096)).unwrap();
     assert_eq!(next, addr + 4 * 4096);
     assert_eq!(at(&space, addr + 3 * 4096), None);
     vfree(&space, addr).unwrap();
@@ -394,4 +395,48 @@ fn every_strategy_serves_a_space() {
         assert_whole(&space);
         assert_traps(space.platform(), PageRange::from_len(space.platform().span().start(), 200).unwrap());
     });
+}
+
+fn vfree_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: as for `vfree` above.
+    unsafe { space.vfree_atomic(addr) }
+}
+
+#[test]
+fn freeing_without_waiting_works_under_all_locks() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(config);
+        // Far enough from the plain ones that no leaf holds both.
+        let noted = space.alloc(&Request::new(5000).tag("noted")).unwrap();
+        let hole = space.alloc(&Request::new(2 << 20)).unwrap();
+        let plain: Vec<usize> = (0..100).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+        space.quiesce();
+        let freed: Vec<_> = plain.iter().map(|&addr| vfree_atomic(&space, addr)).collect();
+        let contended = vfree_atomic(&space, noted);
+        // SAFETY: this thread has called `quiesce` just now.
+        unsafe { space.resume() };
+        assert!(freed.iter().all(Result::is_ok), "{freed:?}");
+        assert_eq!(contended, Err(FreeError::Contended { page: page_of(noted) }));
+        assert_eq!(vfree_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { page: page_of(plain[3]) }));
+        assert_eq!(space.stats().lazy_areas, 100);
+        space.verify().unwrap();
+        assert_eq!(vfree(&space, noted).map(|()| vfree(&space, hole)), Ok(Ok(())));
+        assert_whole(&space);
+    }
+}
+
+#[test]
+fn freeing_without_waiting_from_many_threads_loses_nothing() {
+    let space = open(Options::new().exactly(SPAN), Config::default().lazy_max(50)).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for turn in 0..3000 {
+                    let addr = space.alloc(&Request::new((1 + turn % 3) * 4096)).unwrap();
+                    if turn % 2 == 0 { vfree_atomic(&space, addr) } else { vfree(&space, addr) }.unwrap();
+                }
+            });
+        }
+    });
+    assert_whole(&space);
 }

@@ -287,7 +287,8 @@ impl<P: Platform> Space<P> {
         } else {
             0
         };
-        for number in 1..=more {
+        // Downwards, so that the lowest is taken first.
+        for number in (1..=more).rev() {
             let start = area.start() + number * area.len();
             if !node.pools.put(PageRange::of(start, start + area.len()))
                 && let Err(damage) = map.release(start)

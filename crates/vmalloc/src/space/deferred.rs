@@ -46,7 +46,7 @@ impl<P: DirectMemory> Space<P> {
     /// # Errors
     /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that is held to say whether this
     /// is an area that can be freed: where areas with tags, odd sizes or no guard lie within the same 256 pages, or far out in a
-    /// sparse span. Then it has to be tried again.
+    /// sparse span; or when the list for such areas is full. Then it has to be tried again, after a purge.
     pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         let area = match self.planes.sure_home(page).filter(|record| record.notes() == 0) {
@@ -97,12 +97,13 @@ impl<P: Platform> Space<P> {
     /// Frees by locks, if all of them are free, and only as far as that takes no memory.
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
         let contended = FreeError::Contended { page };
-        let node = self.nodes.iter().find_map(|node| node.0.try_lock()).ok_or(contended)?;
-        let mut node = Some(node)
-            .filter(|node| node.lazy.strays.len() < node.lazy.strays.capacity())
-            .ok_or(contended)?;
+        let mut node = self.nodes.iter().find_map(|node| node.0.try_lock()).ok_or(contended)?;
         let table = self.notes.try_lock(page).ok_or(contended)?;
         let map = self.try_map().ok_or(contended)?;
+        let has_room = node.lazy.strays.len() < node.lazy.strays.capacity();
+        if !has_room && map.find(page).is_some_and(|area| area.start() == page) {
+            return Err(contended);
+        }
         let retired = self.retire_noted(table, map, page, Kind::Vmalloc)?;
         node.lazy.strays.push(retired.area);
         node.unpublished += retired.area.len();

@@ -247,6 +247,8 @@ impl<P: Platform> Space<P> {
 fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Nodes<L>, SpaceError> {
     let mut nodes = Vec::new();
     nodes.try_reserve_exact(count).map_err(|_| SpaceError::Metadata)?;
-    nodes.resize_with(count, || Padded(Mutex::new(Node::default())));
+    for _ in 0..count {
+        nodes.push(Padded(Mutex::new(Node::new().ok_or(SpaceError::Metadata)?)));
+    }
     Ok(nodes.into_boxed_slice())
 }

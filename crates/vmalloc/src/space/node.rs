@@ -45,6 +45,11 @@ pub(super) struct Lazy {
 }
 
 impl Node {
+    /// An empty one; `None` when memory is short.
+    pub(super) fn new() -> Option<Self> {
+        Some(Self { lazy: Lazy::new()?, ..Self::default() })
+    }
+
     /// Whether it is time to look at other nodes for what they do not use: not for every area that is refused.
     pub(super) fn may_search(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);
@@ -56,7 +61,17 @@ impl Node {
     }
 }
 
+/// Strays that a node can take without memory: what can be freed where there may be none.
+const STRAYS: usize = 32;
+
 impl Lazy {
+    /// An empty one; `None` when memory is short.
+    pub(super) fn new() -> Option<Self> {
+        let mut strays = Vec::new();
+        strays.try_reserve_exact(STRAYS).ok()?;
+        Some(Self { own: Vec::new(), strays })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.own.is_empty() && self.strays.is_empty()
     }

@@ -117,7 +117,9 @@ impl Purger {
     pub(super) fn new(nodes: usize) -> Option<Self> {
         let (mut taken, mut batch) = (Vec::new(), Vec::new());
         taken.try_reserve_exact(nodes).ok()?;
-        taken.resize_with(nodes, Lazy::default);
+        for _ in 0..nodes {
+            taken.push(Lazy::new()?);
+        }
         batch.try_reserve_exact(BATCH).ok()?;
         Some(Self { taken, ranges: Vec::new(), keys: Vec::new(), batch })
     }
