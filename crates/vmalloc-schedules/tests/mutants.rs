@@ -26,7 +26,7 @@ fn assert_holds(failure: Option<Failure>) {
 fn assert_caught(mutant: &str, message: &str, failure: Option<Failure>) {
     let failure = failure.unwrap_or_else(|| panic!("{mutant} is not seen"));
     assert!(failure.message.contains(message), "{mutant} is seen otherwise: {failure:?}");
-    tell(&format!("{mutant} is caught by schedule {}: {message}", failure.schedule));
+    tell(&format!("{mutant} is caught by schedule {}: {}", failure.schedule, failure.message));
 }
 
 #[test]
