@@ -1,6 +1,7 @@
 //! Seeds and lengths of random tests, from the environment.
 //!
-//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or shorter.
+//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or shorter, and
+//! `VMALLOC_SCHEDULES` explorations of schedules.
 
 use std::env;
 
@@ -18,6 +19,14 @@ pub fn seed(default: u64) -> u64 {
 /// When the variable is set to something else than a number.
 pub fn ops(default: usize) -> usize {
     number("VMALLOC_OPS").map_or(default, |ops| ops as usize)
+}
+
+/// The number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`.
+///
+/// # Panics
+/// When the variable is set to something else than a number.
+pub fn schedules(default: usize) -> usize {
+    number("VMALLOC_SCHEDULES").map_or(default, |schedules| schedules as usize)
 }
 
 fn number(name: &str) -> Option<u64> {

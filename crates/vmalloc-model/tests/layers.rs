@@ -7,7 +7,8 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 5] = ["vmalloc-model", "vmalloc-lab", "vmalloc-cli", "vmalloc-bench", "xtask"];
+const TOOLS: [&str; 6] =
+    ["vmalloc-model", "vmalloc-lab", "vmalloc-schedules", "vmalloc-cli", "vmalloc-bench", "xtask"];
 
 /// Our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {

@@ -50,6 +50,10 @@ mod error;
 mod platform;
 mod request;
 pub mod space;
+#[cfg(not(shuttle))]
+mod sync;
+#[cfg(shuttle)]
+pub mod sync;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;

@@ -4,7 +4,8 @@
 //! map looks at is either fixed as long as its area is in use, and was published with the area's address, or is
 //! checked afterwards (`Space::try_find`).
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// 64 bits.
@@ -18,10 +19,6 @@ pub(super) struct Long(AtomicU64);
 pub(super) struct Word(AtomicU32);
 
 impl Long {
-    pub(super) const fn new(value: u64) -> Self {
-        Self(AtomicU64::new(value))
-    }
-
     #[inline(always)]
     pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)

@@ -57,6 +57,7 @@ mod search;
 mod storage;
 mod tree;
 mod verify;
+mod version;
 
 pub(crate) use leaf::Leaf;
 pub(crate) use planes::Planes;

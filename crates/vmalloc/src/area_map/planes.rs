@@ -10,11 +10,10 @@
 //! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
 //! the flip tells what was there before.
 
-use super::cell::Long;
 use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
 use super::storage::{OutOfMemory, Stable, Storage};
+use super::version::Version;
 use crate::addr::PageRange;
-use core::sync::atomic::{Ordering, fence};
 
 /// Leaves in a piece: 16 KiB, for 2^15 pages.
 pub(super) const LEAVES: usize = 128;
@@ -38,14 +37,13 @@ pub(crate) struct Planes<S: Storage> {
     far: S::Stable<Leaf, LEAVES>,
     /// What is read where there is no leaf.
     nowhere: Leaf,
-    /// Odd while the holder of the map is changing where segments start.
-    version: Long,
+    version: Version,
 }
 
 impl<S: Storage> Planes<S> {
     pub(super) fn new(span: PageRange, near: S::Stable<Leaf, LEAVES>, far: S::Stable<Leaf, LEAVES>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
-        Self { span, base, near, far, nowhere: Leaf::default(), version: Long::new(0) }
+        Self { span, base, near, far, nowhere: Leaf::default(), version: Version::new() }
     }
 
     #[inline(always)]
@@ -180,31 +178,18 @@ impl<S: Storage> Planes<S> {
     /// Marks the planes as changing. The holder of the map calls it, before and [after](Self::end_change).
     #[inline]
     pub(crate) fn begin_change(&self) {
-        self.version.set(self.version.get() + 1);
-        // Release: what is written from here on is not seen by who still reads the even number before it.
-        fence(Ordering::Release);
+        self.version.begin();
     }
 
     #[inline]
     pub(crate) fn end_change(&self) {
-        // Release: pairs with the Acquire in `look`.
-        fence(Ordering::Release);
-        self.version.set(self.version.get() + 1);
+        self.version.end();
     }
 
     /// The busy area that holds `page`, without the map: `Err` when it was changing, or takes the map to tell.
     pub(crate) fn look(&self, page: u64) -> Result<Option<PageRange>, Unclear> {
-        let version = self.version.get();
-        // Acquire: pairs with the Release in `end_change`.
-        fence(Ordering::Acquire);
-        let leaf = self.leaf_near(page).ok_or(Unclear)?;
-        let found = self.find_in(self.leaf(leaf), page);
-        // Acquire: pairs with the Release in `begin_change`: if anything read was newer, so is the version.
-        fence(Ordering::Acquire);
-        if version % 2 != 0 || self.version.get() != version {
-            return Err(Unclear);
-        }
-        match found {
+        let look = || self.leaf_near(page).map(|leaf| self.find_in(self.leaf(leaf), page));
+        match self.version.read(look).flatten().ok_or(Unclear)? {
             Found::Area(area) => Ok(Some(area)),
             Found::None => Ok(None),
             Found::Far => Err(Unclear),

@@ -11,14 +11,15 @@ use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
+use crate::sync::{Mutant, is, size};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 /// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at least stays for others,
 /// and what a node holds without need is less than it frees before a drain.
-const RUN_PAGES: u64 = 64;
+const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: what a lock may be held for.
-const RUN_AREAS: u64 = 32;
+const RUN_AREAS: u64 = size(32, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything is.
 const ROUNDS: usize = 8;
 
@@ -240,7 +241,13 @@ impl<P: Platform> Space<P> {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
         match self.try_claim(&fit) {
-            Err(AllocError::NoSpace(refusal)) => self.claim_in_need(&fit, refusal),
+            Err(AllocError::NoSpace(refusal)) => {
+                // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
+                self.in_need.0.fetch_add(1, Ordering::Relaxed);
+                let result = self.claim_in_need(&fit, refusal);
+                self.in_need.0.fetch_sub(1, Ordering::Relaxed);
+                result
+            }
             result => result,
         }
     }
@@ -274,7 +281,8 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = map.alloc(fit)?;
         map.leaf(area.start()).asked_by(id);
-        let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES {
+        let others_wait = self.in_need.0.load(Ordering::Relaxed) != 0 && !is(Mutant::Hoard);
+        let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES && !others_wait {
             map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
         } else {
             0

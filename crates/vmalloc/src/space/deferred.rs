@@ -14,7 +14,8 @@ use super::purge::Purger;
 use super::{Kind, Space};
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, Due, Platform};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering;
 
 /// Areas that were retired and are in no list of a node. Their memory is still there.
 #[derive(Debug, Default)]

@@ -9,11 +9,12 @@ use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::FreeError;
 use crate::platform::{Due, Platform};
+use crate::sync::size;
 use core::sync::atomic::Ordering;
 use lock_api::MutexGuard;
 
 /// The least that a node asks for at a time of what all may retain: 1 MiB in pages of 4 KiB.
-const GRANT_PAGES: u64 = 256;
+const GRANT_PAGES: u64 = size(256, 2);
 
 /// What becomes of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,6 +5,7 @@ use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::State as SegmentState;
 use crate::platform::{Platform, Translate};
+use crate::sync::size;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
@@ -79,7 +80,7 @@ pub struct NodeStats {
 }
 
 /// How often a look without locks is repeated when the planes were changing: a change takes less than a microsecond.
-const LOOKS: usize = 16;
+const LOOKS: usize = size(16, 2) as usize;
 
 impl<P: Platform> Space<P> {
     fn info(&self, area: PageRange, note: Option<Note>) -> AreaInfo {

@@ -51,10 +51,10 @@ use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
+use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
-use core::sync::atomic::AtomicU64;
 use deferred::Deferred;
 use lock_api::{Mutex, MutexGuard};
 use node::{Node, Padded};
@@ -71,6 +71,8 @@ pub enum Kind {
     /// Addresses only.
     Reserved,
 }
+
+type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
 
 /// One span of addresses on a platform's memory. All methods may be called from any thread.
 pub struct Space<P: Platform> {
@@ -92,7 +94,7 @@ pub struct Space<P: Platform> {
     planes: Arc<Planes<Heap>>,
 
     // Written by everybody, each for himself.
-    nodes: Box<[Padded<Mutex<P::RawLock, Node>>]>,
+    nodes: Nodes<P::RawLock>,
     notes: Notes<P::RawLock>,
 
     // Shared by all, and touched now and then.
@@ -102,6 +104,8 @@ pub struct Space<P: Platform> {
     lazy_pages: Padded<AtomicU64>,
     /// Pages that may be retained and are granted to no node yet.
     ungranted: Padded<AtomicU64>,
+    /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
+    in_need: Padded<AtomicU64>,
     counts: Counts,
     deferred: Deferred,
     notifiers: Notifiers<P::RawLock>,
@@ -155,6 +159,7 @@ impl<P: Platform> Space<P> {
             purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
             lazy_pages: Padded(AtomicU64::new(0)),
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
+            in_need: Padded(AtomicU64::new(0)),
             counts: Counts::default(),
             deferred: Deferred::default(),
             notifiers: Notifiers::new(),
@@ -211,11 +216,16 @@ impl<P: Platform> Space<P> {
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
     /// calls it twice, or allocates in between, waits for itself.
     pub fn quiesce(&self) {
+        if is(Mutant::ForkOutOfOrder) {
+            core::mem::forget(self.map.0.lock());
+        }
         core::mem::forget(self.purger.0.lock());
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
         self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
-        core::mem::forget(self.map.0.lock());
+        if !is(Mutant::ForkOutOfOrder) {
+            core::mem::forget(self.map.0.lock());
+        }
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.
@@ -234,7 +244,7 @@ impl<P: Platform> Space<P> {
     }
 }
 
-fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Box<[Padded<Mutex<L, Node>>]>, SpaceError> {
+fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Nodes<L>, SpaceError> {
     let mut nodes = Vec::new();
     nodes.try_reserve_exact(count).map_err(|_| SpaceError::Metadata)?;
     for _ in 0..count {

@@ -27,11 +27,12 @@ use super::pools::{Cursor, First, Pools, Share};
 use crate::addr::PageRange;
 use crate::error::PlatformError;
 use crate::platform::Platform;
+use crate::sync::{AtomicU64, Mutant, is, size, unlocked};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 /// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at most 32).
-const BATCH: usize = 32;
+const BATCH: usize = size(32, 2) as usize;
 
 /// What a purge does beside unmapping what is lazy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -202,6 +203,9 @@ impl<P: Platform> Space<P> {
 
     /// One purge, after the one under way.
     pub(super) fn purge_with(&self, drain: Drain) -> Result<Done, PlatformError> {
+        if is(Mutant::NoWait) && self.purger.0.is_locked() {
+            return Ok(Done::default());
+        }
         self.run(&mut self.purger.0.lock(), drain)
     }
 
@@ -260,12 +264,15 @@ impl<P: Platform> Space<P> {
     /// Takes the lazy sets of all nodes.
     fn take(&self, purger: &mut Purger) {
         for (node, taken) in self.nodes.iter().zip(&mut purger.taken) {
-            let mut node = node.0.lock();
+            let mut node = unlocked(Mutant::UnlockedTake, || node.0.lock());
             if !node.lazy.is_empty() {
                 core::mem::swap(&mut node.lazy, taken);
                 let unpublished = core::mem::take(&mut node.unpublished);
                 self.lazy_pages.0.fetch_add(unpublished, Ordering::Relaxed);
                 self.counts.taken_areas.fetch_add(taken.areas(), Ordering::Relaxed);
+                if is(Mutant::EarlyCount) {
+                    self.lazy_pages.0.fetch_sub(taken.iter().map(PageRange::len).sum(), Ordering::Relaxed);
+                }
             }
         }
     }
@@ -361,7 +368,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn count_given(&self, areas: &[PageRange]) {
-        let pages = areas.iter().map(PageRange::len).sum();
+        let pages = if is(Mutant::EarlyCount) { 0 } else { areas.iter().map(PageRange::len).sum() };
         self.lazy_pages.0.fetch_sub(pages, Ordering::Relaxed);
         self.counts.taken_areas.fetch_sub(areas.len() as u64, Ordering::Relaxed);
     }

@@ -1,0 +1,57 @@
+//! Explored schedules: the whole space on the simulator, under a scheduler that decides at each lock and each atomic
+//! operation who runs next.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules
+//! ```
+//!
+//! Without the cfg this crate is empty, and no ordinary build knows of the scheduler. `VMALLOC_SCHEDULES=1000000` is the long
+//! mode: so many schedules for each scenario, and a tenth as many with points at every load and store. `VMALLOC_SEED=…`
+//! takes others; a failure prints both, and they repeat it.
+//!
+//! ```text
+//!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   weak memory
+//!            │                                           │                                            │
+//!   scenes.rs   what the threads do                      │                             the core's area_map/version.rs,
+//!   explore.rs  PCT and random schedules  ◄──────────────┘                             and models of what is smaller
+//!   world.rs    a small space: few pages, small pools and batches, one CPU a thread
+//!   machine.rs  the simulator, a scheduling point at each call         lock.rs   threads that wait are blocked: deadlocks show
+//!            │
+//!   vmalloc     sync.rs: the core's atomics are scheduling points, its bounds small, its protocol broken on request
+//! ```
+//!
+//! Each schedule ends with everything freed and purged, every invariant verified, all counts at zero, the span one free
+//! range, and a machine without a leak or a stale translation ([`World::finish`]).
+//!
+//! # Protocols broken on purpose
+//!
+//! | what | where | caught by |
+//! |---|---|---|
+//! | a flush is dropped | [`Flushes::Dropped`] | `a_dropped_flush_is_caught` |
+//! | areas are given back, and handed out, before the flush | [`Flushes::Late`] | `a_flush_after_reuse_is_caught` |
+//! | lazy pages are counted off when they are taken | [`Mutant::EarlyCount`] | `a_lazy_count_that_falls_early_is_caught` |
+//! | nobody waits for the purge under way | [`Mutant::NoWait`] | `a_missing_wait_for_the_purge_is_caught` |
+//! | runs are taken while others are in need | [`Mutant::Hoard`] | `hoarding_while_others_are_in_need_is_caught` |
+//! | a busy bit is flipped by a load and a store | [`Mutant::SplitFlip`] | `a_flip_in_two_steps_is_caught` |
+//! | a node's lists are taken without its lock | [`Mutant::UnlockedTake`] | `a_list_taken_without_its_lock_is_caught` |
+//! | the version of the planes stays | [`Mutant::NoVersion`] | `a_change_without_version_is_caught` |
+//! | a fork takes the locks out of order | [`Mutant::ForkOutOfOrder`] | `locks_out_of_order_are_caught` |
+//!
+//! The models have theirs: no version, no fences, a flip in two steps, pages told of too late, need told of too late.
+//!
+//! # What is not explored
+//! Weak memory, but for the models: a schedule is sequentially consistent. Threads that are interrupted by others of the same
+//! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
+#![cfg(shuttle)]
+
+mod explore;
+mod lock;
+mod machine;
+pub mod scenes;
+mod world;
+
+pub use explore::{Failure, Plan, explore, tell};
+pub use lock::Lock;
+pub use machine::{Flushes, Machine};
+pub use vmalloc::sync::{Grain, Mutant, point};
+pub use world::{World, here};

@@ -1,0 +1,174 @@
+//! The machine below the space: the simulator, with a scheduling point at each call.
+
+use crate::lock::Lock;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use vmalloc::sync::point;
+use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, Protection};
+use vmalloc_sim::Sim;
+
+/// What becomes of the flushes that the space asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flushes {
+    /// They are done.
+    #[default]
+    Done,
+    /// They are not.
+    Dropped,
+    /// They are done when the space has given the areas back, before the next call.
+    Late,
+}
+
+thread_local! {
+    static MEMORY: *mut u8 = {
+        let layout = Layout::from_size_align(MEMORY_PAGES as usize * PAGE, MEMORY_PAGES as usize * PAGE);
+        let layout = layout.expect("a power of two");
+        // SAFETY: not of size zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        memory
+    };
+}
+
+/// Pages of the memory behind all machines of a thread of the system's, one after the other: as many as a leaf has, and
+/// aligned to them, so that schedules repeat wherever it lies. The simulator knows nothing of it; deferred frees write to it.
+pub(crate) const MEMORY_PAGES: u64 = 256;
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+
+/// The first page of that memory.
+pub(crate) fn memory_start() -> u64 {
+    (MEMORY.with(|memory| memory.expose_provenance()) / PAGE) as u64
+}
+
+/// Spoils the pages: who looks for something in them after they were unmapped finds no address.
+fn spoil(ranges: &[PageRange]) {
+    for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
+        let word = std::ptr::with_exposed_provenance_mut::<usize>(page as usize * PAGE);
+        // SAFETY: the page is in the span, which is never released; it is unmapped, so nobody uses it rightly.
+        unsafe { word.write(usize::MAX) };
+    }
+}
+
+/// The simulator under the scheduler.
+pub struct Machine {
+    sim: Sim<Lock>,
+    flushes: Flushes,
+    late: Mutex<Vec<Vec<PageRange>>>,
+    drains: bool,
+    due: AtomicBool,
+    flushing: AtomicU64,
+}
+
+impl Machine {
+    pub(crate) fn new(sim: Sim<Lock>, flushes: Flushes, drains: bool) -> Self {
+        let (late, due, flushing) = Default::default();
+        Self { sim, flushes, late, drains, due, flushing }
+    }
+
+    /// The simulator.
+    pub fn sim(&self) -> &Sim<Lock> {
+        &self.sim
+    }
+
+    /// Pages of the flush under way.
+    pub fn flushing(&self) -> u64 {
+        self.flushing.load(Relaxed)
+    }
+
+    /// Whether a drain was asked for since the last call.
+    pub fn take_due(&self) -> bool {
+        self.due.swap(false, Relaxed)
+    }
+
+    /// Does the flushes that are late.
+    pub(crate) fn catch_up(&self) {
+        let late = std::mem::take(&mut *self.late.lock().expect("nobody fails with it"));
+        for ranges in late {
+            // SAFETY: too late, as the mistake that is wanted; a simulated machine is not harmed.
+            let _ = unsafe { self.sim.flush(&ranges) };
+        }
+    }
+}
+
+// SAFETY: as the simulator's, whose calls these are. `Flushes` other than done break the promise on purpose: nothing
+// is reachable through a simulated machine.
+unsafe impl Platform for Machine {
+    type RawLock = Lock;
+
+    fn span(&self) -> PageRange {
+        self.sim.span()
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.sim.page_shift()
+    }
+
+    fn cpu(&self) -> usize {
+        self.sim.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.sim.cpus()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        point();
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.sim.map(range, protection) };
+        self.catch_up();
+        result
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        point();
+        self.catch_up();
+        spoil(ranges);
+        // SAFETY: the caller's promise.
+        unsafe { self.sim.unmap(ranges) }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.flushing.store(ranges.iter().map(PageRange::len).sum(), Relaxed);
+        point();
+        let result = match self.flushes {
+            // SAFETY: the caller's promise.
+            Flushes::Done => unsafe { self.sim.flush(ranges) },
+            Flushes::Dropped => Ok(()),
+            Flushes::Late => {
+                self.late.lock().expect("nobody fails with it").push(ranges.to_vec());
+                Ok(())
+            }
+        };
+        point();
+        self.flushing.store(0, Relaxed);
+        result
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        point();
+        // SAFETY: the caller's promise.
+        unsafe { self.sim.zero(range) }
+    }
+
+    fn drain_later(&self, _: Due) -> bool {
+        self.due.store(self.drains, Relaxed);
+        self.drains
+    }
+
+    fn entropy(&self) -> u64 {
+        self.sim.entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.sim.fatal(damage)
+    }
+}
+
+// SAFETY: the span is memory of this program, which is never released, at its own addresses. That it is not zeroed is seen by
+// nobody: scenarios read and write through the simulator.
+unsafe impl DirectMemory for Machine {}

@@ -1,0 +1,458 @@
+//! Scenarios: what two to four threads do to one space, and what holds whatever the schedule.
+//!
+//! Each ends with everything freed and purged: [`World::finish`].
+
+use crate::machine::Flushes;
+use crate::world::{World, here};
+use shuttle::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use vmalloc::space::Notifier;
+use vmalloc::sync::point;
+use vmalloc::{AllocError, Config, Kind, Request, Rest};
+use vmalloc_sim::{Point, Sight};
+
+/// Takes and gives areas of one and two pages.
+fn work(world: &World) {
+    let first = world.take(1);
+    let second = world.take(2);
+    world.give(first, 1);
+    let third = world.take(1);
+    world.give(second, 2);
+    world.give(third, 1);
+}
+
+/// Takes an area of `pages` pages and gives it back, a few times.
+fn come_and_go<const PAGES: u64>(world: &World) {
+    for _ in 0..3 {
+        let addr = world.take(PAGES);
+        world.give(addr, PAGES);
+    }
+}
+
+/// Three CPUs take and free small areas of their own, with little room and frequent purges.
+pub fn small_areas(flushes: Flushes) {
+    let world = World::on(World::options(24), World::tight(), flushes);
+    world.run([work; 3]);
+    world.finish();
+}
+
+/// The same with as many frames as are needed at once: memory is back when a purge is.
+pub fn recycled_frames(flushes: Flushes) {
+    let world = World::on(World::options(24).frames(12), World::tight().lazy_max(2), flushes);
+    let worker: fn(&World) = |world| {
+        for pages in [1, 2, 1] {
+            // Others may hold what was freed, on its way back.
+            if let Ok(addr) = world.try_take(pages) {
+                world.give(addr, pages);
+            }
+        }
+    };
+    world.run([worker; 3]);
+    world.finish();
+}
+
+/// One CPU allocates, another frees, a third purges: the areas are strays where they are freed.
+pub fn freed_elsewhere(flushes: Flushes) {
+    let world = World::on(World::options(16), World::tight(), flushes);
+    let (sender, receiver) = mpsc::channel();
+    let giver = world.clone();
+    let taker = world.clone();
+    let threads = [
+        shuttle::thread::spawn(move || {
+            for pages in [1, 2, 1, 3] {
+                sender.send((taker.take(pages), pages)).expect("the other side waits");
+            }
+        }),
+        shuttle::thread::spawn(move || {
+            while let Ok((addr, pages)) = receiver.recv() {
+                giver.give(addr, pages);
+            }
+        }),
+    ];
+    world.purge().expect("no fault was asked for");
+    let addr = world.take(2);
+    world.give(addr, 2);
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+/// A purge takes the lists of nodes in which many small frees have not told of themselves yet.
+pub fn purged_while_freeing() {
+    let world = World::new(24, World::tight().lazy_max(64));
+    let worker: fn(&World) = |world| {
+        let areas = [world.take(1), world.take(1), world.take(1)];
+        areas.iter().for_each(|&addr| world.give(addr, 1));
+    };
+    world.run([worker, worker, |world| {
+        world.purge().expect("no fault was asked for");
+        world.purge().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// Frees as from interrupts go into a stack of their own, which each purge takes.
+pub fn deferred_frees() {
+    let world = World::new(24, World::tight());
+    let worker: fn(&World) = |world| {
+        let areas = [world.take(1), world.take(2)];
+        world.give_atomic(areas[0], 1);
+        let third = world.take(1);
+        world.give_atomic(areas[1], 2);
+        world.give(third, 1);
+    };
+    world.run([worker, worker, |world| {
+        world.purge().expect("no fault was asked for");
+        let _ = world.drain().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// An area freed twice, once as from an interrupt: one of the two succeeds.
+pub fn freed_twice_at_once() {
+    let world = World::new(16, World::tight().lazy_max(100));
+    let addr = world.take(2);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let (first, second) = (world.clone(), world.clone());
+    let (count, also) = (freed.clone(), freed.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            count.fetch_add(usize::from(first.free(addr)), Relaxed);
+        }),
+        shuttle::thread::spawn(move || {
+            // SAFETY: the memory behind the area is used by nobody else.
+            also.fetch_add(usize::from(unsafe { second.vfree_atomic(addr) }.is_ok()), Relaxed);
+        }),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    world.finish();
+}
+
+/// All ways of giving back run against each other and against those who allocate.
+pub fn purges_of_all_kinds() {
+    let world = World::new(24, Config::default().retain(4 * World::PAGE).without_guards().lazy_max(4));
+    world.run([work, work, |world| {
+        let _ = world.drain().expect("no fault was asked for");
+        world.shrink(1).expect("no fault was asked for");
+        world.flush_unmap_aliases().expect("no fault was asked for");
+    }]);
+    world.purge().expect("no fault was asked for");
+    world.finish();
+}
+
+/// Three CPUs share a budget of retained pages, look for areas with memory at each other, and a drain lets them decay.
+pub fn retained_areas_decay() {
+    let world = World::new(24, Config::default().retain(5 * World::PAGE).without_guards().lazy_max(4));
+    world.run([come_and_go::<1>, come_and_go::<2>, |world| {
+        let addr = world.take(1);
+        let _ = world.drain().expect("no fault was asked for");
+        world.give(addr, 1);
+    }]);
+    let rounds = (0..40).take_while(|_| world.drain().expect("no fault was asked for") == Rest::Something);
+    assert!(rounds.count() < 40, "repeated, a drain reaches zero");
+    assert_eq!(world.shrinkable(), 0);
+    world.finish();
+}
+
+/// Shrinking gives back no more than it is asked for, whoever else does what.
+pub fn shrink_by_one() {
+    let world = World::new(16, Config::default().retain(8 * World::PAGE).without_guards());
+    let shrinker: fn(&World) = |world| {
+        for _ in 0..2 {
+            assert!(world.shrink(1).expect("no fault was asked for") <= 1);
+        }
+    };
+    world.run([come_and_go::<1>, shrinker, shrinker]);
+    world.finish();
+}
+
+/// After `flush_unmap_aliases` no CPU translates what was freed before the call, whoever is purging it.
+pub fn no_alias_is_left(flushes: Flushes) {
+    let world = World::on(World::options(24), World::tight().lazy_max(3), flushes);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let told = freed.clone();
+    let (first, second) = (world.clone(), world.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            // Nobody else asks for five pages: the addresses are not handed out again at once.
+            let addr = first.take(5);
+            first.platform().sim().prefetch(2, pages(addr, 5));
+            first.give(addr, 5);
+            told.store(addr, Relaxed);
+            come_and_go::<1>(&first);
+        }),
+        shuttle::thread::spawn(move || come_and_go::<1>(&second)),
+    ];
+    let addr = freed.load(Relaxed);
+    world.flush_unmap_aliases().expect("no fault was asked for");
+    if addr != 0 {
+        for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
+            let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
+            assert!(!matches!(sight, Sight::Stale(_)), "cpu {cpu} still translates page {page}");
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
+    vmalloc::PageRange::from_len((addr / World::PAGE) as u64, pages).expect("an area")
+}
+
+/// Two need all that was freed: the one who finds nothing lazy waits for the other's purge.
+///
+/// Too large for runs, so that each takes what it needs and no more.
+pub fn freed_space_on_its_way() {
+    let world = World::new(14, World::tight().lazy_max(100));
+    let freed = [world.take(7), world.take(7)];
+    freed.iter().for_each(|&addr| world.give(addr, 7));
+    world.run(
+        [|world: &World| {
+            let addr = world.take(7);
+            point();
+            world.give(addr, 7);
+        }; 2],
+    );
+    world.finish();
+}
+
+/// What one CPU has taken in a run, and holds for later, is there for another who needs it now; although a third has
+/// just given everything back, so that his own purge brings nothing.
+pub fn pooled_by_others() {
+    let world = World::new(8, World::tight().lazy_max(100));
+    let freed = world.take(8);
+    world.give(freed, 8);
+    world.run([
+        |world| {
+            let addr = world.take(1);
+            point();
+            world.give(addr, 1);
+        },
+        |world| {
+            let addr = world.take(6);
+            world.give(addr, 6);
+        },
+        |world| world.purge().expect("no fault was asked for"),
+    ]);
+    world.finish();
+}
+
+/// Somebody who holds an area for each that is asked for.
+struct Cache {
+    world: World,
+    areas: Mutex<Vec<usize>>,
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, _: u64) -> u64 {
+        let area = self.areas.lock().expect("nobody fails with it").pop();
+        area.map_or(0, |addr| {
+            self.world.give(addr, 7);
+            7
+        })
+    }
+}
+
+/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up, nobody hangs.
+pub fn notifier_makes_room() {
+    let world = World::new(14, World::tight());
+    let areas = Mutex::new(vec![world.take(7), world.take(7)]);
+    let cache = Arc::new(Cache { world: world.clone(), areas });
+    let known: Arc<dyn Notifier> = cache.clone();
+    assert!(world.register_notifier(&known));
+    let met = Arc::new(AtomicUsize::new(0));
+    let threads = [met.clone(), met.clone()].map(|met| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || match world.try_take(7) {
+            Ok(addr) => {
+                met.fetch_add(1, Relaxed);
+                world.give(addr, 7);
+            }
+            // While another asks, nobody else does.
+            Err(AllocError::NoSpace(_)) => {}
+            Err(error) => panic!("{error}"),
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert!(met.load(Relaxed) > 0, "the cache was asked for nothing");
+    let left = std::mem::take(&mut *cache.areas.lock().expect("nobody fails with it"));
+    left.into_iter().for_each(|addr| world.give(addr, 7));
+    world.finish();
+}
+
+/// Who looks without locks sees areas as they are or were, never a mixture.
+pub fn looks_while_areas_change() {
+    let world = World::new(12, World::tight());
+    // The area below stays, so that what comes and goes starts behind it.
+    let below = world.take(3);
+    world.run([
+        |world| {
+            for pages in [7, 8, 7] {
+                let addr = world.take(pages);
+                world.give(addr, pages);
+                world.purge().expect("no fault was asked for");
+            }
+        },
+        |world| {
+            let start = World::start() + 3;
+            for page in [start, start + 2, start + 7, start + 1] {
+                let Ok(Some(info)) = world.try_find(page as usize * World::PAGE) else { continue };
+                let first = (info.addr / World::PAGE) as u64;
+                assert!(first == start && (info.pages == 7 || info.pages == 8), "{info:?} at {page:#x}");
+            }
+        },
+        |world| {
+            let info = world.find((World::start() + 1) as usize * World::PAGE).expect("it stays");
+            assert_eq!((info.addr / World::PAGE, info.pages), (World::start() as usize, 3));
+            let page = World::start() + 5;
+            if let Some(info) = world.find(page as usize * World::PAGE) {
+                assert!(info.pages == 7 || info.pages == 8, "{info:?}");
+            }
+        },
+    ]);
+    world.give(below, 3);
+    world.finish();
+}
+
+/// A fork holds everything for a while; nobody waits for ever, and a look that may not wait does not.
+pub fn fork_meets_everything() {
+    let world = World::new(16, Config::default().retain(2 * World::PAGE).without_guards().lazy_max(3));
+    world.run([
+        work,
+        |world| {
+            world.quiesce();
+            let _ = world.try_find(World::start() as usize * World::PAGE);
+            point();
+            // SAFETY: this thread has just called `quiesce`.
+            unsafe { world.resume() };
+        },
+        |world| {
+            let addr = world.reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
+            world.purge().expect("no fault was asked for");
+            world.unreserve(addr).expect("it was reserved");
+        },
+    ]);
+    world.finish();
+}
+
+/// Of two who free an area one succeeds.
+pub fn freed_twice() {
+    let world = World::new(16, World::tight().lazy_max(100));
+    let near = world.take(1);
+    let addr = world.take(2);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let threads = [freed.clone(), freed.clone()].map(|freed| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || {
+            // Of another area whose bit is in the same word.
+            let other = world.take(1);
+            freed.fetch_add(usize::from(world.free(addr)), Relaxed);
+            world.give(other, 1);
+        })
+    });
+    world.give(near, 1);
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    world.finish();
+}
+
+/// Lazy pages never fall below zero, nor below those of a flush under way.
+pub fn lazy_pages_are_counted() {
+    let world = World::new(24, World::tight());
+    let worker: fn(&World) = |world| {
+        for pages in [3, 4] {
+            let addr = world.take(pages);
+            world.give(addr, pages);
+        }
+    };
+    world.run([worker, worker, |world| {
+        for _ in 0..4 {
+            let flushing = world.platform().flushing();
+            let stats = world.stats();
+            assert!(stats.lazy_pages <= stats.span_pages, "{} lazy pages", stats.lazy_pages);
+            if flushing != 0 && world.platform().flushing() == flushing {
+                assert!(stats.lazy_pages >= flushing, "{} of {flushing} lazy pages", stats.lazy_pages);
+            }
+            point();
+        }
+    }]);
+    world.finish();
+}
+
+/// Frees ask a thread to drain, which may come late: they help themselves when it does.
+pub fn drained_in_the_background() {
+    let world = World::drained(World::options(20), World::tight().lazy_max(2), Flushes::Done, true);
+    world.run([come_and_go::<2>, come_and_go::<3>, |world| {
+        for _ in 0..6 {
+            if world.platform().take_due() {
+                let _ = world.drain().expect("no fault was asked for");
+            }
+            point();
+        }
+    }]);
+    world.finish();
+}
+
+/// The CPU is a hint: a thread may be elsewhere at every call.
+pub fn threads_migrate() {
+    fn anywhere() -> usize {
+        shuttle::rand::Rng::gen_range(&mut shuttle::rand::thread_rng(), 0..4)
+    }
+    let options = World::options(24).current_cpu(anywhere);
+    let world = World::on(
+        options,
+        Config::default().retain(3 * World::PAGE).without_guards().lazy_max(4),
+        Flushes::Done,
+    );
+    world.run([work; 3]);
+    world.finish();
+}
+
+/// Frames run out: allocations fail with an error or not at all, and nothing is lost.
+pub fn memory_runs_out() {
+    let options = World::options(16).frames(3);
+    let world = World::on(options, Config::default().retain(2 * World::PAGE).lazy_max(4), Flushes::Done);
+    let worker: fn(&World) = |world| {
+        for pages in [1, 2] {
+            match world.try_take(pages) {
+                Ok(addr) => world.give(addr, pages),
+                Err(AllocError::Unbacked(_) | AllocError::NoSpace(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    world.run([worker; 3]);
+    world.finish();
+}
+
+/// A purge fails half way, another comes at once: what was not flushed is handed out by neither.
+pub fn purges_fail() {
+    let world = World::new(20, World::tight().lazy_max(2));
+    world.run([come_and_go::<2>, come_and_go::<1>, |world| {
+        world.platform().sim().fail_nth(Point::Flush, 1);
+        let _ = world.purge();
+        world.platform().sim().fail_nth(Point::Unmap, 1);
+        let _ = world.flush_unmap_aliases();
+        world.platform().sim().heal();
+        let _ = world.drain().expect("it was healed");
+    }]);
+    world.finish();
+}
+
+/// Areas with notes come and go beside plain ones: each is found with its own note, and freed as what it is.
+pub fn notes_follow_their_areas() {
+    let world = World::new(16, World::tight().zone(4));
+    let tagged: fn(&World) = |world| {
+        let tag = ["", "one", "two", "three"][here() % 4];
+        for _ in 0..2 {
+            let addr = world.reserve(&Request::new(World::PAGE).tag(tag)).expect("there is room");
+            let info = world.find(addr).expect("it is reserved");
+            assert_eq!((info.addr, info.kind, info.tag), (addr, Kind::Reserved, Some(tag)));
+            assert!(!world.free(addr), "it is no memory");
+            world.unreserve(addr).expect("it was reserved");
+        }
+    };
+    world.run([tagged, tagged, come_and_go::<1>]);
+    world.finish();
+}

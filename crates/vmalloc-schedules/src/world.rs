@@ -1,0 +1,137 @@
+//! A small space on a small machine, and how the threads of a scenario use it.
+
+use crate::lock::Lock;
+use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
+use shuttle::thread;
+use std::ops::Deref;
+use std::sync::Arc;
+use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
+use vmalloc_sim::{Options, Sim};
+
+/// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
+pub fn here() -> usize {
+    usize::from(shuttle::current::me())
+}
+
+/// A space that the threads of one schedule share.
+#[derive(Clone)]
+pub struct World(Arc<Space<Machine>>);
+
+impl Deref for World {
+    type Target = Space<Machine>;
+    fn deref(&self) -> &Space<Machine> {
+        &self.0
+    }
+}
+
+impl World {
+    /// Bytes of a page.
+    pub const PAGE: usize = PAGE;
+
+    /// A space of `pages` pages, one CPU for each of up to four threads.
+    pub fn new(pages: u64, config: Config) -> Self {
+        Self::on(Self::options(pages), config, Flushes::Done)
+    }
+
+    /// The first page.
+    pub fn start() -> u64 {
+        memory_start()
+    }
+
+    /// The simulator's settings for so many pages.
+    pub fn options(pages: u64) -> Options {
+        let span = PageRange::from_len(Self::start(), pages).filter(|span| span.len() <= MEMORY_PAGES);
+        let span = span.expect("as many pages as there are");
+        Options::new(span).cpus(4).current_cpu(here)
+    }
+
+    /// A space on a machine with these settings, which does the flushes so.
+    pub fn on(options: Options, config: Config, flushes: Flushes) -> Self {
+        Self::drained(options, config, flushes, false)
+    }
+
+    /// The same, on a machine that promises to drain if `drains`.
+    pub fn drained(options: Options, config: Config, flushes: Flushes, drains: bool) -> Self {
+        let sim: Sim<Lock> = options.build_with();
+        let space = Space::new(Machine::new(sim, flushes, drains), config);
+        Self(Arc::new(space.expect("an empty space")))
+    }
+
+    /// The settings of most scenarios: nothing is retained, no guards, and little is lazy.
+    pub fn tight() -> Config {
+        Config::default().unmap_on_free().without_guards().lazy_max(4)
+    }
+
+    /// Runs the threads, to their end.
+    pub fn run<const N: usize>(&self, threads: [fn(&World); N]) {
+        let handles = threads.map(|body| {
+            let world = self.clone();
+            thread::spawn(move || body(&world))
+        });
+        handles.into_iter().for_each(|handle| handle.join().expect("the thread ends"));
+    }
+
+    fn sim(&self) -> &Sim<Lock> {
+        self.platform().sim()
+    }
+
+    /// Allocates `pages` pages and writes to each.
+    pub fn try_take(&self, pages: u64) -> Result<usize, AllocError> {
+        let addr = self.alloc(&Request::new(pages as usize * Self::PAGE))?;
+        let first = (addr / Self::PAGE) as u64;
+        for page in first..first + pages {
+            self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
+        }
+        Ok(addr)
+    }
+
+    /// The same where it must succeed.
+    pub fn take(&self, pages: u64) -> usize {
+        self.try_take(pages).unwrap_or_else(|error| panic!("no area of {pages} pages: {error}"))
+    }
+
+    /// Reads each of `pages` pages from here, and frees them.
+    pub fn give(&self, addr: usize, pages: u64) {
+        let first = (addr / Self::PAGE) as u64;
+        for page in first..first + pages {
+            assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        }
+        // SAFETY: nothing is behind the addresses of a simulated machine.
+        unsafe { self.vfree(addr) }.expect("it was allocated");
+    }
+
+    /// The same as from an interrupt, if that works.
+    pub fn give_atomic(&self, addr: usize, pages: u64) {
+        let page = (addr / PAGE) as u64;
+        assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        // SAFETY: as in `give`; the memory behind the area is used by nobody else.
+        match unsafe { self.vfree_atomic(addr) } {
+            Err(FreeError::Contended { .. }) => self.give(addr, pages),
+            result => result.expect("it was allocated"),
+        }
+    }
+
+    /// The same without a look.
+    pub fn free(&self, addr: usize) -> bool {
+        // SAFETY: as in `give`.
+        unsafe { self.vfree(addr) }.is_ok()
+    }
+
+    /// What must hold when everything was freed: nothing is kept, counted or leaked, and the span is one free range.
+    pub fn finish(&self) {
+        self.purge().expect("no fault was asked for");
+        self.platform().catch_up();
+        self.verify().expect("every invariant holds");
+        let stats = self.stats();
+        let pages = stats.span_pages;
+        assert_eq!((stats.free_pages, stats.largest_free_pages), (pages, pages), "one free range");
+        assert_eq!((stats.lazy_pages, stats.lazy_areas), (0, 0), "the counts return to zero");
+        assert_eq!(self.shrinkable(), 0);
+        assert_eq!(self.sim().check_end(), []);
+    }
+}
+
+/// What is written to a page.
+fn tag(page: u64, pages: u64) -> u64 {
+    page << 8 | pages
+}

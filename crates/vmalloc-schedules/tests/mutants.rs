@@ -1,0 +1,81 @@
+//! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same schedules.
+#![cfg(shuttle)]
+
+use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, scenes, tell};
+
+/// Schedules within which every mutant is caught.
+const SCHEDULES: usize = 2_000;
+
+/// The scenario holds under the plan, and fails with `message` when the protocol is broken.
+fn catches(plan: Plan, mutant: Mutant, message: &str, scenario: fn()) {
+    assert_holds(plan.failure(scenario));
+    assert_caught(&format!("{mutant:?}"), message, plan.broken(mutant).failure(scenario));
+}
+
+/// The same for flushes, which are the machine's.
+fn catches_flushes(flushes: Flushes, message: &str, scenario: fn(Flushes)) {
+    let plan = Plan::fixed(SCHEDULES);
+    assert_holds(plan.failure(move || scenario(Flushes::Done)));
+    assert_caught(&format!("{flushes:?}"), message, plan.failure(move || scenario(flushes)));
+}
+
+fn assert_holds(failure: Option<Failure>) {
+    assert!(failure.is_none(), "the scenario fails as it is: {failure:?}");
+}
+
+fn assert_caught(mutant: &str, message: &str, failure: Option<Failure>) {
+    let failure = failure.unwrap_or_else(|| panic!("{mutant} is not seen"));
+    assert!(failure.message.contains(message), "{mutant} is seen otherwise: {failure:?}");
+    tell(&format!("{mutant} is caught by schedule {}: {}", failure.schedule, failure.message));
+}
+
+#[test]
+fn a_dropped_flush_is_caught() {
+    catches_flushes(Flushes::Dropped, "reused before it was flushed", scenes::small_areas);
+}
+
+#[test]
+fn a_flush_after_reuse_is_caught() {
+    catches_flushes(Flushes::Late, "reused before it was flushed", scenes::small_areas);
+    catches_flushes(Flushes::Late, "reused before it was flushed", scenes::freed_elsewhere);
+}
+
+#[test]
+fn a_lazy_count_that_falls_early_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::EarlyCount, " lazy pages", scenes::lazy_pages_are_counted);
+}
+
+#[test]
+fn a_missing_wait_for_the_purge_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", scenes::freed_space_on_its_way);
+}
+
+#[test]
+fn hoarding_while_others_are_in_need_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::Hoard, "no area of 6 pages", scenes::pooled_by_others);
+}
+
+#[test]
+fn a_flip_in_two_steps_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::SplitFlip, "", scenes::freed_twice);
+}
+
+#[test]
+fn a_list_taken_without_its_lock_is_caught() {
+    catches(
+        Plan::fixed(SCHEDULES),
+        Mutant::UnlockedTake,
+        "the counts return to zero",
+        scenes::purged_while_freeing,
+    );
+}
+
+#[test]
+fn a_change_without_version_is_caught() {
+    catches(Plan::fixed(SCHEDULES).fine(), Mutant::NoVersion, "AreaInfo", scenes::looks_while_areas_change);
+}
+
+#[test]
+fn locks_out_of_order_are_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", scenes::fork_meets_everything);
+}

@@ -1,0 +1,43 @@
+//! Every scenario holds, whatever the schedule.
+#![cfg(shuttle)]
+
+use vmalloc_schedules::{Flushes, Plan, explore, scenes};
+
+/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
+const SCHEDULES: usize = 12_000;
+
+macro_rules! holds {
+    ($($name:ident $(($flushes:expr))?;)*) => {$(
+        #[test]
+        fn $name() {
+            let plan = Plan::new(SCHEDULES);
+            explore(stringify!($name), plan, || scenes::$name($($flushes)?));
+            explore(stringify!($name), plan.tenth().fine(), || scenes::$name($($flushes)?));
+        }
+    )*};
+}
+
+holds! {
+    small_areas(Flushes::Done);
+    recycled_frames(Flushes::Done);
+    freed_elsewhere(Flushes::Done);
+    purged_while_freeing;
+    deferred_frees;
+    freed_twice_at_once;
+    purges_of_all_kinds;
+    retained_areas_decay;
+    shrink_by_one;
+    no_alias_is_left(Flushes::Done);
+    freed_space_on_its_way;
+    pooled_by_others;
+    notifier_makes_room;
+    looks_while_areas_change;
+    fork_meets_everything;
+    freed_twice;
+    lazy_pages_are_counted;
+    drained_in_the_background;
+    threads_migrate;
+    memory_runs_out;
+    purges_fail;
+    notes_follow_their_areas;
+}

@@ -1,0 +1,38 @@
+//! Atomics, and what an exploration of schedules needs of the core: the only place that knows of one.
+//!
+//! In every ordinary build the atomics are the core's own, [`size`] is its first argument and [`is`] is `false`: none
+//! of it leaves an instruction. Under `--cfg shuttle` each operation on an atomic is a point where the scheduler may
+//! let another thread run, batches are small, so that few areas make many, and a protocol can be broken on
+//! purpose, to show that the scenarios of `vmalloc-schedules` see it.
+
+#[cfg(shuttle)]
+mod explored;
+#[cfg(not(shuttle))]
+mod plain;
+
+#[cfg(shuttle)]
+pub(crate) use explored::{AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+#[cfg(shuttle)]
+pub use explored::{Grain, explore, point, unlocks};
+#[cfg(not(shuttle))]
+pub(crate) use plain::{AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+
+/// A protocol broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(shuttle), allow(dead_code, unreachable_pub))]
+pub enum Mutant {
+    /// Lazy pages are counted off when a purge takes them, not when it gives them back.
+    EarlyCount,
+    /// Who needs addresses does not wait for the purge under way.
+    NoWait,
+    /// Addresses are taken for later while others are in need.
+    Hoard,
+    /// A busy bit is flipped by a load and a store.
+    SplitFlip,
+    /// A purge takes a node's lists without its lock.
+    UnlockedTake,
+    /// The holder of the map does not mark the planes as changing.
+    NoVersion,
+    /// A fork takes the map before what comes before it.
+    ForkOutOfOrder,
+}

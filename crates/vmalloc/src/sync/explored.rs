@@ -1,0 +1,174 @@
+//! The build for explored schedules. All threads of an exploration run in one thread of the system, so what is set for it
+//! is thread-local.
+
+extern crate std;
+
+use super::Mutant;
+use core::sync::atomic::{self, Ordering};
+use core::time::Duration;
+use std::cell::Cell;
+use zerocopy::{FromBytes, IntoBytes};
+
+pub(crate) use core::sync::atomic::fence;
+
+/// Which operations are scheduling points.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Grain {
+    /// Those that read and write at once, and all that concern locks: enough where every look is under a lock.
+    #[default]
+    Coarse,
+    /// Loads and stores too.
+    Fine,
+}
+
+std::thread_local! {
+    static SETUP: Cell<(Grain, Option<Mutant>)> = const { Cell::new((Grain::Coarse, None)) };
+    static UNLOCKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `body` with these scheduling points, and this protocol broken.
+pub fn explore<R>(grain: Grain, mutant: Option<Mutant>, body: impl FnOnce() -> R) -> R {
+    struct Reset((Grain, Option<Mutant>));
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            SETUP.set(self.0);
+        }
+    }
+    let _reset = Reset(SETUP.replace((grain, mutant)));
+    body()
+}
+
+/// Lets the scheduler choose who runs next. Not a yield: whoever runs may well be chosen again.
+pub fn point() {
+    shuttle::thread::sleep(Duration::ZERO);
+}
+
+/// A point at a load or a store.
+fn fine_point() {
+    if SETUP.get().0 == Grain::Fine {
+        point();
+    }
+}
+
+pub(crate) const fn size(_ordinary: u64, explored: u64) -> u64 {
+    explored
+}
+
+pub(crate) fn is(mutant: Mutant) -> bool {
+    SETUP.get().1 == Some(mutant)
+}
+
+/// Takes a lock that lets the caller in at once if the protocol is broken in this way.
+pub(crate) fn unlocked<R>(mutant: Mutant, lock: impl FnOnce() -> R) -> R {
+    UNLOCKS.set(is(mutant));
+    lock()
+}
+
+/// Whether the lock that asks is to let its caller in, whoever holds it. It asks before it lets anybody else run.
+pub fn unlocks() -> bool {
+    UNLOCKS.replace(false)
+}
+
+macro_rules! atomic {
+    ($name:ident, $value:ty) => {
+        #[derive(Debug, Default, FromBytes, IntoBytes)]
+        #[repr(transparent)]
+        pub(crate) struct $name(atomic::$name);
+
+        impl $name {
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                fine_point();
+                self.0.load(order)
+            }
+        }
+    };
+}
+
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
+atomic!(AtomicUsize, usize);
+
+impl AtomicU32 {
+    pub(crate) fn store(&self, value: u32, order: Ordering) {
+        fine_point();
+        self.0.store(value, order);
+    }
+
+    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        point();
+        self.0.fetch_add(value, order)
+    }
+}
+
+impl AtomicUsize {
+    pub(crate) fn swap(&self, value: usize, order: Ordering) -> usize {
+        point();
+        self.0.swap(value, order)
+    }
+
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        old: usize,
+        new: usize,
+        done: Ordering,
+        not: Ordering,
+    ) -> Result<usize, usize> {
+        point();
+        self.0.compare_exchange(old, new, done, not)
+    }
+}
+
+impl AtomicU64 {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(atomic::AtomicU64::new(value))
+    }
+
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        fine_point();
+        self.0.store(value, order);
+    }
+
+    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        point();
+        self.0.fetch_add(value, order)
+    }
+
+    pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        point();
+        self.0.fetch_sub(value, order)
+    }
+
+    pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        point();
+        self.0.fetch_max(value, order)
+    }
+
+    pub(crate) fn fetch_or(&self, mask: u64, _: Ordering) -> u64 {
+        self.flip(|word| word | mask)
+    }
+
+    pub(crate) fn fetch_and(&self, mask: u64, _: Ordering) -> u64 {
+        self.flip(|word| word & mask)
+    }
+
+    /// Nothing is lost by a load and a store: no other thread of the system is here.
+    fn flip(&self, change: impl Fn(u64) -> u64) -> u64 {
+        point();
+        let word = self.0.load(Ordering::Relaxed);
+        if is(Mutant::SplitFlip) {
+            point();
+        }
+        self.0.store(change(word), Ordering::Relaxed);
+        word
+    }
+
+    pub(crate) fn fetch_update(
+        &self,
+        set: Ordering,
+        fetch: Ordering,
+        change: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        point();
+        self.0.fetch_update(set, fetch, change)
+    }
+}

@@ -1,0 +1,22 @@
+//! The ordinary build.
+
+use super::Mutant;
+
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+
+/// A bound that an exploration makes smaller.
+pub(crate) const fn size(ordinary: u64, _explored: u64) -> u64 {
+    ordinary
+}
+
+/// Takes a lock, unless the protocol is broken in this way.
+#[inline(always)]
+pub(crate) fn unlocked<R>(_: Mutant, lock: impl FnOnce() -> R) -> R {
+    lock()
+}
+
+/// Whether the protocol is broken in this way.
+#[inline(always)]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}
