@@ -161,9 +161,14 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let Some(area) = self.space.find(addr) else { return illegal("it can't be found") };
         let guard = wish.has_guard(self.guards());
         let pages = ask.pages - u64::from(guard);
-        let told = (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag);
-        if told != (addr, wish.bytes, pages, guard, kind, wish.tag) {
+        let told = (area.addr, area.bytes, area.guard, area.kind, area.tag);
+        if told != (addr, wish.bytes, guard, kind, wish.tag) {
             return illegal("its record is wrong");
+        }
+        // Memory that is reused may be somewhat more than was asked for.
+        let extra = pages.checked_div(self.space.config().oversize).filter(|_| kind == Kind::Vmalloc);
+        if !(pages..=pages + extra.unwrap_or(0)).contains(&area.pages) {
+            return illegal("it has too few or too many pages");
         }
         if !self.live.insert(area) {
             return illegal("it overlaps another area or its guard");

@@ -53,9 +53,13 @@ impl Word {
         self.0.store(value, Relaxed);
     }
 
-    /// Adds, whoever else does; what was there.
-    #[inline(always)]
-    pub(super) fn add(&self, value: u32) -> u32 {
-        self.0.fetch_add(value, Relaxed)
+    /// Sets the bits of `mask`, whoever else changes others.
+    pub(super) fn join(&self, mask: u32) {
+        self.0.fetch_or(mask, Relaxed);
+    }
+
+    /// Clears the bits of `mask`, whoever else changes others.
+    pub(super) fn part(&self, mask: u32) {
+        self.0.fetch_and(!mask, Relaxed);
     }
 }

@@ -22,6 +22,9 @@ pub(super) const LEAF_SHIFT: u32 = 8;
 pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
 pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
+/// Pages that share a bit for notes: one word of them does for a leaf.
+pub(crate) const NOTE_PAGES: u64 = LEAF_PAGES as u64 / 32;
+
 /// One plane: a bit for each page of the leaf.
 #[derive(Debug, Default, FromBytes, IntoBytes)]
 #[repr(transparent)]
@@ -45,7 +48,7 @@ pub(crate) struct Leaf {
     pub(super) next: Word,
     /// How many free ranges start here.
     pub(super) free_ranges: Word,
-    /// How many areas here have a note.
+    /// A bit for each 8 pages: whether an area that starts there has a note.
     notes: Word,
     /// The node that took addresses here last.
     asker: Word,
@@ -144,19 +147,20 @@ impl Leaf {
         self.free_ranges.set(0);
     }
 
-    /// How many areas here have a note.
+    /// Whether the area at `page` may have a note: it, or one that starts within the same [`NOTE_PAGES`] pages.
     #[inline(always)]
-    pub(crate) fn notes(&self) -> u32 {
-        self.notes.get()
+    pub(crate) fn may_have_note(&self, page: u64) -> bool {
+        self.notes.get() >> (Self::bit(page) / NOTE_PAGES as u32) & 1 != 0
     }
 
-    /// Counts a note that is entered, before it is looked for.
-    pub(crate) fn note_entered(&self) {
-        self.notes.add(1);
+    /// Marks a note that is entered, before it is looked for.
+    pub(crate) fn note_entered(&self, page: u64) {
+        self.notes.join(1 << (Self::bit(page) / NOTE_PAGES as u32));
     }
 
-    pub(crate) fn note_left(&self) {
-        self.notes.add(u32::MAX);
+    /// The last note within the same pages is gone.
+    pub(crate) fn notes_left(&self, page: u64) {
+        self.notes.part(1 << (Self::bit(page) / NOTE_PAGES as u32));
     }
 
     /// The node that took addresses here last: it gets them back.

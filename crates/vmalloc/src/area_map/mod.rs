@@ -59,7 +59,7 @@ mod tree;
 mod verify;
 mod version;
 
-pub(crate) use leaf::Leaf;
+pub(crate) use leaf::{Leaf, NOTE_PAGES};
 pub(crate) use planes::Planes;
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;

@@ -76,11 +76,11 @@ impl<S: Storage> Planes<S> {
         page.wrapping_sub(self.base) >> LEAF_SHIFT
     }
 
-    /// The leaf that holds `page`, if it is where the group says, and one of the first.
+    /// The leaf that holds `page`, if it is where the group says.
     #[inline(always)]
     pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
         let group = self.group(page);
-        let record = self.near.near(usize::try_from(group).ok()?)?;
+        let record = self.home(page)?;
         if record.is_of(page) { Some(group as u32 + 1) } else { None }
     }
 
@@ -127,11 +127,21 @@ impl<S: Storage> Planes<S> {
         self.near.bytes() + self.far.bytes()
     }
 
-    /// The record of the group of `page`, if it is one of the first. If an area starts there that can be told without the
-    /// map, then in this record.
+    /// The record of the group of `page`, if there is one. If an area starts there that can be told without the map, then in
+    /// this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
-        self.near.near(usize::try_from(self.group(page)).ok()?)
+        let group = usize::try_from(self.group(page)).ok()?;
+        match self.near.near(group) {
+            Some(record) => Some(record),
+            None => self.home_beyond(group),
+        }
+    }
+
+    /// The same beyond the first pieces.
+    #[inline(never)]
+    fn home_beyond(&self, group: usize) -> Option<&Leaf> {
+        self.near.get(group)
     }
 
     /// The same if there is a leaf there: then an area that starts at `page` can be freed and reused without the map for as
@@ -148,6 +158,11 @@ impl<S: Storage> Planes<S> {
         let bit = Leaf::bit(page);
         // I3: only the start of an area is busy.
         if record.clear_busy(bit) { Some(PageRange::of(page, self.end_of(record, bit))) } else { None }
+    }
+
+    /// Whether a busy area starts at `page`, in `record`.
+    pub(crate) fn is_busy(&self, record: &Leaf, page: u64) -> bool {
+        record.is_busy(Leaf::bit(page))
     }
 
     /// The same without asking for its end; whether there was one.

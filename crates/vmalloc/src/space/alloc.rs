@@ -128,8 +128,8 @@ impl<P: Platform> Space<P> {
     fn alloc_far(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         self.balance();
-        let note = checked.note(Kind::Vmalloc, request.tag);
         let (area, backing) = self.obtain(&checked, Backing::Kept)?;
+        let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
         self.describe(area, note, backing)?;
         match backing {
             Backing::None => self.back(area, &checked, note),
@@ -152,7 +152,7 @@ impl<P: Platform> Space<P> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         self.balance();
         let (area, backing) = self.obtain(&checked, Backing::None)?;
-        self.describe(area, checked.note(Kind::Reserved, request.tag), backing)?;
+        self.describe(area, checked.note(area, self.shift, Kind::Reserved, request.tag), backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -219,19 +219,45 @@ impl<P: Platform> Space<P> {
         self.claim(checked).map(|area| (area, Backing::None))
     }
 
-    /// An area with memory that waits in another node: memory is worth more than a lock. Whoever holds one is passed by.
+    /// An area with memory that is somewhat larger, or waits in another node: memory is worth more than a lock or a note.
     fn take_elsewhere(&self, fit: &Fit) -> Option<PageRange> {
         if fit.lowest_order().is_none() || !Pools::takes(fit.pages()) {
             return None;
         }
-        self.nodes.iter().find_map(|node| {
-            let mut node = node.0.try_lock()?;
-            let start = node.retained.take(fit.pages(), fit.alignment())?;
-            node.grant += fit.pages();
-            let area = PageRange::of(start, start + fit.pages());
-            self.revive(start);
-            Some(area)
+        let (id, mut node) = self.node();
+        // One after the other, but first where there was something the last time.
+        let others = [node.looked_at, node.looked_at + 1].map(|other| other % self.nodes.len());
+        let found = self.take_larger(&mut node, fit);
+        drop(node);
+        found.or_else(|| {
+            others.into_iter().filter(|&other| other != id).find_map(|other| self.take_from(id, other, fit))
         })
+    }
+
+    /// An area of the size or a somewhat larger one from another node. If somebody holds that, it is passed by.
+    fn take_from(&self, id: usize, other: usize, fit: &Fit) -> Option<PageRange> {
+        let mut node = self.nodes[other].0.try_lock()?;
+        let start = node.retained.take(fit.pages(), fit.alignment());
+        let found = match start {
+            Some(start) => {
+                node.grant += fit.pages();
+                self.revive(start);
+                Some(PageRange::of(start, start + fit.pages()))
+            }
+            None => self.take_larger(&mut node, fit),
+        };
+        drop(node);
+        self.nodes[id].0.lock().looked_at = if found.is_some() { other } else { other + 1 };
+        found
+    }
+
+    /// An area of which up to the configured part is not needed.
+    fn take_larger(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
+        let extra = (fit.pages() - self.guard_pages).checked_div(self.config.oversize)?;
+        let area = node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())?;
+        node.grant += area.len();
+        self.revive(area.start());
+        Some(area)
     }
 
     /// A busy area from the map, not mapped yet. When there is no room for it, everything freed is given back first.
@@ -307,12 +333,11 @@ impl<P: Platform> Space<P> {
 
     #[inline(never)]
     fn describe_far(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
-        // Counted first: who looks for the note sees that there may be one.
-        self.with_leaf(area.start(), |leaf| leaf.note_entered());
-        if self.notes.enter(area, note) {
+        // Marked with the table held: who takes the last note away from beside it clears the mark with the table held.
+        let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
+        if self.notes.enter(area, note, mark) {
             return Ok(());
         }
-        self.with_leaf(area.start(), |leaf| leaf.note_left());
         match backing {
             Backing::None => self.unclaim(area),
             Backing::Kept => self.discard(area),
@@ -368,8 +393,10 @@ impl<P: Platform> Space<P> {
     /// Takes back an area that got no memory, and its note.
     fn give_up(&self, area: PageRange, note: Note) {
         if !note.is_plain(self.config.guard) {
-            self.notes.lock(area.start()).remove(&area.start());
-            self.with_leaf(area.start(), |leaf| leaf.note_left());
+            let mut table = self.notes.lock(area.start());
+            if self.notes.remove(&mut table, area.start()) {
+                self.with_leaf(area.start(), |leaf| leaf.notes_left(area.start()));
+            }
         }
         self.unclaim(area);
     }

@@ -45,11 +45,11 @@ impl<P: DirectMemory> Space<P> {
     ///
     /// # Errors
     /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that is held to say whether this
-    /// is an area that can be freed: where areas with tags, odd sizes or no guard lie within the same 256 pages, or far out in a
+    /// is an area that can be freed: where areas with tags, odd sizes or no guard start within the same 8 pages, or far out in a
     /// sparse span; or when the list for such areas is full. Then it has to be tried again, after a purge.
     pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        let area = match self.planes.sure_home(page).filter(|record| record.notes() == 0) {
+        let area = match self.planes.sure_home(page).filter(|record| !record.may_have_note(page)) {
             Some(record) => self.planes.retire(record, page),
             None => None,
         };
@@ -99,12 +99,14 @@ impl<P: Platform> Space<P> {
         let contended = FreeError::Contended { page };
         let mut node = self.nodes.iter().find_map(|node| node.0.try_lock()).ok_or(contended)?;
         let table = self.notes.try_lock(page).ok_or(contended)?;
-        let map = self.try_map().ok_or(contended)?;
         let has_room = node.lazy.strays.len() < node.lazy.strays.capacity();
-        if !has_room && map.find(page).is_some_and(|area| area.start() == page) {
-            return Err(contended);
+        if !has_room {
+            let found = self.try_map().ok_or(contended)?.find(page);
+            if found.is_some_and(|area| area.start() == page) {
+                return Err(contended);
+            }
         }
-        let retired = self.retire_noted(table, map, page, Kind::Vmalloc)?;
+        let retired = self.retire_noted(table, page, Kind::Vmalloc, || self.try_map())?;
         node.lazy.strays.push(retired.area);
         node.unpublished += retired.area.len();
         drop(node);

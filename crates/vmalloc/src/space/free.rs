@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 use lock_api::MutexGuard;
 
 /// The least that a node asks for at a time of what all may retain: 1 MiB in pages of 4 KiB.
-const GRANT_PAGES: u64 = size(256, 2);
+pub(super) const GRANT_PAGES: u64 = size(256, 2);
 
 /// What becomes of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ impl<P: Platform> Space<P> {
     fn retain_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
         let Some(record) = self.planes.home(page) else { return false };
-        if addr & self.offset_mask != 0 || record.notes() != 0 {
+        if addr & self.offset_mask != 0 || record.may_have_note(page) {
             return false;
         }
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
@@ -77,7 +77,7 @@ impl<P: Platform> Space<P> {
     fn free_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
         let Some(record) = self.planes.home(page) else { return false };
-        if addr & self.offset_mask != 0 || record.notes() != 0 {
+        if addr & self.offset_mask != 0 || record.may_have_note(page) {
             return false;
         }
         let id = self.platform.cpu();
@@ -100,7 +100,7 @@ impl<P: Platform> Space<P> {
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         if let Some(record) = self.planes.home(page)
-            && record.notes() == 0
+            && !record.may_have_note(page)
         {
             let (id, node) = self.node();
             if let Some(area) = self.planes.retire(record, page) {
@@ -123,30 +123,49 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_far(&self, page: u64, kind: Kind) -> Result<(), FreeError> {
         let (id, node) = self.node();
-        let retired = self.retire_noted(self.notes.lock(page), self.map(), page, kind)?;
+        let retired = self.retire_noted(self.notes.lock(page), page, kind, || Some(self.map()))?;
         self.take_back(id, node, retired.area, retired.asker, retired.fate)
     }
 
-    /// Takes an area of `kind` out of use, and its note.
-    pub(super) fn retire_noted(
-        &self,
+    /// Takes an area of `kind` out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
+    /// is contended.
+    pub(super) fn retire_noted<'a>(
+        &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
-        mut map: HeldMap<'_, P::RawLock>,
         page: u64,
         kind: Kind,
+        map: impl FnOnce() -> Option<HeldMap<'a, P::RawLock>>,
     ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
-        if note.kind != kind && map.find(page).is_some_and(|area| area.start() == page) {
-            return Err(FreeError::WrongKind { page });
+        let home = self.planes.sure_home(page);
+        let near = home.filter(|record| self.planes.is_busy(record, page));
+        let area = match near {
+            Some(_) if note.kind != kind => return Err(FreeError::WrongKind { page }),
+            Some(record) => self.planes.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
+            None => {
+                self.retire_by_map(map().ok_or(FreeError::Contended { page })?, page, note.kind == kind)?
+            }
+        };
+        if self.notes.remove(&mut table, page) {
+            self.with_leaf(page, |leaf| leaf.notes_left(page));
         }
-        let area = map.retire(page)?;
-        if table.remove(&page).is_some() {
-            map.leaf(page).note_left();
-        }
-        let asker = self.planes.sure_home(page).map(Leaf::asker);
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
         let usual = note.guard_pages == self.guard_pages && kind == Kind::Vmalloc;
-        Ok(Retired { area, asker, fate: if usual { Fate::MayStay } else { Fate::Goes } })
+        let fate = if usual { Fate::MayStay } else { Fate::Goes };
+        Ok(Retired { area, asker: home.map(Leaf::asker), fate })
+    }
+
+    /// The same for an area that is far out, or for none: then this tells why.
+    fn retire_by_map(
+        &self,
+        mut map: HeldMap<'_, P::RawLock>,
+        page: u64,
+        right_kind: bool,
+    ) -> Result<PageRange, FreeError> {
+        if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
+            return Err(FreeError::WrongKind { page });
+        }
+        map.retire(page)
     }
 
     /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
@@ -201,10 +220,10 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn grant(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.grant;
-        let share = |left: u64| (left >= missing).then(|| left - left.min(missing.max(GRANT_PAGES)));
+        let share = |left: u64| (left >= missing).then(|| left - left.min(missing.max(self.grant_pages)));
         // Relaxed: a number that protects nothing.
         if let Ok(left) = self.ungranted.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, share) {
-            node.grant += left.min(missing.max(GRANT_PAGES));
+            node.grant += left.min(missing.max(self.grant_pages));
         } else if node.may_search() {
             self.gather(node, missing);
         }

@@ -88,7 +88,7 @@ impl<P: Platform> Space<P> {
         let pages = area.len() - note.guard_pages;
         AreaInfo {
             addr: self.addr(area.start()),
-            bytes: ((pages << self.shift) - u64::from(note.slack)) as usize,
+            bytes: ((pages << self.shift) - note.slack) as usize,
             pages,
             guard: note.guard_pages != 0,
             kind: note.kind,
@@ -138,7 +138,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn may_have_note(&self, area: PageRange) -> bool {
-        self.planes.sure_home(area.start()).is_none_or(|record| record.notes() != 0)
+        self.planes.sure_home(area.start()).is_none_or(|record| record.may_have_note(area.start()))
     }
 
     /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others

@@ -56,6 +56,7 @@ use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
 use deferred::Deferred;
+use free::GRANT_PAGES;
 use lock_api::{Mutex, MutexGuard};
 use node::{Node, Padded};
 use notes::Notes;
@@ -91,6 +92,8 @@ pub struct Space<P: Platform> {
     lazy_most: u64,
     /// Lazy pages of a node that are worth telling all.
     portion: u64,
+    /// Pages that a node asks for at a time of what all may retain.
+    grant_pages: u64,
     planes: Arc<Planes<Heap>>,
 
     // Written by everybody, each for himself.
@@ -152,6 +155,8 @@ impl<P: Platform> Space<P> {
             lazy_most: lazy_max.saturating_mul(2),
             // All nodes together hold back at most a quarter of the threshold.
             portion: (lazy_max / 4 / count as u64).max(1),
+            // Each node gets some four times.
+            grant_pages: ((config.retain_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
             planes: map.planes(),
             nodes: nodes(count)?,
             notes: Notes::new(count, zone_pages).ok_or(SpaceError::Metadata)?,

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub(super) alarm: u64,
     /// Pages that may be retained here, of what all nodes share; 0 while the platform does not know.
     pub(super) grant: u64,
+    /// The node that was looked at last for memory of a size that this one has none of.
+    pub(super) looked_at: usize,
     /// How often nothing was granted.
     refusals: u32,
 }
@@ -85,15 +87,28 @@ impl Lazy {
         self.own.iter().chain(&self.strays)
     }
 
+    /// Empties it, and keeps memory for as many the next time.
     pub(super) fn clear(&mut self) {
-        self.own.clear();
-        self.strays.clear();
+        clear(&mut self.own);
+        clear(&mut self.strays);
     }
 
     pub(super) fn bytes(&self) -> usize {
         (self.own.capacity() + self.strays.capacity()) * size_of::<PageRange>()
     }
 }
+
+/// Empties a list. What it held once, and long since does not, is no reason to keep that memory.
+pub(super) fn clear<T>(list: &mut Vec<T>) {
+    let needed = list.len();
+    list.clear();
+    if list.capacity() > 4 * needed.max(LIST) {
+        list.shrink_to(2 * needed.max(LIST));
+    }
+}
+
+/// The room that lists keep in any case: a page or two.
+const LIST: usize = 256;
 
 /// Makes sure that the next push succeeds; whether it does.
 #[inline(always)]

@@ -1,11 +1,13 @@
 //! What is known of an area beyond its pages: most areas have no note.
 //!
 //! Notes lie in as many tables as there are nodes, by the address of the area: 16 pages to each in turn, as Linux
-//! sorts its busy areas (2024). Each leaf counts the notes of its areas, so that who frees where there are none needs no look.
+//! sorts its busy areas (2024). Each leaf has a bit for every 8 pages in which areas with notes start, so that who frees where there
+//! are none needs no look.
 
 use super::Kind;
 use super::node::Padded;
 use crate::addr::PageRange;
+use crate::area_map::NOTE_PAGES;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -16,7 +18,7 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 pub(super) struct Note {
     pub(super) kind: Kind,
     pub(super) guard_pages: u64,
-    pub(super) slack: u32,
+    pub(super) slack: u64,
     pub(super) tag: Option<&'static str>,
 }
 
@@ -70,14 +72,26 @@ impl<L: RawMutex> Notes<L> {
         self.home(page).try_lock()
     }
 
-    /// Enters a note; `false` when memory is short.
-    pub(super) fn enter(&self, area: PageRange, note: Note) -> bool {
+    /// Enters a note, and calls `mark` while its table is held; `false` when memory is short.
+    pub(super) fn enter(&self, area: PageRange, note: Note, mark: impl FnOnce()) -> bool {
         let mut table = self.lock(area.start());
         let fits = table.try_reserve(1).is_ok();
         if fits {
             table.insert(area.start(), note);
+            mark();
         }
         fits
+    }
+
+    /// Takes a note out of its table; whether that leaves none for the bit that stands for it.
+    pub(super) fn remove(&self, table: &mut Table, page: u64) -> bool {
+        let removed = table.remove(&page).is_some();
+        // With smaller zones others may have theirs in other tables: then the bit stays.
+        let alone = 1 << self.zone_shift >= NOTE_PAGES && {
+            let first = page & !(NOTE_PAGES - 1);
+            !(first..first + NOTE_PAGES).any(|page| table.contains_key(&page))
+        };
+        removed && alone
     }
 
     /// Every table, in order.

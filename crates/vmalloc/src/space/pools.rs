@@ -153,6 +153,20 @@ impl Pools {
         if align == 1 { stack.pop() } else { stack.take_aligned(align) }
     }
 
+    /// An area of more than `pages` pages, but not of more than `most`, as few as there are, that starts at a multiple of
+    /// `align`.
+    pub(super) fn take_larger(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
+        let mut size = pages as usize;
+        loop {
+            size = self.next_size(size).filter(|&size| (size as u64) < most)?;
+            let pages = size as u64 + 1;
+            if let Some(start) = self.take(pages, align) {
+                return Some(PageRange::of(start, start + pages));
+            }
+            size += 1;
+        }
+    }
+
     /// The first size from `from` on of which there is something, both counted from 0.
     #[inline]
     fn next_size(&self, from: usize) -> Option<usize> {

@@ -22,7 +22,7 @@
 //! nothing is lost, and nothing that may still be translated somewhere is handed out: the next purge begins with it.
 
 use super::Space;
-use super::node::Lazy;
+use super::node::{Lazy, clear};
 use super::pools::{Cursor, First, Pools, Share};
 use crate::addr::PageRange;
 use crate::error::PlatformError;
@@ -255,6 +255,8 @@ impl<P: Platform> Space<P> {
         }
         if some {
             done.given += self.give_back(purger, drain);
+            clear(&mut purger.ranges);
+            clear(&mut purger.keys);
             self.counts.purges.fetch_add(1, Ordering::Relaxed);
             self.counts.list_bytes.store(purger.bytes() as u64, Ordering::Relaxed);
         }

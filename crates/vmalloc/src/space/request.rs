@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::notes::Note;
+use crate::addr::PageRange;
 use crate::error::RequestError;
 use crate::request::{Fit, Policy};
 
@@ -47,16 +48,17 @@ pub(super) struct Checked {
     /// What the area map is asked for: the guard page is in its size.
     pub(super) fit: Fit,
     /// Bytes of the last page that were not asked for.
-    pub(super) slack: u32,
+    pub(super) slack: u64,
     /// 1 with a guard page, else 0.
     pub(super) guard_pages: u64,
 }
 
 impl Checked {
-    /// What the space has to know of the area beside its pages.
+    /// What the space has to know of the area beside its pages. It may have more of them than were asked for.
     #[inline]
-    pub(super) fn note(&self, kind: Kind, tag: Option<&'static str>) -> Note {
-        Note { kind, guard_pages: self.guard_pages, slack: self.slack, tag }
+    pub(super) fn note(&self, area: PageRange, shift: u32, kind: Kind, tag: Option<&'static str>) -> Note {
+        let slack = self.slack + ((area.len() - self.fit.pages()) << shift);
+        Note { kind, guard_pages: self.guard_pages, slack, tag }
     }
 }
 
@@ -158,7 +160,7 @@ impl Request {
         if let Some((start, end)) = self.within {
             fit = self.limit(fit, start, end, shift)?;
         }
-        let slack = (((pages - guard_pages) << shift) - self.bytes) as u32;
+        let slack = (((pages - guard_pages) << shift) - self.bytes) as u64;
         Ok(Checked { fit, slack, guard_pages: guard_pages as u64 })
     }
 

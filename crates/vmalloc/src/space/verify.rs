@@ -37,7 +37,7 @@ impl<P: Platform> Space<P> {
         }
         for &page in tables.iter().flat_map(|table| table.keys()) {
             let is_area = map.find(page).is_some_and(|area| area.start() == page);
-            if !is_area || map.leaf(page).notes() == 0 {
+            if !is_area || !map.leaf(page).may_have_note(page) {
                 return Err(Violation { invariant: "S2: a note without its area", page });
             }
         }
