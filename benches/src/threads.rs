@@ -1,18 +1,18 @@
-//! One space and many threads: pairs a second of all together, and how often a lock had to be waited for.
+//! One space and many threads: pairs a second of all together, and how often a lock had to be waited for; with callers that purge by
+//! themselves, and with a thread that drains.
 //!
 //! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers of threads take turns, a window
 //! each, so that whatever else the machine does hits all of them alike. Locks are counted in a pass of its own, which is not timed.
 
-use crate::adapter::{NullPlatform, PAGE_SHIFT, RealCpu};
+use crate::adapter::{Caller, Drained, House, PAGE_SHIFT, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::rng::Rng;
 use crate::stats::median;
-use lock_api::RawMutex;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Config, Request};
 
 /// Areas that are live in all, whatever the number of threads.
 const LIVE_AREAS: usize = 100_000;
@@ -45,6 +45,29 @@ impl Scene {
     }
 }
 
+/// Who drains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Drain {
+    /// The threads that free.
+    Callers,
+    /// A thread of the space's own.
+    Thread,
+}
+
+impl Drain {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Callers, Self::Thread];
+
+    /// One line for people.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Callers => "callers purge",
+            Self::Thread => "a thread drains",
+        }
+    }
+}
+
 /// How much is measured, and what becomes of freed areas.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -61,6 +84,8 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
+    /// Who drains.
+    pub drain: Drain,
     /// How many threads.
     pub threads: usize,
     /// Millions of pairs a second, all threads together: the median of the rounds.
@@ -75,13 +100,38 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads`; ratios are to the first.
+/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
-pub fn run(scene: Scene, threads: &[usize], limits: &Limits, progress: &dyn Fn(&str)) -> Vec<Row> {
-    let stages: Vec<_> =
-        threads.iter().map(|&count| Stage::<parking_lot::RawMutex>::new(scene, count, limits)).collect();
+pub fn run<L: SpaceLock>(
+    scene: Scene,
+    drain: Drain,
+    threads: &[usize],
+    limits: &Limits,
+    progress: &dyn Fn(&str),
+) -> Vec<Row> {
+    match drain {
+        Drain::Callers => {
+            contest::<Caller<L, RealCpu>, Caller<CountingLock<L>, RealCpu>>(scene, threads, limits, progress)
+        }
+        Drain::Thread => contest::<Drained<L, RealCpu>, Drained<CountingLock<L>, RealCpu>>(
+            scene, threads, limits, progress,
+        ),
+    }
+    .into_iter()
+    .map(|row| Row { drain, ..row })
+    .collect()
+}
+
+/// Times spaces `H`, and counts the locks of spaces `N`.
+fn contest<H: House + Sync, N: House + Sync>(
+    scene: Scene,
+    threads: &[usize],
+    limits: &Limits,
+    progress: &dyn Fn(&str),
+) -> Vec<Row> {
+    let stages: Vec<_> = threads.iter().map(|&count| Stage::<H>::new(scene, count, limits)).collect();
     let mut rates = vec![Vec::new(); threads.len()];
     for round in 0..limits.rounds {
         progress(&format!("round {} of {}", round + 1, limits.rounds));
@@ -89,11 +139,11 @@ pub fn run(scene: Scene, threads: &[usize], limits: &Limits, progress: &dyn Fn(&
     }
     drop(stages);
     progress("counting locks");
-    let counted =
-        threads.iter().map(|&count| Stage::<Counted>::new(scene, count, limits).play(limits.window));
+    let counted = threads.iter().map(|&count| Stage::<N>::new(scene, count, limits).play(limits.window));
     let first = rates.first().map_or(1.0, |rates| median(rates));
     let row = |((&threads, rates), counted): ((&usize, &Vec<f64>), Played)| Row {
         scene,
+        drain: Drain::Callers,
         threads,
         mpairs_per_s: median(rates) / 1e6,
         range: [
@@ -107,13 +157,10 @@ pub fn run(scene: Scene, threads: &[usize], limits: &Limits, progress: &dyn Fn(&
     threads.iter().zip(&rates).zip(counted).map(row).collect()
 }
 
-/// The lock of the pass that counts.
-type Counted = CountingLock<parking_lot::RawMutex>;
-
 /// A space, and the areas that each thread has in it.
-struct Stage<L: RawMutex + 'static> {
+struct Stage<H> {
     scene: Scene,
-    space: Space<NullPlatform<L, RealCpu>>,
+    space: H,
     workers: Vec<Mutex<Worker>>,
 }
 
@@ -138,15 +185,14 @@ impl Played {
     }
 }
 
-impl<L: RawMutex + Send + Sync> Stage<L> {
+impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
         let config = match scene {
             Scene::W1 => limits.config,
             Scene::W5 => limits.config.without_guards(),
         };
-        let space = Space::new(NullPlatform::default(), config).expect("metadata for an empty space");
         let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
-        let stage = Self { scene, space, workers: (0..threads).map(worker).collect() };
+        let stage = Self { scene, space: H::open(config), workers: (0..threads).map(worker).collect() };
         if scene == Scene::W5 {
             stage.fill(LIVE_AREAS / threads);
         }
@@ -232,24 +278,29 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vmalloc_linux::FutexLock;
 
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
         let limits = Limits { rounds: 1, window: Duration::from_millis(20), config: Config::default() };
-        for scene in Scene::ALL {
-            let rows = run(scene, &[1, 3], &limits, &|_| {});
+        for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
+        {
+            let rows = run::<FutexLock>(scene, drain, &[1, 3], &limits, &|_| {});
             assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
             for row in &rows {
-                assert!(row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0, "{row:?}");
+                assert!(row.drain == drain && row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0, "{row:?}");
             }
-            assert_eq!((rows[0].ratio, rows[0].waited_percent), (1.0, 0.0));
+            assert_eq!(rows[0].ratio, 1.0);
+            if drain == Drain::Callers {
+                assert_eq!(rows[0].waited_percent, 0.0);
+            }
         }
     }
 
     #[test]
     fn live_sets_are_kept_from_window_to_window() {
         let limits = Limits { rounds: 1, window: Duration::from_millis(5), config: Config::default() };
-        let stage = Stage::<parking_lot::RawMutex>::new(Scene::W5, 8, &limits);
+        let stage = Stage::<Drained<FutexLock, RealCpu>>::new(Scene::W5, 8, &limits);
         for _ in 0..2 {
             let _ = stage.play(limits.window);
         }

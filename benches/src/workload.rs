@@ -176,6 +176,10 @@ pub const ALL: &[Workload] = &{
         ),
         on(Space, "W5-100k", steady(100_000, 200_000, PLAIN), "the same, 100,000 live"),
         on(Space, "W5-1M", steady(1_000_000, 1_000_000, PLAIN), "the same, 1,000,000 live"),
+        Workload {
+            large: true,
+            ..on(Space, "W5-10M", steady(10_000_000, 10_000_000, PLAIN), "the same, 10,000,000 live")
+        },
         on(Space, "W6", (Setup::Empty, Cycle::Bounce(ALIGNED)), "1…10 pages, alignment 2^0…2^9, empty space"),
         on(Space, "W6b", steady(10_000, 20_000, ALIGNED), "the same among 10,000 live, replaced at random"),
         on(Map, "W7-start", find(Cycle::FindStart), "find by first page, 100,000 live"),

@@ -32,6 +32,13 @@ fn threads_and_pairs_survive_a_closed_pipe() {
     }
 }
 
+#[test]
+fn contention_survives_a_closed_pipe() {
+    for line in ["--quick 1", "--quick 1 --json"] {
+        closed_pipe(env!("CARGO_BIN_EXE_contention"), line);
+    }
+}
+
 #[cfg(feature = "buffers")]
 #[test]
 fn buffers_survives_a_closed_pipe() {

@@ -1,19 +1,22 @@
 //! Ours, the peers from crates.io, and two baselines, each behind [`Ranges`].
 
 mod baseline;
+mod house;
 mod noop;
 mod null;
 mod ours;
 mod peers;
 
 pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
+pub use house::{Caller, Drained, House, SpaceLock};
 pub use noop::Noop;
-pub use null::{CpuHint, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
+pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
 pub use ours::{Map, OurSpace};
 pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;
 use crate::workload::{Layer, Workload};
+use vmalloc_linux::FutexLock;
 
 /// Something done with each adapter, whose type differs every time.
 pub trait Visitor {
@@ -26,8 +29,10 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     match workload.layer {
         Layer::Map => visitor.visit::<Map>(),
         Layer::Space => {
-            visitor.visit::<OurSpace<true>>();
-            visitor.visit::<OurSpace<false>>();
+            visitor.visit::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
+            visitor.visit::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
+            visitor.visit::<OurSpace<true, Caller<parking_lot::RawMutex, FirstCpu>>>();
+            visitor.visit::<OurSpace<false, Caller<parking_lot::RawMutex, FirstCpu>>>();
         }
     }
     visitor.visit::<BTreeFirst>();
@@ -41,6 +46,14 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     visitor.visit::<Offset>();
     visitor.visit::<Buddy>();
     visitor.visit::<Noop>();
+}
+
+/// Shows `visitor` our spaces that are drained by a thread: for measurements of wall time, as what the thread does is in no other.
+pub fn each_drained(visitor: &mut impl Visitor) {
+    visitor.visit::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
+    visitor.visit::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
+    visitor.visit::<OurSpace<true, Drained<parking_lot::RawMutex, FirstCpu>>>();
+    visitor.visit::<OurSpace<false, Drained<parking_lot::RawMutex, FirstCpu>>>();
 }
 
 /// Whether `R` offers what `workload` asks for.

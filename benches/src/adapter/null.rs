@@ -4,7 +4,7 @@ use crate::ranges::{BASE_PAGE, SPACE_PAGES};
 use core::fmt;
 use core::marker::PhantomData;
 use lock_api::RawMutex;
-use vmalloc::{PageRange, Platform, PlatformError, Protection};
+use vmalloc::{Due, PageRange, Platform, PlatformError, Protection};
 
 /// log2 of the bytes of a page.
 pub const PAGE_SHIFT: u32 = 12;
@@ -60,22 +60,40 @@ impl CpuHint for RealCpu {
     }
 }
 
+/// Who drains what was freed.
+pub trait Drains: Sync {
+    /// See [`Platform::drain_later`].
+    fn drain_later(&self, due: Due) -> bool;
+}
+
+/// The callers themselves, when much is lazy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByCallers;
+
+impl Drains for ByCallers {
+    fn drain_later(&self, _due: Due) -> bool {
+        false
+    }
+}
+
 /// A platform with locks of the type `L` and no memory.
 #[derive(Debug)]
-pub struct NullPlatform<L = parking_lot::RawMutex, C = FirstCpu> {
+pub struct NullPlatform<L, C = FirstCpu, D = ByCallers> {
     cpu: C,
+    drains: D,
     lock: PhantomData<fn() -> L>,
 }
 
-impl<L, C: Default> Default for NullPlatform<L, C> {
-    fn default() -> Self {
-        Self { cpu: C::default(), lock: PhantomData }
+impl<L, C, D> NullPlatform<L, C, D> {
+    /// One whose CPUs and drains are these.
+    pub const fn new(cpu: C, drains: D) -> Self {
+        Self { cpu, drains, lock: PhantomData }
     }
 }
 
 // SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is
 // promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own trait promises.
-unsafe impl<L: RawMutex, C: CpuHint> Platform for NullPlatform<L, C> {
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, D> {
     type RawLock = L;
 
     fn span(&self) -> PageRange {
@@ -108,6 +126,10 @@ unsafe impl<L: RawMutex, C: CpuHint> Platform for NullPlatform<L, C> {
     }
 
     unsafe fn zero(&self, _range: PageRange) {}
+
+    fn drain_later(&self, due: Due) -> bool {
+        self.drains.drain_later(due)
+    }
 
     /// Constant, so that instruction counts repeat exactly.
     fn entropy(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! This project's two layers: the area map, and the space over a platform that does nothing.
 
-use super::null::{NullPlatform, PAGE_SHIFT, span};
+use super::house::House;
+use super::null::{PAGE_SHIFT, span};
 use crate::ranges::{Plan, Ranges};
-use vmalloc::{AreaMap, Config, Fit, Request, Space};
+use vmalloc::{AreaMap, Config, Fit, Request};
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
 pub struct Map(AreaMap);
@@ -43,20 +44,19 @@ impl Ranges for Map {
 }
 
 /// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the default), or
-/// else lazy free and purge.
-pub struct OurSpace<const RETAIN: bool>(Space<NullPlatform>);
+/// else lazy free and purge, by the callers or a thread.
+pub struct OurSpace<const RETAIN: bool, H>(H);
 
-impl<const RETAIN: bool> Ranges for OurSpace<RETAIN> {
+impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
     type Handle = usize;
-    const NAME: &'static str = if RETAIN { "vmalloc Space" } else { "vmalloc Space, unmap" };
+    const NAME: &'static str = if RETAIN { H::NAMES[0] } else { H::NAMES[1] };
     const ALIGNS: bool = true;
     const FINDS: bool = true;
     const GUARDS: bool = true;
 
     fn build(plan: &Plan) -> Self {
         let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
-        let config = if plan.guard { config } else { config.without_guards() };
-        Self(Space::new(NullPlatform::default(), config).expect("metadata for an empty space"))
+        Self(H::open(if plan.guard { config } else { config.without_guards() }))
     }
 
     #[inline]

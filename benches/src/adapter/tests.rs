@@ -1,11 +1,13 @@
 //! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on every place.
 
 use super::{
-    BTreeAreas, BTreeBest, BTreeFirst, Buddy, FreeListPages, Map, Offset, OurSpace, RangeAlloc, VmAllocator,
+    BTreeAreas, BTreeBest, BTreeFirst, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,
+    OurSpace, RangeAlloc, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use crate::rng::Rng;
 use crate::workload::Shape;
+use vmalloc_linux::FutexLock;
 
 const AREAS: usize = 200;
 
@@ -60,8 +62,11 @@ fn peers_are_legal() {
 
 #[test]
 fn our_space_is_legal() {
-    drive::<OurSpace<true>>();
-    drive::<OurSpace<false>>();
+    drive::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
+    drive::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
+    drive::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
+    drive::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
+    drive::<OurSpace<true, Caller<parking_lot::RawMutex, FirstCpu>>>();
 }
 
 #[test]

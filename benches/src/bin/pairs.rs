@@ -15,7 +15,8 @@ use vmalloc_bench::workload::Workload;
 ///
 /// One pair is a free and an allocation in a steady set of 100,000 live areas: of 1…64 pages, and of one page. ns of wall
 /// time; the quantiles are medians of the runs, "max" is the slowest pair of the run in which that was fastest, "worst" of the run in
-/// which it was slowest. "(loop alone)" is the clock and the machine.
+/// which it was slowest. "(loop alone)" is the clock and the machine. Ours has the product's locks, and purges in its callers or, where that is
+/// said, in a thread; "Space" names those on locks of parking_lot.
 #[derive(Parser)]
 struct Args {
     /// Only these allocators besides ours, by the start of their name.
@@ -74,6 +75,7 @@ fn measure(args: &Args) -> io::Result<()> {
     let mut all = Vec::new();
     for workload in &WORKLOADS {
         let mut measure = Measure { args, workload, rows: Vec::new() };
+        adapter::each_drained(&mut measure);
         adapter::each(workload, &mut measure);
         if !args.json {
             print_table(workload, &measure.rows)?;

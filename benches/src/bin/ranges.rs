@@ -24,8 +24,11 @@ static HEAP: CountingHeap = CountingHeap;
 /// of every other figure.
 #[derive(Parser)]
 struct Args {
-    /// Workloads to run, by name or, where no name is that, by the start of one; all but the large ones when none is named.
+    /// Workloads to run, by name or, where no name is that, by the start of one; all when none is named.
     names: Vec<String>,
+    /// Also the large ones (…-10M), which take minutes, among those named by their start or all; with a cap of 60 s.
+    #[arg(long)]
+    large: bool,
     /// Only these allocators besides ours, by the start of their name; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -38,14 +41,15 @@ struct Args {
     /// Rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Seconds that the set-up of one allocator may take.
-    #[arg(long, default_value_t = 5)]
-    cap: u64,
+    /// Seconds that the set-up of one allocator may take [default: 5, with --large 60].
+    #[arg(long)]
+    cap: Option<u64>,
 }
 
 impl Args {
     fn limits(&self) -> Limits {
-        let cap = Duration::from_secs(if self.quick { 1 } else { self.cap });
+        let cap = self.cap.unwrap_or(if self.large { 60 } else { 5 });
+        let cap = Duration::from_secs(if self.quick { 1 } else { cap });
         let window = Duration::from_millis(if self.quick { 10 } else { 60 });
         let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
         Limits { rounds, window, cap, timed_turns: if self.quick { 20_000 } else { 300_000 } }
@@ -59,11 +63,11 @@ impl Args {
     /// The workloads named, or the name that none answers to.
     fn workloads(&self) -> Result<Vec<&'static Workload>, &String> {
         if self.names.is_empty() {
-            return Ok(workload::ALL.iter().filter(|workload| !workload.large).collect());
+            return Ok(workload::ALL.iter().filter(|workload| self.large || !workload.large).collect());
         }
         let answers = |workload: &Workload, name: &String| match Workload::named(name) {
             Some(exact) => exact.name == workload.name,
-            None => starts_with(workload.name, name),
+            None => starts_with(workload.name, name) && (self.large || !workload.large),
         };
         let unknown = self.names.iter().find(|name| !workload::ALL.iter().any(|w| answers(w, name)));
         let named = |w: &&Workload| self.names.iter().any(|name| answers(w, name));

@@ -7,7 +7,8 @@ use std::time::Duration;
 use vmalloc::Config;
 use vmalloc_bench::output;
 use vmalloc_bench::table::{self, figure};
-use vmalloc_bench::threads::{self, Limits, Row, Scene};
+use vmalloc_bench::threads::{self, Drain, Limits, Row, Scene};
+use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads
 ///
@@ -15,7 +16,7 @@ use vmalloc_bench::threads::{self, Limits, Row, Scene};
 /// range, and its ratio to the first number of threads. "locks" is how many locks a pair takes, "waited" how many of them were
 /// not free at once, from a pass of its own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random
 /// areas of its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its random numbers are
-/// part of the figures.
+/// part of the figures. Each scene is played twice: with callers that purge, and with a thread that drains.
 #[derive(Parser)]
 struct Args {
     /// Numbers of threads.
@@ -24,6 +25,9 @@ struct Args {
     /// Unmap what is freed, instead of keeping up to 64 MiB of it for reuse.
     #[arg(long)]
     unmap: bool,
+    /// Locks of parking_lot, instead of the product's.
+    #[arg(long)]
+    parking_lot: bool,
     /// Print a list of objects instead of tables.
     #[arg(long)]
     json: bool,
@@ -45,7 +49,7 @@ impl Args {
     }
 }
 
-fn print_table(scene: Scene, rows: &[Row]) -> io::Result<()> {
+fn print_table(scene: Scene, drain: Drain, rows: &[Row]) -> io::Result<()> {
     let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
     let cells = |row: &Row| {
         let figures =
@@ -55,20 +59,22 @@ fn print_table(scene: Scene, rows: &[Row]) -> io::Result<()> {
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     let table = table::lines(&head, &rows, head.len()).join("\n");
-    output::line(&format_args!("{scene:?}: {}\n{table}\n", scene.about()))
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about(), drain.about()))
 }
 
 fn measure(args: &Args) -> io::Result<()> {
     let threads: Vec<_> = args.threads.iter().map(|&threads| usize::from(threads)).collect();
     let bar = indicatif::ProgressBar::new_spinner();
     let mut all = Vec::new();
-    for scene in Scene::ALL {
-        let rows = threads::run(scene, &threads, &args.limits(), &|step| {
-            bar.set_message(format!("{scene:?}: {step}"));
+    let run =
+        if args.parking_lot { threads::run::<parking_lot::RawMutex> } else { threads::run::<FutexLock> };
+    for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain))) {
+        let rows = run(scene, drain, &threads, &args.limits(), &|step| {
+            bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
             bar.tick();
         });
         if !args.json {
-            bar.suspend(|| print_table(scene, &rows))?;
+            bar.suspend(|| print_table(scene, drain, &rows))?;
         }
         all.extend(rows);
     }

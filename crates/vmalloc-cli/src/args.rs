@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use vmalloc::space::MAX_NODES;
 
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
@@ -94,13 +95,16 @@ pub(crate) struct LatencyOptions {
     /// How guard pages are made [default: the best that the kernel has]
     #[arg(long, value_enum)]
     pub(crate) guards: Option<GuardMeans>,
+    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
+    pub(crate) nodes: Option<u64>,
 }
 
 impl LatencyOptions {
     /// What to run on.
     pub(crate) fn machine(&self) -> MachineOptions {
         let strategy = if self.unmap { Strategy::Unmap } else { Strategy::Retain };
-        MachineOptions { strategy, guards: self.guards }
+        MachineOptions { strategy, guards: self.guards, nodes: self.nodes }
     }
 }
 

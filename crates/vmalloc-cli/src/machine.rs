@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space, Stats};
-use vmalloc_linux::{Grace, Guards, Linux, Options};
+use vmalloc::space::MAX_NODES;
+use vmalloc::{Config, NodeStats, Platform, Space, Stats};
+use vmalloc_linux::{Grace, Guards, Linux, OpenError, Options, open};
 
 /// What becomes of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -47,6 +48,9 @@ pub(crate) struct MachineOptions {
     /// How guard pages are made [default: the best that the kernel has]
     #[arg(long, value_enum)]
     pub(crate) guards: Option<GuardMeans>,
+    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
+    pub(crate) nodes: Option<u64>,
 }
 
 /// Mappings that an area takes where guard pages are mappings: its own and its guard page's.
@@ -79,30 +83,26 @@ pub(crate) struct Machine {
     pub(crate) grace: Grace,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
-    /// Lazy pages that start a purge.
+    /// Lazy pages that start a drain.
     pub(crate) lazy_max_pages: u64,
 }
 
 impl Machine {
-    /// Reserves the default span, and makes a space of it.
+    /// Reserves the default span, and opens a space on it that a thread of its own drains.
     pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
         let reservation = match options.guards {
             None => Options::new(),
             Some(GuardMeans::Markers) => Options::new().guards(Guards::Markers),
             Some(GuardMeans::Islands) => Options::new().guards(Guards::Islands),
         };
-        let linux = Linux::reserve(reservation)
-            .map_err(|error| Failure::new(format!("can't reserve address space: {error}")))?;
-        let page_bytes = 1usize << linux.page_shift();
-        let lazy_max_pages = lazy_max_pages(linux.cpus(), page_bytes);
-        let config = Config::default().lazy_max(lazy_max_pages);
+        let config = Config::default().nodes(options.nodes.unwrap_or(0) as usize);
         let config = match options.strategy {
             Strategy::Retain => config,
             Strategy::Unmap => config.unmap_on_free(),
         };
-        let space = Space::new(linux, config)
-            .map_err(|error| Failure::new(format!("can't make a space: {error}")))?;
-        let space = Arc::new(space);
+        let space = open(reservation, config).map_err(|error| refused(&error))?;
+        let page_bytes = 1usize << space.platform().page_shift();
+        let lazy_max_pages = lazy_max_pages(space.platform().cpus(), page_bytes);
         Ok(Self { grace: Grace::new(&space), space, page_bytes, lazy_max_pages })
     }
 
@@ -129,6 +129,7 @@ impl Machine {
             kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| "unknown".into(), |release| release.trim().into()),
             cpus: linux.cpus(),
+            nodes: self.space.node_stats().len(),
             page_bytes: self.page_bytes,
             reserved_bytes: linux.reserved_bytes(),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
@@ -141,6 +142,11 @@ impl Machine {
     /// The counts of the space.
     pub(crate) fn counts(&self) -> Counts {
         self.space.stats().into()
+    }
+
+    /// The counts of each node.
+    pub(crate) fn node_counts(&self) -> Vec<NodeCounts> {
+        self.space.node_stats().map(NodeCounts::from).collect()
     }
 
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
@@ -164,6 +170,13 @@ impl Machine {
             complaints.push(format!("{lost} pages did not come back; {areas} areas are still busy"));
         }
         complaints
+    }
+}
+
+fn refused(error: &OpenError) -> Failure {
+    match error {
+        OpenError::Reserve(error) => Failure::new(format!("can't reserve address space: {error}")),
+        error => Failure::new(format!("can't make a space: {error}")),
     }
 }
 
@@ -213,6 +226,8 @@ pub(crate) struct Facts {
     pub(crate) kernel: String,
     /// CPUs that the platform knows.
     pub(crate) cpus: usize,
+    /// Nodes of the space.
+    pub(crate) nodes: usize,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
     /// Bytes of addresses reserved.
@@ -223,7 +238,7 @@ pub(crate) struct Facts {
     pub(crate) vectors: String,
     /// Bytes of freed areas that may keep their pages.
     pub(crate) retain_bytes: usize,
-    /// Lazy pages that start a purge.
+    /// Lazy pages that start a drain.
     pub(crate) lazy_max_pages: u64,
 }
 
@@ -240,6 +255,8 @@ pub(crate) struct Counts {
     pub(crate) lazy_pages: u64,
     pub(crate) retained_areas: u64,
     pub(crate) retained_pages: u64,
+    pub(crate) pooled_areas: u64,
+    pub(crate) pooled_pages: u64,
     pub(crate) purges: u64,
     pub(crate) purged_areas: u64,
     pub(crate) longest_hold_areas: u64,
@@ -258,10 +275,35 @@ impl From<Stats> for Counts {
             lazy_pages: stats.lazy_pages,
             retained_areas: stats.retained_areas,
             retained_pages: stats.retained_pages,
+            pooled_areas: stats.pooled_areas,
+            pooled_pages: stats.pooled_pages,
             purges: stats.purges,
             purged_areas: stats.purged_areas,
             longest_hold_areas: stats.longest_hold_areas,
             metadata_bytes: stats.metadata_bytes,
+        }
+    }
+}
+
+/// The counts of a node, for JSON: pages unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[allow(missing_docs, reason = "the fields of vmalloc::NodeStats, under their names")]
+pub(crate) struct NodeCounts {
+    pub(crate) lazy_areas: u64,
+    pub(crate) retained_areas: u64,
+    pub(crate) retained_pages: u64,
+    pub(crate) pooled_areas: u64,
+    pub(crate) pooled_pages: u64,
+}
+
+impl From<NodeStats> for NodeCounts {
+    fn from(stats: NodeStats) -> Self {
+        Self {
+            lazy_areas: stats.lazy_areas,
+            retained_areas: stats.retained_areas,
+            retained_pages: stats.retained_pages,
+            pooled_areas: stats.pooled_areas,
+            pooled_pages: stats.pooled_pages,
         }
     }
 }

@@ -50,7 +50,9 @@ fn every_case_prints_the_fields_line() {
 
 #[test]
 fn every_case_runs_on_one_worker_and_on_four() {
-    for (threads, strategy) in [(1, "retain"), (1, "unmap"), (4, "retain"), (4, "unmap")] {
+    for (threads, strategy) in
+        [(1, "retain"), (1, "unmap"), (4, "retain"), (4, "unmap"), (4, "retain --nodes 1")]
+    {
         let line = format!("test --json --strategy {strategy} nr_threads={threads} test_loop_count=10");
         let (report, code) = json(&line);
         assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{report}");

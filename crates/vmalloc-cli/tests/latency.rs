@@ -24,7 +24,7 @@ fn check(line: &Value) {
 
 #[test]
 fn wake_ups_and_pairs_are_told_and_the_space_is_whole_again() {
-    for line in ["", "--unmap", "--threads 3 --bytes 100000", "--live 1000 --max-pages 4"] {
+    for line in ["", "--unmap", "--threads 3 --bytes 100000 --nodes 1", "--live 1000 --max-pages 4"] {
         let (report, code) = json(&format!("latency --json --seconds 1 --period-us 500 {line}"));
         assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{line}: {report}");
         for name in ["wake-up", "pair"] {

@@ -46,6 +46,8 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("--frobnicate", "--frobnicate"),
         ("info extra", "extra"),
         ("test --strategy hoard", "hoard"),
+        ("test --nodes 0", "'--nodes <N>': 0 is not in 1..=128"),
+        ("latency --nodes 129", "'--nodes <N>': 129 is not in 1..=128"),
         ("test quick", "'quick' is no preset, no case and no parameter"),
         ("test speed=1", "no parameter is named 'speed'"),
         ("test nr_pages=1 smoke", "must come first"),

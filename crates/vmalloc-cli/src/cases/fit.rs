@@ -110,7 +110,7 @@ mod tests {
     use crate::machine::{MachineOptions, Strategy};
 
     fn machine() -> Machine {
-        let options = MachineOptions { strategy: Strategy::Unmap, guards: None };
+        let options = MachineOptions { strategy: Strategy::Unmap, guards: None, nodes: None };
         Machine::new(options).expect("a machine with address space")
     }
 

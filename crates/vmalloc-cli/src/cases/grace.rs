@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn pages_come_back_after_their_grace_period() {
         for strategy in [Strategy::Retain, Strategy::Unmap] {
-            let machine = Machine::new(MachineOptions { strategy, guards: None }).expect("a machine");
+            let machine =
+                Machine::new(MachineOptions { strategy, guards: None, nodes: None }).expect("a machine");
             let reader = vmalloc_linux::pin();
             let header = fresh_header(&machine).expect("a page");
             // SAFETY: given away here, and read below by a reader that is pinned.

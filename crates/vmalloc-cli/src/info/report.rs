@@ -1,6 +1,6 @@
 //! The session as tables, or as JSON.
 
-use crate::machine::{Counts, Facts, Machine, Strategy};
+use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
 use crate::output::human_bytes;
 use serde::Serialize;
 use std::fmt::Write;
@@ -14,6 +14,7 @@ pub(super) struct Report {
     strategy: Strategy,
     areas: Vec<AreaLine>,
     stats: Counts,
+    nodes: Vec<NodeCounts>,
     machine: Facts,
 }
 
@@ -49,22 +50,28 @@ impl Report {
             strategy,
             areas: machine.space.areas().map(AreaLine::from).collect(),
             stats: machine.counts(),
+            nodes: machine.node_counts(),
             machine: machine.facts(),
         }
     }
 
-    /// For people: the areas, the counts and the platform's choices.
+    /// For people: the areas, the counts, the nodes and the platform's choices.
     pub(super) fn text(&self, machine: &Machine) -> String {
         let areas = "Areas (range and size with guard page, tag, pages, kind):";
         let mut text = format!("{areas}\n{}", machine.space.vmallocinfo());
         table(&mut text, "Statistics", &self.statistics());
+        table(&mut text, "Nodes", &self.nodes());
         table(&mut text, "Platform", &self.platform());
         text
     }
 
-    fn statistics(&self) -> [(&'static str, String); 9] {
+    fn pages(&self, pages: u64) -> String {
+        human_bytes(pages.saturating_mul(self.machine.page_bytes as u64))
+    }
+
+    fn statistics(&self) -> [(&'static str, String); 10] {
         let stats = &self.stats;
-        let pages = |pages: u64| human_bytes(pages.saturating_mul(self.machine.page_bytes as u64));
+        let pages = |pages| self.pages(pages);
         let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
         [
             ("span", pages(stats.span_pages)),
@@ -73,10 +80,30 @@ impl Report {
             ("busy", with_areas(stats.busy_pages, stats.busy_areas)),
             ("freed, lazy", with_areas(stats.lazy_pages, stats.lazy_areas)),
             ("freed, retained", with_areas(stats.retained_pages, stats.retained_areas)),
+            ("freed, pooled", with_areas(stats.pooled_pages, stats.pooled_areas)),
             ("purges", stats.purges.to_string()),
             ("areas purged", stats.purged_areas.to_string()),
             ("metadata", human_bytes(stats.metadata_bytes)),
         ]
+    }
+
+    /// The nodes in which something waits: a large machine has many, and most are empty.
+    fn nodes(&self) -> Vec<(String, String)> {
+        let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeCounts::default());
+        let line = |(id, node): (usize, &NodeCounts)| {
+            let NodeCounts { lazy_areas, retained_areas, retained_pages, pooled_areas, pooled_pages } = *node;
+            let (retained, pooled) = (self.pages(retained_pages), self.pages(pooled_pages));
+            let value = format!(
+                "lazy {lazy_areas} areas, retained {retained} in {retained_areas}, pooled {pooled} in {pooled_areas}"
+            );
+            (format!("node {id}"), value)
+        };
+        let mut lines: Vec<_> = busy.map(line).collect();
+        let empty = self.nodes.len() - lines.len();
+        if empty > 0 {
+            lines.push(("empty".into(), format!("{empty} of {}", self.nodes.len())));
+        }
+        lines
     }
 
     fn platform(&self) -> [(&'static str, String); 9] {
@@ -97,10 +124,10 @@ impl Report {
 }
 
 /// Appends a table of names and values.
-fn table(text: &mut String, title: &str, rows: &[(&str, String)]) {
+fn table(text: &mut String, title: &str, rows: &[(impl AsRef<str>, String)]) {
     // Writing to a string can't fail.
     let _ = writeln!(text, "\n{title}:");
     for (name, value) in rows {
-        let _ = writeln!(text, "  {name:<20} {value}");
+        let _ = writeln!(text, "  {:<20} {value}", name.as_ref());
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure>
     let log = options.out.as_deref().map(LogFile::create).transpose()?;
     let machine = Machine::new(options.machine())?;
     let records = measure(&machine, &plan)?;
-    let report = Report::new(&machine, &plan, options.machine().strategy, &records);
+    let report = Report::new(&machine, &plan, options.machine(), &records);
     if let Some(log) = log {
         log.write(&report)?;
     }

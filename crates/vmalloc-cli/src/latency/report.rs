@@ -4,7 +4,7 @@ use super::histogram::{Distribution, Durations};
 use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
 use crate::error::{Exit, Failure};
-use crate::machine::{Counts, Facts, Machine, Strategy};
+use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
 use crate::output;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -28,6 +28,9 @@ pub(super) struct Report {
     live_areas: Option<u64>,
     max_pages: Option<u64>,
     addresses_only: bool,
+    /// Nodes, if their number was chosen; what there are is among the facts of the machine.
+    #[serde(skip)]
+    nodes: Option<u64>,
     /// Pairs of all workers.
     pairs: u64,
     pairs_per_second: u64,
@@ -56,14 +59,14 @@ struct Line {
 
 impl Report {
     /// Collects the records, and checks the space, which nobody uses any more.
-    pub(super) fn new(machine: &Machine, plan: &Plan, strategy: Strategy, records: &[Record]) -> Self {
+    pub(super) fn new(machine: &Machine, plan: &Plan, options: MachineOptions, records: &[Record]) -> Self {
         let stats = machine.counts();
         let complaints = machine.check_whole();
         let pairs = records.iter().map(|record| record.pairs).sum();
         Self {
             command: "latency",
             version: env!("CARGO_PKG_VERSION"),
-            strategy,
+            strategy: options.strategy,
             threads: plan.threads,
             seconds: plan.time.as_secs(),
             bytes: plan.bytes(),
@@ -71,6 +74,7 @@ impl Report {
             live_areas: plan.live().map(|(areas, _)| areas),
             max_pages: plan.live().map(|(_, pages)| pages),
             addresses_only: plan.means() == Means::Addresses,
+            nodes: options.nodes,
             pairs,
             pairs_per_second: (pairs as f64 / plan.time.as_secs_f64()) as u64,
             missed_wakeups: records.iter().map(|record| record.missed).sum(),
@@ -140,6 +144,7 @@ impl Display for Report {
             ("live", self.live_areas),
             ("max_pages", self.max_pages),
             ("addresses", self.addresses_only.then_some(1)),
+            ("nodes", self.nodes),
         ];
         for (name, value) in settings.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
             write!(f, " {name}={value}")?;

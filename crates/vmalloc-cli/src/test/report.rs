@@ -89,8 +89,8 @@ impl Display for Report {
         writeln!(
             f,
             "vmalloc test: seed={} strategy={} nr_threads={nr_threads} test_repeat_count={test_repeat_count} \
-             test_loop_count={test_loop_count} run_test_mask={run_test_mask:#x}",
-            self.seed, self.strategy
+             test_loop_count={test_loop_count} run_test_mask={run_test_mask:#x} nodes={}",
+            self.seed, self.strategy, self.machine.nodes
         )?;
         for record in &self.workers {
             record.cases.iter().try_for_each(|case| writeln!(f, "{case}"))?;

@@ -1,0 +1,212 @@
+//! A space that is ready for use, and who drains it: its callers, or a thread of its own.
+
+use super::null::{ByCallers, CpuHint, Drains, NullPlatform};
+use crate::counting_lock::CountingLock;
+use lock_api::RawMutex;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+use vmalloc::{Config, Due, Platform, Rest, Space};
+use vmalloc_linux::FutexLock;
+
+/// A lock that spaces are measured with.
+pub trait SpaceLock: RawMutex + Send + Sync + 'static {
+    /// How tables name a space with such locks: one that retains and one that unmaps, for each who drains.
+    const NAMES: [[&'static str; 2]; 2];
+}
+
+/// The product's.
+impl SpaceLock for FutexLock {
+    const NAMES: [[&'static str; 2]; 2] = [
+        ["vmalloc Space", "vmalloc Space, unmap"],
+        ["vmalloc Space, drain thread", "vmalloc Space, unmap, drain thread"],
+    ];
+}
+
+/// To compare with.
+impl SpaceLock for parking_lot::RawMutex {
+    const NAMES: [[&'static str; 2]; 2] = [
+        ["Space on parking_lot", "Space, unmap, on parking_lot"],
+        ["Space on parking_lot, drain thread", "Space, unmap, on parking_lot, drain thread"],
+    ];
+}
+
+impl<L: SpaceLock> SpaceLock for CountingLock<L> {
+    const NAMES: [[&'static str; 2]; 2] = L::NAMES;
+}
+
+/// A space over a platform that does nothing, with whatever drains it.
+pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
+    /// What the space stands on.
+    type Platform: Platform;
+    /// How tables name it: when it retains, and when it unmaps.
+    const NAMES: [&'static str; 2];
+
+    /// An empty one.
+    ///
+    /// # Panics
+    /// When there is no memory for its metadata.
+    fn open(config: Config) -> Self;
+}
+
+/// Drained by its callers.
+#[derive(Debug)]
+pub struct Plain<P>(P);
+
+impl<P> Deref for Plain<P> {
+    type Target = P;
+    #[inline(always)]
+    fn deref(&self) -> &P {
+        &self.0
+    }
+}
+
+/// A space whose frees purge by themselves when much is lazy.
+pub type Caller<L, C> = Plain<Space<NullPlatform<L, C>>>;
+
+impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
+    type Platform = NullPlatform<L, C>;
+    const NAMES: [&'static str; 2] = L::NAMES[0];
+
+    fn open(config: Config) -> Self {
+        let platform = NullPlatform::new(C::default(), ByCallers);
+        Self(Space::new(platform, config).expect("metadata for an empty space"))
+    }
+}
+
+/// A space with a thread that drains it when asked to, and then by age, as `vmalloc_linux::open` has them: no free waits for a
+/// purge, unless frees outrun the thread.
+pub struct Drained<L: SpaceLock, C: CpuHint + 'static> {
+    space: Arc<Space<NullPlatform<L, C, Bell>>>,
+    bell: Bell,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<L: SpaceLock, C: CpuHint> Deref for Drained<L, C> {
+    type Target = Space<NullPlatform<L, C, Bell>>;
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.space
+    }
+}
+
+impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
+    type Platform = NullPlatform<L, C, Bell>;
+    const NAMES: [&'static str; 2] = L::NAMES[1];
+
+    fn open(config: Config) -> Self {
+        let bell = Bell::default();
+        let platform = NullPlatform::new(C::default(), bell.clone());
+        let space = Arc::new(Space::new(platform, config).expect("metadata for an empty space"));
+        let thread = {
+            let (bell, space) = (bell.clone(), Arc::clone(&space));
+            std::thread::spawn(move || drain(&bell, &space))
+        };
+        // Nobody has rung before: the space is not out of this function yet.
+        let _ = bell.0.thread.set(thread.thread().clone());
+        Self { space, bell, thread: Some(thread) }
+    }
+}
+
+impl<L: SpaceLock, C: CpuHint> Drop for Drained<L, C> {
+    fn drop(&mut self) {
+        self.bell.ring(STOP);
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The life of the thread: as that of a space on Linux, between two drains by age it sleeps for a second.
+fn drain<P: Platform>(bell: &Bell, space: &Space<P>) {
+    const TICK: Duration = Duration::from_secs(1);
+    let mut due = NOTHING;
+    loop {
+        let rest = if due == BY_AGE { Rest::Something } else { space.drain().expect("it refuses nothing") };
+        due = bell.wait((rest == Rest::Something).then_some(TICK));
+        if due == STOP {
+            return;
+        }
+    }
+}
+
+/// How a drain is asked for, from the least urgent to the most.
+const NOTHING: u32 = 0;
+const BY_AGE: u32 = 1;
+const SOON: u32 = 2;
+const STOP: u32 = 3;
+
+/// What wakes the thread.
+#[derive(Clone, Debug, Default)]
+pub struct Bell(Arc<Rope>);
+
+#[derive(Debug, Default)]
+struct Rope {
+    wanted: AtomicU32,
+    thread: OnceLock<Thread>,
+}
+
+impl Bell {
+    fn ring(&self, wanted: u32) {
+        // Relaxed: waking and sleeping order what the thread has to see, and the space has locks.
+        if self.0.wanted.load(Ordering::Relaxed) < wanted
+            && self.0.wanted.fetch_max(wanted, Ordering::Relaxed) < wanted
+            && let Some(thread) = self.0.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// What was asked for since the last call, after waiting for that; [`SOON`] when the time is over.
+    fn wait(&self, time: Option<Duration>) -> u32 {
+        loop {
+            match self.0.wanted.swap(NOTHING, Ordering::Relaxed) {
+                NOTHING => {}
+                wanted => return wanted,
+            }
+            match time {
+                None => std::thread::park(),
+                Some(time) => {
+                    std::thread::park_timeout(time);
+                    // Also after a wake-up without reason, which does no harm.
+                    return self.0.wanted.swap(NOTHING, Ordering::Relaxed).max(SOON);
+                }
+            }
+        }
+    }
+}
+
+impl Drains for Bell {
+    fn drain_later(&self, due: Due) -> bool {
+        self.ring(if due == Due::Soon { SOON } else { BY_AGE });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::{FirstCpu, PAGE_SHIFT};
+    use std::time::Instant;
+    use vmalloc::Request;
+
+    #[test]
+    fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {
+        const LAZY_MAX: u64 = 1000;
+        let house =
+            Drained::<FutexLock, FirstCpu>::open(Config::default().unmap_on_free().lazy_max(LAZY_MAX));
+        let request = Request::new(100 << PAGE_SHIFT);
+        let deadline = Instant::now() + Duration::from_secs(50);
+        while house.stats().purges == 0 {
+            let addr = house.alloc(&request).expect("space");
+            // SAFETY: no memory is behind the area.
+            unsafe { house.vfree(addr) }.expect("a live area");
+            assert!(Instant::now() < deadline, "waited in vain for a drain");
+        }
+        let space = Arc::downgrade(&house.space);
+        drop(house);
+        assert_eq!(space.strong_count(), 0);
+    }
+}

@@ -1,0 +1,401 @@
+//! Contention by the number of nodes, without the CPUs: who would have waited for whom, from a schedule that repeats.
+//!
+//! One thread plays 128 CPUs on a space without memory:
+//!
+//! ```text
+//!   step      order is drawn anew in each                       locks taken, by whom
+//!     1       CPU 71   CPU 3    CPU 120  …   a call each  ───►   node 71 | node 3 | node 120, map | …
+//!     2       CPU 5    CPU 71   …                        ───►   …
+//! ```
+//!
+//! What happens in one step counts as happening at once. Of the CPUs that take the same lock in a step, each but the first
+//! *would have waited*: more than really would, for a lock is held for a fraction of a call. Drains that are asked for are run by a
+//! thread of their own, at the beginning of a step; those who take the same locks in that step wait for it.
+//!
+//! A CPU allocates in one step and frees in another, so areas of many are busy at the same time; whether it begins with the one or the
+//! other is drawn, and before anything is counted it makes a number of calls on its own, or all would run out of the same things at once.
+//! Locks are all that is counted: an area is freed and reused by an atomic operation on a word beside its address, and
+//! neighbours share cache lines of these words. There is no time, so nothing ages.
+
+use crate::adapter::{CpuHint, Drains, NullPlatform, PAGE_SHIFT};
+use crate::recorded_lock::{self, RecordedLock};
+use crate::rng::Rng;
+use serde::Serialize;
+use std::cell::Cell;
+use std::collections::HashMap;
+use vmalloc::{Config, Due, Request, Space};
+
+/// CPUs of the machine that is played.
+pub const CPUS: usize = 128;
+/// Areas that are live in all.
+const LIVE_AREAS: usize = 100_000;
+/// Pages of the largest area of the live set.
+const MOST_PAGES: u32 = 64;
+/// Pages of the area that is allocated and freed.
+const BOUNCED_PAGES: u32 = 3;
+/// Who drains.
+const DRAINER: u32 = CPUS as u32;
+
+/// What CPUs do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Scene {
+    /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
+    W1,
+    /// Free a random area of 1…64 pages, one of the CPU's share of 100,000 live ones, and allocate another.
+    W5,
+}
+
+impl Scene {
+    /// All scenes.
+    pub const ALL: [Self; 2] = [Self::W1, Self::W5];
+
+    /// One line for people.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::W1 => "3 pages and a guard page, empty space",
+            Self::W5 => "each CPU replaces areas of 1…64 pages at random, 100,000 live in all",
+        }
+    }
+
+    fn config(self, mode: Mode, nodes: usize) -> Config {
+        let config = Config::default().nodes(nodes);
+        let config = if self == Self::W5 { config.without_guards() } else { config };
+        if mode == Mode::Unmap { config.unmap_on_free() } else { config }
+    }
+}
+
+/// What becomes of freed areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// They keep their memory, 64 MiB in all.
+    Retain,
+    /// They are unmapped by a drain.
+    Unmap,
+}
+
+impl Mode {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Retain, Self::Unmap];
+
+    /// One line for people.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Retain => "64 MiB retained",
+            Self::Unmap => "unmapped on free",
+        }
+    }
+}
+
+/// How much is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Steps before anything is counted; CPUs are up to half as many ahead of others.
+    pub warm_up: usize,
+    /// Steps that are counted: a call of each CPU in each.
+    pub steps: usize,
+}
+
+/// The result of one number of nodes: what CPUs take for a pair, but for what is said of the drain.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which scene.
+    pub scene: Scene,
+    /// What becomes of freed areas.
+    pub mode: Mode,
+    /// Nodes of the space.
+    pub nodes: usize,
+    /// Locks of the CPU's own node.
+    pub own_node: f64,
+    /// Locks of other nodes.
+    pub other_nodes: f64,
+    /// Of the map.
+    pub map: f64,
+    /// Of the purger.
+    pub purger: f64,
+    /// Of tables of notes.
+    pub notes: f64,
+    /// Of notifiers.
+    pub notifiers: f64,
+    /// How many hundredths of all these would have had to wait.
+    pub waited_percent: f64,
+    /// Locks that the drain took, for each pair of the CPUs.
+    pub drain: f64,
+}
+
+/// Plays `scene`.
+///
+/// # Panics
+/// When the space refuses a request, which it has room for.
+pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
+    play(scene, mode, scene.config(mode, nodes), limits)
+}
+
+/// The same with other settings.
+fn play(scene: Scene, mode: Mode, config: Config, limits: &Limits) -> Row {
+    let nodes = config.nodes;
+    let mut stage = Stage::new(scene, config);
+    stage.warm_up(limits.warm_up);
+    (0..limits.steps).for_each(|_| stage.step());
+    let Sums { taken, waited, drain } = stage.sums;
+    let pairs = (limits.steps * CPUS) as f64 / 2.0;
+    let [own_node, other_nodes, map, purger, notes, notifiers] = taken.map(|count| count as f64 / pairs);
+    let all: u64 = taken.iter().sum();
+    let waited_percent = 100.0 * waited as f64 / all.max(1) as f64;
+    let drain = drain as f64 / pairs;
+    Row { scene, mode, nodes, own_node, other_nodes, map, purger, notes, notifiers, waited_percent, drain }
+}
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+    static DRAIN_IS_DUE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The CPU whose turn it is.
+#[derive(Clone, Copy, Debug)]
+struct Played;
+
+impl CpuHint for Played {
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+
+    fn cpus(&self) -> usize {
+        CPUS
+    }
+}
+
+/// A thread that drains when it comes to its turn.
+#[derive(Clone, Copy, Debug)]
+struct Later;
+
+impl Drains for Later {
+    fn drain_later(&self, due: Due) -> bool {
+        if due == Due::Soon {
+            DRAIN_IS_DUE.set(true);
+        }
+        true
+    }
+}
+
+/// What a lock is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lock {
+    Purger,
+    Node(usize),
+    Notes,
+    Notifiers,
+    Map,
+}
+
+/// What locks of a space with so many nodes are for, by their numbers.
+fn lock_of(number: u32, nodes: usize) -> Lock {
+    // In the order of the space's documentation, which is that of `quiesce`.
+    match number as usize {
+        0 => Lock::Purger,
+        node if node <= nodes => Lock::Node(node - 1),
+        table if table <= 2 * nodes => Lock::Notes,
+        list if list == 2 * nodes + 1 => Lock::Notifiers,
+        map if map == 2 * nodes + 2 => Lock::Map,
+        // That of those who call notifiers: it is not held in forks.
+        _ => Lock::Notifiers,
+    }
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Own node, other nodes, map, purger, notes, notifiers.
+    taken: [u64; 6],
+    waited: u64,
+    drain: u64,
+}
+
+/// A space, and the areas that each CPU has in it.
+struct Stage {
+    scene: Scene,
+    nodes: usize,
+    space: Space<NullPlatform<RecordedLock, Played, Later>>,
+    live: Vec<Vec<usize>>,
+    /// The slot of the live set that is empty now, for each CPU that is about to allocate.
+    empty: Vec<Option<usize>>,
+    rng: Rng,
+    order: Vec<usize>,
+    sums: Sums,
+    /// The first in this step to take each lock.
+    first: HashMap<u32, u32>,
+    taken: Vec<u32>,
+}
+
+impl Stage {
+    fn new(scene: Scene, config: Config) -> Self {
+        let nodes = config.nodes;
+        recorded_lock::restart();
+        DRAIN_IS_DUE.set(false);
+        CPU.set(0);
+        let platform = NullPlatform::new(Played, Later);
+        let space = Space::new(platform, config).expect("metadata for an empty space");
+        space.quiesce();
+        // SAFETY: this thread has just called `quiesce`.
+        unsafe { space.resume() };
+        let mut taken = Vec::new();
+        recorded_lock::take(&mut taken);
+        assert_eq!(taken.len(), 2 * nodes + 3, "a lock more than this module knows of");
+        Self {
+            scene,
+            nodes,
+            space,
+            live: vec![Vec::new(); CPUS],
+            empty: vec![None; CPUS],
+            rng: Rng::new(1),
+            order: (0..CPUS).collect(),
+            sums: Sums::default(),
+            first: HashMap::new(),
+            taken,
+        }
+    }
+
+    /// Live sets, as if all had allocated at the same time, and a past for each CPU.
+    fn warm_up(&mut self, steps: usize) {
+        let each = if self.scene == Scene::W1 { 1 } else { LIVE_AREAS / CPUS };
+        for _ in 0..each {
+            for cpu in 0..CPUS {
+                CPU.set(cpu);
+                let area = self.allocate();
+                self.live[cpu].push(area);
+            }
+        }
+        for cpu in 0..CPUS {
+            for _ in 0..self.rng.below(steps as u32 + 1) {
+                self.call(cpu);
+            }
+        }
+        (0..steps).for_each(|_| self.step());
+        self.sums = Sums::default();
+    }
+
+    /// A call of each CPU, in an order of its own.
+    fn step(&mut self) {
+        recorded_lock::take(&mut self.taken);
+        self.first.clear();
+        if DRAIN_IS_DUE.replace(false) {
+            let _ = self.space.drain().expect("this platform refuses nothing");
+            self.note(DRAINER);
+        }
+        for place in (1..CPUS).rev() {
+            self.order.swap(place, self.rng.below(place as u32 + 1) as usize);
+        }
+        for turn in 0..CPUS {
+            let cpu = self.order[turn];
+            self.call(cpu);
+            self.note(cpu as u32);
+        }
+    }
+
+    /// Frees a random area of the CPU's, or allocates another in its place.
+    fn call(&mut self, cpu: usize) {
+        CPU.set(cpu);
+        if let Some(slot) = self.empty[cpu].take() {
+            self.live[cpu][slot] = self.allocate();
+            return;
+        }
+        let slot = self.rng.below(self.live[cpu].len() as u32) as usize;
+        self.empty[cpu] = Some(slot);
+        // SAFETY: no memory is behind the area, so nothing can be using it.
+        unsafe { self.space.vfree(self.live[cpu][slot]) }.expect("a live area");
+    }
+
+    /// Counts the locks that were just taken.
+    fn note(&mut self, who: u32) {
+        recorded_lock::take(&mut self.taken);
+        let own = who as usize % self.nodes;
+        for &number in &self.taken {
+            let first = *self.first.entry(number).or_insert(who);
+            if who == DRAINER {
+                self.sums.drain += 1;
+                continue;
+            }
+            let kind = match lock_of(number, self.nodes) {
+                Lock::Node(id) => usize::from(id != own),
+                Lock::Map => 2,
+                Lock::Purger => 3,
+                Lock::Notes => 4,
+                Lock::Notifiers => 5,
+            };
+            self.sums.taken[kind] += 1;
+            self.sums.waited += u64::from(first != who);
+        }
+    }
+
+    fn allocate(&mut self) -> usize {
+        let pages = match self.scene {
+            Scene::W1 => BOUNCED_PAGES,
+            Scene::W5 => self.rng.between(1, MOST_PAGES),
+        };
+        self.space.alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough for many drains of areas that are unmapped: one in 256 steps.
+    const LIMITS: Limits = Limits { warm_up: 2000, steps: 2000 };
+
+    #[test]
+    fn locks_have_the_order_of_the_documentation() {
+        let mut stage = Stage::new(Scene::W1, Scene::W1.config(Mode::Unmap, 4));
+        let mut taken = |act: &dyn Fn(&mut Stage)| {
+            act(&mut stage);
+            let mut taken = Vec::new();
+            recorded_lock::take(&mut taken);
+            taken.into_iter().map(|number| lock_of(number, 4)).collect::<Vec<_>>()
+        };
+        CPU.set(2);
+        let first = taken(&|stage| {
+            stage.allocate();
+        });
+        assert!(first.contains(&Lock::Node(2)) && first.contains(&Lock::Map), "{first:?}");
+        assert!(!first.iter().any(|lock| matches!(lock, Lock::Notes | Lock::Purger)), "{first:?}");
+        assert_eq!(taken(&|stage| stage.space.purge().expect("nothing is refused"))[0], Lock::Purger);
+        let reserved = taken(&|stage| {
+            stage.space.reserve(&Request::new(5 << PAGE_SHIFT)).expect("space");
+        });
+        assert!(reserved.contains(&Lock::Notes), "{reserved:?}");
+    }
+
+    /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not meet.
+    #[test]
+    fn with_a_node_for_each_cpu_hardly_anybody_waits() {
+        // Enough for each node to be granted a part of it.
+        let row =
+            play(Scene::W1, Mode::Retain, Scene::W1.config(Mode::Retain, CPUS).retain(256 << 20), &LIMITS);
+        assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
+        let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
+        assert!(row.waited_percent < 1.0, "{row:?}");
+        assert!(row.notes + row.notifiers + row.other_nodes == 0.0 && row.drain > 0.0, "{row:?}");
+    }
+
+    #[test]
+    #[ignore = "the default budget is 64 grants: of 128 nodes, those without one take areas from the others"]
+    fn the_default_budget_is_enough_for_as_many_nodes_as_there_may_be() {
+        let row = run(Scene::W1, Mode::Retain, CPUS, &LIMITS);
+        assert!(row.waited_percent < 1.0, "{row:?}");
+    }
+
+    #[test]
+    fn with_one_node_everybody_waits() {
+        for mode in Mode::ALL {
+            let row = run(Scene::W1, mode, 1, &LIMITS);
+            assert!(row.waited_percent > 90.0, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_repeats() {
+        let limits = Limits { warm_up: 5, steps: 10 };
+        let row = || format!("{:?}", run(Scene::W5, Mode::Unmap, 16, &limits));
+        assert_eq!(row(), row());
+    }
+}
