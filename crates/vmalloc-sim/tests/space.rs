@@ -5,7 +5,7 @@
 mod common;
 
 use common::SimWitness;
-use vmalloc::{Config, PageRange, Policy, Space};
+use vmalloc::{AllocError, Config, PageRange, Policy, Request, Space};
 use vmalloc_model::space::{SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
 use vmalloc_sim::{Counts, Options, Sim};
@@ -119,4 +119,17 @@ fn small_tlbs_and_single_cpus() {
 fn a_run_repeats() {
     let run = || Case { faults: 12, ops: 3_000, ..Case::new(1 << 12, config(64 << 12), 8) }.judge();
     assert_eq!(run(), run());
+}
+
+#[test]
+fn no_bytes_are_refused_even_where_areas_of_a_page_wait() {
+    let span = PageRange::new(0x100, 0x200).expect("not empty");
+    let space =
+        Space::new(Options::new(span).build(), Config::default().unmap_on_free()).expect("an empty space");
+    let page = Request::new(4096).without_guard();
+    let addr = space.alloc(&page).expect("there is room");
+    assert!(space.shrinkable() > 0, "a run of such areas waits");
+    assert!(matches!(space.alloc(&Request::new(0)), Err(AllocError::Request(_))));
+    // SAFETY: nothing uses the area.
+    unsafe { space.vfree(addr) }.expect("it was allocated");
 }

@@ -60,7 +60,7 @@ impl<P: Platform> Space<P> {
             return self.reuse_aligned(bytes, align);
         }
         // Zero bytes are more than any size.
-        let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
+        let size = (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize);
         if !self.retains {
             return self.reuse_addresses(size);
         }
@@ -77,7 +77,7 @@ impl<P: Platform> Space<P> {
     /// The same for an alignment above a page.
     #[inline(never)]
     fn reuse_aligned(&self, bytes: usize, align: usize) -> usize {
-        let size = (bytes >> self.shift).wrapping_sub(1).wrapping_add(self.guard_pages as usize);
+        let size = (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize);
         if bytes & self.offset_mask != 0 || !align.is_power_of_two() || !Pools::takes(size as u64) {
             return 0;
         }
