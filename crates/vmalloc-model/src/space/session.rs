@@ -166,7 +166,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
             return illegal("its record is wrong");
         }
         // Memory that is reused may be somewhat more than was asked for.
-        let extra = pages.checked_div(self.space.config().oversize).filter(|_| kind == Kind::Vmalloc);
+        let n = self.space.config().oversize.unwrap_or(self.space.platform().oversize());
+        let extra = pages.checked_div(n).filter(|_| kind == Kind::Vmalloc);
         if !(pages..=pages + extra.unwrap_or(0)).contains(&area.pages) {
             return illegal("it has too few or too many pages");
         }

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// log2 of the pages of a leaf. Four words a plane: larger leaves cost fewer tree levels but longer scans, and
 /// an isolated area pays a whole leaf.
-pub(super) const LEAF_SHIFT: u32 = 8;
+pub(crate) const LEAF_SHIFT: u32 = 8;
 pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
 pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
@@ -50,7 +50,7 @@ pub(crate) struct Leaf {
     pub(super) free_ranges: Word,
     /// A bit for each 8 pages: whether an area that starts there has a note.
     notes: Word,
-    /// The node that took addresses here last.
+    /// 1 + the node that took addresses here last; 0 = none did.
     asker: Word,
 }
 
@@ -145,6 +145,8 @@ impl Leaf {
         self.next.set(next);
         self.up.set(0);
         self.free_ranges.set(0);
+        self.notes.set(0);
+        self.asker.set(0);
     }
 
     /// Whether the area at `page` may have a note: it, or one that starts within the same [`NOTE_PAGES`] pages.
@@ -165,12 +167,18 @@ impl Leaf {
 
     /// The node that took addresses here last: it gets them back.
     #[inline(always)]
-    pub(crate) fn asker(&self) -> usize {
-        self.asker.get() as usize
+    pub(crate) fn asker(&self) -> Option<usize> {
+        (self.asker.get() as usize).checked_sub(1)
+    }
+
+    /// Whether that was node `id`.
+    #[inline(always)]
+    pub(crate) fn is_asked_by(&self, id: usize) -> bool {
+        self.asker.get() == id as u32 + 1
     }
 
     pub(crate) fn asked_by(&self, node: usize) {
-        self.asker.set(node as u32);
+        self.asker.set(node as u32 + 1);
     }
 
     /// The starts in word `word` of the leaf.

@@ -59,7 +59,7 @@ mod tree;
 mod verify;
 mod version;
 
-pub(crate) use leaf::{Leaf, NOTE_PAGES};
+pub(crate) use leaf::{LEAF_SHIFT, Leaf, NOTE_PAGES};
 pub(crate) use planes::Planes;
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
@@ -273,7 +273,10 @@ impl<S: Storage> AreaMap<S> {
 
     #[inline(never)]
     fn leaf_far(&self, page: u64) -> u32 {
-        self.directory.leaf_beyond(page, &self.planes)
+        match self.planes.sure_home(page) {
+            Some(_) => self.planes.group(page) as u32 + 1,
+            None => self.directory.leaf_beyond(page, &self.planes),
+        }
     }
 
     /// The start of the segment that holds `page`: its leaf and bit.

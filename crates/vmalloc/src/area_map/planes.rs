@@ -76,12 +76,11 @@ impl<S: Storage> Planes<S> {
         page.wrapping_sub(self.base) >> LEAF_SHIFT
     }
 
-    /// The leaf that holds `page`, if it is where the group says.
+    /// The leaf that holds `page`, if it is where the group says, and one of the first.
     #[inline(always)]
     pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
-        let group = self.group(page);
         let record = self.home(page)?;
-        if record.is_of(page) { Some(group as u32 + 1) } else { None }
+        if record.is_of(page) { Some(self.group(page) as u32 + 1) } else { None }
     }
 
     /// The leaf of the group, if there is one and it is where the group says.
@@ -127,28 +126,19 @@ impl<S: Storage> Planes<S> {
         self.near.bytes() + self.far.bytes()
     }
 
-    /// The record of the group of `page`, if there is one. If an area starts there that can be told without the map, then in
-    /// this record.
+    /// The record of the group of `page`, if it is one of the first. If an area starts there that can be told without the
+    /// map, then in this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
-        let group = usize::try_from(self.group(page)).ok()?;
-        match self.near.near(group) {
-            Some(record) => Some(record),
-            None => self.home_beyond(group),
-        }
+        self.near.near(usize::try_from(self.group(page)).ok()?)
     }
 
-    /// The same beyond the first pieces.
-    #[inline(never)]
-    fn home_beyond(&self, group: usize) -> Option<&Leaf> {
-        self.near.get(group)
-    }
-
-    /// The same if there is a leaf there: then an area that starts at `page` can be freed and reused without the map for as
+    /// The record of the group, wherever it is, if there is a leaf there: then an area that starts at `page` can be freed and reused without the map for as
     /// long as it is one.
     #[inline]
     pub(crate) fn sure_home(&self, page: u64) -> Option<&Leaf> {
-        self.home(page).filter(|record| record.is_of(page))
+        let group = usize::try_from(self.group(page)).ok()?;
+        self.near.get(group).filter(|record| record.is_of(page))
     }
 
     /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is none, or somebody else

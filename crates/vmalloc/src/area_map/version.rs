@@ -8,7 +8,9 @@
 use crate::sync::{AtomicU64, Mutant, fence, is};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Odd while the holder of the map is changing where segments start.
+/// Odd while the holder of the map is changing where segments start. On a cache line of its own (two, as the prefetcher takes
+/// them): what is beside it never changes, and everybody reads that.
+#[repr(align(128))]
 pub(super) struct Version(AtomicU64);
 
 impl Version {

@@ -8,6 +8,7 @@ use super::purge::Drain;
 use super::request::{Checked, Content};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
+use crate::area_map::{AreaMap, LEAF_SHIFT};
 use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
@@ -201,11 +202,19 @@ impl<P: Platform> Space<P> {
     /// Makes a retired area that came from a pool busy.
     #[inline(always)]
     fn revive(&self, start: u64) {
-        // Only areas that are near were put there.
-        let revived = self.planes.home(start).is_some_and(|record| self.planes.revive(record, start));
+        let revived = match self.planes.home(start) {
+            Some(record) => self.planes.revive(record, start),
+            None => self.revive_beyond(start),
+        };
         if !revived {
             self.platform.fatal(&"an area in a pool is not retired");
         }
+    }
+
+    /// The same where leaves are dense beyond the first ones.
+    #[inline(never)]
+    fn revive_beyond(&self, start: u64) -> bool {
+        self.planes.sure_home(start).is_some_and(|record| self.planes.revive(record, start))
     }
 
     /// The same where this CPU's node has none.
@@ -253,7 +262,11 @@ impl<P: Platform> Space<P> {
 
     /// An area of which up to the configured part is not needed.
     fn take_larger(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        let extra = (fit.pages() - self.guard_pages).checked_div(self.config.oversize)?;
+        let extra = (fit.pages() - self.guard_pages).checked_div(self.oversize)?;
+        // As long as more can be kept, new areas let every size have its own.
+        if self.ungranted.0.load(Ordering::Relaxed) > self.plenty {
+            return None;
+        }
         let area = node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())?;
         node.grant += area.len();
         self.revive(area.start());
@@ -305,7 +318,7 @@ impl<P: Platform> Space<P> {
     fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
         let (id, mut node) = self.node();
         let mut map = self.map();
-        let area = map.alloc(fit)?;
+        let area = self.place(id, &mut node, &mut map, fit)?;
         map.leaf(area.start()).asked_by(id);
         let others_wait = self.in_need.0.load(Ordering::Relaxed) != 0 && !is(Mutant::Hoard);
         let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES && !others_wait {
@@ -323,6 +336,46 @@ impl<P: Platform> Space<P> {
             }
         }
         Ok(area)
+    }
+
+    /// The lowest place, but in no leaf where another node's areas are, if that can be had: two CPUs that flip bits of one leaf
+    /// wait for each other's cache lines. A space with one busy node never sees the difference.
+    #[inline]
+    fn place(
+        &self,
+        id: usize,
+        node: &mut Node,
+        map: &mut AreaMap,
+        fit: &Fit,
+    ) -> Result<PageRange, AllocError> {
+        let is_small =
+            fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
+        if let Some(spot) = node.spot.filter(|_| is_small) {
+            match fit.within(spot.start(), spot.end()).map(|fit| map.alloc(&fit)) {
+                Ok(Ok(area)) => return Ok(area),
+                _ => node.spot = None,
+            }
+        }
+        let area = map.alloc(fit)?;
+        let is_free = map.leaf(area.start()).asker().is_none_or(|asker| asker == id);
+        if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
+    }
+
+    /// The same area in a leaf of its own, if there is one free.
+    #[inline(never)]
+    fn move_apart(
+        &self,
+        node: &mut Node,
+        map: &mut AreaMap,
+        fit: &Fit,
+        area: PageRange,
+    ) -> Result<PageRange, AllocError> {
+        let Ok(spot) = map.alloc(&Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT)) else { return Ok(area) };
+        if let Err(damage) = map.free(area.start()).and_then(|_| map.free(spot.start())) {
+            self.platform.fatal(&damage);
+        }
+        node.spot = Some(spot);
+        map.alloc(&fit.within(spot.start(), spot.end())?)
     }
 
     /// Notes what is not in the planes, if anything. The caller has just obtained the area; when memory is short he loses it.

@@ -15,10 +15,10 @@ pub struct Config {
     /// Keep the pages of freed areas for reuse, up to this many bytes in all: fast, but a use after free is not
     /// trapped while the area is kept. 0 = unmap on free: it traps as soon as the purge has run. Default: 64 MiB.
     pub retain_bytes: usize,
-    /// A retained area is also reused where up to 1/n of its pages are not needed: what a size has not kept, the next
-    /// ones have, and memory is at hand. The guard page lies behind the area, and so up to that much behind what was asked for.
-    /// 0 = only areas of the exact size. Default: 4.
-    pub oversize: u64,
+    /// Once most of the budget is in use, a retained area is also reused for up to 1/n fewer pages than it has: what a
+    /// size has not kept, the next ones have. The guard page lies behind the area, and so up to that much behind what
+    /// was asked for. 0 = only areas of the exact size. Default: what the [platform](crate::Platform::oversize) advises.
+    pub oversize: Option<u64>,
     /// Lazy pages that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in Linux. With more than the span
     /// has, only need starts one. Default: 0.
     pub lazy_max_pages: u64,
@@ -36,7 +36,7 @@ impl Default for Config {
         Self {
             guard: true,
             retain_bytes: 64 << 20,
-            oversize: 4,
+            oversize: None,
             lazy_max_pages: 0,
             nodes: 0,
             zone_pages: 16,
@@ -63,7 +63,7 @@ impl Config {
     /// The same with guard pages right behind what was asked for, in pages: an area is never larger.
     #[must_use]
     pub fn exact(mut self) -> Self {
-        self.oversize = 0;
+        self.oversize = Some(0);
         self
     }
 

@@ -86,7 +86,8 @@ impl<P: Platform> Space<P> {
         let this = &mut *node;
         let (own, lazy) = (&mut this.lazy.own, this.unpublished + pages);
         let fits = own.len() < own.capacity() && lazy < this.alarm;
-        if !fits || record.asker() != id || !Pools::takes(pages) || !self.planes.retire_start(record, page) {
+        if !fits || !record.is_asked_by(id) || !Pools::takes(pages) || !self.planes.retire_start(record, page)
+        {
             return refuse(node);
         }
         this.unpublished = lazy;
@@ -104,7 +105,7 @@ impl<P: Platform> Space<P> {
         {
             let (id, node) = self.node();
             if let Some(area) = self.planes.retire(record, page) {
-                return self.take_back(id, node, area, Some(record.asker()), Fate::MayStay);
+                return self.take_back(id, node, area, record.asker(), Fate::MayStay);
             }
         }
         self.free_far(page, Kind::Vmalloc)
@@ -152,7 +153,7 @@ impl<P: Platform> Space<P> {
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
         let usual = note.guard_pages == self.guard_pages && kind == Kind::Vmalloc;
         let fate = if usual { Fate::MayStay } else { Fate::Goes };
-        Ok(Retired { area, asker: home.map(Leaf::asker), fate })
+        Ok(Retired { area, asker: home.and_then(Leaf::asker), fate })
     }
 
     /// The same for an area that is far out, or for none: then this tells why.
@@ -267,7 +268,7 @@ impl<P: Platform> Space<P> {
         if let Some(record) = self.planes.home(area.start()) {
             let (id, node) = self.node();
             if let Some(area) = self.planes.retire(record, area.start()) {
-                let _ = self.take_back(id, node, area, Some(record.asker()), Fate::MayStay);
+                let _ = self.take_back(id, node, area, record.asker(), Fate::MayStay);
             }
         }
     }

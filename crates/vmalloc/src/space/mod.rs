@@ -86,6 +86,10 @@ pub struct Space<P: Platform> {
     guard_pages: u64,
     /// Whether freed areas may keep their memory.
     retains: bool,
+    /// [`Config::oversize`], as it was decided.
+    oversize: u64,
+    /// Pages still to be granted that leave no reason for reusing larger areas.
+    plenty: u64,
     /// Lazy pages that start a drain.
     lazy_max: u64,
     /// Lazy pages that make allocations drain as well.
@@ -151,6 +155,8 @@ impl<P: Platform> Space<P> {
             offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
             retains: config.retain_bytes != 0,
+            oversize: config.oversize.unwrap_or(platform.oversize()),
+            plenty: (config.retain_bytes >> shift) as u64 / 4,
             lazy_max,
             lazy_most: lazy_max.saturating_mul(2),
             // All nodes together hold back at most a quarter of the threshold.

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub(super) alarm: u64,
     /// Pages that may be retained here, of what all nodes share; 0 while the platform does not know.
     pub(super) grant: u64,
+    /// The leaf that this node was given when it would have had to share another's.
+    pub(super) spot: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(super) looked_at: usize,
     /// How often nothing was granted.

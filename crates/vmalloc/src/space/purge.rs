@@ -25,6 +25,7 @@ use super::Space;
 use super::node::{Lazy, clear};
 use super::pools::{Cursor, First, Pools, Share};
 use crate::addr::PageRange;
+use crate::area_map::Leaf;
 use crate::error::PlatformError;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Mutant, is, size, unlocked};
@@ -389,7 +390,7 @@ impl<P: Platform> Space<P> {
     fn take_home(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
         let asker = |area: &PageRange| {
             let home = self.planes.sure_home(area.start()).filter(|_| Pools::takes(area.len()));
-            home.map(|record| record.asker() % self.nodes.len())
+            home.and_then(Leaf::asker).map(|asker| asker % self.nodes.len())
         };
         let mut given = 0;
         for areas in areas.chunk_by(|a, b| asker(a) == asker(b)) {
