@@ -199,18 +199,20 @@ impl<H: House + Sync> Stage<H> {
         stage
     }
 
-    /// Gives each worker its areas, in turns, as if they had allocated at the same time.
+    /// Lets each worker make its areas, all at the same time, and replace each a few times.
     fn fill(&self, each: usize) {
-        let mut workers: Vec<_> = self.workers.iter().map(lock).collect();
-        for _ in 0..each {
-            for worker in &mut workers {
-                let area = self.allocate(worker.rng.between(1, MOST_PAGES));
-                worker.live.push(area);
+        std::thread::scope(|scope| {
+            for worker in &self.workers {
+                scope.spawn(move || {
+                    let worker = &mut lock(worker);
+                    for _ in 0..each {
+                        let area = self.allocate(worker.rng.between(1, MOST_PAGES));
+                        worker.live.push(area);
+                    }
+                    (0..each * CHURN).for_each(|_| self.replace(worker));
+                });
             }
-        }
-        for _ in 0..each * CHURN {
-            workers.iter_mut().for_each(|worker| self.replace(worker));
-        }
+        });
     }
 
     /// All threads work at once for so long.
