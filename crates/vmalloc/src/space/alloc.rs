@@ -170,33 +170,63 @@ impl<P: Platform> Space<P> {
     fn obtain(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
         if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
+            if self.possible(wish, checked) == Backing::Kept
+                && let Some(area) = self.take_kept(fit)
+            {
+                return Ok((area, Backing::Kept));
+            }
             let (_, mut node) = self.node();
-            let wish = self.possible(wish, checked);
-            if let Some((start, backing)) = Self::take_waiting(&mut node, fit, wish) {
-                let area = PageRange::of(start, start + fit.pages());
+            if let Some(start) = node.pools.take(fit.pages(), fit.alignment()) {
                 self.revive(start);
-                return Ok((area, backing));
+                return Ok((PageRange::of(start, start + fit.pages()), Backing::None));
             }
         }
-        self.obtain_far(checked, wish)
+        self.claim(checked).map(|area| (area, Backing::None))
+    }
+
+    /// An area with memory: of the size, somewhat larger, or from another node. Memory is worth more than a lock or a note.
+    fn take_kept(&self, fit: &Fit) -> Option<PageRange> {
+        let (id, mut node) = self.node();
+        let found = self.take_from(&mut node, fit);
+        if found.is_some() || self.nodes.len() == 1 {
+            return found;
+        }
+        // One after the other, but first where there was something the last time.
+        let others = [node.looked_at, node.looked_at + 1].map(|other| other % self.nodes.len());
+        drop(node);
+        others.into_iter().filter(|&other| other != id).find_map(|other| self.take_elsewhere(id, other, fit))
+    }
+
+    /// The same from node `other`, for node `id`. If somebody holds it, it is passed by.
+    fn take_elsewhere(&self, id: usize, other: usize, fit: &Fit) -> Option<PageRange> {
+        let found = self.take_from(&mut *self.nodes[other].0.try_lock()?, fit);
+        self.nodes[id].0.lock().looked_at = if found.is_some() { other } else { other + 1 };
+        found
+    }
+
+    fn take_from(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
+        let exact = node.retained.take(fit.pages(), fit.alignment());
+        let exact = exact.map(|start| PageRange::of(start, start + fit.pages()));
+        let area = exact.or_else(|| self.take_larger(node, fit))?;
+        node.grant += area.len();
+        self.revive(area.start());
+        Some(area)
+    }
+
+    /// An area of which up to the configured part is not needed.
+    fn take_larger(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
+        let extra = (fit.pages() - self.guard_pages).checked_div(self.oversize)?;
+        // As long as more can be kept, new areas let every size have its own.
+        if self.ungranted.0.load(Ordering::Relaxed) > self.plenty {
+            return None;
+        }
+        node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())
     }
 
     /// Only areas with the usual guard are retained: every area of a size can then stand in for every other.
     #[inline]
     fn possible(&self, wish: Backing, checked: &Checked) -> Backing {
         if self.retains && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
-    }
-
-    /// An area that waits in `node`.
-    #[inline(always)]
-    fn take_waiting(node: &mut Node, fit: &Fit, wish: Backing) -> Option<(u64, Backing)> {
-        if wish == Backing::Kept
-            && let Some(start) = node.retained.take(fit.pages(), fit.alignment())
-        {
-            node.grant += fit.pages();
-            return Some((start, Backing::Kept));
-        }
-        node.pools.take(fit.pages(), fit.alignment()).map(|start| (start, Backing::None))
     }
 
     /// Makes a retired area that came from a pool busy.
@@ -215,62 +245,6 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn revive_beyond(&self, start: u64) -> bool {
         self.planes.sure_home(start).is_some_and(|record| self.planes.revive(record, start))
-    }
-
-    /// The same where this CPU's node has none.
-    #[inline(never)]
-    fn obtain_far(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
-        if self.possible(wish, checked) == Backing::Kept
-            && let Some(area) = self.take_elsewhere(&checked.fit)
-        {
-            return Ok((area, Backing::Kept));
-        }
-        self.claim(checked).map(|area| (area, Backing::None))
-    }
-
-    /// An area with memory that is somewhat larger, or waits in another node: memory is worth more than a lock or a note.
-    fn take_elsewhere(&self, fit: &Fit) -> Option<PageRange> {
-        if fit.lowest_order().is_none() || !Pools::takes(fit.pages()) {
-            return None;
-        }
-        let (id, mut node) = self.node();
-        // One after the other, but first where there was something the last time.
-        let others = [node.looked_at, node.looked_at + 1].map(|other| other % self.nodes.len());
-        let found = self.take_larger(&mut node, fit);
-        drop(node);
-        found.or_else(|| {
-            others.into_iter().filter(|&other| other != id).find_map(|other| self.take_from(id, other, fit))
-        })
-    }
-
-    /// An area of the size or a somewhat larger one from another node. If somebody holds that, it is passed by.
-    fn take_from(&self, id: usize, other: usize, fit: &Fit) -> Option<PageRange> {
-        let mut node = self.nodes[other].0.try_lock()?;
-        let start = node.retained.take(fit.pages(), fit.alignment());
-        let found = match start {
-            Some(start) => {
-                node.grant += fit.pages();
-                self.revive(start);
-                Some(PageRange::of(start, start + fit.pages()))
-            }
-            None => self.take_larger(&mut node, fit),
-        };
-        drop(node);
-        self.nodes[id].0.lock().looked_at = if found.is_some() { other } else { other + 1 };
-        found
-    }
-
-    /// An area of which up to the configured part is not needed.
-    fn take_larger(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        let extra = (fit.pages() - self.guard_pages).checked_div(self.oversize)?;
-        // As long as more can be kept, new areas let every size have its own.
-        if self.ungranted.0.load(Ordering::Relaxed) > self.plenty {
-            return None;
-        }
-        let area = node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())?;
-        node.grant += area.len();
-        self.revive(area.start());
-        Some(area)
     }
 
     /// A busy area from the map, not mapped yet. When there is no room for it, everything freed is given back first.
