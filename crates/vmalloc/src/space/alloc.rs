@@ -60,11 +60,11 @@ impl<P: Platform> Space<P> {
         if below > self.offset_mask || align & below != 0 || bytes & self.offset_mask != 0 {
             return self.reuse_aligned(bytes, align);
         }
-        // Zero bytes are more than any size.
-        let size = (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize);
         if !self.retains {
-            return self.reuse_addresses(size);
+            return self.reuse_addresses(bytes);
         }
+        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever retained.
+        let size = (bytes >> self.shift).wrapping_add(self.guard_less_one);
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
         let Some(mut node) = node else { return 0 };
         let this = &mut *node;
@@ -98,7 +98,9 @@ impl<P: Platform> Space<P> {
 
     /// The same where nothing keeps its memory.
     #[inline(never)]
-    fn reuse_addresses(&self, size: usize) -> usize {
+    fn reuse_addresses(&self, bytes: usize) -> usize {
+        // No bytes are more than any size.
+        let size = (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize);
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
         let Some(mut node) = node else { return 0 };
         let Some(start) = node.pools.pop(size) else { return usize::from(refuse(node)) };

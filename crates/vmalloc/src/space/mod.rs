@@ -84,6 +84,8 @@ pub struct Space<P: Platform> {
     /// The bits of an address inside its page.
     offset_mask: usize,
     guard_pages: u64,
+    /// What the pages of a request, shifted down, are away from the size of its area in the pools.
+    guard_less_one: usize,
     /// Whether freed areas may keep their memory.
     retains: bool,
     /// [`Config::oversize`], as it was decided.
@@ -154,6 +156,7 @@ impl<P: Platform> Space<P> {
             shift,
             offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
+            guard_less_one: usize::from(config.guard).wrapping_sub(1),
             retains: config.retain_bytes != 0,
             oversize: config.oversize.unwrap_or(platform.oversize()),
             plenty: (config.retain_bytes >> shift) as u64 / 4,

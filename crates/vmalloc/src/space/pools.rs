@@ -239,7 +239,9 @@ impl Stack {
         let last = self.count.wrapping_sub(1);
         let start = *self.starts.get(last as usize)?;
         self.count = last;
-        self.least = self.least.min(last);
+        if last < self.least {
+            self.least = last;
+        }
         Some(start)
     }
 
