@@ -55,7 +55,8 @@ impl Default for Checks {
             metadata: MetadataLimit::None,
             walk_below: 200,
             walk_every: 64,
-            slack_bytes: 16 << 10,
+            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree and directory take in advance.
+            slack_bytes: 48 << 10,
             slack_per_segment: 1 << 10,
         }
     }

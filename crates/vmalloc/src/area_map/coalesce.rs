@@ -21,8 +21,7 @@ impl<S: Storage> AreaMap<S> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let (leaf, bit) = (self.leaf_of(start), Leaf::bit(start));
-        let record = self.planes.leaf(leaf);
+        let ((leaf, record), bit) = (self.record_of(start), Leaf::bit(start));
         if !record.is_busy(bit) {
             return Err(self.why_not_busy(start));
         }

@@ -215,8 +215,8 @@ impl<S: Storage> AreaMap<S> {
     /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
     #[inline(always)]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let Some(leaf) = self.planes.leaf_near(page) else { return self.find_far(page) };
-        match self.planes.find_in(self.planes.leaf(leaf), page) {
+        let Some(record) = self.planes.home(page) else { return self.find_far(page) };
+        match self.planes.find_in(record, page) {
             Found::Area(area) => Some(area),
             Found::None => None,
             Found::Far => self.find_far(page),
@@ -269,6 +269,21 @@ impl<S: Storage> AreaMap<S> {
             Some(leaf) => leaf,
             None => self.leaf_far(page),
         }
+    }
+
+    /// The same with its record.
+    #[inline]
+    fn record_of(&self, page: u64) -> (u32, &Leaf) {
+        match self.planes.near(page) {
+            Some(found) => found,
+            None => self.record_far(page),
+        }
+    }
+
+    #[inline(never)]
+    fn record_far(&self, page: u64) -> (u32, &Leaf) {
+        let leaf = self.leaf_far(page);
+        (leaf, self.planes.leaf(leaf))
     }
 
     #[inline(never)]

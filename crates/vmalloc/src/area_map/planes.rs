@@ -76,11 +76,17 @@ impl<S: Storage> Planes<S> {
         page.wrapping_sub(self.base) >> LEAF_SHIFT
     }
 
-    /// The leaf that holds `page`, if it is where the group says, and one of the first.
+    /// The leaf that holds `page`, if it is where the group says, and one of the first: its number and record.
+    #[inline(always)]
+    pub(super) fn near(&self, page: u64) -> Option<(u32, &Leaf)> {
+        let record = self.home(page)?;
+        if record.is_of(page) { Some((self.group(page) as u32 + 1, record)) } else { None }
+    }
+
+    /// Its number.
     #[inline(always)]
     pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
-        let record = self.home(page)?;
-        if record.is_of(page) { Some(self.group(page) as u32 + 1) } else { None }
+        self.near(page).map(|(leaf, _)| leaf)
     }
 
     /// The leaf of the group, if there is one and it is where the group says.
@@ -193,7 +199,7 @@ impl<S: Storage> Planes<S> {
 
     /// The busy area that holds `page`, without the map: `Err` when it was changing, or takes the map to tell.
     pub(crate) fn look(&self, page: u64) -> Result<Option<PageRange>, Unclear> {
-        let look = || self.leaf_near(page).map(|leaf| self.find_in(self.leaf(leaf), page));
+        let look = || self.home(page).map(|record| self.find_in(record, page));
         match self.version.read(look).flatten().ok_or(Unclear)? {
             Found::Area(area) => Ok(Some(area)),
             Found::None => Ok(None),
@@ -232,7 +238,8 @@ impl<S: Storage> Planes<S> {
         self.first_start_behind(record)
     }
 
-    /// The busy area that holds `page`, if `record` is the leaf of the page; or that it takes the map to tell.
+    /// The busy area that holds `page`, if `record`, where its group says, is the leaf of the page; or that it takes the map to
+    /// tell.
     #[inline(always)]
     pub(super) fn find_in(&self, record: &Leaf, page: u64) -> Found {
         match record.area_around(page) {
@@ -250,9 +257,12 @@ impl<S: Storage> Planes<S> {
         Found::if_holds(page, start, end)
     }
 
-    /// The busy area around `page`, which lies in `record` or, where that has no starts, in no leaf; wherever it starts.
+    /// The busy area around `page`, which lies in `record`, if that is a leaf; wherever it starts.
     #[inline(never)]
     fn find_start(&self, record: &Leaf, page: u64) -> Found {
+        if !record.is_of(page) {
+            return Found::Far;
+        }
         let start = match record.start_at_or_before(Leaf::bit(page)) {
             Some(bit) if record.is_busy(bit) => record.page(bit),
             Some(_) => return Found::None,
