@@ -378,7 +378,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "the default budget is 64 grants: of 128 nodes, those without one take areas from the others"]
     fn the_default_budget_is_enough_for_as_many_nodes_as_there_may_be() {
         let row = run(Scene::W1, Mode::Retain, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");

@@ -171,10 +171,11 @@ pub const ALL: &[Workload] = &{
         on(
             Space,
             "W5-10k",
-            steady(10_000, 20_000, PLAIN),
+            // So many that the pools are in a steady state as well.
+            steady(10_000, 100_000, PLAIN),
             "10,000 live areas of 1…64 pages, replaced at random",
         ),
-        on(Space, "W5-100k", steady(100_000, 200_000, PLAIN), "the same, 100,000 live"),
+        on(Space, "W5-100k", steady(100_000, 400_000, PLAIN), "the same, 100,000 live"),
         on(Space, "W5-1M", steady(1_000_000, 1_000_000, PLAIN), "the same, 1,000,000 live"),
         Workload {
             large: true,

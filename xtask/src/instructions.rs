@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "vmalloc")]
     allocator: String,
     /// Turns of the measured loop.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
 }
 

@@ -30,6 +30,7 @@ mod config;
 mod deferred;
 mod free;
 mod info;
+mod keys;
 mod map;
 mod node;
 mod notes;
@@ -37,6 +38,7 @@ mod notify;
 mod pools;
 mod purge;
 mod request;
+mod reuse;
 mod shrink;
 mod verify;
 

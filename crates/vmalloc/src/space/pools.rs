@@ -194,9 +194,9 @@ impl Pools {
                 *cursor = Cursor { size, due: None };
             }
             let stack = &mut self.stacks[size];
-            let due = *cursor.due.get_or_insert_with(|| stack.due(share));
-            let room = most.saturating_sub(out.len());
-            let count = due.min(room).min(stack.count as usize);
+            // Between two batches areas may have been taken from the rest.
+            let due = cursor.due.unwrap_or_else(|| stack.due(share)).min(stack.count as usize);
+            let count = due.min(most.saturating_sub(out.len()));
             stack.shed(count, first, size as u64 + 1, out);
             if stack.count == 0 && share != Share::QuarterOfIdle {
                 stack.starts = Vec::new();
@@ -384,6 +384,24 @@ mod tests {
                 }
             });
             assert!(rounds.count() < 40 && kept.areas() == 0, "{count} areas never drain");
+        }
+    }
+
+    #[test]
+    fn a_share_that_was_taken_meanwhile_is_not_waited_for() {
+        for share in [Share::Quarter, Share::QuarterOfIdle, Share::All] {
+            let mut kept = Pools::default();
+            for start in 1..=40 {
+                assert!(kept.put(area(start * 10, 3)));
+            }
+            // Idle are those that were there at the decay before.
+            let _ = shed(&mut kept, Share::QuarterOfIdle, 100);
+            let (mut cursor, mut batch) = (Cursor::default(), Vec::new());
+            assert!(kept.shed(share, First::Oldest, &mut cursor, 2, &mut batch));
+            while kept.take(3, 1).is_some() {}
+            batch.clear();
+            assert!(!kept.shed(share, First::Oldest, &mut cursor, 2, &mut batch), "{share:?}");
+            assert!(batch.is_empty());
         }
     }
 
