@@ -121,8 +121,8 @@ pub unsafe trait Platform: Sync {
     unsafe fn zero(&self, range: PageRange);
 
     /// Whether retained areas should also be reused for less than they have, up to 1/n of their pages: worth it where new memory
-    /// costs much, as page faults do. 0 = no, which it is unless it is implemented. See
-    /// [`Config::oversize`](crate::Config::oversize).
+    /// costs much, as page faults do; then those of other nodes are looked for as well. 0 = no, which it is unless it is
+    /// implemented. See [`Config::oversize`](crate::Config::oversize).
     fn oversize(&self) -> u64 {
         0
     }

@@ -231,13 +231,18 @@ impl<P: Platform> Space<P> {
         node.grant >= pages
     }
 
-    /// Takes what other nodes were granted and do not use.
+    /// Takes half of what nodes have been granted and do not use, if that is much: what a node has just reused it will want to
+    /// keep again.
     #[cold]
     fn gather(&self, node: &mut Node, missing: u64) {
         for other in &self.nodes {
             // Nobody waits: our own node is among those that are held.
             let Some(mut other) = other.0.try_lock() else { continue };
-            node.grant += core::mem::take(&mut other.grant);
+            if other.grant > 4 * self.grant_pages {
+                let half = other.grant / 2;
+                other.grant -= half;
+                node.grant += half;
+            }
             if node.grant >= missing {
                 return;
             }

@@ -84,7 +84,8 @@ impl<P: Platform> Space<P> {
     pub(super) fn take_kept(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.node();
         let found = self.take_from(&mut node, fit);
-        if found.is_some() || self.nodes.len() == 1 {
+        // Where new memory is cheap, another CPU's cache lines are not worth it.
+        if found.is_some() || self.oversize == 0 || self.nodes.len() == 1 {
             return found;
         }
         // One after the other, but first where there was something the last time.
