@@ -100,7 +100,7 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if let Some(record) = self.planes.home(page)
+        if let Some(record) = self.planes.sure_home(page)
             && !record.may_have_note(page)
         {
             let (id, node) = self.node();

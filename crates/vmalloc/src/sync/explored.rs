@@ -94,9 +94,14 @@ impl AtomicU32 {
         self.0.store(value, order);
     }
 
-    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+    pub(crate) fn fetch_or(&self, mask: u32, order: Ordering) -> u32 {
         point();
-        self.0.fetch_add(value, order)
+        self.0.fetch_or(mask, order)
+    }
+
+    pub(crate) fn fetch_and(&self, mask: u32, order: Ordering) -> u32 {
+        point();
+        self.0.fetch_and(mask, order)
     }
 }
 
