@@ -21,21 +21,21 @@
 //! ```
 //!
 //! Each schedule ends with everything freed and purged, every invariant verified, all counts at zero, the span one free
-//! range, and a machine without a leak or a stale translation ([`World::finish`]).
+//! range, and a machine without a leak or a stale translation (`World::finish`).
 //!
 //! # Protocols broken on purpose
 //!
 //! | what | where | caught by |
 //! |---|---|---|
-//! | a flush is dropped | [`Flushes::Dropped`] | `a_dropped_flush_is_caught` |
-//! | areas are given back, and handed out, before the flush | [`Flushes::Late`] | `a_flush_after_reuse_is_caught` |
-//! | lazy pages are counted off when they are taken | [`Mutant::EarlyCount`] | `a_lazy_count_that_falls_early_is_caught` |
-//! | nobody waits for the purge under way | [`Mutant::NoWait`] | `a_missing_wait_for_the_purge_is_caught` |
-//! | runs are taken while others are in need | [`Mutant::Hoard`] | `hoarding_while_others_are_in_need_is_caught` |
-//! | a busy bit is flipped by a load and a store | [`Mutant::SplitFlip`] | `a_flip_in_two_steps_is_caught` |
-//! | a node's lists are taken without its lock | [`Mutant::UnlockedTake`] | `a_list_taken_without_its_lock_is_caught` |
-//! | the version of the planes stays | [`Mutant::NoVersion`] | `a_change_without_version_is_caught` |
-//! | a fork takes the locks out of order | [`Mutant::ForkOutOfOrder`] | `locks_out_of_order_are_caught` |
+//! | a flush is dropped | `Flushes::Dropped` | `a_dropped_flush_is_caught` |
+//! | areas are given back, and handed out, before the flush | `Flushes::Late` | `a_flush_after_reuse_is_caught` |
+//! | lazy pages are counted off when they are taken | `Mutant::EarlyCount` | `a_lazy_count_that_falls_early_is_caught` |
+//! | nobody waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught` |
+//! | runs are taken while others are in need | `Mutant::Hoard` | `hoarding_while_others_are_in_need_is_caught` |
+//! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `a_flip_in_two_steps_is_caught` |
+//! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
+//! | the version of the planes stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
+//! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
 //!
 //! The models have theirs: no version, no fences, a flip in two steps, pages told of too late, need told of too late.
 //!
