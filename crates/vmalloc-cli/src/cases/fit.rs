@@ -109,8 +109,9 @@ mod tests {
     use super::*;
     use crate::machine::{MachineOptions, Strategy};
 
+    /// With one node: another CPU keeps to leaves of its own, wherever holes are.
     fn machine() -> Machine {
-        let options = MachineOptions { strategy: Strategy::Unmap, guards: None, nodes: None };
+        let options = MachineOptions { strategy: Strategy::Unmap, guards: None, nodes: Some(1) };
         Machine::new(options).expect("a machine with address space")
     }
 
