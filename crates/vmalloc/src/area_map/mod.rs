@@ -6,15 +6,15 @@
 //! of its own: where it starts is a bit, where it ends is the next such bit, and its state is two more bits.
 //!
 //! ```text
-//!            ┌──────────────────────────────── Directory ────────────────┐  page → leaf, mostly one load
+//!            ┌──────────────────────── Planes, Directory ────────────────┐  page → leaf, mostly one load
 //!            ▼                       ▼                                   ▼
 //!   …│ Leaf: 256 pages │◄────►│ Leaf: 256 pages │◄─── no leaf ───►│ Leaf: 256 pages │…   boundary planes
 //!            ▲                       ▲        where no segment starts    ▲
 //!            └───────────────── Tree of Rooms ───────────────────────────┘  lowest fit, O(log n)
 //! ```
 //!
-//! - [`leaf`]: the planes, and what can be read off one leaf.
-//! - [`directory`]: from an address to its leaf.
+//! - [`leaf`]: the bits, and what can be read off one leaf. [`planes`]: all leaves, for those who do not hold the map.
+//! - [`directory`]: from an address to its leaf, where leaves are sparse.
 //! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
 //! - [`room`]: what a set of free ranges can take, for every alignment at once.
 //! - [`tree`]: rooms of all leaves under a wide tree.
@@ -37,7 +37,8 @@
 //! leaves are few. Memory follows the areas, not the span: at most 32 bytes each for 10,000 and more areas of
 //! 1…64 pages in a steady state, at most 512 for an isolated huge area (`cargo test -p vmalloc-model --test memory`).
 //!
-//! The records are in arrays that grow by an eighth, which now and then makes one allocation copy one of them.
+//! Tree and directory nodes are in arrays that grow by an eighth, which now and then makes one allocation copy one of them.
+//! Leaves never move.
 //!
 //! # Sources
 //! Boundary tags are Knuth's (1968), placed outside the memory as a kernel must; lowest fit by the largest size
