@@ -93,6 +93,8 @@ impl Lazy {
     pub(super) fn clear(&mut self) {
         clear(&mut self.own);
         clear(&mut self.strays);
+        // Without memory for these, what needs them says so.
+        let _ = self.strays.try_reserve(STRAYS);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -100,13 +102,13 @@ impl Lazy {
     }
 }
 
-/// Empties a list. What it held once, and long since does not, is no reason to keep that memory.
+/// Empties a list. What it held once, and long since does not, is no reason to keep that memory: it is let go whole, since
+/// a smaller piece would have to be asked for, and may be refused.
 pub(super) fn clear<T>(list: &mut Vec<T>) {
-    let needed = list.len();
-    list.clear();
-    if list.capacity() > 4 * needed.max(LIST) {
-        list.shrink_to(2 * needed.max(LIST));
+    if list.capacity() > 4 * list.len().max(LIST) {
+        *list = Vec::new();
     }
+    list.clear();
 }
 
 /// The room that lists keep in any case: a page or two.
