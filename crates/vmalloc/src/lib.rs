@@ -60,7 +60,9 @@ pub use area_map::AreaMap;
 pub use error::{
     AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
-pub use platform::{DirectMemory, Due, Platform, Protection, Translate};
+pub use platform::{
+    DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+};
 pub use request::{Fit, Policy};
 pub use space::{
     AreaInfo, Buffer, Config, Kind, NodeStats, Notifier, Request, Rest, Space, Stale, Stats, Zeroed,

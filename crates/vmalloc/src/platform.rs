@@ -19,7 +19,7 @@
 //! range may its addresses be handed out again, and only then may the platform recycle the pages behind them.
 
 use crate::addr::PageRange;
-use crate::error::PlatformError;
+use crate::error::{PlatformError, PlatformFault};
 use core::fmt;
 
 /// What may be done with the pages of an area.
@@ -29,6 +29,35 @@ pub enum Protection {
     /// Read and write.
     #[default]
     ReadWrite,
+    /// Read only.
+    Read,
+    /// Read and execute: never together with writing.
+    ReadExecute,
+}
+
+/// A page of memory that can be mapped at several addresses at once, by its number on its platform.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct Frame(pub u64);
+
+impl Frame {
+    /// The frame `n` numbers further.
+    #[inline]
+    pub const fn plus(self, n: u64) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Origin {
+    /// It was taken from the platform's supply and not given back yet.
+    Supply,
+    /// It is memory of a device, which is never in the supply.
+    Device,
+    /// Neither: it may not be mapped.
+    Foreign,
 }
 
 /// Why a drain is asked for.
@@ -87,6 +116,24 @@ pub unsafe trait Platform: Sync {
     /// When pages, page tables or mappings run out. Nothing of `range` is mapped then: the platform undoes
     /// what it had begun.
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
+
+    /// log2 of the base pages in a huge page, if this machine has any. Constant.
+    fn huge_order(&self) -> Option<u32> {
+        None
+    }
+
+    /// As [`map`](Self::map), and with huge pages where `range` covers a whole, aligned one and the supply has one; with base
+    /// pages everywhere else.
+    ///
+    /// # Safety
+    /// As for [`map`](Self::map).
+    ///
+    /// # Errors
+    /// As for [`map`](Self::map). That no huge page is to be had is not one.
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.map(range, protection) }
+    }
 
     /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.
     ///
@@ -157,7 +204,115 @@ pub unsafe trait Platform: Sync {
 /// # Safety
 /// For a mapped page, `page << page_shift` is a valid, readable, writable address of this program with exposed
 /// provenance, and no mapped page is at address zero.
-pub unsafe trait DirectMemory: Platform {}
+pub unsafe trait DirectMemory: Platform {
+    /// Moves the pages behind `from` to `to`, of the same length, without copying them. On return `from` is as after
+    /// [`unmap`](Platform::unmap): it faults on this CPU, and has to be unmapped and flushed before it is handed out.
+    ///
+    /// # Safety
+    /// The caller owns both ranges exclusively; `from` is mapped by [`map`](Platform::map), `to` is not mapped.
+    ///
+    /// # Errors
+    /// Both ranges are as before. [`Unsupported`](crate::PlatformFault::Unsupported), which it is unless it is implemented,
+    /// tells the caller to copy.
+    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        let _ = (from, to);
+        Err(PlatformError { call: "relocate", fault: PlatformFault::Unsupported, code: 0 })
+    }
+}
+
+/// A platform with a supply of pages that can be mapped at several addresses at once: for `vmap` and all its kin.
+///
+/// # Safety
+/// - A frame that [`take_frames`](Self::take_frames) or [`take_run`](Self::take_run) handed out is handed out to nobody else until
+///   it is given back.
+/// - After [`map_frames`](Self::map_frames) has returned `Ok`, page `i` of the range leads to frame `i`, until the range is
+///   unmapped or, where that is allowed, mapped anew. Two pages that lead to one frame show the same bytes.
+/// - What [`linear`](Self::linear) says is true for as long as the platform lives.
+pub unsafe trait Frames: Platform {
+    /// Takes frames out of the supply, of any content, as many as `frames` has room for: consecutive ones as far as that is easily
+    /// done. In bulk, all or none.
+    ///
+    /// # Errors
+    /// When there are fewer. None is taken then.
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError>;
+
+    /// Takes `count` consecutive frames, not 0, the first at a multiple of `align`, a power of two.
+    ///
+    /// # Errors
+    /// When there is no such run. None is taken then.
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError>;
+
+    /// Gives frames back to the supply, in any order and grouping.
+    ///
+    /// # Safety
+    /// They were taken and not given back since; nobody uses them, be it through an address that still leads to them.
+    unsafe fn give_frames(&self, frames: &[Frame]);
+
+    /// Whose `frame` is. Never waits.
+    fn origin(&self, frame: Frame) -> Origin;
+
+    /// Puts `frames`, as many as `range` has pages, behind `range`.
+    ///
+    /// The range is inside the span and not mapped; if the platform [`replaces`](Self::replaces), it may be mapped to other frames.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and the frames are [the supply's or a device's](Origin).
+    ///
+    /// # Errors
+    /// When page tables or mappings run out. The caller owns `range` as before; nothing is mapped there that was not.
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError>;
+
+    /// Says that nothing uses the frames behind `range` through it any more. Where that is cheap they are unmapped at once, as by
+    /// [`unmap`](Platform::unmap), which will be called for the range before it is flushed, if it is not mapped anew before.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and it was mapped by [`map_frames`](Self::map_frames).
+    unsafe fn let_go(&self, range: PageRange) {
+        let _ = range;
+    }
+
+    /// The frame behind `page`, if [`map_frames`](Self::map_frames) put one there, and nothing has taken it away.
+    fn frame_at(&self, page: u64) -> Option<Frame>;
+
+    /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, if there is such a place.
+    /// Constant. Outside the [span](Platform::span).
+    fn linear(&self) -> Option<PageRange> {
+        None
+    }
+
+    /// Whether [`map_frames`](Self::map_frames) may be called for pages that are mapped to other frames, and then sees to it that on
+    /// return no CPU reaches those any more. Constant.
+    fn replaces(&self) -> bool {
+        false
+    }
+}
+
+/// A platform that can change what may be done with pages.
+///
+/// # Safety
+/// After `Ok` no CPU can do with the pages what the protection does not allow.
+pub unsafe trait Protect: Platform {
+    /// Lets every CPU do with the pages of `range`, which are mapped, what `protection` allows, and nothing else.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively.
+    ///
+    /// # Errors
+    /// Each page has the old protection or the new one.
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
+}
+
+/// A platform that can read addresses which may lead nowhere.
+pub trait Peek: Platform {
+    /// Copies bytes from `addr` on into `to`, as far as they can be read: how many, up to the first that can't be. Never faults, even
+    /// if pages are unmapped meanwhile.
+    fn peek(&self, addr: usize, to: &mut [u8]) -> usize;
+}
 
 /// A platform that can tell which physical page stands behind an address (`vmalloc_to_page`).
 pub trait Translate: Platform {
