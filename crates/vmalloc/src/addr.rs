@@ -13,6 +13,12 @@ pub struct PageRange {
     end: u64,
 }
 
+impl From<PageRange> for core::ops::Range<u64> {
+    fn from(range: PageRange) -> Self {
+        range.start..range.end
+    }
+}
+
 impl PageRange {
     /// The pages `[start, end)`, or `None` when that is empty or reversed.
     #[inline]

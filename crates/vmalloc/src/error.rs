@@ -1,6 +1,7 @@
 //! Errors: one small type per operation, each with the facts of the refusal.
 
 use crate::addr::PageRange;
+use crate::platform::Origin;
 use core::fmt;
 use thiserror::Error;
 
@@ -122,6 +123,12 @@ pub enum SpaceError {
         /// The size asked for, in pages.
         pages: u64,
     },
+    /// Blocks can't have so many slots.
+    #[error("{slots} slots of a block are not a power of two from 64 to 1024")]
+    BadBlock {
+        /// How many were asked for.
+        slots: u64,
+    },
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,
@@ -144,6 +151,14 @@ pub enum AllocError {
         asked: PageRange,
         /// The lowest area in the way.
         by: PageRange,
+    },
+    /// A frame that may not be mapped this way: not taken from the supply, or, where device memory is asked for, none.
+    #[error("frame {frame:#x} may not be mapped here: it is {origin:?}")]
+    BadFrame {
+        /// The first such frame.
+        frame: u64,
+        /// What it is.
+        origin: Origin,
     },
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
@@ -189,12 +204,63 @@ pub enum FreeError {
         /// The page of the address given.
         page: u64,
     },
+    /// Another number of pages is mapped there than this call names.
+    #[error("{mapped} pages are mapped at page {page:#x}, not {given}")]
+    WrongCount {
+        /// The page of the address given.
+        page: u64,
+        /// Pages mapped there.
+        mapped: u64,
+        /// Pages named.
+        given: u64,
+    },
     /// The area is of another kind than this call frees.
     #[error("the area at page {page:#x} is of another kind than this call frees")]
     WrongKind {
         /// The page of the address given.
         page: u64,
     },
+}
+
+/// Why something could not be done with an area that there is, or to it. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum AreaError {
+    /// The area is not there, or not of the kind that this can be done with.
+    #[error(transparent)]
+    Area(#[from] FreeError),
+    /// The pages are not all inside the area's.
+    #[error("{asked:?} is not inside the pages {pages:?} of the area")]
+    Beyond {
+        /// The pages asked for.
+        asked: PageRange,
+        /// Those of the area, without its guard.
+        pages: PageRange,
+    },
+    /// Something is mapped there already.
+    #[error("page {page:#x} is mapped already")]
+    Mapped {
+        /// The first such page.
+        page: u64,
+    },
+    /// Nothing is mapped there.
+    #[error("nothing is mapped at page {page:#x}")]
+    NotMapped {
+        /// The first such page.
+        page: u64,
+    },
+    /// Addresses, metadata or memory for it ran out, or the request is wrong.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// The platform refused.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
+impl From<RequestError> for AreaError {
+    fn from(error: RequestError) -> Self {
+        Self::Alloc(error.into())
+    }
 }
 
 /// What a platform call ran into.

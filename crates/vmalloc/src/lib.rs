@@ -46,6 +46,7 @@ extern crate std;
 
 mod addr;
 pub mod area_map;
+pub mod block;
 mod error;
 mod platform;
 mod request;
@@ -58,7 +59,8 @@ pub mod sync;
 pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use error::{
-    AllocError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
+    AllocError, AreaError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError,
+    Unbacked,
 };
 pub use platform::{
     DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,

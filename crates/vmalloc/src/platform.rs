@@ -190,6 +190,12 @@ pub unsafe trait Platform: Sync {
         false
     }
 
+    /// Whether what is put behind pages that are mapped replaces, on return and for every CPU, what was there. Then the addresses of
+    /// [blocks](crate::block) may be mapped anew without a flush. Constant.
+    fn replaces(&self) -> bool {
+        false
+    }
+
     /// A random number, for randomized placement and hash seeds. Need not be fast.
     fn entropy(&self) -> u64;
 
@@ -253,7 +259,7 @@ pub unsafe trait Frames: Platform {
 
     /// Puts `frames`, as many as `range` has pages, behind `range`.
     ///
-    /// The range is inside the span and not mapped; if the platform [`replaces`](Self::replaces), it may be mapped to other frames.
+    /// The range is inside the span and not mapped; if the platform [`replaces`](Platform::replaces), it may be mapped to other frames.
     ///
     /// # Safety
     /// The caller owns `range` exclusively, and the frames are [the supply's or a device's](Origin).
@@ -283,12 +289,6 @@ pub unsafe trait Frames: Platform {
     /// Constant. Outside the [span](Platform::span).
     fn linear(&self) -> Option<PageRange> {
         None
-    }
-
-    /// Whether [`map_frames`](Self::map_frames) may be called for pages that are mapped to other frames, and then sees to it that on
-    /// return no CPU reaches those any more. Constant.
-    fn replaces(&self) -> bool {
-        false
     }
 }
 

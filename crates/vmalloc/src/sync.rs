@@ -11,11 +11,11 @@ mod explored;
 mod plain;
 
 #[cfg(shuttle)]
-pub(crate) use explored::{AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+pub(crate) use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 #[cfg(shuttle)]
 pub use explored::{Grain, explore, point, unlocks};
 #[cfg(not(shuttle))]
-pub(crate) use plain::{AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+pub(crate) use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 
 /// A protocol broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -62,6 +62,7 @@ mod version;
 
 pub(crate) use leaf::{LEAF_SHIFT, Leaf, NOTE_PAGES};
 pub(crate) use planes::Planes;
+pub(crate) use storage::Chunks;
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
 
@@ -234,6 +235,11 @@ impl<S: Storage> AreaMap<S> {
     /// All segments, in address order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         self.segments_from(self.span().start())
+    }
+
+    /// Whether there is a free place for `fit`. Cost as [`alloc`](Self::alloc).
+    pub(crate) fn has_room(&self, fit: &crate::request::Fit) -> bool {
+        self.place(fit).is_ok()
     }
 
     /// The segments from the one that holds `page` on, in address order; none when `page` is outside the span.

@@ -4,7 +4,7 @@ use super::node::Node;
 use super::notes::Note;
 use super::pools::Pools;
 use super::purge::Drain;
-use super::request::{Checked, Content};
+use super::request::{Checked, Content, PageSize, Patience};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
@@ -25,7 +25,7 @@ const ROUNDS: usize = 8;
 
 /// What is behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Backing {
+pub(super) enum Backing {
     /// The memory of the area that was freed here before.
     Kept,
     /// Nothing yet.
@@ -58,8 +58,13 @@ impl<P: Platform> Space<P> {
 
     #[inline(never)]
     fn alloc_far(&self, request: &Request) -> Result<usize, AllocError> {
-        let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        self.balance();
+        let mut checked = request.check(self.shift, self.config.guard, self.config.policy)?;
+        if checked.size == PageSize::Huge {
+            self.fit_huge(&mut checked);
+        }
+        if checked.patience == Patience::Waits {
+            self.balance();
+        }
         let (area, backing) = self.obtain(&checked, Backing::Kept)?;
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
         self.describe(area, note, backing)?;
@@ -82,7 +87,9 @@ impl<P: Platform> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        self.balance();
+        if checked.patience == Patience::Waits {
+            self.balance();
+        }
         let (area, backing) = self.obtain(&checked, Backing::None)?;
         self.describe(area, checked.note(area, self.shift, Kind::Reserved, request.tag), backing)?;
         Ok(self.addr(area.start()))
@@ -102,6 +109,7 @@ impl<P: Platform> Space<P> {
         let fit = &checked.fit;
         if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
             if self.possible(wish, checked) == Backing::Kept
+                && checked.size == PageSize::Base
                 && let Some(area) = self.take_kept(fit)
             {
                 return Ok((area, Backing::Kept));
@@ -112,7 +120,25 @@ impl<P: Platform> Space<P> {
                 return Ok((PageRange::of(start, start + fit.pages()), Backing::None));
             }
         }
-        self.claim(checked).map(|area| (area, Backing::None))
+        let claimed = match checked.patience {
+            Patience::Waits => self.claim(checked.fit),
+            Patience::Never => self.try_claim(&checked.fit),
+        };
+        claimed.map(|area| (area, Backing::None))
+    }
+
+    /// Aligns a request that is large enough for huge pages to one, if there is such a place.
+    #[cold]
+    fn fit_huge(&self, checked: &mut Checked) {
+        let order = self.platform.huge_order().filter(|&order| {
+            checked.fit.pages() - checked.guard_pages >> order != 0 && checked.fit.alignment() < 1 << order
+        });
+        let Some(order) = order else { return };
+        if let Ok(aligned) = checked.fit.align(1 << order)
+            && self.map().has_room(&aligned)
+        {
+            checked.fit = aligned;
+        }
     }
 
     /// Only areas with the usual guard are retained: every area of a size can then stand in for every other.
@@ -122,8 +148,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// A busy area from the map, not mapped yet. When there is no room for it, everything freed is given back first.
-    fn claim(&self, checked: &Checked) -> Result<PageRange, AllocError> {
-        let mut fit = checked.fit;
+    pub(super) fn claim(&self, mut fit: Fit) -> Result<PageRange, AllocError> {
         if let Policy::Random { seed } = fit.placement() {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
@@ -163,7 +188,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
+    pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
         let (id, mut node) = self.node();
         let mut map = self.map();
         let area = self.place(id, &mut node, &mut map, fit)?;
@@ -228,12 +253,17 @@ impl<P: Platform> Space<P> {
 
     /// Notes what is not in the planes, if anything. The caller has just obtained the area; when memory is short he loses it.
     #[inline]
-    fn describe(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+    pub(super) fn describe(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
         if note.is_plain(self.config.guard) { Ok(()) } else { self.describe_far(area, note, backing) }
     }
 
     #[inline(never)]
-    fn describe_far(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+    pub(super) fn describe_far(
+        &self,
+        area: PageRange,
+        note: Note,
+        backing: Backing,
+    ) -> Result<(), AllocError> {
         // Marked with the table held: who takes the last note away from beside it clears the mark with the table held.
         let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
         if self.notes.enter(area, note, mark) {
@@ -248,8 +278,8 @@ impl<P: Platform> Space<P> {
 
     /// Puts pages behind an area just obtained. When there are none, everything retained is given back first.
     #[inline]
-    fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
-        match self.map_pages(area, checked) {
+    pub(super) fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
+        match self.map_memory(area, checked) {
             Ok(()) => Ok(self.addr(area.start())),
             Err(cause) => self.back_in_need(area, checked, note, cause),
         }
@@ -264,42 +294,50 @@ impl<P: Platform> Space<P> {
         cause: PlatformError,
     ) -> Result<usize, AllocError> {
         self.give_up(area, note);
-        if self.purge().is_err() {
-            return Err(self.unbacked(checked, cause));
+        if checked.patience == Patience::Never || self.purge().is_err() {
+            return Err(self.unbacked(&checked.fit, cause));
         }
-        let area = self.claim(checked)?;
+        let area = self.claim(checked.fit)?;
         self.describe(area, note, Backing::None)?;
-        self.map_pages(area, checked).map_err(|cause| {
+        self.map_memory(area, checked).map_err(|cause| {
             self.give_up(area, note);
-            self.unbacked(checked, cause)
+            self.unbacked(&checked.fit, cause)
         })?;
         Ok(self.addr(area.start()))
     }
 
     #[cold]
-    fn unbacked(&self, checked: &Checked, cause: PlatformError) -> AllocError {
-        let fit = &checked.fit;
+    pub(super) fn unbacked(&self, fit: &Fit, cause: PlatformError) -> AllocError {
         let (pages, align) = (fit.pages(), fit.alignment());
         let within = fit.limits().unwrap_or(self.platform.span());
         let largest = self.map().largest_free();
         Unbacked { pages, align, within, largest, cause }.into()
     }
 
-    fn map_pages(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
+    fn map_memory(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
         let payload = self.payload(area, checked.guard_pages);
         // SAFETY: the area was obtained for this caller alone, without memory.
-        unsafe { self.platform.map(payload, Protection::ReadWrite) }
+        unsafe {
+            match checked.size {
+                PageSize::Base => self.platform.map(payload, Protection::ReadWrite),
+                PageSize::Huge => self.platform.map_huge(payload, Protection::ReadWrite),
+            }
+        }
     }
 
     /// Takes back an area that got no memory, and its note.
-    fn give_up(&self, area: PageRange, note: Note) {
+    pub(super) fn give_up(&self, area: PageRange, note: Note) {
         if !note.is_plain(self.config.guard) {
-            let mut table = self.notes.lock(area.start());
-            if self.notes.remove(&mut table, area.start()) {
-                self.with_leaf(area.start(), |leaf| leaf.notes_left(area.start()));
-            }
+            self.remove_note(area.start());
         }
         self.unclaim(area);
+    }
+
+    pub(super) fn remove_note(&self, page: u64) {
+        let mut table = self.notes.lock(page);
+        if self.notes.remove(&mut table, page) {
+            self.with_leaf(page, |leaf| leaf.notes_left(page));
+        }
     }
 
     /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
@@ -325,6 +363,15 @@ impl<P: DirectMemory> Space<P> {
     /// As [`alloc`](Self::alloc).
     pub fn vmalloc(&self, bytes: usize) -> Result<NonNull<u8>, AllocError> {
         self.alloc(&Request::new(bytes)).map(|addr| self.pointer(addr))
+    }
+
+    /// Allocates `bytes` bytes of any content, in huge pages where it is large enough and the machine has some, else in base pages. Cost as
+    /// [`alloc`](Self::alloc).
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc).
+    pub fn vmalloc_huge(&self, bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        self.alloc(&Request::new(bytes).huge()).map(|addr| self.pointer(addr))
     }
 
     /// Allocates `bytes` bytes of zeros. Cost as [`alloc`](Self::alloc).

@@ -1,5 +1,6 @@
 //! The settings of a space.
 
+use crate::block::{BlockPolicy, MAX_SLOTS, MOST_PAGES};
 use crate::error::SpaceError;
 use crate::request::Policy;
 
@@ -29,6 +30,10 @@ pub struct Config {
     pub zone_pages: u64,
     /// Where areas are placed. Default: lowest first.
     pub policy: Policy,
+    /// Slots of a block, a power of two from 64 to 1024. 0 = 1024, and fewer where the span is small. Default: 0.
+    pub block_slots: u64,
+    /// What becomes of returned slots. Default: they are handed out again.
+    pub blocks: BlockPolicy,
 }
 
 impl Default for Config {
@@ -41,6 +46,8 @@ impl Default for Config {
             nodes: 0,
             zone_pages: 16,
             policy: Policy::Lowest,
+            block_slots: 0,
+            blocks: BlockPolicy::Recycle,
         }
     }
 }
@@ -100,6 +107,21 @@ impl Config {
     pub fn zone(mut self, pages: u64) -> Self {
         self.zone_pages = pages;
         self
+    }
+
+    /// The same with blocks of another size and policy.
+    #[must_use]
+    pub fn blocks(mut self, slots: u64, policy: BlockPolicy) -> Self {
+        (self.block_slots, self.blocks) = (slots, policy);
+        self
+    }
+
+    pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {
+        let slots = self.block_slots;
+        if slots == 0 || slots.is_power_of_two() && (MOST_PAGES..=MAX_SLOTS as u64).contains(&slots) {
+            return Ok(slots);
+        }
+        Err(SpaceError::BadBlock { slots })
     }
 
     /// How many nodes there are on a machine with `cpus` CPUs.

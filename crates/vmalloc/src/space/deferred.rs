@@ -9,9 +9,10 @@
 //! Retiring is one atomic operation, and so is entering the stack; neither takes a lock or memory. (Linux's `vfree_atomic`
 //! does the same with a list of its own and a work queue.)
 
+use super::Space;
+use super::kind::Freed;
 use super::node::has_room;
 use super::purge::Purger;
-use super::{Kind, Space};
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, Due, Platform};
 use crate::sync::{AtomicU64, AtomicUsize};
@@ -106,9 +107,13 @@ impl<P: Platform> Space<P> {
                 return Err(contended);
             }
         }
-        let retired = self.retire_noted(table, page, Kind::Vmalloc, || self.try_map())?;
+        let mut lots = self.lots.try_lock().ok_or(contended)?;
+        let retired = self.retire_noted(table, page, Freed::ByVfree, || self.try_map())?;
         node.lazy.strays.push(retired.area);
         node.unpublished += retired.area.len();
+        if let Some(lot) = lots.leave(page) {
+            lots.bury(lot);
+        }
         drop(node);
         self.platform.drain_later(Due::Soon);
         Ok(())

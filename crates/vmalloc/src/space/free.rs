@@ -1,5 +1,6 @@
 //! Taking areas back: out of use at once, unmapped later.
 
+use super::kind::Freed;
 use super::map::HeldMap;
 use super::node::{Node, has_room};
 use super::notes::{Note, Table};
@@ -31,6 +32,7 @@ pub(super) struct Retired {
     /// The node that asked for it, if it is near enough for a pool.
     asker: Option<usize>,
     fate: Fate,
+    pub(super) kind: Kind,
 }
 
 impl<P: Platform> Space<P> {
@@ -108,7 +110,7 @@ impl<P: Platform> Space<P> {
                 return self.take_back(id, node, area, record.asker(), Fate::MayStay);
             }
         }
-        self.free_far(page, Kind::Vmalloc)
+        self.free_far(page, Freed::ByVfree)
     }
 
     /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before reuse, like
@@ -117,43 +119,62 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_far(self.page(addr)?, Kind::Reserved)
+        self.free_far(self.page(addr)?, Freed::ByUnreserve)
     }
 
     /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
     #[inline(never)]
-    fn free_far(&self, page: u64, kind: Kind) -> Result<(), FreeError> {
-        let (id, node) = self.node();
-        let retired = self.retire_noted(self.notes.lock(page), page, kind, || Some(self.map()))?;
-        self.take_back(id, node, retired.area, retired.asker, retired.fate)
+    pub(super) fn free_far(&self, page: u64, by: Freed) -> Result<(), FreeError> {
+        self.free_as(page, by, Fate::MayStay)
     }
 
-    /// Takes an area of `kind` out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
+    /// The same where the memory has to go, for example because it has gone.
+    pub(super) fn free_as(&self, page: u64, by: Freed, fate: Fate) -> Result<(), FreeError> {
+        let (id, node) = self.node();
+        let mut retired = self.retire_noted(self.notes.lock(page), page, by, || Some(self.map()))?;
+        if fate == Fate::Goes {
+            retired.fate = Fate::Goes;
+        }
+        if !retired.kind.may_show_lot() {
+            return self.take_back(id, node, retired.area, retired.asker, retired.fate);
+        }
+        let lot = self.lots.lock().leave(page);
+        let freed = self.take_back(id, node, retired.area, retired.asker, retired.fate);
+        // Only now: who purges looks at what is buried before he takes the areas.
+        if let Some(lot) = lot {
+            self.lots.lock().bury(lot);
+        }
+        freed
+    }
+
+    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
     /// is contended.
     pub(super) fn retire_noted<'a>(
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
         page: u64,
-        kind: Kind,
+        by: Freed,
         map: impl FnOnce() -> Option<HeldMap<'a, P::RawLock>>,
     ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
         let home = self.planes.sure_home(page);
         let near = home.filter(|record| self.planes.is_busy(record, page));
         let area = match near {
-            Some(_) if note.kind != kind => return Err(FreeError::WrongKind { page }),
+            Some(_) if note.kind.freed() != by => return Err(FreeError::WrongKind { page }),
             Some(record) => self.planes.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
-            None => {
-                self.retire_by_map(map().ok_or(FreeError::Contended { page })?, page, note.kind == kind)?
-            }
+            None => self.retire_by_map(
+                map().ok_or(FreeError::Contended { page })?,
+                page,
+                note.kind.freed() == by,
+            )?,
         };
         if self.notes.remove(&mut table, page) {
             self.with_leaf(page, |leaf| leaf.notes_left(page));
         }
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
-        let usual = note.guard_pages == self.guard_pages && kind == Kind::Vmalloc;
+        let usual = note.guard_pages == self.guard_pages && note.kind == Kind::Vmalloc;
         let fate = if usual { Fate::MayStay } else { Fate::Goes };
-        Ok(Retired { area, asker: home.and_then(Leaf::asker), fate })
+        Ok(Retired { area, asker: home.and_then(Leaf::asker), fate, kind: note.kind })
     }
 
     /// The same for an area that is far out, or for none: then this tells why.
@@ -257,6 +278,11 @@ impl<P: Platform> Space<P> {
         // Relaxed: a number that starts work, and protects nothing. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
         drop(node);
+        self.see_to(total, quiet);
+    }
+
+    /// Sees to it that `total` lazy pages are drained, if they are too many, or the first ones.
+    pub(super) fn see_to(&self, total: u64, quiet: bool) {
         if total > self.lazy_max {
             // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
             let is_seen_to = self.platform.drain_later(Due::Soon);

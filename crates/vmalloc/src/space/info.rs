@@ -59,6 +59,12 @@ pub struct Stats {
     pub purged_areas: u64,
     /// The most areas that a purge moved or gave back under one hold of a lock that allocations and frees take.
     pub longest_hold_areas: u64,
+    /// Blocks of short mappings there are: busy, lazy or pooled areas.
+    pub blocks: u64,
+    /// Blocks made so far.
+    pub blocks_made: u64,
+    /// Blocks given up so far: with a classic policy when all slots were dirty, else when their addresses went back.
+    pub blocks_freed: u64,
     /// Bytes of metadata.
     pub metadata_bytes: u64,
 }
@@ -164,6 +170,15 @@ impl<P: Platform> Space<P> {
             stats.pooled_pages += node.pools.pages();
             stats.metadata_bytes += node.bytes() as u64;
         }
+        let shelf = self.blocks.shelf.0.lock();
+        stats.lazy_areas += shelf.spent;
+        stats.pooled_areas += shelf.ready.len();
+        stats.pooled_pages += shelf.ready.len() * self.blocks.slots();
+        stats.blocks = shelf.all.len() as u64;
+        (stats.blocks_made, stats.blocks_freed) = (shelf.made, shelf.freed);
+        drop(shelf);
+        let kept = self.blocks.bytes() + self.linear.bytes() + self.lots.lock().bytes();
+        stats.metadata_bytes += kept as u64;
         let tables: usize = self.notes.tables().map(|table| table.lock().allocation_size()).sum();
         let map = self.map();
         stats.free_pages = map.free_pages();
@@ -211,7 +226,7 @@ impl<P: Translate> Space<P> {
         let area = self.find(addr)?;
         let page = (addr >> self.shift) as u64;
         let payload = PageRange::from_len((area.addr >> self.shift) as u64, area.pages)?;
-        if area.kind == Kind::Vmalloc && payload.contains(page) { self.platform.frame(page) } else { None }
+        if area.kind.is_memory() && payload.contains(page) { self.platform.frame(page) } else { None }
     }
 }
 
@@ -229,8 +244,8 @@ impl core::error::Error for Busy {}
 
 /// The busy areas of a space, in address order.
 pub struct Areas<'a, P: Platform> {
-    space: &'a Space<P>,
-    page: u64,
+    pub(super) space: &'a Space<P>,
+    pub(super) page: u64,
 }
 
 /// Segments passed over under one hold of the lock.
@@ -276,10 +291,7 @@ impl<P: Platform> fmt::Display for Vmallocinfo<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for area in self.space.areas() {
             let bytes = ((area.pages + u64::from(area.guard)) << self.space.shift) as usize;
-            let kind = match area.kind {
-                Kind::Vmalloc => "vmalloc",
-                Kind::Reserved => "reserved",
-            };
+            let kind = area.kind;
             let tag = area.tag.unwrap_or("-");
             let (start, end, pages) = (area.addr, area.addr + bytes, area.pages);
             writeln!(f, "{start:#018x}-{end:#018x} {bytes:7} {tag} pages={pages} {kind}")?;

@@ -14,8 +14,11 @@
 //! In the order in which they are taken; each is passed on to nothing that could take one before it.
 //! 1. `purger`: one purge at a time, and what it has taken. The only one held over calls of the platform.
 //! 2. A node: what its CPUs free and take. Two are held together only for [`verify`](Space::verify) and forks, in order.
-//! 3. A table of notes.
-//! 4. `map`: where segments start.
+//! 3. A queue of [blocks](crate::block), or none.
+//! 4. The shelf of all blocks, under which nothing is locked. With a queue or without.
+//! 5. A table of notes.
+//! 6. The lots: frames that areas own.
+//! 7. `map`: where segments start.
 //!
 //! Whether an area is busy is a bit that is flipped without any of them, by the one who owns it
 //! ([`Planes`](crate::area_map)): of two who free it, one is told that he came second.
@@ -25,32 +28,45 @@
 //! whole pages, a missing guard, another kind than [`Kind::Vmalloc`]) is a *note*, and plain areas have none.
 
 mod alloc;
+mod blocks;
 mod buffer;
 mod config;
 mod deferred;
+mod exec;
 mod free;
 mod info;
 mod keys;
+mod kind;
+mod kvmalloc;
+mod linear;
+mod lots;
 mod map;
+mod mapping;
 mod node;
 mod notes;
 mod notify;
 mod pools;
 mod purge;
+mod ram;
+mod read;
+mod realloc;
 mod request;
 mod reuse;
 mod shrink;
+mod sparse;
 mod verify;
 
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::{Config, MAX_NODES};
 pub use info::{AreaInfo, Areas, Busy, NodeStats, Stats, Vmallocinfo};
+pub use kind::Kind;
 pub use notify::Notifier;
 pub use purge::Rest;
 pub use request::Request;
 
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
+use crate::block::Blocks;
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Mutant, is};
@@ -59,21 +75,14 @@ use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
 use deferred::Deferred;
 use free::GRANT_PAGES;
+use linear::Linear;
 use lock_api::{Mutex, MutexGuard};
-use node::{Node, Padded};
+use lots::Lots;
+use node::Node;
+pub(crate) use node::Padded;
 use notes::Notes;
 use notify::Notifiers;
 use purge::{Counts, Purger};
-
-/// What an area is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Memory of its own.
-    Vmalloc,
-    /// Addresses only.
-    Reserved,
-}
 
 type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
 
@@ -118,6 +127,9 @@ pub struct Space<P: Platform> {
     /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
     in_need: Padded<AtomicU64>,
     counts: Counts,
+    pub(crate) blocks: Blocks<P::RawLock>,
+    linear: Linear,
+    lots: Lots<P, P::RawLock>,
     deferred: Deferred,
     notifiers: Notifiers<P::RawLock>,
 }
@@ -177,6 +189,10 @@ impl<P: Platform> Space<P> {
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
             in_need: Padded(AtomicU64::new(0)),
             counts: Counts::default(),
+            blocks: Blocks::new(span, count, config.checked_slots()?, config.blocks, platform.replaces())
+                .ok_or(SpaceError::Metadata)?,
+            linear: Linear::default(),
+            lots: Lots::new(),
             deferred: Deferred::default(),
             notifiers: Notifiers::new(),
             platform,
@@ -237,8 +253,11 @@ impl<P: Platform> Space<P> {
         }
         core::mem::forget(self.purger.0.lock());
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
+        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.lock()));
+        core::mem::forget(self.blocks.shelf.0.lock());
         self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
+        self.lots.quiesce();
         if !is(Mutant::ForkOutOfOrder) {
             core::mem::forget(self.map.0.lock());
         }
@@ -252,8 +271,11 @@ impl<P: Platform> Space<P> {
         // SAFETY: by the caller's promise this thread holds all locks.
         unsafe {
             self.map.0.force_unlock();
+            self.lots.resume();
             self.notifiers.resume();
             self.notes.tables().for_each(|table| table.force_unlock());
+            self.blocks.shelf.0.force_unlock();
+            self.blocks.queues.iter().for_each(|queue| queue.0.force_unlock());
             self.nodes.iter().for_each(|node| node.0.force_unlock());
             self.purger.0.force_unlock();
         }

@@ -123,4 +123,4 @@ pub(super) fn has_room(list: &mut Vec<PageRange>) -> bool {
 
 /// On cache lines of its own, two at a time as the prefetcher takes them.
 #[repr(align(128))]
-pub(super) struct Padded<T>(pub(super) T);
+pub(crate) struct Padded<T>(pub(crate) T);

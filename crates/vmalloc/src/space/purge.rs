@@ -22,6 +22,7 @@
 //! nothing is lost, and nothing that may still be translated somewhere is handed out: the next purge begins with it.
 
 use super::Space;
+use super::blocks::Taken;
 use super::keys::Keys;
 use super::node::{Lazy, clear};
 use super::pools::{Cursor, First, Pools, Share};
@@ -47,6 +48,8 @@ pub(super) struct Drain {
     most: u64,
     /// Whether what was flushed goes to the pools.
     refill: bool,
+    /// Whether blocks leave their queues, and nothing stays mapped in them that is not live.
+    sweep: bool,
 }
 
 /// What a purge has done.
@@ -65,18 +68,21 @@ impl Drain {
         pools: Some(Share::QuarterOfIdle),
         most: u64::MAX,
         refill: true,
+        sweep: false,
     };
+    /// What is lazy, for the sake of blocks.
+    const FLUSH: Self = Self { retained: None, pools: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.
     const DECAY: Self =
-        Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), most: u64::MAX, refill: true };
+        Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), sweep: true, ..Self::MAKE_ROOM };
     /// Until no freed memory is left, and no stale translation of it.
-    const UNMAP: Self = Self { retained: Some(Share::All), pools: None, most: u64::MAX, refill: true };
+    const UNMAP: Self = Self { retained: Some(Share::All), pools: None, sweep: true, ..Self::MAKE_ROOM };
     /// Everything, to the map.
     pub(super) const ALL: Self = Self::at_most(u64::MAX);
 
     /// To the map, but no more than so many areas of what is kept.
     pub(super) const fn at_most(most: u64) -> Self {
-        Self { retained: Some(Share::All), pools: Some(Share::All), most, refill: false }
+        Self { retained: Some(Share::All), pools: Some(Share::All), most, refill: false, sweep: true }
     }
 }
 
@@ -94,6 +100,8 @@ pub enum Rest {
 pub(super) struct Purger {
     /// For each node, what was taken from it and is not given back yet.
     taken: Vec<Lazy>,
+    /// What was taken of the blocks.
+    pub(super) blocks: Taken,
     /// Memory for the ranges to unmap, and for sorting them.
     ranges: Vec<PageRange>,
     keys: Vec<u64>,
@@ -123,12 +131,17 @@ impl Purger {
             taken.push(Lazy::new()?);
         }
         batch.try_reserve_exact(BATCH).ok()?;
-        Some(Self { taken, ranges: Vec::new(), keys: Vec::new(), batch })
+        Some(Self { taken, blocks: Taken::default(), ranges: Vec::new(), keys: Vec::new(), batch })
     }
 
     /// Where areas go that no node's list had.
     pub(super) fn strays(&mut self) -> &mut Vec<PageRange> {
         &mut self.taken[0].strays
+    }
+
+    /// Whether there is nothing to unmap.
+    fn is_empty(&self) -> bool {
+        self.areas() == 0 && self.blocks.is_empty()
     }
 
     fn areas(&self) -> usize {
@@ -190,7 +203,7 @@ impl<P: Platform> Space<P> {
         let much = self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_max;
         self.purge_with(if much { Drain::MAKE_ROOM } else { Drain::DECAY })?;
         let busy = self.nodes.iter().filter(|node| !self.rest(&mut node.0.lock())).count();
-        Ok(if busy == 0 { Rest::Nothing } else { Rest::Something })
+        Ok(if busy == 0 && self.are_blocks_at_rest() { Rest::Nothing } else { Rest::Something })
     }
 
     /// Lets a node in which nothing waits tell the platform of the next free; whether nothing does.
@@ -220,6 +233,11 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Purges for the sake of blocks, unless somebody is at it; whether that worked.
+    pub(super) fn flush_if_idle(&self) -> bool {
+        self.purger.0.try_lock().is_some_and(|mut purger| self.run(&mut purger, Drain::FLUSH).is_ok())
+    }
+
     /// Takes one area that could not be entered in a lazy set back to the map.
     #[cold]
     pub(super) fn purge_one(&self, area: PageRange) {
@@ -237,17 +255,20 @@ impl<P: Platform> Space<P> {
 
     fn run(&self, purger: &mut Purger, drain: Drain) -> Result<Done, PlatformError> {
         let mut done = Done::default();
-        if purger.areas() > 0 {
+        if !purger.is_empty() {
             // What an earlier purge could not finish comes first.
             self.unmap_taken(purger)?;
             done.given += self.give_back(purger, drain);
         }
+        // First what is buried, then the areas: their lists had them before.
+        let buried = self.lots.lock().buried();
         self.take(purger);
         self.take_deferred(purger);
+        self.take_blocks(&mut purger.blocks, drain.sweep);
         if let Some(share) = drain.retained {
             done.shed += self.take_retained(purger, share, drain.most);
         }
-        let some = purger.areas() > 0;
+        let some = !purger.is_empty();
         if some {
             self.unmap_taken(purger)?;
         }
@@ -262,7 +283,19 @@ impl<P: Platform> Space<P> {
             self.counts.purges.fetch_add(1, Ordering::Relaxed);
             self.counts.list_bytes.store(purger.bytes() as u64, Ordering::Relaxed);
         }
-        Ok(done)
+        self.give_lots(buried);
+        let blocks = self.release_blocks(drain.pools, drain.most - done.shed);
+        Ok(Done { given: done.given + blocks, shed: done.shed + blocks })
+    }
+
+    /// Gives frames back that nothing leads to any more.
+    fn give_lots(&self, count: usize) {
+        for _ in 0..count {
+            let lot = self.lots.lock().exhume();
+            if let Some(lot) = lot {
+                lot.give_back(&self.platform);
+            }
+        }
     }
 
     /// Takes the lazy sets of all nodes.
@@ -310,8 +343,8 @@ impl<P: Platform> Space<P> {
 
     /// Steps 3: what was taken is reachable no more.
     fn unmap_taken(&self, purger: &mut Purger) -> Result<(), PlatformError> {
-        let Purger { taken, ranges, keys, .. } = purger;
-        let areas = || taken.iter().flat_map(Lazy::iter);
+        let Purger { taken, ranges, keys, blocks, .. } = purger;
+        let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
         let joined = Keys { base: self.platform.span().start(), keys }
             .sort(areas())
             .and_then(|keys| keys.join(ranges));
@@ -322,7 +355,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    pub(super) fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         // SAFETY: the ranges are made of retired areas that were taken out of the lazy sets: nobody else has them, their
         // owners gave them up, and they are not given back before this has succeeded.
         unsafe {
@@ -353,8 +386,9 @@ impl<P: Platform> Space<P> {
 
     /// Step 5; how many areas went to the map.
     fn give_back(&self, purger: &mut Purger, drain: Drain) -> u64 {
-        let Purger { taken, batch, .. } = purger;
+        let Purger { taken, batch, blocks, .. } = purger;
         let (mut given, mut purged) = (0, 0);
+        self.put_blocks(blocks);
         for (id, taken) in taken.iter_mut().enumerate() {
             purged += taken.areas();
             for areas in taken.own.chunks(BATCH) {

@@ -24,6 +24,23 @@ pub struct Request {
     pub(super) guard: Guard,
     pub(super) tag: Option<&'static str>,
     policy: Option<Policy>,
+    size: PageSize,
+    patience: Patience,
+}
+
+/// In which pages memory comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PageSize {
+    Base,
+    /// As many huge ones as there are.
+    Huge,
+}
+
+/// Whether an allocation waits for a purge, or for notifiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Patience {
+    Waits,
+    Never,
 }
 
 /// What the memory holds when it is handed out.
@@ -51,6 +68,8 @@ pub(super) struct Checked {
     pub(super) slack: u64,
     /// 1 with a guard page, else 0.
     pub(super) guard_pages: u64,
+    pub(super) size: PageSize,
+    pub(super) patience: Patience,
 }
 
 impl Checked {
@@ -75,6 +94,8 @@ impl Request {
             guard: Guard::Default,
             tag: None,
             policy: None,
+            size: PageSize::Base,
+            patience: Patience::Waits,
         }
     }
 
@@ -128,6 +149,22 @@ impl Request {
         self
     }
 
+    /// Use huge pages where the area has room for one and the machine has some; base pages elsewhere.
+    #[inline(always)]
+    pub const fn huge(mut self) -> Self {
+        self.special = true;
+        self.size = PageSize::Huge;
+        self
+    }
+
+    /// Fail rather than wait for a purge or ask notifiers: for contexts that must not. Locks are still taken, for a bounded time.
+    #[inline(always)]
+    pub const fn no_block(mut self) -> Self {
+        self.special = true;
+        self.patience = Patience::Never;
+        self
+    }
+
     /// Bytes and alignment, if that is all that was asked for.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<(usize, usize)> {
@@ -161,7 +198,7 @@ impl Request {
             fit = self.limit(fit, start, end, shift)?;
         }
         let slack = (((pages - guard_pages) << shift) - self.bytes) as u64;
-        Ok(Checked { fit, slack, guard_pages: guard_pages as u64 })
+        Ok(Checked { fit, slack, guard_pages: guard_pages as u64, size: self.size, patience: self.patience })
     }
 
     #[cold]

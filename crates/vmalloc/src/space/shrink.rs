@@ -9,7 +9,8 @@ impl<P: Platform> Space<P> {
     /// How many areas [`shrink`](Self::shrink) could give back now: those whose memory is retained, or whose addresses are pooled.
     /// O(nodes).
     pub fn shrinkable(&self) -> u64 {
-        self.node_stats().map(|node| node.retained_areas + node.pooled_areas).sum()
+        let kept: u64 = self.node_stats().map(|node| node.retained_areas + node.pooled_areas).sum();
+        kept + self.blocks.shelf.0.lock().ready.len()
     }
 
     /// Gives back up to `areas` areas that are kept for reuse, those with memory first; how many. What is lazy is purged as

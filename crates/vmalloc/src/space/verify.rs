@@ -2,20 +2,23 @@
 
 use super::Space;
 use super::node::Lazy;
+use super::notes::Table;
 use crate::area_map::{State as SegmentState, Violation};
 use crate::platform::Platform;
 use alloc::vec::Vec;
+use lock_api::MutexGuard;
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: S1 (areas that wait somewhere),
-    /// S2 (notes). O(n), with all locks held: for tests, while nobody is between two of them.
+    /// S2 (notes), S3 (blocks). O(n), with all locks held: for tests, while nobody is between two of them.
     ///
     /// # Errors
     /// The first [`Violation`] found.
     pub fn verify(&self) -> Result<(), Violation> {
         let purger = self.purger.0.lock();
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.0.lock()).collect();
-        let tables: Vec<_> = self.notes.tables().map(lock_api::Mutex::lock).collect();
+        let tables: Vec<MutexGuard<'_, P::RawLock, Table>> =
+            self.notes.tables().map(lock_api::Mutex::lock).collect();
         let map = self.map();
         map.verify()?;
         let retired = map.segments().filter(|segment| segment.state == SegmentState::Retired);
@@ -41,6 +44,7 @@ impl<P: Platform> Space<P> {
                 return Err(Violation { invariant: "S2: a note without its area", page });
             }
         }
-        Ok(())
+        drop(map);
+        self.verify_blocks(&tables)
     }
 }

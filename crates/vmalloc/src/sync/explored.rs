@@ -84,9 +84,22 @@ macro_rules! atomic {
     };
 }
 
+atomic!(AtomicU8, u8);
 atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
+
+impl AtomicU8 {
+    pub(crate) fn store(&self, value: u8, order: Ordering) {
+        fine_point();
+        self.0.store(value, order);
+    }
+
+    pub(crate) fn compare_exchange(&self, old: u8, new: u8, done: Ordering, not: Ordering) -> Result<u8, u8> {
+        point();
+        self.0.compare_exchange(old, new, done, not)
+    }
+}
 
 impl AtomicU32 {
     pub(crate) fn store(&self, value: u32, order: Ordering) {

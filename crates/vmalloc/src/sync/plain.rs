@@ -2,7 +2,7 @@
 
 use super::Mutant;
 
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
 
 /// A bound that an exploration makes smaller.
 pub(crate) const fn size(ordinary: u64, _explored: u64) -> u64 {

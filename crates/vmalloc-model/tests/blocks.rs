@@ -1,0 +1,235 @@
+//! Blocks of short mappings: the counts that were published or measured for the classic policies, and what recycling does better.
+
+use std::collections::BTreeMap;
+use vmalloc::block::BlockPolicy::{self, ClassicHead, ClassicTail, Recycle};
+use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space, SpaceError};
+use vmalloc_model::space::NullPlatform;
+
+const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
+
+fn space(slots: u64, policy: BlockPolicy) -> Space<NullPlatform> {
+    space_of(1 << 22, slots, policy)
+}
+
+fn space_of(pages: u64, slots: u64, policy: BlockPolicy) -> Space<NullPlatform> {
+    let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
+    Space::new(platform, Config::default().blocks(slots, policy)).unwrap()
+}
+
+fn pair(space: &Space<NullPlatform>, pages: u64) {
+    let addr = space.block_alloc(pages).unwrap();
+    space.block_free(addr, pages).unwrap();
+}
+
+/// Blocks made and freed.
+fn counts(space: &Space<NullPlatform>) -> (u64, u64) {
+    let stats = space.stats();
+    (stats.blocks_made, stats.blocks_freed)
+}
+
+/// 1,000 times one mapping of 16 pages, then as many of 8 as leave room for one more.
+fn scenario_1(space: &Space<NullPlatform>, slots: u64) {
+    for _ in 0..1000 {
+        pair(space, 16);
+        (0..(slots - 16) / 8 - 1).for_each(|_| pair(space, 8));
+    }
+}
+
+/// 10,000 mappings of random sizes.
+fn scenario_2(space: &Space<NullPlatform>) {
+    let mut x = 1u32;
+    for _ in 0..10_000 {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        pair(space, u64::from(1 + x % 64));
+    }
+}
+
+/// 1,000 times each order until one more fills a block, then one more of each.
+fn scenario_3(space: &Space<NullPlatform>, slots: u64) {
+    for _ in 0..1000 {
+        for order in 0..7 {
+            (0..(slots >> order) - 1).for_each(|_| pair(space, 1 << order));
+        }
+        (0..7).for_each(|order| pair(space, 1 << order));
+    }
+}
+
+fn all_counts(slots: u64, policy: BlockPolicy) -> [(u64, u64); 3] {
+    let scenarios: [fn(&Space<NullPlatform>, u64); 3] =
+        [scenario_1, |space, _| scenario_2(space), scenario_3];
+    scenarios.map(|scenario| {
+        let space = space(slots, policy);
+        scenario(&space, slots);
+        let counts = counts(&space);
+        finish(&space);
+        counts
+    })
+}
+
+/// Everything is returned: a purge leaves the space as it was.
+fn finish(space: &Space<NullPlatform>) {
+    space.verify().unwrap();
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let stats = space.stats();
+    assert_eq!((stats.blocks, stats.busy_areas, stats.lazy_pages), (0, 0, 0));
+    assert_eq!(stats.largest_free_pages, stats.span_pages);
+    assert_eq!(space.platform().mapped_pages(), 0);
+}
+
+#[test]
+fn new_blocks_at_the_tail_have_the_published_counts() {
+    assert_eq!(all_counts(1024, ClassicTail), [(993, 992), (417, 414), (7000, 7000)]);
+}
+
+#[test]
+fn new_blocks_at_the_tail_have_the_counts_measured_with_256_slots() {
+    assert_eq!(all_counts(256, ClassicTail), [(969, 968), (1667, 1663), (7000, 7000)]);
+}
+
+#[test]
+fn new_blocks_at_the_head_have_the_published_counts() {
+    assert_eq!(all_counts(1024, ClassicHead), [(1000, 0), (423, 51), (7001, 6993)]);
+}
+
+#[test]
+fn new_blocks_at_the_head_have_the_counts_measured_with_256_slots() {
+    assert_eq!(all_counts(256, ClassicHead), [(1000, 0), (1735, 762), (7001, 6993)]);
+}
+
+#[test]
+fn recycling_needs_a_few_blocks_for_all_of_it() {
+    for slots in [256, 1024] {
+        for (made, _) in all_counts(slots, Recycle) {
+            // What is lazy at a time, and one of each order.
+            assert!(made * slots <= 16_384 + 9 * slots, "{made} blocks of {slots} slots");
+        }
+    }
+}
+
+/// Maps one page for good and the rest of a block's worth of pages for a moment, again and again; the address space that it takes, in pages.
+fn one_long_lived_page_a_block(policy: BlockPolicy, live: u64) -> u64 {
+    let space = space_of(1 << 24, 1024, policy);
+    let mut held = Vec::new();
+    for _ in 0..live {
+        held.push(space.block_alloc(1).unwrap());
+        [1; 7].into_iter().chain([8; 127]).for_each(|pages| pair(&space, pages));
+    }
+    space.verify().unwrap();
+    let pages = space.stats().blocks * 1024;
+    held.iter().for_each(|&addr| space.block_free(addr, 1).unwrap());
+    finish(&space);
+    pages
+}
+
+#[test]
+fn a_long_lived_mapping_pins_itself_and_not_a_block() {
+    let live = 60_000;
+    let pages = one_long_lived_page_a_block(Recycle, live);
+    assert!(pages <= live * 11 / 10, "{pages} pages for {live} live ones");
+    let classic = one_long_lived_page_a_block(ClassicTail, 200);
+    assert!(classic >= 200 * 1000, "{classic} pages: the classic way a page pins a block");
+}
+
+#[test]
+fn a_mapping_ends_once_and_with_the_count_it_had() {
+    for policy in [Recycle, ClassicTail, ClassicHead] {
+        let space = space(1024, policy);
+        let addr = space.block_alloc(3).unwrap();
+        let page = (addr / PAGE) as u64;
+        let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
+        for given in [0, 1, 2, 4, 64] {
+            assert_eq!(space.block_free(addr, given), wrong(given));
+        }
+        assert_eq!(space.block_free(addr + 1, 3), Err(FreeError::Unaligned { addr: addr + 1 }));
+        assert_eq!(space.block_free(addr + PAGE, 3), Err(FreeError::NotAnArea { page: page + 1 }));
+        assert_eq!(space.block_free(PAGE, 3), Err(FreeError::NotAnArea { page: 1 }));
+        space.block_free(addr, 3).unwrap();
+        assert_eq!(space.block_free(addr, 3), Err(FreeError::AlreadyFreed { page }));
+        let refused = space.block_alloc(0).unwrap_err();
+        assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
+        finish(&space);
+    }
+}
+
+#[test]
+fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
+    let space = space(1024, Recycle);
+    let (small, large) = (space.block_alloc(64).unwrap(), space.block_alloc(65).unwrap());
+    let page = (large / PAGE) as u64;
+    assert_eq!(space.stats().blocks, 1);
+    assert_eq!(space.block_free(large, 64), Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
+    assert_eq!(space.block_free(large, 66), Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
+    space.block_free(large, 65).unwrap();
+    space.block_free(small, 64).unwrap();
+    finish(&space);
+}
+
+#[test]
+fn blocks_of_a_wrong_size_are_refused() {
+    for slots in [1, 32, 100, 1000, 2048] {
+        let platform = NullPlatform::new(PageRange::from_len(0x1000, 1 << 20).unwrap(), 1);
+        let refused = Space::new(platform, Config::default().blocks(slots, Recycle)).map(|_| ());
+        assert_eq!(refused.unwrap_err(), SpaceError::BadBlock { slots });
+    }
+}
+
+#[test]
+fn a_small_span_has_small_blocks_and_uses_all_of_it() {
+    let space = space_of(1 << 12, 0, Recycle);
+    let mut held = Vec::new();
+    while let Ok(addr) = space.block_alloc(64) {
+        held.push(addr);
+    }
+    // 128 slots a block, aligned, in 4096 pages.
+    assert_eq!(held.len(), 32 * 2);
+    held.iter().for_each(|&addr| space.block_free(addr, 64).unwrap());
+    finish(&space);
+}
+
+#[test]
+fn mappings_never_overlap_and_end_on_any_cpu() {
+    for policy in [Recycle, ClassicTail, ClassicHead] {
+        for seed in 1..6 {
+            random_walk(policy, seed);
+        }
+    }
+}
+
+fn random_walk(policy: BlockPolicy, seed: u64) {
+    let space = space(256, policy);
+    let (mut live, mut x) = (BTreeMap::<u64, u64>::new(), seed);
+    let mut random = |below: u64| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x % below
+    };
+    for turn in 0..20_000 {
+        space.platform().move_to(random(2) as usize);
+        if live.len() < 200 && random(5) < 3 {
+            let pages = 1 + random(70);
+            let page = (space.block_alloc(pages).unwrap() / PAGE) as u64;
+            let below = live.range(..page + pages).next_back();
+            assert!(below.is_none_or(|(start, len)| start + len <= page), "seed {seed}, turn {turn}");
+            live.insert(page, pages);
+        } else if let Some((&page, &pages)) = live.range(random(1 << 23)..).next().or(live.iter().next()) {
+            space.block_free(page as usize * PAGE, pages).unwrap();
+            live.remove(&page);
+        }
+        match random(2000) {
+            0 => space.flush_unmap_aliases().unwrap(),
+            1 => space.decay().unwrap(),
+            2 => space.purge().unwrap(),
+            3 => drop(space.drain().unwrap()),
+            _ => {}
+        }
+        if turn % 500 == 0 {
+            space.verify().unwrap_or_else(|wrong| panic!("seed {seed}, turn {turn}: {wrong:?}"));
+        }
+    }
+    live.iter().for_each(|(&page, &pages)| space.block_free(page as usize * PAGE, pages).unwrap());
+    finish(&space);
+}

@@ -1,0 +1,231 @@
+//! What is known of one block.
+
+use crate::sync::{AtomicU8, AtomicU64, size};
+use core::ops::Range;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The most slots of a block.
+pub(crate) const MAX_SLOTS: usize = size(1024, 16) as usize;
+
+/// In a slot's byte: returned.
+pub(crate) const DIRTY: u8 = 0x80;
+
+/// Where a block is. Changes only with the shelf locked (B4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Nowhere: its addresses belong to others.
+    Unused,
+    /// A queue has a window of it.
+    Open,
+    /// No window is left, and slots are live.
+    Closed,
+    /// All slots are dirty.
+    Spent,
+    /// The purge under way has it.
+    Purging,
+    /// Some slots are clean: on the shelf.
+    Part,
+    /// All slots are clean: on the shelf.
+    Ready,
+}
+
+const PLACES: [Place; 7] =
+    [Place::Unused, Place::Open, Place::Closed, Place::Spent, Place::Purging, Place::Part, Place::Ready];
+
+/// The record of a block: made when the first block is placed at its addresses, and kept for all that follow.
+#[derive(FromBytes, IntoBytes)]
+#[repr(C)]
+pub(crate) struct Block {
+    slots: [AtomicU8; MAX_SLOTS],
+    /// B2.
+    held: AtomicU64,
+    /// B3. Written with the shelf locked.
+    clean: AtomicU64,
+    /// A [`Place`] by its number.
+    place: AtomicU64,
+    /// The first page of the block behind this one on its list of the shelf.
+    pub(super) next: AtomicU64,
+    /// Its place among all blocks.
+    pub(super) index: AtomicU64,
+    /// Whether pages may be mapped that are not live: on machines that replace.
+    stale: AtomicU64,
+}
+
+/// What a run of slots is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Run {
+    Clean,
+    Live,
+    Dirty,
+}
+
+impl Block {
+    /// The byte of the slot at `page`. Blocks are aligned, so it takes no more than the page's last digits.
+    #[inline(always)]
+    fn byte(&self, page: u64) -> &AtomicU8 {
+        &self.slots[page as usize % MAX_SLOTS]
+    }
+
+    /// Begins a live run of `pages` pages. The caller's queue had it in a window.
+    #[inline(always)]
+    pub(crate) fn take(&self, start: u64, pages: u64) {
+        // Relaxed: who returns it was told the address after this.
+        self.byte(start).store(pages as u8, Relaxed);
+    }
+
+    /// Makes the live run of `pages` pages that begins at `start` dirty, if there is one.
+    #[inline(always)]
+    pub(crate) fn give_run(&self, start: u64, pages: u64) -> bool {
+        let live = pages as u8;
+        // Acquire and release: what was done with the mapping is done before its slots are found dirty.
+        self.byte(start).compare_exchange(live, live | DIRTY, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Slots are held no more; how many were.
+    #[inline(always)]
+    pub(crate) fn give(&self, slots: u64) -> u64 {
+        self.held.fetch_sub(slots, AcqRel)
+    }
+
+    /// Slots become a window; how many were held.
+    pub(crate) fn hold(&self, slots: u64) -> u64 {
+        self.held.fetch_add(slots, AcqRel)
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Acquire)
+    }
+
+    pub(crate) fn clean(&self) -> u64 {
+        self.clean.load(Relaxed)
+    }
+
+    pub(crate) fn set_clean(&self, slots: u64) {
+        self.clean.store(slots, Relaxed);
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        PLACES[self.place.load(Relaxed) as usize % PLACES.len()]
+    }
+
+    pub(crate) fn put(&self, place: Place) {
+        self.place.store(place as u64, Relaxed);
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale.load(Relaxed) != 0
+    }
+
+    pub(crate) fn set_stale(&self, stale: bool) {
+        self.stale.store(u64::from(stale), Relaxed);
+    }
+
+    /// The byte of the slot at `page`.
+    pub(crate) fn mark(&self, page: u64) -> u8 {
+        self.byte(page).load(Acquire)
+    }
+
+    /// Makes every byte of `range` say that its slot is clean.
+    pub(crate) fn clear(&self, range: Range<u64>) {
+        range.for_each(|page| self.byte(page).store(0, Relaxed));
+    }
+
+    /// Makes the dirty runs in `range` clean slots; how many.
+    pub(crate) fn clear_dirty(&self, range: Range<u64>) -> u64 {
+        let dirty = self.runs(range).filter(|(_, run)| *run == Run::Dirty);
+        dirty
+            .map(|(pages, _)| pages)
+            .inspect(|pages| self.clear(pages.clone()))
+            .map(|pages| len(&pages))
+            .sum()
+    }
+
+    /// The runs in `range`, which begins at one (B1).
+    pub(crate) fn runs(&self, range: Range<u64>) -> Runs<'_> {
+        Runs { block: self, range }
+    }
+
+    /// A range of clean slots in `range`: the first that has `enough`, or else the longest.
+    pub(crate) fn clean_range(&self, range: Range<u64>, enough: u64) -> Option<Range<u64>> {
+        let (mut best, mut here) = (0..0, 0..0);
+        for (pages, run) in self.runs(range) {
+            match run {
+                Run::Clean if here.end == pages.start => here.end = pages.end,
+                Run::Clean => here = pages,
+                _ if len(&best) >= enough => break,
+                _ => continue,
+            }
+            if len(&here) > len(&best) {
+                best = here.clone();
+            }
+        }
+        (len(&best) > 0).then_some(best)
+    }
+}
+
+fn len(range: &Range<u64>) -> u64 {
+    range.end - range.start
+}
+
+/// See [`Block::runs`].
+pub(crate) struct Runs<'a> {
+    block: &'a Block,
+    range: Range<u64>,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = (Range<u64>, Run);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.range.start;
+        if start >= self.range.end {
+            return None;
+        }
+        let mark = self.block.mark(start);
+        let run = match mark {
+            0 => Run::Clean,
+            _ if mark & DIRTY != 0 => Run::Dirty,
+            _ => Run::Live,
+        };
+        self.range.start = start + super::slots_for(u64::from(mark & !DIRTY)).max(1);
+        Some((start..self.range.start, run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+    use zerocopy::FromZeros;
+
+    fn block() -> std::boxed::Box<Block> {
+        Block::new_box_zeroed().unwrap()
+    }
+
+    #[test]
+    fn bytes_read_as_runs() {
+        let block = block();
+        block.take(1024, 3);
+        block.take(1028, 1);
+        block.take(1029, 1);
+        assert!(block.give_run(1028, 1));
+        assert!(!block.give_run(1028, 1), "twice");
+        assert!(!block.give_run(1024, 4), "another count");
+        let runs: Vec<_> = block.runs(1024..1032).collect();
+        let clean = |page| (page..page + 1, Run::Clean);
+        assert_eq!(
+            runs,
+            [
+                (1024..1028, Run::Live),
+                (1028..1029, Run::Dirty),
+                (1029..1030, Run::Live),
+                clean(1030),
+                clean(1031)
+            ]
+        );
+        assert_eq!(block.clear_dirty(1024..1032), 1);
+        assert_eq!(block.clean_range(1024..1032, 64), Some(1030..1032));
+        assert_eq!(block.clean_range(1024..1032, 1), Some(1028..1029), "the first that is enough");
+    }
+}

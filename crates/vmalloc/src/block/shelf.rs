@@ -1,0 +1,87 @@
+//! The shelf: what all queues share.
+
+use super::Blocks;
+use super::queue::ORDERS;
+use super::record::Block;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Blocks that can be opened, and counts. Lists are linked through the records, so entering one takes no memory.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    /// Blocks with some clean slots, by the order that their longest clean range has at least.
+    pub(crate) part: [List; ORDERS],
+    /// Blocks that are all clean.
+    pub(crate) ready: List,
+    /// Every block there is, by its first page, in no order.
+    pub(crate) all: Vec<u64>,
+    /// How many are spent, or were when the purge under way took them.
+    pub(crate) spent: u64,
+    /// Blocks made and freed so far.
+    pub(crate) made: u64,
+    pub(crate) freed: u64,
+}
+
+/// A stack of blocks, by their first page.
+#[derive(Default)]
+pub(crate) struct List {
+    /// 0: none, for no block is at page 0.
+    head: u64,
+    len: u64,
+}
+
+impl List {
+    pub(crate) fn push(&mut self, first: u64, block: &Block) {
+        // Relaxed, here and below: the shelf is locked.
+        block.next.store(self.head, Relaxed);
+        self.head = first;
+        self.len += 1;
+    }
+
+    pub(crate) fn pop<'b, L: lock_api::RawMutex>(
+        &mut self,
+        blocks: &'b Blocks<L>,
+    ) -> Option<(u64, &'b Block)> {
+        let first = self.head;
+        let block = if first == 0 { None } else { blocks.get(first) }?;
+        self.head = block.next.load(Relaxed);
+        self.len -= 1;
+        Some((first, block))
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Shelf {
+    /// Enters a new block; the caller has made room for it.
+    pub(crate) fn enter(&mut self, first: u64, block: &Block) {
+        block.index.store(self.all.len() as u64, Relaxed);
+        self.all.push(first);
+        self.made += 1;
+    }
+
+    /// Forgets a block.
+    pub(crate) fn leave<L: lock_api::RawMutex>(&mut self, block: &Block, blocks: &Blocks<L>) {
+        let index = block.index.load(Relaxed) as usize;
+        self.all.swap_remove(index);
+        if let Some(moved) = self.all.get(index).and_then(|&first| blocks.get(first)) {
+            moved.index.store(index as u64, Relaxed);
+        }
+    }
+
+    /// The list of blocks whose longest clean range has `slots` slots.
+    pub(crate) fn list(&mut self, slots: u64) -> &mut List {
+        &mut self.part[(slots.ilog2() as usize).min(ORDERS - 1)]
+    }
+
+    /// A block that has a clean range of `slots`, a power of two.
+    pub(crate) fn pop_part<'b, L: lock_api::RawMutex>(
+        &mut self,
+        slots: u64,
+        blocks: &'b Blocks<L>,
+    ) -> Option<(u64, &'b Block)> {
+        self.part[slots.ilog2() as usize..].iter_mut().find_map(|list| list.pop(blocks))
+    }
+}

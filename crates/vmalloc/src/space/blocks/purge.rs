@@ -1,0 +1,196 @@
+//! What a purge does with blocks.
+
+use super::life::NOTE;
+use crate::addr::PageRange;
+use crate::block::{Block, BlockPolicy, Place, Run};
+use crate::platform::Platform;
+use crate::space::Space;
+use crate::space::node::clear;
+use crate::space::pools::Share;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+/// What a purge has taken of the blocks.
+#[derive(Default)]
+pub(in crate::space) struct Taken {
+    blocks: Vec<Purged>,
+    /// What is to be unmapped.
+    pub(in crate::space) runs: Vec<PageRange>,
+}
+
+/// A block in a purge.
+#[derive(Clone, Copy)]
+struct Purged {
+    first: u64,
+    /// Whether all its slots are dirty.
+    is_spent: bool,
+    /// How many of the runs are its own.
+    runs: usize,
+}
+
+impl Taken {
+    pub(in crate::space) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Takes what is to be flushed of all blocks. With `everything` nothing stays in a queue, and all that may be mapped and is not live goes.
+    pub(in crate::space) fn take_blocks(&self, taken: &mut Taken, everything: bool) {
+        if self.blocks.shelf.0.lock().all.is_empty() {
+            return;
+        }
+        if everything {
+            self.close_windows();
+        }
+        self.unshelve(everything);
+        self.each_block(|shelf, first, block| {
+            let wanted = match block.place() {
+                Place::Spent => true,
+                Place::Closed => self.is_due(block, everything),
+                _ => false,
+            };
+            if wanted && self.take_runs(taken, first, block) {
+                block.put(Place::Purging);
+            } else if block.place() == Place::Closed {
+                self.settle(shelf, block, first);
+            }
+        });
+    }
+
+    /// Whether something of a closed block may be mapped that has to go.
+    fn is_due(&self, block: &Block, everything: bool) -> bool {
+        let is_dirty = block.held() + block.clean() < self.blocks.slots();
+        if self.blocks.replaces { everything && (is_dirty || block.is_stale()) } else { is_dirty }
+    }
+
+    /// Notes what of a block is to be unmapped; `false` when memory is short.
+    fn take_runs(&self, taken: &mut Taken, first: u64, block: &Block) -> bool {
+        let is_spent = block.place() == Place::Spent;
+        let before = taken.runs.len();
+        let noted = taken.blocks.try_reserve(1).is_ok()
+            && if is_spent {
+                self.take_run(&mut taken.runs, before, self.blocks.range(first))
+            } else {
+                // Clean slots may be mapped where mappings replace what was there.
+                let mut gone = block.runs(self.blocks.range(first).into());
+                let goes = |run| run == Run::Dirty || self.blocks.replaces && run == Run::Clean;
+                gone.all(|(run, state)| {
+                    !goes(state) || self.take_run(&mut taken.runs, before, PageRange::of(run.start, run.end))
+                })
+            };
+        if noted {
+            taken.blocks.push(Purged { first, is_spent, runs: taken.runs.len() - before });
+        } else {
+            taken.runs.truncate(before);
+        }
+        noted
+    }
+
+    /// Notes one range, joined to the last one behind `from` if that ends there.
+    fn take_run(&self, runs: &mut Vec<PageRange>, from: usize, range: PageRange) -> bool {
+        if let Some(last) = runs[from..].last_mut().filter(|last| last.end() == range.start()) {
+            *last = PageRange::of(last.start(), range.end());
+            return true;
+        }
+        let fits = runs.try_reserve(1).is_ok();
+        if fits {
+            runs.push(range);
+        }
+        fits
+    }
+
+    /// What was taken is flushed: dirty slots are clean.
+    pub(in crate::space) fn put_blocks(&self, taken: &mut Taken) {
+        let mut runs = &taken.runs[..];
+        for &Purged { first, is_spent, runs: count } in &taken.blocks {
+            let own;
+            (own, runs) = runs.split_at(count);
+            let Some(block) = self.blocks.get(first) else { continue };
+            let mut shelf = self.blocks.shelf.0.lock();
+            block.set_stale(false);
+            if is_spent {
+                block.set_clean(self.blocks.slots());
+                shelf.spent -= 1;
+                self.lazy_pages.0.fetch_sub(self.blocks.slots(), Ordering::Relaxed);
+            } else {
+                let clean: u64 = own.iter().map(|&run| block.clear_dirty(run.into())).sum();
+                block.set_clean(block.clean() + clean);
+            }
+            self.settle(shelf, block, first);
+        }
+        if !taken.blocks.is_empty() {
+            self.blocks.forget_all();
+        }
+        clear(&mut taken.blocks);
+        clear(&mut taken.runs);
+    }
+
+    /// Gives a share of the blocks that are all clean to the map, at most so many; with a classic policy all that is allowed.
+    pub(in crate::space) fn release_blocks(&self, share: Option<Share>, most: u64) -> u64 {
+        let ready = self.blocks.shelf.0.lock().ready.len();
+        let part = match share {
+            _ if self.blocks.policy != BlockPolicy::Recycle => ready,
+            Some(Share::All) => ready,
+            Some(_) => ready.div_ceil(4),
+            None => 0,
+        };
+        self.release_ready(part.min(most))
+    }
+
+    /// Gives up to `most` blocks that are all clean to the map; how many.
+    fn release_ready(&self, most: u64) -> u64 {
+        let blocks = &self.blocks;
+        let mut given = 0;
+        while given < most {
+            let mut shelf = blocks.shelf.0.lock();
+            let Some((first, block)) = shelf.ready.pop(blocks) else { break };
+            block.put(Place::Unused);
+            shelf.leave(block, blocks);
+            shelf.freed += u64::from(blocks.policy == BlockPolicy::Recycle);
+            drop(shelf);
+            self.give_up(blocks.range(first), NOTE);
+            given += 1;
+        }
+        given
+    }
+
+    /// Whether no block waits for a flush, or for being given back.
+    pub(in crate::space) fn are_blocks_at_rest(&self) -> bool {
+        let shelf = self.blocks.shelf.0.lock();
+        shelf.spent == 0 && shelf.ready.len() == 0
+    }
+
+    /// Ends the windows of all queues.
+    fn close_windows(&self) {
+        for queue in &self.blocks.queues {
+            loop {
+                let window = queue.0.lock().close();
+                if window.is_none() {
+                    break;
+                }
+                self.close(window);
+            }
+        }
+    }
+
+    /// Takes blocks from the shelf that a purge has to look at.
+    fn unshelve(&self, everything: bool) {
+        let blocks = &self.blocks;
+        let mut shelf = blocks.shelf.0.lock();
+        let lists = core::mem::take(&mut shelf.part);
+        let ready = if everything && blocks.replaces {
+            core::mem::take(&mut shelf.ready)
+        } else {
+            Default::default()
+        };
+        drop(shelf);
+        for mut list in lists.into_iter().chain([ready]) {
+            loop {
+                let _shelf = blocks.shelf.0.lock();
+                let Some((_, block)) = list.pop(blocks) else { break };
+                block.put(Place::Closed);
+            }
+        }
+    }
+}

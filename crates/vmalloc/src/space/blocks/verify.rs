@@ -1,0 +1,65 @@
+//! The invariants of blocks, checked.
+
+use crate::area_map::Violation;
+use crate::block::{Block, Place, Run, Window};
+use crate::platform::Platform;
+use crate::space::notes::Table;
+use crate::space::{Kind, Space};
+use alloc::vec::Vec;
+use lock_api::MutexGuard;
+
+impl<P: Platform> Space<P> {
+    /// S3 and B1 to B3, for a space at rest whose notes and nodes are held.
+    pub(in crate::space) fn verify_blocks(
+        &self,
+        tables: &[MutexGuard<'_, P::RawLock, Table>],
+    ) -> Result<(), Violation> {
+        let queues: Vec<_> = self.blocks.queues.iter().map(|queue| queue.0.lock()).collect();
+        let windows: Vec<Window> = queues.iter().flat_map(|queue| queue.windows().copied()).collect();
+        let shelf = self.blocks.shelf.0.lock();
+        let noted = tables.iter().flat_map(|table| table.values());
+        if noted.filter(|note| note.kind == Kind::Block).count() != shelf.all.len() {
+            return Err(Violation { invariant: "S3: not every block is an area", page: 0 });
+        }
+        for &first in &shelf.all {
+            let Some(block) = self.blocks.get(first) else {
+                return Err(Violation { invariant: "S3: a block without its record", page: first });
+            };
+            let window = windows.iter().find(|window| self.blocks.first(window.end - 1) == first);
+            self.verify_block(block, first, window)?;
+        }
+        Ok(())
+    }
+
+    fn verify_block(&self, block: &Block, first: u64, window: Option<&Window>) -> Result<(), Violation> {
+        let wrong = |invariant| Err(Violation { invariant, page: first });
+        let end = first + self.blocks.slots();
+        if (block.place() == Place::Open) != window.is_some() {
+            return wrong("B4: a block is open without a window, or has one and is not");
+        }
+        if matches!(block.place(), Place::Ready | Place::Spent) {
+            let clean = if block.place() == Place::Ready { self.blocks.slots() } else { block.clean() };
+            let agrees = block.held() == 0 && block.clean() == clean;
+            return if agrees {
+                Ok(())
+            } else {
+                wrong("B2: something of a block is held that is not in use")
+            };
+        }
+        let open = window.map_or(end..end, |window| window.next..window.end);
+        let runs = || block.runs(first..open.start).chain(block.runs(open.end..end));
+        let sum = |wanted| {
+            let wanted = runs().filter(|(_, run)| *run == wanted);
+            wanted.map(|(pages, _)| pages.end - pages.start).sum::<u64>()
+        };
+        let window_slots = open.end - open.start;
+        let (clean, live, dirty) = (sum(Run::Clean), sum(Run::Live), sum(Run::Dirty));
+        if clean + live + dirty + window_slots != self.blocks.slots() {
+            return wrong("B1: the bytes of a block do not read as runs");
+        }
+        if block.held() != live + window_slots {
+            return wrong("B2: held slots");
+        }
+        if block.clean() != clean { wrong("B3: clean slots") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,269 @@
+//! Changing the size of an area: in place where that is possible.
+//!
+//! ```text
+//!   grow, the neighbour is free      │ area │g│   free   │    ──►   │ area  new │g│ free │
+//!   grow, it is not                  │ area │g│ other │          ──►   pages move to an area elsewhere, with as much again free behind it
+//!   shrink                           │ area     │g│             ──►   │ area │g│ given back │
+//! ```
+//! In the area map a change of size is a free and an allocation at the same place, with the map held: others see one or the
+//! other.
+
+use super::alloc::Backing;
+use super::free::Fate;
+use super::kind::Freed;
+use super::map::HeldMap;
+use super::notes::Note;
+use super::request::Checked;
+use super::{AreaInfo, Kind, Request, Space};
+use crate::addr::PageRange;
+use crate::error::{AllocError, AreaError, FreeError, PlatformError, PlatformFault};
+use crate::platform::{DirectMemory, Platform, Protection};
+use crate::request::Fit;
+use core::fmt;
+use core::ptr::NonNull;
+
+impl<P: DirectMemory> Space<P> {
+    /// Makes the area at `memory` one of `bytes` bytes; where it is now. What it held is kept as far as it fits; what is new is of any
+    /// content. It grows in place when the addresses behind it are free, and else its pages are moved, without copying them where the platform
+    /// can do that. What it no longer needs is given back at once. Its tag stays, and so does its alignment only as long as it does.
+    ///
+    /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits for a purge under way when it shrinks.
+    ///
+    /// # Safety
+    /// The caller owns the area. If another address is returned nothing uses the old one any more.
+    ///
+    /// # Errors
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or what it takes is not to be had; nothing is changed.
+    pub unsafe fn vrealloc(&self, memory: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, AreaError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.vrealloc_addr(memory.as_ptr().expose_provenance(), bytes) }
+            .map(|addr| self.pointer(addr))
+    }
+
+    /// The same, by address.
+    ///
+    /// # Safety
+    /// As for [`vrealloc`](Self::vrealloc).
+    ///
+    /// # Errors
+    /// As for [`vrealloc`](Self::vrealloc).
+    pub unsafe fn vrealloc_addr(&self, addr: usize, bytes: usize) -> Result<usize, AreaError> {
+        let info = self.resizable(addr)?;
+        let request = if info.guard { Request::new(bytes) } else { Request::new(bytes).without_guard() };
+        let checked =
+            request.check(self.shift, self.config.guard, self.config.policy).map_err(AllocError::from)?;
+        let page = (addr >> self.shift) as u64;
+        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
+        if checked.fit.pages() <= old.len() {
+            self.shrink_area(old, &info, &checked)?;
+        } else if !self.grow_area(old, &info, &checked)? {
+            return self.move_area(old, &info, &checked);
+        }
+        Ok(addr)
+    }
+
+    fn resizable(&self, addr: usize) -> Result<AreaInfo, FreeError> {
+        let page = self.page(addr)?;
+        let info = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
+        match info.kind {
+            _ if info.addr != addr => {
+                Err(FreeError::Interior { page, start: (info.addr >> self.shift) as u64 })
+            }
+            Kind::Vmalloc => Ok(info),
+            _ => Err(FreeError::WrongKind { page }),
+        }
+    }
+
+    /// Gives back what `old` has and the request does not need.
+    fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
+        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
+        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
+        if new == old {
+            return self.renote(old, note).map_err(AreaError::from);
+        }
+        self.renote(old, note)?;
+        if let Err(error) = self.resize(old, new) {
+            // There is room for the note that was there.
+            let _ = self.renote(old, self.note_of(info));
+            return Err(error.into());
+        }
+        self.give_tail(old, new, checked.guard_pages);
+        Ok(())
+    }
+
+    /// Unmaps what lies behind the payload of `new`, and gives the addresses behind its guard back. What the platform refuses to unmap
+    /// is tried again by the next purge; until then the guard page of `new` may be accessible.
+    fn give_tail(&self, old: PageRange, new: PageRange, guard_pages: u64) {
+        let tail = PageRange::of(new.end(), old.end());
+        let mut purger = self.purger.0.lock();
+        let gone = PageRange::of(new.end() - guard_pages, old.end());
+        if self.unmap_and_flush(&[gone]).is_ok() {
+            self.release(&[tail]);
+        } else if purger.strays().try_reserve(1).is_ok() {
+            purger.strays().push(tail);
+            self.count_taken(1, tail.len());
+        } else {
+            drop(purger);
+            self.purge_one(tail);
+        }
+    }
+
+    /// Whether `old` now has what the request needs, because the addresses behind it were free.
+    fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
+        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
+        if !self.platform.span().covers(&new) {
+            return Ok(false);
+        }
+        match self.resize(old, new) {
+            Ok(()) => {}
+            Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
+            Err(_) => return Ok(false),
+        }
+        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
+        if let Err(error) = self.renote(old, note) {
+            self.cut_back(new, old);
+            return Err(error.into());
+        }
+        let more = PageRange::of(old.end() - checked.guard_pages, new.end() - checked.guard_pages);
+        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard page, and free ones.
+        if let Err(cause) = unsafe { self.platform.map(more, Protection::ReadWrite) } {
+            self.cut_back(new, old);
+            let _ = self.renote(old, self.note_of(info));
+            return Err(self.unbacked(&checked.fit, cause).into());
+        }
+        Ok(true)
+    }
+
+    /// Moves the area to a larger one.
+    fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
+        let new = self.claim_with_room(checked)?;
+        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
+        self.describe(new, note, Backing::None)?;
+        let kept = PageRange::of(new.start(), new.start() + info.pages);
+        let more = PageRange::of(kept.end(), new.end() - checked.guard_pages);
+        // SAFETY: the area was just obtained for this caller alone.
+        if let Err(cause) = unsafe { self.platform.map(more, Protection::ReadWrite) } {
+            self.give_up(new, note);
+            return Err(self.unbacked(&checked.fit, cause).into());
+        }
+        let from = PageRange::of(old.start(), old.start() + info.pages);
+        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
+        let fate = match unsafe { self.platform.relocate(from, kept) } {
+            Ok(()) => Fate::Goes,
+            Err(error) => self.copy_area(from, kept, error).map_err(|cause| {
+                self.abandon(new.start());
+                self.unbacked(&checked.fit, cause)
+            })?,
+        };
+        self.free_as(old.start(), Freed::ByVfree, fate)?;
+        Ok(self.addr(new.start()))
+    }
+
+    /// Copies what could not be moved; what becomes of the pages it was in.
+    fn copy_area(&self, from: PageRange, to: PageRange, why: PlatformError) -> Result<Fate, PlatformError> {
+        if why.fault != PlatformFault::Unsupported && why.fault != PlatformFault::MapLimit {
+            return Err(why);
+        }
+        // SAFETY: the pages were obtained for this caller alone, and are not mapped.
+        unsafe { self.platform.map(to, Protection::ReadWrite)? };
+        let (source, target) = (self.pointer(self.addr(from.start())), self.pointer(self.addr(to.start())));
+        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint, and the caller's alone.
+        unsafe { target.copy_from_nonoverlapping(source, (from.len() << self.shift) as usize) };
+        Ok(Fate::MayStay)
+    }
+
+    /// Frees an area that nobody has seen, of which some part is mapped.
+    fn abandon(&self, page: u64) {
+        if let Err(error) = self.free_as(page, Freed::ByVfree, Fate::Goes) {
+            self.platform.fatal(&error);
+        }
+    }
+}
+
+impl<P: Platform> Space<P> {
+    fn note_of(&self, info: &AreaInfo) -> Note {
+        let slack = (info.pages << self.shift) - info.bytes as u64;
+        Note { kind: info.kind, guard_pages: u64::from(info.guard), slack, tag: info.tag }
+    }
+
+    /// Enters another note for the area at `area`, or none.
+    fn renote(&self, area: PageRange, note: Note) -> Result<(), AllocError> {
+        if note.is_plain(self.config.guard) {
+            self.remove_note(area.start());
+            return Ok(());
+        }
+        let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
+        if self.notes.enter(area, note, mark) { Ok(()) } else { Err(AllocError::Metadata) }
+    }
+
+    /// Makes the busy area `old` the area `new`, which starts at the same page. What is left of a larger one is retired.
+    fn resize(&self, old: PageRange, new: PageRange) -> Result<(), AllocError> {
+        let mut map = self.map();
+        let leaf = map.leaf(old.start());
+        let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
+        let result = self.replace(&mut map, old, new);
+        if result.is_err() {
+            // What was there a moment ago fits again: its records have just been given back.
+            self.sure(map.alloc_at(old));
+        }
+        self.describe_leaf(&map, old.start(), asker, noted);
+        result
+    }
+
+    /// The same without its undoing: when it fails, `old` is free.
+    fn replace(
+        &self,
+        map: &mut HeldMap<'_, P::RawLock>,
+        old: PageRange,
+        new: PageRange,
+    ) -> Result<(), AllocError> {
+        self.sure(map.free(old.start()));
+        map.alloc_at(new)?;
+        let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(()) };
+        if let Err(refused) = map.alloc_at(tail) {
+            self.sure(map.free(new.start()));
+            return Err(refused);
+        }
+        self.sure(map.retire(tail.start()));
+        Ok(())
+    }
+
+    /// Cuts the busy area `old` down to `new`, which starts at the same page; the rest is free, and was never mapped.
+    fn cut_back(&self, old: PageRange, new: PageRange) {
+        let mut map = self.map();
+        let leaf = map.leaf(old.start());
+        let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
+        self.sure(map.free(old.start()));
+        // It takes no more records than the larger one.
+        self.sure(map.alloc_at(new));
+        self.describe_leaf(&map, new.start(), asker, noted);
+    }
+
+    /// Tells a leaf again what it may have forgotten with its last area.
+    fn describe_leaf(&self, map: &HeldMap<'_, P::RawLock>, page: u64, asker: Option<usize>, noted: bool) {
+        let leaf = map.leaf(page);
+        if let Some(asker) = asker {
+            leaf.asked_by(asker);
+        }
+        if noted {
+            leaf.note_entered(page);
+        }
+    }
+
+    fn sure<T, E: fmt::Display>(&self, result: Result<T, E>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(damage) => self.platform.fatal(&damage),
+        }
+    }
+
+    /// An area for the request, behind which as much again is free if possible: so that it can grow in place the next time.
+    fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
+        let pages = checked.fit.pages();
+        let roomy = Fit::new(pages.saturating_mul(2)).ok().and_then(|fit| self.try_claim(&fit).ok());
+        let Some(area) = roomy else { return self.claim(checked.fit) };
+        let part = PageRange::of(area.start(), area.start() + pages);
+        self.cut_back(area, part);
+        Ok(part)
+    }
+}

@@ -1,0 +1,96 @@
+//! Areas in which the caller maps frames page by page.
+
+use super::alloc::Backing;
+use super::kind::Freed;
+use super::{Kind, Request, Space};
+use crate::addr::PageRange;
+use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::platform::{Frame, Frames, Origin, Platform, Protection};
+
+impl<P: Platform> Space<P> {
+    /// Addresses into which frames can be mapped later, at any page; the first. Cost as [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    #[doc(alias = "get_vm_area")]
+    pub fn sparse(&self, request: &Request) -> Result<usize, AllocError> {
+        let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
+        let fit = checked.fit;
+        let area = if fit.limits().is_some() { self.claim(fit) } else { self.claim_high(fit) }?;
+        let note = checked.note(area, self.shift, Kind::Sparse, request.tag);
+        self.describe_far(area, note, Backing::None)?;
+        Ok(self.addr(area.start()))
+    }
+
+    /// Frees the area that [`sparse`](Self::sparse) returned at `addr`, and unmaps what is mapped in it. The frames are the caller's.
+    ///
+    /// # Safety
+    /// Nothing uses what is mapped there any more: its owner calls this, once.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
+    #[doc(alias = "free_vm_area")]
+    pub unsafe fn free_sparse(&self, addr: usize) -> Result<(), FreeError> {
+        self.free_far(self.page(addr)?, Freed::ByFreeArea)
+    }
+
+    /// The pages of the sparse area that `asked` lies in.
+    fn sparse_area(&self, addr: usize, pages: u64) -> Result<PageRange, AreaError> {
+        let page = self.page(addr)?;
+        let asked = PageRange::from_len(page, pages).ok_or(RequestError::ZeroSize)?;
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
+        let start = (area.addr >> self.shift) as u64;
+        if area.kind.freed() != Freed::ByFreeArea {
+            return Err(FreeError::WrongKind { page: start }.into());
+        }
+        match PageRange::of(start, start + area.pages) {
+            pages if pages.covers(&asked) => Ok(asked),
+            pages => Err(AreaError::Beyond { asked, pages }),
+        }
+    }
+}
+
+impl<P: Frames> Space<P> {
+    /// Maps frames of the supply into a sparse area, from `addr` on, where nothing is mapped yet. O(frames).
+    ///
+    /// # Safety
+    /// Nobody else maps, unmaps or frees these pages meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]; nothing is changed.
+    #[doc(alias = "vm_area_map_pages")]
+    pub unsafe fn map_pages(
+        &self,
+        addr: usize,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), AreaError> {
+        let range = self.sparse_area(addr, frames.len() as u64)?;
+        self.check_frames(frames, Origin::Supply)?;
+        let mut pages = range.start()..range.end();
+        if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
+            return Err(AreaError::Mapped { page });
+        }
+        // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were checked.
+        unsafe { self.map_or_purge(range, frames, protection) }.map_err(AreaError::Platform)
+    }
+
+    /// Unmaps `pages` pages of a sparse area, from `addr` on, all of which are mapped; on return no CPU reaches the frames through them.
+    /// Waits for a purge under way. O(pages), and a flush.
+    ///
+    /// # Safety
+    /// Nothing uses the frames through these pages any more, and nobody else maps, unmaps or frees them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]; nothing is changed, unless the platform refused: then some pages may be unmapped, and this has to be called again.
+    #[doc(alias = "vm_area_unmap_pages")]
+    pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
+        let range = self.sparse_area(addr, pages)?;
+        let mut pages = range.start()..range.end();
+        if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_none()) {
+            return Err(AreaError::NotMapped { page });
+        }
+        // SAFETY: the caller owns the pages.
+        unsafe { self.unmap_now(range) }.map_err(AreaError::Platform)
+    }
+}
