@@ -153,6 +153,79 @@ pub enum AllocError {
     Unbacked(#[from] Unbacked),
 }
 
+/// The refusal of congruent areas for want of address space, with its figures, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "no base aligned to {align} from which {areas} areas of {pages} pages in all, {extent} from end to end, are free within \
+     {within:?}; the largest free range has {largest}"
+)]
+pub struct NoCongruentSpace {
+    /// Areas asked for.
+    pub areas: usize,
+    /// Pages of all of them.
+    pub pages: u64,
+    /// Pages from the base to the end of the last.
+    pub extent: u64,
+    /// Alignment asked for, in pages.
+    pub align: u64,
+    /// Where it was looked for.
+    pub within: PageRange,
+    /// The largest free range in the whole space, in pages.
+    pub largest: u64,
+}
+
+/// Why congruent areas can't be had. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum CongruentError {
+    /// None was asked for.
+    #[error("no areas are asked for")]
+    NoAreas,
+    /// Not as many offsets as sizes.
+    #[error("there are {offsets} offsets for {sizes} sizes")]
+    LengthsDiffer {
+        /// Offsets given.
+        offsets: usize,
+        /// Sizes given.
+        sizes: usize,
+    },
+    /// An area has no pages.
+    #[error("area {index} has size zero")]
+    ZeroSize {
+        /// Which.
+        index: usize,
+    },
+    /// An area ends where no number reaches.
+    #[error("area {index} ends behind the last address")]
+    Overflow {
+        /// Which.
+        index: usize,
+    },
+    /// Two areas overlap.
+    #[error("areas {first} and {second} overlap")]
+    Overlap {
+        /// One of them.
+        first: usize,
+        /// The other, given later.
+        second: usize,
+    },
+    /// The alignment is zero or not a power of two (in the unit the request was made in).
+    #[error("alignment {align} is not a power of two")]
+    AlignNotPowerOfTwo {
+        /// The alignment asked for.
+        align: u64,
+    },
+    /// The limits are wrong.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Out of address space.
+    #[error(transparent)]
+    NoSpace(#[from] NoCongruentSpace),
+    /// No memory for the allocator's own metadata.
+    #[error("out of memory for metadata")]
+    Metadata,
+}
+
 /// Why an address can't be freed (or resized, or translated). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
