@@ -114,6 +114,19 @@ impl<S: Storage> AreaMap<S> {
     /// itself need not be in the span. Offsets may come in any order, and leave gaps. Cost: see the module's
     /// documentation.
     ///
+    /// ```
+    /// use vmalloc::{AreaMap, PageRange};
+    ///
+    /// let mut map = AreaMap::new(PageRange::new(0x1000, 0x2000).unwrap())?;
+    /// let base = map.alloc_congruent(&[0x100, 0], &[4, 8], 0x10, None)?;
+    /// assert_eq!(base, 0x1ef0);
+    /// assert_eq!(map.find(base + 0x103), PageRange::new(0x1ff0, 0x1ff4));
+    /// map.free(base)?;
+    /// map.free(base + 0x100)?;
+    /// assert!(map.is_whole());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CongruentError`]; nothing is changed.
     pub fn alloc_congruent(
