@@ -270,6 +270,57 @@ pub enum FreeError {
     },
 }
 
+/// Why a group of areas for per-CPU memory can't be had. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PercpuError {
+    /// An offset is not a multiple of the page size.
+    #[error("offset {offset:#x} of area {index} is not at a page boundary")]
+    OffsetNotPages {
+        /// Which area.
+        index: usize,
+        /// Its offset in bytes.
+        offset: usize,
+    },
+    /// The alignment is less than a page.
+    #[error("an alignment of {align} bytes is less than a page")]
+    AlignNotPages {
+        /// The alignment asked for, in bytes.
+        align: usize,
+    },
+    /// The areas don't go together, or don't go in. Figures are in pages.
+    #[error(transparent)]
+    Congruent(#[from] CongruentError),
+}
+
+/// Why a group of areas for per-CPU memory can't be freed. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PercpuFreeError {
+    /// No such group can have been made.
+    #[error(transparent)]
+    Request(#[from] PercpuError),
+    /// No area of this kind starts where one should.
+    #[error("area {index} of the group: {cause}")]
+    Area {
+        /// Which.
+        index: usize,
+        /// What is there instead.
+        #[source]
+        cause: FreeError,
+    },
+    /// An area has another size.
+    #[error("area {index} of the group is {area:?}, not {asked:?}")]
+    Size {
+        /// Which.
+        index: usize,
+        /// The pages that it should have.
+        asked: PageRange,
+        /// The pages that it has.
+        area: PageRange,
+    },
+}
+
 /// What a platform call ran into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

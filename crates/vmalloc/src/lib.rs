@@ -58,8 +58,8 @@ pub mod sync;
 pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use error::{
-    AllocError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PlatformError, PlatformFault,
-    RequestError, SpaceError, Unbacked,
+    AllocError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PercpuError, PercpuFreeError,
+    PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
 pub use platform::{
     DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,

@@ -21,7 +21,7 @@ const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: what a lock may be held for.
 const RUN_AREAS: u64 = size(32, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything is.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 8;
 
 /// What is behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Lets an allocation help where freeing has fallen far behind.
-    fn balance(&self) {
+    pub(super) fn balance(&self) {
         // Relaxed: a hint; what it leads to takes locks.
         if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
             self.purge_if_idle();
@@ -292,7 +292,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Takes back an area that got no memory, and its note.
-    fn give_up(&self, area: PageRange, note: Note) {
+    pub(super) fn give_up(&self, area: PageRange, note: Note) {
         if !note.is_plain(self.config.guard) {
             let mut table = self.notes.lock(area.start());
             if self.notes.remove(&mut table, area.start()) {

@@ -279,6 +279,7 @@ impl<P: Platform> fmt::Display for Vmallocinfo<'_, P> {
             let kind = match area.kind {
                 Kind::Vmalloc => "vmalloc",
                 Kind::Reserved => "reserved",
+                Kind::Percpu => "percpu",
             };
             let tag = area.tag.unwrap_or("-");
             let (start, end, pages) = (area.addr, area.addr + bytes, area.pages);

@@ -35,6 +35,7 @@ mod map;
 mod node;
 mod notes;
 mod notify;
+mod percpu;
 mod pools;
 mod purge;
 mod request;
@@ -73,6 +74,8 @@ pub enum Kind {
     Vmalloc,
     /// Addresses only.
     Reserved,
+    /// One of a group of [congruent areas](Space::pcpu_get_vm_areas).
+    Percpu,
 }
 
 type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
