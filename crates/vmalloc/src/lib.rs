@@ -49,6 +49,7 @@ pub mod area_map;
 mod error;
 mod platform;
 mod request;
+pub mod root;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;
@@ -65,6 +66,7 @@ pub use platform::{
     DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
 };
 pub use request::{Fit, Policy};
+pub use root::Root;
 pub use space::{
     AreaInfo, Buffer, Config, Kind, NodeStats, Notifier, Request, Rest, Space, Stale, Stats, Zeroed,
 };
