@@ -165,6 +165,11 @@ impl Fit {
         }
     }
 
+    /// Whether size and alignment say everything, and the highest place anywhere is asked for.
+    pub(crate) const fn is_highest_anywhere(&self) -> bool {
+        matches!((self.within, self.policy), (None, Policy::Highest)) && self.plain_order().is_some()
+    }
+
     /// The lowest start at or above page `lower` in the free pages `range`.
     #[inline]
     pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {

@@ -126,11 +126,11 @@ impl Runs {
 
     /// The first page with `pages` pages of its run from it on, aligned to `2^order`, in a leaf that starts at page `base`.
     #[inline]
-    pub(super) fn first_fit(self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
-        let fits = self.that_fit(pages, order, base, steps)?;
+    pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
+        self.keep_fitting(pages, order, base, steps)?;
         for word in (0..WORDS).step_by(words_between(order)) {
             steps.tick();
-            let bits = fits.0[word] & aligned_bits(order);
+            let bits = self.0[word] & aligned_bits(order);
             if bits != 0 {
                 return Some(word as u32 * 64 + bits.trailing_zeros());
             }
@@ -139,11 +139,11 @@ impl Runs {
     }
 
     /// The last such page.
-    pub(super) fn last_fit(self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
-        let fits = self.that_fit(pages, order, base, steps)?;
+    pub(super) fn last_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
+        self.keep_fitting(pages, order, base, steps)?;
         for word in (0..WORDS).step_by(words_between(order)).rev() {
             steps.tick();
-            let bits = fits.0[word] & aligned_bits(order);
+            let bits = self.0[word] & aligned_bits(order);
             if bits != 0 {
                 return Some(word as u32 * 64 + bits.ilog2());
             }
@@ -151,9 +151,9 @@ impl Runs {
         None
     }
 
-    /// The pages with `pages` pages of their runs from them on; `None` if there is none, or none in this leaf is aligned.
+    /// Keeps the pages with `pages` pages of their runs from them on; `None` if there is none, or none in this leaf is aligned.
     #[inline(always)]
-    fn that_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<Self> {
+    fn keep_fitting(&mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<()> {
         if pages >= u64::from(LEAF_PAGES) || base.trailing_zeros() < order && order >= LEAF_PAGES.ilog2() {
             return None;
         }
@@ -161,13 +161,13 @@ impl Runs {
         while have < pages as u32 {
             steps.tick();
             let more = have.min(pages as u32 - have);
-            self = if more == 1 { self.and_next() } else { self.and_later(more) };
+            *self = if more == 1 { self.and_next() } else { self.and_later(more) };
             if self.is_empty() {
                 return None;
             }
             have += more;
         }
-        Some(self)
+        Some(())
     }
 
     /// The best alignment of any page in the set, in a leaf that starts at page `base`.

@@ -100,7 +100,7 @@ impl<P: Platform> Space<P> {
     #[inline]
     fn obtain(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
-        if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
+        if (fit.lowest_order().is_some() || self.grows_down(fit)) && Pools::takes(fit.pages()) {
             if self.possible(wish, checked) == Backing::Kept
                 && let Some(area) = self.take_kept(fit)
             {
