@@ -25,7 +25,7 @@
 //! When its space is dropped, whatever is mapped in it is unmapped and flushed, and its range is free again. That holds for
 //! memory that is still handed out, too: it ends with its space, as it does when the space of a whole platform is dropped.
 //! Safe code can't hold any ([`Buffer`](crate::Buffer) borrows its space); who has kept a bare address has a
-//! dangling one. [Frames](Frames) that were taken are not tracked: they are the supply's, and stay taken until they are given
+//! dangling one. [Frames](crate::Frames) that were taken are not tracked: they are the supply's, and stay taken until they are given
 //! back. The platform itself lives until the root and all children are gone.
 //!
 //! # Locks
@@ -227,7 +227,7 @@ impl<P: Divisible> Root<P> {
         for child in self.children().filter(|child| child.tenure == Tenure::Lingering) {
             let entry = self.shared.plan.lock().at_or_behind(child.range.start()).cloned();
             // Only the sweeper takes lingering ranges back, so it is still there.
-            if let Some(entry) = entry {
+            if let Some(entry) = entry.filter(|entry| entry.range == child.range) {
                 self.shared.take_back(entry.range, &entry.ledger);
             }
         }
@@ -253,3 +253,6 @@ impl<P: Platform> Shared<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
