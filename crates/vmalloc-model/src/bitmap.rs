@@ -122,6 +122,7 @@ impl Map for BitMap {
         let places = self.places(ask);
         let room = |place: &&PageRange| self.run_at(place.start()).map(|run| run.range.len());
         let chosen = match ask.policy {
+            Policy::Highest => places.last(),
             Policy::Best => places.iter().min_by_key(room),
             Policy::Random { seed } if !places.is_empty() => places.get(seed as usize % places.len()),
             _ => places.first(),

@@ -161,6 +161,8 @@ impl<S: Source> Generator<S> {
             Policy::Best
         } else if self.source.chance(self.profile.rates.random) {
             Policy::Random { seed: self.source.bits(64) }
+        } else if self.source.chance(self.profile.rates.highest) {
+            Policy::Highest
         } else {
             Policy::Lowest
         }

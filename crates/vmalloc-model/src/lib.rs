@@ -21,6 +21,7 @@
 
 mod ask;
 mod bitmap;
+mod congruent;
 pub mod env;
 mod failure;
 mod generator;
@@ -36,6 +37,7 @@ pub mod space;
 
 pub use ask::Ask;
 pub use bitmap::BitMap;
+pub use congruent::highest_base;
 pub use failure::Failure;
 pub use generator::Generator;
 pub use map::Map;

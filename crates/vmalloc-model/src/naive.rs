@@ -35,8 +35,10 @@ impl NaiveMap {
     pub fn place(&self, ask: &Ask) -> Result<PageRange, AllocError> {
         let within = ask.limits.unwrap_or(self.span);
         self.check_inside(within)?;
-        let fits = self.free_ranges().filter_map(|free| Some((free, lowest_in(ask, free, within)?)));
+        let start_in = if ask.policy == Policy::Highest { highest_in } else { lowest_in };
+        let fits = self.free_ranges().filter_map(|free| Some((free, start_in(ask, free, within)?)));
         let chosen = match ask.policy {
+            Policy::Highest => fits.max_by_key(|(free, _)| free.start()),
             // `min_by_key` returns the first of equals, which is the lowest.
             Policy::Best => fits.min_by_key(|(free, _)| free.len()),
             // Any legal place will do for a random request: the caller compares legality, not the place.
@@ -159,6 +161,36 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
         start = congruent_from(ask, boundary)?;
     }
     None
+}
+
+/// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`], downwards.
+fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
+    let room = free.intersection(&within)?;
+    let period = ask.align.max(ask.no_cross);
+    let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;
+    let stop = start.saturating_sub(period);
+    while start >= stop {
+        let range = PageRange::from_len(start, ask.pages)?;
+        if !room.covers(&range) {
+            return None;
+        }
+        if !ask.crosses(range) {
+            return ask.is_met_by(range).then_some(range);
+        }
+        let boundary = (range.end() - 1) / ask.no_cross * ask.no_cross;
+        start = congruent_to(ask, boundary.checked_sub(ask.pages)?)?;
+    }
+    None
+}
+
+/// The highest page up to `page` that is congruent to the phase.
+fn congruent_to(ask: &Ask, page: u64) -> Option<u64> {
+    let base = page / ask.align * ask.align;
+    if page - base >= ask.phase {
+        Some(base + ask.phase)
+    } else {
+        Some(base.checked_sub(ask.align)? + ask.phase)
+    }
 }
 
 /// The lowest page from `page` on that is congruent to the phase.

@@ -28,6 +28,8 @@ pub struct Rates {
     pub best: u8,
     /// Random placement.
     pub random: u8,
+    /// Highest first.
+    pub highest: u8,
     /// Retirement instead of a direct free.
     pub retire: u8,
     /// A request, free or claim that must be refused.
@@ -62,6 +64,7 @@ const USUAL: Rates = Rates {
     limits: 16,
     best: 12,
     random: 12,
+    highest: 40,
     retire: 80,
     misuse: 16,
 };
@@ -75,7 +78,16 @@ impl Profile {
         live: 40,
         sizes: Sizes { low: 0, high: 4 },
         align_order: 5,
-        rates: Rates { phase: 64, no_cross: 64, limits: 64, best: 32, random: 32, misuse: 40, ..USUAL },
+        rates: Rates {
+            phase: 64,
+            no_cross: 64,
+            limits: 64,
+            best: 32,
+            random: 32,
+            highest: 80,
+            misuse: 40,
+            ..USUAL
+        },
     };
 
     /// Small areas, as from a kernel's stacks and buffers.
@@ -141,7 +153,16 @@ impl Profile {
         live: 150,
         sizes: Sizes { low: 0, high: 8 },
         align_order: 10,
-        rates: Rates { aligned: 180, phase: 120, no_cross: 140, limits: 140, best: 40, random: 40, ..USUAL },
+        rates: Rates {
+            aligned: 180,
+            phase: 120,
+            no_cross: 140,
+            limits: 140,
+            best: 40,
+            random: 40,
+            highest: 80,
+            ..USUAL
+        },
     };
 
     /// Exact claims here and there in 64 TiB (2^34 pages) from an odd page on.
@@ -208,6 +229,7 @@ impl Profile {
             limits: 0,
             best: 0,
             random: 0,
+            highest: 0,
             retire: 0,
             misuse,
         };

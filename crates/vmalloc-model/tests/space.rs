@@ -56,11 +56,13 @@ fn eager_purges_change_nothing() {
 
 #[test]
 fn other_policies_and_no_guard() {
-    for policy in [Policy::Best, Policy::Random { seed: 5 }] {
-        let mut config = config(0);
-        config.policy = policy;
-        config.guard = false;
-        judge(1 << 12, config, 4, 100, 0, 20_000);
+    for policy in [Policy::Best, Policy::Random { seed: 5 }, Policy::Highest] {
+        for retain in RETAINED {
+            let mut config = config(retain);
+            config.policy = policy;
+            config.guard = false;
+            judge(1 << 12, config, 4, 100, 0, 20_000);
+        }
     }
 }
 

@@ -84,6 +84,13 @@ fn other_policies_and_no_guard() {
 }
 
 #[test]
+fn highest_first() {
+    for retain in RETAINED {
+        Case { ops: 8_000, ..Case::new(1 << 12, config(retain).place(Policy::Highest), 9) }.judge();
+    }
+}
+
+#[test]
 fn platform_faults_unwind_completely() {
     for retain in RETAINED {
         for seed in 10..14 {

@@ -168,6 +168,79 @@ pub enum AllocError {
     Unbacked(#[from] Unbacked),
 }
 
+/// The refusal of congruent areas for want of address space, with its figures, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "no base aligned to {align} from which {areas} areas of {pages} pages in all, {extent} from end to end, are free within \
+     {within:?}; the largest free range has {largest}"
+)]
+pub struct NoCongruentSpace {
+    /// Areas asked for.
+    pub areas: usize,
+    /// Pages of all of them.
+    pub pages: u64,
+    /// Pages from the base to the end of the last.
+    pub extent: u64,
+    /// Alignment asked for, in pages.
+    pub align: u64,
+    /// Where it was looked for.
+    pub within: PageRange,
+    /// The largest free range in the whole space, in pages.
+    pub largest: u64,
+}
+
+/// Why congruent areas can't be had. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum CongruentError {
+    /// None was asked for.
+    #[error("no areas are asked for")]
+    NoAreas,
+    /// Not as many offsets as sizes.
+    #[error("there are {offsets} offsets for {sizes} sizes")]
+    LengthsDiffer {
+        /// Offsets given.
+        offsets: usize,
+        /// Sizes given.
+        sizes: usize,
+    },
+    /// An area has no pages.
+    #[error("area {index} has size zero")]
+    ZeroSize {
+        /// Which.
+        index: usize,
+    },
+    /// An area ends where no number reaches.
+    #[error("area {index} ends behind the last address")]
+    Overflow {
+        /// Which.
+        index: usize,
+    },
+    /// Two areas overlap.
+    #[error("areas {first} and {second} overlap")]
+    Overlap {
+        /// One of them.
+        first: usize,
+        /// The other, given later.
+        second: usize,
+    },
+    /// The alignment is zero or not a power of two (in the unit the request was made in).
+    #[error("alignment {align} is not a power of two")]
+    AlignNotPowerOfTwo {
+        /// The alignment asked for.
+        align: u64,
+    },
+    /// The limits are wrong.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Out of address space.
+    #[error(transparent)]
+    NoSpace(#[from] NoCongruentSpace),
+    /// No memory for the allocator's own metadata.
+    #[error("out of memory for metadata")]
+    Metadata,
+}
+
 /// Why an address can't be freed (or resized, or translated). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -261,6 +334,57 @@ impl From<RequestError> for AreaError {
     fn from(error: RequestError) -> Self {
         Self::Alloc(error.into())
     }
+}
+
+/// Why a group of areas for per-CPU memory can't be had. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PercpuError {
+    /// An offset is not a multiple of the page size.
+    #[error("offset {offset:#x} of area {index} is not at a page boundary")]
+    OffsetNotPages {
+        /// Which area.
+        index: usize,
+        /// Its offset in bytes.
+        offset: usize,
+    },
+    /// The alignment is less than a page.
+    #[error("an alignment of {align} bytes is less than a page")]
+    AlignNotPages {
+        /// The alignment asked for, in bytes.
+        align: usize,
+    },
+    /// The areas don't go together, or don't go in. Figures are in pages.
+    #[error(transparent)]
+    Congruent(#[from] CongruentError),
+}
+
+/// Why a group of areas for per-CPU memory can't be freed. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PercpuFreeError {
+    /// No such group can have been made.
+    #[error(transparent)]
+    Request(#[from] PercpuError),
+    /// No area of this kind starts where one should.
+    #[error("area {index} of the group: {cause}")]
+    Area {
+        /// Which.
+        index: usize,
+        /// What is there instead.
+        #[source]
+        cause: FreeError,
+    },
+    /// An area has another size.
+    #[error("area {index} of the group is {area:?}, not {asked:?}")]
+    Size {
+        /// Which.
+        index: usize,
+        /// The pages that it should have.
+        asked: PageRange,
+        /// The pages that it has.
+        area: PageRange,
+    },
 }
 
 /// What a platform call ran into.

@@ -50,6 +50,7 @@ pub mod block;
 mod error;
 mod platform;
 mod request;
+pub mod root;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;
@@ -59,13 +60,14 @@ pub mod sync;
 pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use error::{
-    AllocError, AreaError, FreeError, NoSpace, PlatformError, PlatformFault, RequestError, SpaceError,
-    Unbacked,
+    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PercpuError,
+    PercpuFreeError, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
 pub use platform::{
     DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
 };
 pub use request::{Fit, Policy};
+pub use root::Root;
 pub use space::{
     AreaInfo, Buffer, Config, Kind, NodeStats, Notifier, Request, Rest, Space, Stale, Stats, Zeroed,
 };

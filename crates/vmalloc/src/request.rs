@@ -10,6 +10,8 @@ pub enum Policy {
     /// The lowest address that fits: exact first fit, O(log n). The default.
     #[default]
     Lowest,
+    /// The highest address that fits: exact, O(log n). For a space that is shared with somebody who grows upwards.
+    Highest,
     /// The smallest free range that fits, the lowest of equals. O(free ranges that are large enough).
     Best,
     /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log n).
@@ -130,10 +132,10 @@ impl Fit {
         1 << self.order
     }
 
-    /// log2 of the alignment that a search may ask rooms for: with a phase they only know the size.
+    /// log2 of the alignment that a search may ask rooms for: they know no phase, but what divides it.
     #[inline]
     pub(crate) const fn order_beyond_phase(&self) -> u32 {
-        if self.phase == 0 { self.order } else { 0 }
+        if self.phase == 0 { self.order } else { self.phase.trailing_zeros() }
     }
 
     /// The limits, if any were set.
@@ -163,6 +165,11 @@ impl Fit {
         }
     }
 
+    /// Whether size and alignment say everything, and the highest place anywhere is asked for.
+    pub(crate) const fn is_highest_anywhere(&self) -> bool {
+        matches!((self.within, self.policy), (None, Policy::Highest)) && self.plain_order().is_some()
+    }
+
     /// The lowest start at or above page `lower` in the free pages `range`.
     #[inline]
     pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {
@@ -185,6 +192,47 @@ impl Fit {
             };
         }
         if start < range.end() && range.end() - start >= self.pages { Some(start) } else { None }
+    }
+
+    /// The highest start in the free pages `range` with all pages below page `upper`.
+    pub(crate) fn highest_below(&self, upper: u64, range: PageRange) -> Option<u64> {
+        let range = PageRange::new(range.start(), range.end().min(upper))?;
+        self.highest_in(range)
+    }
+
+    /// The highest start in the free pages `range` that satisfies everything but the limits.
+    pub(crate) const fn highest_in(&self, range: PageRange) -> Option<u64> {
+        let Some(last) = range.end().checked_sub(self.pages) else { return None };
+        let mut start = match self.last_congruent(last) {
+            Some(start) => start,
+            None => return None,
+        };
+        if self.no_cross != 0 {
+            start = match self.before_boundary(start) {
+                Some(start) => start,
+                None => return None,
+            };
+        }
+        if start >= range.start() { Some(start) } else { None }
+    }
+
+    /// The highest page at or below `page` that is congruent to the phase.
+    const fn last_congruent(&self, page: u64) -> Option<u64> {
+        page.checked_sub(page.wrapping_sub(self.phase) & (self.alignment() - 1))
+    }
+
+    /// `start`, or the last congruent page from which the request ends before the boundary that `[start, start + pages)`
+    /// crosses. One step is enough, for the reason given at [`past_boundary`](Self::past_boundary).
+    const fn before_boundary(&self, start: u64) -> Option<u64> {
+        if !self.crosses(start) {
+            return Some(start);
+        }
+        let boundary = (start + (self.pages - 1)) & !(self.no_cross - 1);
+        let Some(last) = boundary.checked_sub(self.pages) else { return None };
+        match self.last_congruent(last) {
+            Some(before) if !self.crosses(before) => Some(before),
+            _ => None,
+        }
     }
 
     /// The lowest page at or above `page` that is congruent to `phase` modulo `align`.
@@ -220,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lowest_in_agrees_with_trying_every_page() {
+    fn lowest_and_highest_agree_with_trying_every_page() {
         for pages in 1..=6 {
             for align in [1, 2, 4, 8, 16] {
                 for phase in 0..align {
@@ -231,13 +279,15 @@ mod tests {
                         }
                         for start in 0..40 {
                             for end in start + 1..start + 40 {
-                                let want = (start..end).find(|&s| {
+                                let meets = |s: &u64| {
                                     s + pages <= end
                                         && s % align == phase
                                         && (no_cross == 0 || s / no_cross == (s + pages - 1) / no_cross)
-                                });
+                                };
                                 let range = PageRange::new(start, end).unwrap();
-                                assert_eq!(fit.lowest_in(range), want, "{fit:?} in {range:?}");
+                                let (low, high) = (fit.lowest_in(range), fit.highest_in(range));
+                                assert_eq!(low, (start..end).find(meets), "{fit:?} in {range:?}");
+                                assert_eq!(high, (start..end).rfind(meets), "{fit:?} in {range:?}");
                             }
                         }
                     }

@@ -35,6 +35,7 @@ impl From<AreaInfo> for AreaLine {
         let kind = match area.kind {
             Kind::Vmalloc => "vmalloc",
             Kind::Reserved => "reserved",
+            Kind::Percpu => "percpu",
             _ => "other",
         };
         Self { addr: format!("{addr:#x}"), bytes, pages, guard, kind, tag }

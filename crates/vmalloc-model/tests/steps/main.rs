@@ -18,7 +18,9 @@
 //! steps in the same states.
 
 mod climb;
+mod congruent;
 mod growth;
+mod highest;
 mod holes;
 mod limits;
 mod reference;

@@ -200,6 +200,17 @@ impl<S: Storage> AreaMap<S> {
         Ok(start)
     }
 
+    /// Makes the pages from `page` on an area of their own, busy like the area in which they lie; where they lie in none, or one
+    /// starts there, nothing is to be done. Two areas next to each other can't be made one again.
+    pub(crate) fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
+        if self.find(page).is_some_and(|area| area.start() != page) {
+            let leaf = self.leaf_for(page, 0)?;
+            self.planes.leaf(leaf).start_busy(Leaf::bit(page));
+            self.areas += 1;
+        }
+        Ok(())
+    }
+
     /// Brings the room of `leaf` up to date.
     #[inline]
     pub(super) fn update_room(&mut self, leaf: u32) {

@@ -18,7 +18,8 @@
 //! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
 //! - [`room`]: what a set of free ranges can take, for every alignment at once.
 //! - [`tree`]: rooms of all leaves under a wide tree.
-//! - [`search`]: placement. [`cut`], [`coalesce`]: allocation and freeing. [`verify`]: the invariants below, checked.
+//! - [`search`], [`highest`]: placement. [`congruent`]: that of several areas at once.
+//! - [`cut`], [`coalesce`]: allocation and freeing. [`verify`]: the invariants below, checked.
 //!
 //! # Invariants
 //! - **I1** A segment starts at the first page of the span.
@@ -47,8 +48,10 @@
 
 mod cell;
 mod coalesce;
+mod congruent;
 mod cut;
 mod directory;
+mod highest;
 mod leaf;
 mod planes;
 mod room;

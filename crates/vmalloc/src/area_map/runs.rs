@@ -127,6 +127,33 @@ impl Runs {
     /// The first page with `pages` pages of its run from it on, aligned to `2^order`, in a leaf that starts at page `base`.
     #[inline]
     pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
+        self.keep_fitting(pages, order, base, steps)?;
+        for word in (0..WORDS).step_by(words_between(order)) {
+            steps.tick();
+            let bits = self.0[word] & aligned_bits(order);
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.trailing_zeros());
+            }
+        }
+        None
+    }
+
+    /// The last such page.
+    pub(super) fn last_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
+        self.keep_fitting(pages, order, base, steps)?;
+        for word in (0..WORDS).step_by(words_between(order)).rev() {
+            steps.tick();
+            let bits = self.0[word] & aligned_bits(order);
+            if bits != 0 {
+                return Some(word as u32 * 64 + bits.ilog2());
+            }
+        }
+        None
+    }
+
+    /// Keeps the pages with `pages` pages of their runs from them on; `None` if there is none, or none in this leaf is aligned.
+    #[inline(always)]
+    fn keep_fitting(&mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<()> {
         if pages >= u64::from(LEAF_PAGES) || base.trailing_zeros() < order && order >= LEAF_PAGES.ilog2() {
             return None;
         }
@@ -134,21 +161,13 @@ impl Runs {
         while have < pages as u32 {
             steps.tick();
             let more = have.min(pages as u32 - have);
-            self = if more == 1 { self.and_next() } else { self.and_later(more) };
+            *self = if more == 1 { self.and_next() } else { self.and_later(more) };
             if self.is_empty() {
                 return None;
             }
             have += more;
         }
-        let step = if order < 6 { 1 } else { 1usize << (order - 6).min(WORDS.ilog2()) };
-        for word in (0..WORDS).step_by(step) {
-            steps.tick();
-            let bits = self.0[word] & if order < 6 { ALIGNED[order as usize] } else { 1 };
-            if bits != 0 {
-                return Some(word as u32 * 64 + bits.trailing_zeros());
-            }
-        }
-        None
+        Some(())
     }
 
     /// The best alignment of any page in the set, in a leaf that starts at page `base`.
@@ -227,6 +246,18 @@ impl Bits {
     }
 }
 
+/// From one word of a leaf with pages aligned to `2^order` to the next.
+#[inline(always)]
+fn words_between(order: u32) -> usize {
+    if order < 6 { 1 } else { 1 << (order - 6).min(WORDS.ilog2()) }
+}
+
+/// The pages aligned to `2^order` in each of these.
+#[inline(always)]
+fn aligned_bits(order: u32) -> u64 {
+    if order < 6 { ALIGNED[order as usize] } else { 1 }
+}
+
 /// All bits from `bit` on; `bit` may be 64 or more.
 #[inline]
 fn mask_from(bit: u32) -> u64 {
@@ -287,11 +318,13 @@ mod tests {
                             let start = (base + range.start()).next_multiple_of(1 << order) - base;
                             (start + pages <= range.end()).then_some(start as u32)
                         });
-                        assert_eq!(
-                            runs.first_fit(pages, order, base, &Steps::default()),
-                            want,
-                            "{seed} {longest} {base} {pages} {order}"
-                        );
+                        let last = ranges.iter().rev().find_map(|range| {
+                            let last = (base + range.end()).checked_sub(pages)? >> order << order;
+                            (last >= base + range.start()).then(|| (last - base) as u32)
+                        });
+                        let case = (seed, longest, base, pages, order);
+                        assert_eq!(runs.first_fit(pages, order, base, &Steps::default()), want, "{case:?}");
+                        assert_eq!(runs.last_fit(pages, order, base, &Steps::default()), last, "{case:?}");
                     }
                 }
             }

@@ -222,7 +222,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The segment that starts at bit `bit` of word `word` of `leaf`.
     #[inline(always)]
-    fn range_at(&self, record: &Leaf, word: usize, bit: u32) -> PageRange {
+    pub(super) fn range_at(&self, record: &Leaf, word: usize, bit: u32) -> PageRange {
         let start = record.base() + word as u64 * 64 + u64::from(bit);
         let behind = record.starts(word & (WORDS - 1)) >> bit >> 1;
         let end = if behind != 0 {

@@ -6,6 +6,8 @@
 //!
 //! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper limit needs no
 //! search: what fits lowest and does not fit below the limit leaves nothing else that could.
+//!
+//! [`highest`](super::highest) is the mirror of the search for the lowest place.
 
 use super::leaf::LEAF_PAGES;
 use super::room::Query;
@@ -32,6 +34,7 @@ impl<S: Storage> AreaMap<S> {
         let within = self.limits(fit)?;
         let hole = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
+            Policy::Highest => self.highest(fit, within),
             Policy::Best => self.best(fit, within),
             Policy::Random { seed } => self.random(fit, within, seed),
         };
@@ -42,7 +45,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     #[inline]
-    fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
+    pub(super) fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
         match fit.limits() {
             None => Ok(self.span()),
             Some(asked) if self.span().covers(&asked) => Ok(asked),

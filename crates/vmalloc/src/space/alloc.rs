@@ -21,7 +21,7 @@ const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: what a lock may be held for.
 const RUN_AREAS: u64 = size(32, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything is.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 8;
 
 /// What is behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Lets an allocation help where freeing has fallen far behind.
-    fn balance(&self) {
+    pub(super) fn balance(&self) {
         // Relaxed: a hint; what it leads to takes locks.
         if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
             self.purge_if_idle();
@@ -107,7 +107,7 @@ impl<P: Platform> Space<P> {
     #[inline]
     fn obtain(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
-        if fit.lowest_order().is_some() && Pools::takes(fit.pages()) {
+        if (fit.lowest_order().is_some() || self.grows_down(fit)) && Pools::takes(fit.pages()) {
             if self.possible(wish, checked) == Backing::Kept
                 && checked.size == PageSize::Base
                 && let Some(area) = self.take_kept(fit)

@@ -192,7 +192,7 @@ impl<P: Platform> Space<P> {
 
     /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
     #[inline]
-    fn take_back(
+    pub(super) fn take_back(
         &self,
         id: usize,
         mut node: MutexGuard<'_, P::RawLock, Node>,

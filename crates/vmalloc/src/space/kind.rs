@@ -20,6 +20,8 @@ pub enum Kind {
     Exec,
     /// Addresses in which the caller maps frames page by page ([`Space::sparse`]).
     Sparse,
+    /// One of a group of [congruent areas](Space::pcpu_get_vm_areas).
+    Percpu,
     /// A block of short mappings ([`block`](crate::block)).
     Block,
     /// A short mapping too large for a block ([`Space::vm_map_ram`]).
@@ -34,6 +36,7 @@ pub(super) enum Freed {
     ByVunmap,
     ByUnmapRam,
     ByFreeArea,
+    ByPcpuFree,
     /// By the purge.
     ByPurge,
 }
@@ -47,6 +50,7 @@ impl Kind {
             Self::Vmap | Self::IoMap => Freed::ByVunmap,
             Self::MapRam => Freed::ByUnmapRam,
             Self::Sparse => Freed::ByFreeArea,
+            Self::Percpu => Freed::ByPcpuFree,
             Self::Block => Freed::ByPurge,
         }
     }
@@ -72,6 +76,7 @@ impl fmt::Display for Kind {
             Self::User => "vmalloc user",
             Self::Exec => "vmalloc exec",
             Self::Sparse => "sparse",
+            Self::Percpu => "percpu",
             Self::Block => "vm_map_ram block",
             Self::MapRam => "vm_map_ram",
         })

@@ -45,6 +45,7 @@ mod mapping;
 mod node;
 mod notes;
 mod notify;
+mod percpu;
 mod pools;
 mod purge;
 mod ram;
@@ -140,7 +141,7 @@ fn fls(value: usize) -> u64 {
 }
 
 /// `span`, if each of its pages has an address that is neither null nor out of reach, and so has its end.
-fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError> {
+pub(crate) fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError> {
     if span.start() == 0 {
         return Err(SpaceError::NullPage { span });
     }

@@ -6,7 +6,7 @@ use super::node::Node;
 use super::pools::Pools;
 use crate::addr::PageRange;
 use crate::platform::{Platform, Protection};
-use crate::request::Fit;
+use crate::request::{Fit, Policy};
 use core::sync::atomic::Ordering;
 
 impl<P: Platform> Space<P> {
@@ -118,6 +118,13 @@ impl<P: Platform> Space<P> {
             return None;
         }
         node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())
+    }
+
+    /// Whether any area of the size will do for `fit` because all of this space is placed from the top: then areas that wait were
+    /// up there as well. In other spaces who asks for the highest place means it.
+    #[cold]
+    pub(super) fn grows_down(&self, fit: &Fit) -> bool {
+        self.config.policy == Policy::Highest && fit.is_highest_anywhere()
     }
 
     /// Makes a retired area that came from a pool busy.

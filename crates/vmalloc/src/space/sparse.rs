@@ -40,7 +40,7 @@ impl<P: Platform> Space<P> {
         let asked = PageRange::from_len(page, pages).ok_or(RequestError::ZeroSize)?;
         let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
         let start = (area.addr >> self.shift) as u64;
-        if area.kind.freed() != Freed::ByFreeArea {
+        if !matches!(area.kind, Kind::Sparse | Kind::Percpu) {
             return Err(FreeError::WrongKind { page: start }.into());
         }
         match PageRange::of(start, start + area.pages) {
@@ -51,7 +51,7 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: Frames> Space<P> {
-    /// Maps frames of the supply into a sparse area, from `addr` on, where nothing is mapped yet. O(frames).
+    /// Maps frames of the supply into a sparse area, or one of a group of [congruent ones](Self::pcpu_get_vm_areas), from `addr` on, where nothing is mapped yet. O(frames).
     ///
     /// # Safety
     /// Nobody else maps, unmaps or frees these pages meanwhile.

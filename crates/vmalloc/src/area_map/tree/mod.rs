@@ -108,6 +108,35 @@ impl<S: Storage> Tree<S> {
         Some(child)
     }
 
+    /// The last leaf that the query says yes to.
+    pub(super) fn last(&self, query: &Query, steps: &Steps) -> Option<u32> {
+        self.descend_last(self.root, self.height, query, steps)
+    }
+
+    /// The last leaf before the one at `up` that the query says yes to.
+    pub(super) fn prev(&self, mut up: u32, query: &Query, steps: &Steps) -> Option<u32> {
+        let mut level = 0;
+        while up != 0 {
+            steps.tick();
+            let node = &self.nodes[node_of(up)];
+            if let Some(slot) = node.last_match(slot_of(up), query) {
+                return self.descend_last(node.child[slot], level, query, steps);
+            }
+            up = node.up;
+            level += 1;
+        }
+        None
+    }
+
+    fn descend_last(&self, mut child: u32, levels: u32, query: &Query, steps: &Steps) -> Option<u32> {
+        for _ in 0..levels {
+            steps.tick();
+            let node = &self.nodes[child];
+            child = node.child[node.last_match(FAN, query)? & (FAN - 1)];
+        }
+        Some(child)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.nodes.bytes()
     }

@@ -106,6 +106,11 @@ impl Node {
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
     }
 
+    /// The last child before slot `before` whose room answers the query with yes.
+    pub(super) fn last_match(&self, before: usize, query: &Query) -> Option<usize> {
+        (0..before).rfind(|&slot| query.matches(&self.room(slot)))
+    }
+
     pub(super) fn insert(&mut self, slot: usize, child: u32, room: &Room) {
         let len = self.len as usize;
         self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));

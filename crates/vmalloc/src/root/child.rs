@@ -1,0 +1,243 @@
+//! A part of a platform, as a platform.
+
+use super::ledger::{Charge, Ledger};
+use super::{Divisible, Shared};
+use crate::addr::PageRange;
+use crate::error::PlatformError;
+use crate::platform::{
+    DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+};
+use ::alloc::sync::Arc;
+use core::fmt;
+use core::marker::PhantomData;
+use lock_api::Mutex;
+
+/// A child whose memory can be read and written.
+#[derive(Debug)]
+pub enum Writable {}
+
+/// A child whose memory is mapped with another protection: it is no [`DirectMemory`].
+#[derive(Debug)]
+pub enum Protected {}
+
+/// A part of a platform's span, lent by a [`Root`](super::Root) until it is dropped. Everything that is asked of it is asked of
+/// the platform, within the limit of the child. It has nobody to drain it later: who frees drains, or calls
+/// [`Space::drain`](crate::Space::drain).
+pub struct Child<P: Platform, A = Writable> {
+    lease: Lease<P>,
+    protection: Protection,
+    access: PhantomData<fn() -> A>,
+}
+
+/// The range of a child, which it gives back in the end.
+struct Lease<P: Platform> {
+    shared: Arc<Shared<P>>,
+    range: PageRange,
+    ledger: Arc<Mutex<P::RawLock, Ledger>>,
+}
+
+impl<P: Platform> Drop for Lease<P> {
+    fn drop(&mut self) {
+        self.shared.take_back(self.range, &self.ledger);
+    }
+}
+
+impl<P: Divisible> Child<P> {
+    pub(super) fn new(
+        shared: Arc<Shared<P>>,
+        range: PageRange,
+        ledger: Arc<Mutex<P::RawLock, Ledger>>,
+    ) -> Self {
+        let lease = Lease { shared, range, ledger };
+        Self { lease, protection: Protection::ReadWrite, access: PhantomData }
+    }
+
+    pub(super) fn protected(self, protection: Protection) -> Child<P, Protected> {
+        Child { lease: self.lease, protection, access: PhantomData }
+    }
+}
+
+impl<P: Divisible, A> Child<P, A> {
+    /// The platform that this is a part of.
+    #[inline]
+    pub fn parent(&self) -> &P {
+        &self.lease.shared.platform
+    }
+
+    /// What is mapped where nothing else is asked for.
+    fn protection(&self, asked: Protection) -> Protection {
+        if asked == Protection::default() { self.protection } else { asked }
+    }
+
+    /// Lets the platform map `range`, if the limit allows it.
+    fn charged(
+        &self,
+        range: PageRange,
+        map: impl FnOnce() -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        let charge = self.lease.ledger.lock().charge(range)?;
+        self.settled(&charge, map())
+    }
+
+    fn settled(&self, charge: &Charge, result: Result<(), PlatformError>) -> Result<(), PlatformError> {
+        if result.is_err() {
+            self.lease.ledger.lock().refund(charge);
+        }
+        result
+    }
+}
+
+// SAFETY: the span is constant, inside that of the platform below, and by R1 no other child's. What is promised of mapped, unmapped
+// and flushed pages the platform below promises, which gets every call with the caller's promises. A protection that does not allow
+// writing is asked for by who made the child `Protected`, which is no `DirectMemory`. The lock is the one of the platform below.
+unsafe impl<P: Divisible, A> Platform for Child<P, A> {
+    type RawLock = P::RawLock;
+
+    #[inline]
+    fn span(&self) -> PageRange {
+        self.lease.range
+    }
+
+    #[inline]
+    fn page_shift(&self) -> u32 {
+        self.parent().page_shift()
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        self.parent().cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.parent().cpus()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map(range, self.protection(protection)) })
+    }
+
+    fn huge_order(&self) -> Option<u32> {
+        self.parent().huge_order()
+    }
+
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection)) })
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().unmap(ranges) }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().flush(ranges)? };
+        for range in ranges {
+            // Anew for each: a purge may have many, and others wait to map.
+            self.lease.ledger.lock().clear(*range);
+        }
+        Ok(())
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().zero(range) };
+    }
+
+    fn oversize(&self) -> u64 {
+        self.parent().oversize()
+    }
+
+    /// Whoever the platform calls drains the platform's own space, not this one.
+    fn drain_later(&self, _: Due) -> bool {
+        false
+    }
+
+    fn replaces(&self) -> bool {
+        self.parent().replaces()
+    }
+
+    fn entropy(&self) -> u64 {
+        self.parent().entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.parent().fatal(damage)
+    }
+}
+
+// SAFETY: mapped pages are those of the platform below, mapped readable and writable as it was asked to.
+unsafe impl<P: Divisible + DirectMemory> DirectMemory for Child<P> {
+    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        // Both count until `from` is flushed, whatever the limit: the memory is the same.
+        let charge = self.lease.ledger.lock().enter(to)?;
+        // SAFETY: the caller's promise is passed on.
+        self.settled(&charge, unsafe { self.parent().relocate(from, to) })
+    }
+}
+
+// SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
+unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.parent().take_frames(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.parent().take_run(count, align)
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().give_frames(frames) };
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.parent().origin(frame)
+    }
+
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        let protection = self.protection(protection);
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map_frames(range, frames, protection) })
+    }
+
+    unsafe fn let_go(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().let_go(range) };
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.parent().frame_at(page)
+    }
+
+    fn linear(&self) -> Option<PageRange> {
+        self.parent().linear()
+    }
+}
+
+// SAFETY: the platform below sees to what it is asked for.
+unsafe impl<P: Divisible + Protect, A> Protect for Child<P, A> {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().protect(range, protection) }
+    }
+}
+
+impl<P: Divisible + Peek, A> Peek for Child<P, A> {
+    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
+        self.parent().peek(addr, to)
+    }
+}
+
+impl<P: Divisible + Translate, A> Translate for Child<P, A> {
+    fn frame(&self, page: u64) -> Option<u64> {
+        self.parent().frame(page)
+    }
+}

@@ -1,0 +1,267 @@
+//! Congruent areas of a space: per-CPU memory.
+//!
+//! A group of areas at the same distances from one base, which comes down from the top of the space, away from everything
+//! that is placed lowest first ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). All of it is made or
+//! nothing, and taken back so:
+//!
+//! ```text
+//!   get    claim all areas, under the map's lock ─► a note for each ──no memory──► forget the notes, free the areas
+//!   free   retire each, with its note in hand ──one is not what it should be──► revive those before it
+//!             └─ all retired ─► forget the notes ─► lazy, as any area
+//! ```
+//!
+//! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
+//! who free the same group one is told so.
+
+use super::alloc::ROUNDS;
+use super::free::Fate;
+use super::notes::Note;
+use super::purge::Drain;
+use super::{Kind, Space};
+use crate::addr::PageRange;
+use crate::area_map::Leaf;
+use crate::error::{CongruentError, FreeError, NoCongruentSpace, PercpuError, PercpuFreeError};
+use crate::platform::Platform;
+use ::alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+/// Offsets and sizes in bytes, of which each may still be wrong.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    offsets: &'a [usize],
+    sizes: &'a [usize],
+    shift: u32,
+}
+
+/// One area of a group, in pages.
+struct Part {
+    offset: u64,
+    pages: u64,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(offsets: &'a [usize], sizes: &'a [usize], shift: u32) -> Result<Self, PercpuError> {
+        let wanted = Self { offsets, sizes, shift };
+        match (offsets.len(), sizes.len()) {
+            (0, 0) => Err(CongruentError::NoAreas.into()),
+            (offsets, sizes) if offsets != sizes => {
+                Err(CongruentError::LengthsDiffer { offsets, sizes }.into())
+            }
+            _ => Ok(wanted),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    fn part(&self, index: usize) -> Result<Part, PercpuError> {
+        let (offset, bytes, page) = (self.offsets[index], self.sizes[index], 1usize << self.shift);
+        if offset & (page - 1) != 0 {
+            return Err(PercpuError::OffsetNotPages { index, offset });
+        }
+        if bytes == 0 {
+            return Err(CongruentError::ZeroSize { index }.into());
+        }
+        // No object is larger, and no address behind it.
+        if bytes > isize::MAX as usize || offset.checked_add(bytes).is_none() {
+            return Err(CongruentError::Overflow { index }.into());
+        }
+        Ok(Part { offset: (offset >> self.shift) as u64, pages: bytes.div_ceil(page) as u64 })
+    }
+
+    /// The area at `index` of a group at page `base`.
+    fn range(&self, base: u64, index: usize) -> Result<PageRange, PercpuError> {
+        let part = self.part(index)?;
+        let start = base.checked_add(part.offset);
+        let range = start.and_then(|start| PageRange::from_len(start, part.pages));
+        range.ok_or(CongruentError::Overflow { index }.into())
+    }
+}
+
+/// A group in pages.
+struct Group<'a> {
+    wanted: Wanted<'a>,
+    offsets: Vec<u64>,
+    sizes: Vec<u64>,
+    align: u64,
+}
+
+impl<'a> Group<'a> {
+    fn check(wanted: Wanted<'a>, align: usize) -> Result<Self, PercpuError> {
+        if !align.is_power_of_two() {
+            return Err(CongruentError::AlignNotPowerOfTwo { align: align as u64 }.into());
+        }
+        if align >> wanted.shift == 0 {
+            return Err(PercpuError::AlignNotPages { align });
+        }
+        let (mut offsets, mut sizes) = (Vec::new(), Vec::new());
+        for list in [&mut offsets, &mut sizes] {
+            list.try_reserve_exact(wanted.len()).map_err(|_| CongruentError::Metadata)?;
+        }
+        for index in 0..wanted.len() {
+            let part = wanted.part(index)?;
+            offsets.push(part.offset);
+            sizes.push(part.pages);
+        }
+        Ok(Self { wanted, offsets, sizes, align: (align >> wanted.shift) as u64 })
+    }
+
+    /// The area at `index` of the group made at page `base`, and what there is to note of it.
+    fn area(&self, base: u64, index: usize) -> (PageRange, Note) {
+        let (start, pages) = (base + self.offsets[index], self.sizes[index]);
+        let slack = (pages << self.wanted.shift) - self.wanted.sizes[index] as u64;
+        let note = Note { kind: Kind::Percpu, guard_pages: 0, slack, tag: None };
+        (PageRange::of(start, start + pages), note)
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base, which is returned: the highest
+    /// multiple of `align` from which all are free. All areas are made, or none. They have no guard pages and no
+    /// memory: the caller maps into them what he wants. The base itself need not lie in the space. Bytes throughout.
+    ///
+    /// When there is no room, everything freed is given back first, and the [notifiers](Self::register_notifier) are asked,
+    /// as for [`alloc`](Self::alloc). Cost: see [`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent).
+    ///
+    /// # Errors
+    /// [`PercpuError`]; nothing is lost or changed.
+    pub fn pcpu_get_vm_areas(
+        &self,
+        offsets: &[usize],
+        sizes: &[usize],
+        align: usize,
+    ) -> Result<usize, PercpuError> {
+        let group = Group::check(Wanted::new(offsets, sizes, self.shift)?, align)?;
+        self.balance();
+        let base = self.claim_group(&group)?;
+        self.describe_group(&group, base)?;
+        Ok(self.addr(base))
+    }
+
+    /// Frees what [`pcpu_get_vm_areas`](Self::pcpu_get_vm_areas) returned `base` for, with the same offsets and sizes, in any
+    /// order. Memory that was mapped there is unmapped by the next purge, and the addresses are flushed before reuse.
+    ///
+    /// # Errors
+    /// [`PercpuFreeError`] when one of the areas is not what it should be; nothing is changed.
+    pub fn pcpu_free_vm_areas(
+        &self,
+        base: usize,
+        offsets: &[usize],
+        sizes: &[usize],
+    ) -> Result<(), PercpuFreeError> {
+        let wanted = Wanted::new(offsets, sizes, self.shift)?;
+        let base = self.page(base).map_err(|cause| PercpuFreeError::Area { index: 0, cause })?;
+        for index in 0..wanted.len() {
+            if let Err(error) = self.retire_part(&wanted, base, index) {
+                self.revive_parts(&wanted, base, index);
+                return Err(error);
+            }
+        }
+        for index in 0..wanted.len() {
+            self.make_lazy(wanted.range(base, index)?);
+        }
+        Ok(())
+    }
+
+    fn claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
+        match self.try_claim_group(group) {
+            Err(CongruentError::NoSpace(refusal)) => {
+                // Relaxed: as for other allocations in need.
+                self.in_need.0.fetch_add(1, Ordering::Relaxed);
+                let result = self.claim_group_in_need(group, refusal);
+                self.in_need.0.fetch_sub(1, Ordering::Relaxed);
+                result
+            }
+            result => result,
+        }
+    }
+
+    fn try_claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
+        self.map().alloc_congruent(&group.offsets, &group.sizes, group.align, None)
+    }
+
+    /// Purges, and then asks the notifiers, for as long as either brings anything: as one area in need does.
+    #[cold]
+    fn claim_group_in_need(
+        &self,
+        group: &Group<'_>,
+        mut refusal: NoCongruentSpace,
+    ) -> Result<u64, CongruentError> {
+        let mut notified = 0;
+        loop {
+            for _ in 0..ROUNDS {
+                let given = self.purge_with(Drain::ALL).map_or(0, |done| done.given);
+                match self.try_claim_group(group) {
+                    Err(CongruentError::NoSpace(again)) => refusal = again,
+                    result => return result,
+                }
+                if given == 0 {
+                    break;
+                }
+            }
+            notified += 1;
+            if notified > ROUNDS || self.notify(refusal.pages) == 0 {
+                return Err(refusal.into());
+            }
+        }
+    }
+
+    /// Notes what the areas are; if memory is short, they are taken back.
+    fn describe_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
+        for index in 0..group.sizes.len() {
+            let (area, note) = group.area(base, index);
+            let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
+            if !self.notes.enter(area, note, mark) {
+                for other in 0..group.sizes.len() {
+                    let (area, note) = group.area(base, other);
+                    if other < index { self.give_up(area, note) } else { self.unclaim(area) }
+                }
+                return Err(CongruentError::Metadata.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the area at `index` out of use, if it is one of these; it keeps its note so far.
+    fn retire_part(&self, wanted: &Wanted<'_>, base: u64, index: usize) -> Result<(), PercpuFreeError> {
+        let asked = wanted.range(base, index)?;
+        let page = asked.start();
+        let table = self.notes.lock(page);
+        let is_percpu = table.get(&page).is_some_and(|note| note.kind == Kind::Percpu);
+        let mut map = self.map();
+        match map.find(page).filter(|area| area.start() == page) {
+            Some(_) if !is_percpu => {
+                let cause = FreeError::WrongKind { page };
+                return Err(PercpuFreeError::Area { index, cause });
+            }
+            Some(area) if area != asked => return Err(PercpuFreeError::Size { index, asked, area }),
+            // If there is none, retiring it tells why.
+            _ => {}
+        }
+        map.retire(page).map(|_| ()).map_err(|cause| PercpuFreeError::Area { index, cause })
+    }
+
+    /// Puts the areas before `end` back in use, which were just retired.
+    fn revive_parts(&self, wanted: &Wanted<'_>, base: u64, end: usize) {
+        let mut map = self.map();
+        for range in (0..end).filter_map(|index| wanted.range(base, index).ok()) {
+            if let Err(damage) = map.revive(range.start()) {
+                self.platform.fatal(&damage);
+            }
+        }
+    }
+
+    /// Forgets the note of a retired area, and makes it lazy.
+    fn make_lazy(&self, area: PageRange) {
+        let page = area.start();
+        let mut table = self.notes.lock(page);
+        if self.notes.remove(&mut table, page) {
+            self.with_leaf(page, |leaf| leaf.notes_left(page));
+        }
+        drop(table);
+        let asker = self.planes.sure_home(page).and_then(Leaf::asker);
+        let (id, node) = self.node();
+        let _ = self.take_back(id, node, area, asker, Fate::Goes);
+    }
+}
