@@ -7,19 +7,49 @@ pub enum Point {
     Frame,
     /// A call of `map`, before it does anything.
     Map,
+    /// A call of `map_huge`, before it does anything.
+    MapHuge,
+    /// A huge page taken from the supply: base pages are taken instead.
+    HugePage,
     /// A call of `unmap`: the first half of its pages are unmapped then.
     Unmap,
     /// A call of `flush`: each CPU is flushed then or not, by the seed, and no frame is recycled.
     Flush,
+    /// A call of `take_frames`.
+    TakeFrames,
+    /// A call of `take_run`.
+    TakeRun,
+    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is unmapped then.
+    MapFrames,
+    /// A call of `protect`: the first half of its pages are changed then.
+    Protect,
 }
 
-const POINTS: usize = Point::Flush as usize + 1;
+const POINTS: usize = Point::ALL.len();
+
+impl Point {
+    /// Each of them.
+    pub const ALL: [Self; 10] = [
+        Self::Frame,
+        Self::Map,
+        Self::MapHuge,
+        Self::HugePage,
+        Self::Unmap,
+        Self::Flush,
+        Self::TakeFrames,
+        Self::TakeRun,
+        Self::MapFrames,
+        Self::Protect,
+    ];
+}
 
 /// How often each point was passed, and the pass that is to fail.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     passed: [u64; POINTS],
     due: [Option<u64>; POINTS],
+    /// How many were made to fail.
+    fired: u64,
 }
 
 /// A step that was made to fail.
@@ -32,6 +62,10 @@ impl Plan {
         self.due[point as usize] = Some(self.passed[point as usize] + nth);
     }
 
+    pub(crate) const fn fired(&self) -> u64 {
+        self.fired
+    }
+
     pub(crate) fn heal(&mut self) {
         self.due = [None; POINTS];
     }
@@ -41,6 +75,7 @@ impl Plan {
         *passed += 1;
         if *due == Some(*passed) {
             *due = None;
+            self.fired += 1;
             return Err(Injected);
         }
         Ok(())
