@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::options::Reaction;
-use vmalloc::Protection::{Read, ReadWrite};
+use vmalloc::Protection::ReadWrite;
 use vmalloc::{Frame, Origin};
 
 pub(super) const HERE: usize = 0;
