@@ -55,7 +55,9 @@
 mod broken;
 mod counts;
 mod cpu;
+mod direct;
 mod fault;
+pub mod harness;
 pub mod heap;
 mod machine;
 mod memory;
@@ -69,6 +71,7 @@ mod tlb;
 
 pub use broken::{Broken, Mistake};
 pub use counts::{Counts, Flush};
+pub use direct::Direct;
 pub use fault::{Access, Fault};
 pub use machine::Sight;
 pub use options::{Flaw, LetGo, Options, Reaction};

@@ -43,13 +43,20 @@ impl Point {
     ];
 }
 
-/// How often each point was passed, and the pass that is to fail.
+/// The passes of a point that are to fail, counted from the first ever.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Once(u64),
+    From(u64),
+}
+
+/// How often each point was passed, and the passes that are to fail.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     passed: [u64; POINTS],
-    due: [Option<u64>; POINTS],
+    due: [Option<Due>; POINTS],
     /// How many were made to fail.
-    fired: u64,
+    fired: [u64; POINTS],
 }
 
 /// A step that was made to fail.
@@ -59,11 +66,17 @@ pub(crate) struct Injected;
 impl Plan {
     /// Makes the `nth` pass from now on fail, once; 1 is the next.
     pub(crate) fn fail_nth(&mut self, point: Point, nth: u64) {
-        self.due[point as usize] = Some(self.passed[point as usize] + nth);
+        self.due[point as usize] = Some(Due::Once(self.passed[point as usize] + nth));
     }
 
-    pub(crate) const fn fired(&self) -> u64 {
-        self.fired
+    /// The same, and all that follow.
+    pub(crate) fn fail_from(&mut self, point: Point, nth: u64) {
+        self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
+    }
+
+    /// How many steps of this kind were made to fail.
+    pub(crate) const fn fired(&self, point: Point) -> u64 {
+        self.fired[point as usize]
     }
 
     pub(crate) fn heal(&mut self) {
@@ -71,13 +84,14 @@ impl Plan {
     }
 
     pub(crate) fn pass(&mut self, point: Point) -> Result<(), Injected> {
-        let (passed, due) = (&mut self.passed[point as usize], &mut self.due[point as usize]);
+        let (passed, due) = (&mut self.passed[point as usize], self.due[point as usize]);
         *passed += 1;
-        if *due == Some(*passed) {
-            *due = None;
-            self.fired += 1;
-            return Err(Injected);
-        }
-        Ok(())
+        let fails = match due {
+            None => false,
+            Some(Due::Once(nth)) => *passed == nth,
+            Some(Due::From(first)) => *passed >= first,
+        };
+        self.fired[point as usize] += u64::from(fails);
+        if fails { Err(Injected) } else { Ok(()) }
     }
 }

@@ -101,14 +101,19 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.plan.fail_nth(point, nth));
     }
 
+    /// Makes the `nth` step of this kind from now on fail, and all that follow.
+    pub fn fail_from(&self, point: Point, nth: u64) {
+        self.step(|machine| machine.plan.fail_from(point, nth));
+    }
+
     /// Lets every step succeed again.
     pub fn heal(&self) {
         self.step(|machine| machine.plan.heal());
     }
 
-    /// How many steps were made to fail so far.
-    pub fn injected(&self) -> u64 {
-        self.step(|machine| machine.plan.fired())
+    /// How many steps of this kind were made to fail so far.
+    pub fn injected(&self, point: Point) -> u64 {
+        self.step(|machine| machine.plan.fired(point))
     }
 
     /// The frames that users have taken and not given back, in order. No leak: they are theirs.

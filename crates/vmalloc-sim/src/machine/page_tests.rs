@@ -95,7 +95,11 @@ fn a_map_of_huge_pages_undoes_what_it_began() {
     assert_eq!((error.call, machine.page_table.len(), machine.memory.owned().count()), ("map_huge", 0, 0));
     machine.plan.fail_nth(Point::HugePage, 1);
     machine.map_huge(range(120, 124), ReadWrite).unwrap();
-    assert_eq!((machine.counts.huge_pages, machine.plan.fired()), (1, 1), "the one that was undone");
+    assert_eq!(
+        (machine.counts.huge_pages, machine.plan.fired(Point::HugePage)),
+        (1, 1),
+        "the one that was undone"
+    );
     machine.plan.fail_nth(Point::MapHuge, 1);
     assert!(machine.map_huge(range(130, 131), ReadWrite).is_err());
     assert_eq!((machine.audit(), machine.faults), (vec![], vec![]));
