@@ -16,6 +16,8 @@ pub struct Counts {
     pub let_gos: u64,
     /// Calls of `protect`.
     pub protects: u64,
+    /// Ranges relocated.
+    pub relocations: u64,
     /// Calls of `unmap`.
     pub unmaps: u64,
     /// Calls of `flush`.

@@ -60,17 +60,27 @@ impl<L: RawMutex> Direct<L> {
         &self.sim
     }
 
+    /// Where `range` starts in the block, which it is inside of.
+    fn place(&self, range: PageRange) -> NonNull<u8> {
+        let span = self.sim.span();
+        assert!(span.covers(&range), "{range:?} is not inside {span:?}");
+        let offset = ((range.start() - span.start()) as usize) << Sim::PAGE_SHIFT;
+        // SAFETY: the range is inside the block, which is as large as the span.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.block.add(offset)
+        }
+    }
+
     /// Fills `range`, as far as it is the block's, with `byte`.
     ///
     /// # Safety
     /// Nobody reads or writes these pages meanwhile.
     #[allow(unsafe_code)]
     unsafe fn fill(&self, range: PageRange, byte: u8) {
-        let span = self.sim.span();
-        let Some(range) = span.intersection(&range) else { return };
-        let offset = ((range.start() - span.start()) as usize) << Sim::PAGE_SHIFT;
+        let Some(range) = self.sim.span().intersection(&range) else { return };
         // SAFETY: the range is inside the block by the intersection, and the caller's alone.
-        unsafe { self.block.add(offset).write_bytes(byte, (range.len() as usize) << Sim::PAGE_SHIFT) };
+        unsafe { self.place(range).write_bytes(byte, (range.len() as usize) << Sim::PAGE_SHIFT) };
     }
 }
 
@@ -161,7 +171,18 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
 
 // SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed, and null is in no block.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> DirectMemory for Direct<L> {}
+unsafe impl<L: RawMutex> DirectMemory for Direct<L> {
+    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        let cpu = self.sim.here();
+        self.sim.step(|machine| machine.relocate(cpu, from, to))?;
+        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the caller's.
+        unsafe {
+            self.place(to).copy_from(self.place(from), (from.len() as usize) << Sim::PAGE_SHIFT);
+            self.fill(from, POISON);
+        }
+        Ok(())
+    }
+}
 
 // SAFETY: the simulator's promise; accesses that it does not see can't be kept from anything.
 #[allow(unsafe_code)]
@@ -215,5 +236,22 @@ mod tests {
         space.purge().unwrap();
         assert_eq!(space.platform().peek(addr, &mut bytes), 0);
         assert_eq!(space.platform().sim().check_end(), []);
+    }
+
+    #[test]
+    fn relocated_memory_keeps_its_bytes() {
+        let direct = Direct::new(16, |options| options.relocates());
+        let [from, to] = [2, 8].map(|nth| PageRange::from_len(direct.span().start() + nth, 2).unwrap());
+        // SAFETY: the ranges are this test's alone.
+        #[allow(unsafe_code)]
+        unsafe {
+            direct.map(from, Protection::ReadWrite).unwrap();
+            direct.fill(from, 7);
+            direct.relocate(from, to).unwrap();
+        }
+        let mut bytes = [0; 8192];
+        assert_eq!(direct.peek((from.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 0);
+        assert_eq!(direct.peek((to.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 8192);
+        assert_eq!(bytes, [7; 8192]);
     }
 }

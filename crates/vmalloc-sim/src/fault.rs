@@ -168,12 +168,12 @@ pub enum Fault {
         /// The frame.
         frame: u64,
     },
-    /// A range and frames for it that are not as many.
+    /// A range and frames, or other pages, for it that are not as many.
     #[error("{frames} frames for {range:?}")]
     WrongCount {
         /// The range.
         range: PageRange,
-        /// How many frames there were.
+        /// How many there were.
         frames: u64,
     },
     /// A run of no frames, or at multiples of what is not a power of two.
@@ -202,6 +202,12 @@ pub enum Fault {
         /// The frame.
         frame: u64,
         /// The page.
+        page: u64,
+    },
+    /// A page was to be relocated to which `map` has put nothing.
+    #[error("page {page:#x} is to be relocated but has no frame of its own")]
+    RelocatedUnmapped {
+        /// The first such page of the range.
         page: u64,
     },
     /// The protection of a page that is not mapped was changed.

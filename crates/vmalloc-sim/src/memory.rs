@@ -89,6 +89,12 @@ impl Memory {
         Some(base)
     }
 
+    /// Makes `frame`, some page's, another page's.
+    pub(crate) fn reassign(&mut self, frame: u64, page: u64) {
+        debug_assert!(self.owner(frame).is_some(), "frame {frame} is no page's");
+        self.frames[frame as usize].holder = Holder::Page(page);
+    }
+
     /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for who still reaches it to see.
     pub(crate) fn recycle(&mut self, frame: u64) {
         debug_assert!(self.owner(frame).is_some(), "frame {frame} is in the supply already");

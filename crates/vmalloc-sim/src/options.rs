@@ -37,6 +37,16 @@ pub enum LetGo {
     Keeps,
 }
 
+/// Whether pages can change their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Moving {
+    /// They can't.
+    #[default]
+    Unsupported,
+    /// They can.
+    Moves,
+}
+
 /// What `map_frames` does about pages that lead somewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Remap {
@@ -58,6 +68,7 @@ pub struct Options {
     pub(crate) remap: Remap,
     pub(crate) linear: Option<u64>,
     pub(crate) huge_order: Option<u32>,
+    pub(crate) moving: Moving,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
     pub(crate) reaction: Reaction,
@@ -77,6 +88,7 @@ impl Options {
             remap: Remap::default(),
             linear: None,
             huge_order: None,
+            moving: Moving::default(),
             seed: 0,
             tlb_entries: None,
             reaction: Reaction::default(),
@@ -132,6 +144,13 @@ impl Options {
     #[must_use]
     pub fn huge_order(mut self, order: u32) -> Self {
         self.huge_order = Some(order);
+        self
+    }
+
+    /// A machine that can [relocate](vmalloc::DirectMemory::relocate) pages: for [`Direct`](crate::Direct).
+    #[must_use]
+    pub fn relocates(mut self) -> Self {
+        self.moving = Moving::Moves;
         self
     }
 

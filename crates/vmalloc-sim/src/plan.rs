@@ -23,13 +23,15 @@ pub enum Point {
     MapFrames,
     /// A call of `protect`: the first half of its pages are changed then.
     Protect,
+    /// A call of `relocate`, before it does anything.
+    Relocate,
 }
 
 const POINTS: usize = Point::ALL.len();
 
 impl Point {
     /// Each of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Frame,
         Self::Map,
         Self::MapHuge,
@@ -40,6 +42,7 @@ impl Point {
         Self::TakeRun,
         Self::MapFrames,
         Self::Protect,
+        Self::Relocate,
     ];
 }
 

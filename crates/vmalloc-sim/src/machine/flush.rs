@@ -47,6 +47,7 @@ impl Machine {
         }
         let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
         ranges.iter().for_each(|&range| self.unflushed.remove(range));
+        ranges.iter().for_each(|&range| self.forget_left(range));
         ranges.iter().for_each(|&range| self.recycle(range));
         self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
         Ok(())
@@ -93,10 +94,11 @@ impl Machine {
         if self.unflushed.contains(page) {
             self.report(Fault::RecycledBeforeFlush { frame, page });
         }
+        let pages: Vec<u64> = self.take_left(frame).chain([page]).collect();
         for (cpu, tlb) in self.tlbs.iter().enumerate() {
-            if tlb.get(page).is_some_and(|entry| entry.frame == frame) {
-                self.faults.push(Fault::FlushedTooLittle { frame, page, cpu });
-            }
+            let reaching =
+                pages.iter().filter(|&&page| tlb.get(page).is_some_and(|entry| entry.frame == frame));
+            self.faults.extend(reaching.map(|&page| Fault::FlushedTooLittle { frame, page, cpu }));
         }
     }
 

@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    fn check_mapped(&mut self, range: PageRange) {
+    pub(super) fn check_mapped(&mut self, range: PageRange) {
         let mapped = self.page_table.entries_in(range);
         self.faults.extend(mapped.map(|(page, entry)| Fault::DoubleMap { page, frame: entry.frame }));
     }
@@ -127,9 +127,10 @@ impl Machine {
         self.faults.extend(found);
     }
 
-    /// Whether `entry` may linger at `page`, whoever has its frame now: its user has let the page go.
+    /// Whether `entry` may linger at `page`, whoever has its frame now: its user has let the page go, or its frame is elsewhere.
     pub(super) fn is_past(&self, page: u64, entry: &Entry) -> bool {
-        entry.is_shared() && (self.idle.contains(page) || self.unflushed.contains(page))
+        let is_let_go = || self.idle.contains(page) || self.unflushed.contains(page);
+        if entry.is_shared() { is_let_go() } else { self.left.contains(&(page, entry.frame)) }
     }
 
     /// Takes back what a failing map had done. No flush: within the call nobody has seen these translations.

@@ -92,6 +92,7 @@ impl Machine {
         if replaced > 0 {
             self.counts.replaced_pages += replaced as u64;
             (0..self.cpus()).for_each(|other| _ = self.tell(cpu, other, &[range]));
+            self.forget_left(range);
         }
     }
 

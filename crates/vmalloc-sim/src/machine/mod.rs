@@ -26,7 +26,7 @@
 //!
 //! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3 in every corner:
 //! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are let go or
-//!   unflushed, and led to an earlier life of it, when it was a user's.
+//!   unflushed, and led to an earlier life of it, when it was a user's, or that it was relocated from.
 //! - M2: a TLB entry agrees with the page table, or its page is unflushed.
 //! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is owned by an unflushed
 //!   page; the other frames are in the supply or a user's.
@@ -46,6 +46,7 @@ mod page_table;
 #[cfg(test)]
 mod page_tests;
 mod protect;
+mod relocate;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -55,7 +56,7 @@ pub use access::Sight;
 use crate::counts::{Counts, Flush};
 use crate::fault::Fault;
 use crate::memory::Memory;
-use crate::options::{Flaw, LetGo, Options, Remap};
+use crate::options::{Flaw, LetGo, Moving, Options, Remap};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::random::Random;
@@ -73,6 +74,7 @@ pub(crate) struct Machine {
     remap: Remap,
     linear: Option<PageRange>,
     huge_order: Option<u32>,
+    moving: Moving,
     page_table: PageTable,
     tlbs: Vec<Tlb>,
     memory: Memory,
@@ -82,6 +84,8 @@ pub(crate) struct Machine {
     idle: PageSet,
     /// Pages that were unmapped, with their frames, which wait for the flush.
     limbo: BTreeSet<(u64, u64)>,
+    /// Pages from which frames were relocated, with these, which wait for the flush.
+    left: BTreeSet<(u64, u64)>,
     /// Map calls so far.
     epoch: u64,
     random: Random,
@@ -100,12 +104,14 @@ impl Machine {
             remap: options.remap,
             linear: options.linear_pages(),
             huge_order: options.huge_order,
+            moving: options.moving,
             page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
             memory: Memory::new(options.frames, options.devices),
             unflushed: PageSet::default(),
             idle: PageSet::default(),
             limbo: BTreeSet::new(),
+            left: BTreeSet::new(),
             epoch: 0,
             random: Random::new(options.seed),
             plan: Plan::default(),

@@ -136,3 +136,69 @@ fn peeking_stops_where_nothing_is() {
     assert_eq!(sim.peek(1001 << 12, &mut bytes), 4096, "the frame behind has nobody");
     assert_eq!(sim.faults(), []);
 }
+
+fn relocated(options: Options) -> Machine {
+    let mut machine = Machine::new(&options.relocates());
+    machine.map(range(110, 112), ReadWrite).unwrap();
+    (0..3).for_each(|cpu| machine.write(cpu, 110, 5).unwrap());
+    machine.relocate(HERE, range(110, 112), range(150, 152)).unwrap();
+    machine
+}
+
+#[test]
+fn relocated_pages_are_elsewhere_and_leave_what_has_to_be_flushed() {
+    let mut machine = relocated(options());
+    assert_eq!((machine.read(LAST, 150), machine.audit()), (Ok(5), vec![]));
+    assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
+    assert_eq!(machine.faults, []);
+    let stale = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: None };
+    assert_eq!((machine.read(THERE, 110), &*machine.faults), (Err(stale), &[stale][..]));
+    machine.faults.clear();
+    unmap_and_flush(&mut machine, range(110, 112));
+    machine.map(range(110, 112), ReadWrite).unwrap();
+    unmap_and_flush(&mut machine, range(110, 112));
+    unmap_and_flush(&mut machine, range(150, 152));
+    assert_eq!((machine.audit(), machine.leaks(), machine.faults), (vec![], vec![], vec![]));
+}
+
+#[test]
+fn what_frames_were_relocated_from_is_unflushed() {
+    let mut machine = relocated(options());
+    machine.flush(HERE, &[range(110, 112)]).unwrap();
+    assert_eq!(machine.faults, [Fault::NotUnmapped { page: 110 }]);
+    let mut machine = relocated(options());
+    machine.map(range(110, 111), ReadWrite).unwrap();
+    assert_eq!(machine.faults[0], Fault::ReusedBeforeFlush { page: 110 });
+}
+
+#[test]
+fn recycling_what_is_reached_where_it_was_is_reported() {
+    let mut machine = relocated(options());
+    unmap_and_flush(&mut machine, range(150, 152));
+    let held = |cpu| Fault::FlushedTooLittle { frame: 0, page: 110, cpu };
+    assert_eq!(machine.faults, [held(THERE), held(LAST)]);
+}
+
+#[test]
+fn relocating_from_nowhere_to_somewhere_or_unevenly_is_reported() {
+    let mut machine = relocated(options());
+    machine.map(range(160, 161), ReadWrite).unwrap();
+    let mut fails = |from, to| machine.relocate(HERE, from, to).is_err();
+    assert!(fails(range(159, 161), range(170, 172)) && fails(range(160, 161), range(170, 172)));
+    assert!(!fails(range(160, 161), range(150, 151)), "it goes on as the hardware would");
+    let uneven = Fault::WrongCount { range: range(170, 172), frames: 1 };
+    let taken = Fault::DoubleMap { page: 150, frame: 0 };
+    assert_eq!(machine.faults, [Fault::RelocatedUnmapped { page: 159 }, uneven, taken]);
+}
+
+#[test]
+fn relocation_fails_on_request_or_is_unsupported_and_changes_nothing() {
+    let mut machine = Machine::new(&options().relocates());
+    machine.map(range(110, 112), ReadWrite).unwrap();
+    machine.plan.fail_nth(Point::Relocate, 1);
+    assert!(machine.relocate(HERE, range(110, 112), range(150, 152)).is_err());
+    assert_eq!((machine.frame(110), machine.frame(150), machine.audit()), (Some(0), None, vec![]));
+    let mut machine = Machine::new(&options());
+    let error = machine.relocate(HERE, range(110, 112), range(150, 152)).unwrap_err();
+    assert_eq!((error.fault, machine.faults), (PlatformFault::Unsupported, vec![]));
+}

@@ -59,7 +59,7 @@ fn vfree_atomic() {
         let scene = Scene::empty(settings);
         let plain = move || {
             let (space, mut areas) = scene.build_direct();
-            (0..200).for_each(|_| areas.push(space.alloc(&Request::new(PAGE)).expect("there is room")));
+            (0..80).for_each(|_| areas.push(space.alloc(&Request::new(PAGE)).expect("there is room")));
             (space, areas)
         };
         table(
