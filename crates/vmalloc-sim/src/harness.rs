@@ -19,6 +19,8 @@
 //! [`FailingAlloc`](heap::FailingAlloc), and an operation must not ask for memory itself but where it can do without.
 //! What an operation makes it leaves in its state, for which `setup` has made room.
 //!
+//! The space may be shared, as an `Arc` that the state has as well: for what keeps hold of its space.
+//!
 //! A [`Case`] is an operation with its surroundings, walked by all kinds of steps at once; a table of them is a test.
 //!
 //! ```
@@ -49,6 +51,7 @@ use crate::heap::{self, Exempt, Shortage};
 use crate::plan::Point;
 use crate::sim::Sim;
 use lock_api::RawMutex;
+use std::borrow::Borrow;
 use std::fmt;
 use vmalloc::{Kind, Platform, Space, Stats};
 
@@ -203,10 +206,10 @@ pub struct Walked {
 ///
 /// # Panics
 /// With the injection in the message's neighbourhood, when anything is lost, or an operation fails without a reason.
-pub fn walk<P: Simulated, T, E: fmt::Debug>(
+pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     step: Step,
     lasting: Lasting,
-    setup: impl Fn() -> (Space<P>, T),
+    setup: impl Fn() -> (S, T),
     operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
     release: impl Fn(&Space<P>, T),
 ) -> Walked {
@@ -229,9 +232,9 @@ pub fn walk<P: Simulated, T, E: fmt::Debug>(
 ///
 /// # Panics
 /// As [`walk`].
-pub fn walk_pairs<P: Simulated, T, E: fmt::Debug>(
+pub fn walk_pairs<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     [first, second]: [Step; 2],
-    setup: impl Fn() -> (Space<P>, T),
+    setup: impl Fn() -> (S, T),
     operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
     release: impl Fn(&Space<P>, T),
 ) -> Walked {
@@ -264,25 +267,26 @@ pub fn walk_pairs<P: Simulated, T, E: fmt::Debug>(
 }
 
 /// One run, from a fresh machine to the end; how many steps failed in it, and whether the operation was refused.
-fn run<P: Simulated, T, E: fmt::Debug>(
+fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     injection: &dyn fmt::Display,
     after: After,
-    setup: impl Fn() -> (Space<P>, T),
+    setup: impl Fn() -> (S, T),
     inject: impl FnOnce(&Space<P>, &mut T) -> (Result<(), E>, u64),
     operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
     release: impl Fn(&Space<P>, T),
 ) -> (u64, bool) {
     let _context = Context(injection, after);
     let (space, mut state) = setup();
-    let before = Before::of(&space);
-    let (result, failed) = inject(&space, &mut state);
-    before.check(&space, &result, failed);
+    let space = space.borrow();
+    let before = Before::of(space);
+    let (result, failed) = inject(space, &mut state);
+    before.check(space, &result, failed);
     if result.is_err() && after == After::Repeated {
-        operation(&space, &mut state).expect("an error changes nothing: it can be done now");
-        check(&space);
+        operation(space, &mut state).expect("an error changes nothing: it can be done now");
+        check(space);
     }
-    release(&space, state);
-    check_whole(&space);
+    release(space, state);
+    check_whole(space);
     (failed, result.is_err())
 }
 

@@ -1,6 +1,7 @@
 //! An operation with its surroundings, walked by all kinds of steps, and a table of what became of it.
 
 use super::{Lasting, Simulated, Step, Walked, walk, walk_pairs};
+use std::borrow::Borrow;
 use std::fmt;
 use vmalloc::Space;
 
@@ -20,14 +21,15 @@ pub struct Case {
 impl Case {
     /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes; `release` frees
     /// everything, whether the operation was done or not. Each does the same every time.
-    pub fn new<P, T, E>(
+    pub fn new<P, S, T, E>(
         name: &'static str,
-        setup: impl Fn() -> (Space<P>, T) + 'static,
+        setup: impl Fn() -> (S, T) + 'static,
         operation: impl Fn(&Space<P>, &mut T) -> Result<(), E> + 'static,
         release: impl Fn(&Space<P>, T) + 'static,
     ) -> Self
     where
         P: Simulated,
+        S: Borrow<Space<P>>,
         E: fmt::Debug,
     {
         let walk = move |what| match what {

@@ -43,19 +43,17 @@ fn alloc_in(scene: Scene, name: &'static str, request: Request) -> Case {
 #[test]
 fn alloc_in_an_empty_space() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let cases = requests().map(|(name, request)| alloc_in(Scene::empty(settings), name, request));
-        table(cases.map(|case| case.meets([FRAME, MAP])));
+        table(config, cases.map(|case| case.meets([FRAME, MAP])));
     }
 }
 
 #[test]
 fn alloc_in_a_used_space() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let request = |&(name, _): &(&str, Request)| settings.retain_bytes == 0 || is_never_kept(name);
         let requests = requests().into_iter().filter(request);
-        table(requests.map(|(name, request)| alloc_in(Scene::used(settings), name, request)));
+        table(config, requests.map(|(name, request)| alloc_in(Scene::used(settings), name, request)));
     }
 }
 
@@ -68,22 +66,23 @@ fn is_never_kept(name: &str) -> bool {
 #[test]
 fn alloc_in_a_full_space() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let scene = Scene::full(settings.lazy_max(1 << 20));
         let needs = |case: Case| case.meets([FRAME, MAP, UNMAP, FLUSH]);
         let request = Request::new(3 * PAGE).without_guard();
-        table([
-            needs(alloc_in(scene, "alloc in need", request)),
-            needs(alloc_in(scene, "alloc in need, tagged", request.tag("needy"))),
-            needs(alloc_in(scene.pages(4096).frames(200), "alloc in need of frames", request)),
-        ]);
+        table(
+            config,
+            [
+                needs(alloc_in(scene, "alloc in need", request)),
+                needs(alloc_in(scene, "alloc in need, tagged", request.tag("needy"))),
+                needs(alloc_in(scene.pages(4096).frames(200), "alloc in need of frames", request)),
+            ],
+        );
     }
 }
 
 #[test]
 fn reserve() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let reserve_in = |scene: Scene, name, request: Request| {
             let operation = move |space: &Space<Sim>, areas: &mut Areas| {
                 space.reserve(&request).map(|addr| areas.push(addr))
@@ -91,12 +90,15 @@ fn reserve() {
             Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
         };
         let (request, full) = (Request::new(3 * PAGE), Scene::full(settings.lazy_max(1 << 20)));
-        table([
-            reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
-            reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
-                .meets([Step::Heap]),
-            reserve_in(full, "reserve in need", request.without_guard()).meets([UNMAP, FLUSH]),
-        ]);
+        table(
+            config,
+            [
+                reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
+                reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
+                    .meets([Step::Heap]),
+                reserve_in(full, "reserve in need", request.without_guard()).meets([UNMAP, FLUSH]),
+            ],
+        );
     }
 }
 
@@ -142,7 +144,6 @@ fn alloc_from_cache(space: &Space<Sim>, (_, cache, areas): &mut Cached) -> Resul
 #[test]
 fn notifiers() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let register = Case::new(
             "register_notifier",
             move || cached(settings),
@@ -156,6 +157,6 @@ fn notifiers() {
         };
         let alloc =
             Case::new("alloc with a notifier", registered, alloc_from_cache, |space, _| free_all(space));
-        table([register.meets([Step::Heap]), alloc.meets([FRAME, MAP, UNMAP, FLUSH])]);
+        table(config, [register.meets([Step::Heap]), alloc.meets([FRAME, MAP, UNMAP, FLUSH])]);
     }
 }

@@ -2,9 +2,12 @@
 
 use super::scene::{PAGE, Scene, configs};
 use super::table;
-use vmalloc::{Frame, Frames, PageRange, Platform, Protect, Protection, Request, Space};
+use std::sync::Arc;
+use vmalloc::{
+    DirectMemory, Frame, Frames, PageRange, Platform, PlatformError, Protect, Protection, Request, Space,
+};
 use vmalloc_sim::harness::{Case, Step, free_all};
-use vmalloc_sim::{Point, Sim};
+use vmalloc_sim::{Direct, Point, Sim};
 
 /// Pages of a mapping.
 const PAGES: usize = 6;
@@ -71,7 +74,6 @@ fn release(space: &Space<Sim>, mut mapping: Mapping) {
 #[test]
 fn frames_by_hand() {
     for (config, settings) in configs().into_iter().filter(|(_, settings)| settings.lazy_max_pages != 1) {
-        println!("{config}:");
         let empty = move || (Scene::empty(settings).build().0, None);
         let unmapped = move || {
             let (space, mut mapping) = empty();
@@ -81,11 +83,14 @@ fn frames_by_hand() {
             (space, mapping)
         };
         let steps = [Point::TakeFrames, Point::MapFrames, Point::Protect].map(Step::Machine);
-        table([
-            Case::new("map by hand", empty, map, release).meets(steps).meets([Step::Heap]),
-            Case::new("purge after unmap by hand", unmapped, |space, _| space.purge(), release)
-                .meets([Point::Unmap, Point::Flush].map(Step::Machine)),
-        ]);
+        table(
+            config,
+            [
+                Case::new("map by hand", empty, map, release).meets(steps).meets([Step::Heap]),
+                Case::new("purge after unmap by hand", unmapped, |space, _| space.purge(), release)
+                    .meets([Point::Unmap, Point::Flush].map(Step::Machine)),
+            ],
+        );
     }
 }
 
@@ -115,7 +120,6 @@ fn map_huge(space: &Space<Sim>, run: &mut Run) -> Result<(), Failed> {
 #[test]
 fn huge_pages_and_runs_by_hand() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let empty = move || (Scene::empty(settings).build().0, None);
         let release = |space: &Space<Sim>, run: Run| {
             let frames: Vec<Frame> = run.map_or(vec![], |first| (0..8).map(|nth| first.plus(nth)).collect());
@@ -124,6 +128,47 @@ fn huge_pages_and_runs_by_hand() {
             free_all(space);
         };
         let steps = [Point::MapHuge, Point::HugePage, Point::Frame, Point::TakeRun].map(Step::Machine);
-        table([Case::new("map_huge by hand", empty, map_huge, release).meets(steps)]);
+        table(config, [Case::new("map_huge by hand", empty, map_huge, release).meets(steps)]);
+    }
+}
+
+/// Two areas of a space that is shared.
+struct Move {
+    space: Arc<Space<Direct>>,
+    from: usize,
+    to: usize,
+}
+
+impl Move {
+    fn pages(&self) -> [PageRange; 2] {
+        [self.from, self.to].map(range)
+    }
+}
+
+/// Moves the memory of the first to the second.
+fn relocate(space: &Space<Direct>, state: &mut Move) -> Result<(), PlatformError> {
+    let [from, to] = state.pages();
+    // SAFETY: both are the test's; the first is mapped.
+    unsafe { space.platform().relocate(from, to) }
+}
+
+#[test]
+fn relocation_by_hand() {
+    for (config, settings) in configs() {
+        let mapped = move || {
+            let space = Arc::new(Scene::empty(settings).build_direct().0);
+            let [from, to] =
+                [0; 2].map(|_| space.reserve(&Request::new(PAGES * PAGE)).expect("there is room"));
+            let state = Move { space: space.clone(), from, to };
+            // SAFETY: the range was reserved.
+            unsafe { space.platform().map(state.pages()[0], Protection::ReadWrite) }.expect("nothing fails");
+            (space, state)
+        };
+        let release = |_: &Space<Direct>, state: Move| free_all(&state.space);
+        table(
+            config,
+            [Case::new("relocate by hand", mapped, relocate, release)
+                .meets([Step::Machine(Point::Relocate)])],
+        );
     }
 }

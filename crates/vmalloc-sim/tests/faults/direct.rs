@@ -33,15 +33,17 @@ fn raw(space: &Space<Direct>, areas: &mut Areas) -> Result<(), AllocError> {
 fn buffers() {
     let steps = [Step::Machine(Point::Frame), Step::Machine(Point::Map), Step::Heap];
     for (config, settings) in configs() {
-        println!("{config}:");
         let (empty, used) = (Scene::empty(settings), Scene::used(settings));
-        table([
-            case("zeroed_buffer", empty, zeroed).meets(steps),
-            case("buffer", empty, raw).meets(steps),
-            case("zeroed_buffer in a used space", used, zeroed),
-            case("vmalloc", empty, |space, _| space.vmalloc(5 * PAGE).map(|_| ())).meets(steps),
-            case("vzalloc", empty, |space, _| space.vzalloc(5 * PAGE).map(|_| ())).meets(steps),
-        ]);
+        table(
+            config,
+            [
+                case("zeroed_buffer", empty, zeroed).meets(steps),
+                case("buffer", empty, raw).meets(steps),
+                case("zeroed_buffer in a used space", used, zeroed),
+                case("vmalloc", empty, |space, _| space.vmalloc(5 * PAGE).map(|_| ())).meets(steps),
+                case("vzalloc", empty, |space, _| space.vzalloc(5 * PAGE).map(|_| ())).meets(steps),
+            ],
+        );
     }
 }
 
@@ -55,7 +57,6 @@ fn free_and_purge(space: &Space<Direct>, areas: &mut Areas) -> Result<(), Platfo
 #[test]
 fn vfree_atomic() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let scene = Scene::empty(settings);
         let plain = move || {
             let (space, mut areas) = scene.build_direct();
@@ -63,6 +64,7 @@ fn vfree_atomic() {
             (space, areas)
         };
         table(
+            config,
             [
                 Case::new("vfree_atomic", plain, free_and_purge, |space, _| free_all(space)),
                 case("vfree_atomic of all sizes", Scene::used(settings), free_and_purge),

@@ -34,7 +34,6 @@ fn vfree() {
         }
     };
     for (config, settings) in configs() {
-        println!("{config}:");
         let one = Request::new(PAGE);
         let used = Scene::used(settings);
         let case =
@@ -50,14 +49,13 @@ fn vfree() {
         let may_fail = |case: &(usize, Case)| settings.retain_bytes == 0 || !matches!(case.0, 0 | 4);
         let cases = cases.into_iter().enumerate().filter(may_fail).map(|(_, case)| case);
         let purges = settings.lazy_max_pages == 1;
-        table(cases.map(|case| if purges { case.meets([UNMAP, FLUSH]) } else { case }));
+        table(config, cases.map(|case| if purges { case.meets([UNMAP, FLUSH]) } else { case }));
     }
 }
 
 #[test]
 fn unreserve() {
     for (config, settings) in configs() {
-        println!("{config}:");
         let reserved = move || {
             let (space, mut areas) = Scene::empty(settings).build();
             let request = Request::new(2 * PAGE);
@@ -71,7 +69,10 @@ fn unreserve() {
             }
             Ok(())
         };
-        table([Case::new("unreserve", reserved, unreserve, |space, _| free_all(space)).meets([Step::Heap])]);
+        table(
+            config,
+            [Case::new("unreserve", reserved, unreserve, |space, _| free_all(space)).meets([Step::Heap])],
+        );
     }
 }
 

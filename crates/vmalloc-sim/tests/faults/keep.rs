@@ -27,8 +27,7 @@ fn case(name: &'static str, call: Call, settings: Config) -> Case {
 #[test]
 fn purges() {
     for (config, settings) in configs().into_iter().filter(|(_, settings)| settings.lazy_max_pages != 1) {
-        println!("{config}:");
-        table(CALLS.map(|(name, call)| case(name, call, settings)));
+        table(config, CALLS.map(|(name, call)| case(name, call, settings)));
     }
 }
 
@@ -36,7 +35,7 @@ fn purges() {
 #[test]
 fn a_drain_of_much() {
     let settings = Config::default().unmap_on_free().lazy_max(100);
-    table([case("drain of much", |space| space.drain().map(|_| ()), settings)]);
+    table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
 }
 
 #[test]

@@ -21,11 +21,11 @@ static HEAP: FailingAlloc = FailingAlloc;
 /// The most steps of operations in which every two are made to fail at once.
 const FEW: u64 = 24;
 
-/// Walks every case, and prints what came of each.
-fn table(cases: impl IntoIterator<Item = Case>) {
+/// Walks every case, and prints what came of each in spaces of this configuration.
+fn table(config: &str, cases: impl IntoIterator<Item = Case>) {
     for case in cases {
         let tally = case.walk();
         let pairs = if tally.total() <= FEW { case.walk_pairs() } else { 0 };
-        println!("{tally}; pairs {pairs}");
+        println!("{config:14} {tally}; pairs {pairs}");
     }
 }

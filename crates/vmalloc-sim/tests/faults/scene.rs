@@ -55,7 +55,14 @@ impl Scene {
     }
 
     fn options(&self, options: Options) -> Options {
-        options.cpus(CPUS).frames(self.frames).devices(16).huge_order(3).seed(1).on_fault(Reaction::Record)
+        options
+            .cpus(CPUS)
+            .frames(self.frames)
+            .devices(16)
+            .huge_order(3)
+            .relocates()
+            .seed(1)
+            .on_fault(Reaction::Record)
     }
 
     pub(crate) fn sim(&self) -> Sim {
