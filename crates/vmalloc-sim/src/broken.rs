@@ -4,7 +4,7 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
 use std::fmt;
-use vmalloc::{PageRange, Platform, PlatformError, Protection};
+use vmalloc::{Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
 
 /// What is done wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +15,8 @@ pub enum Mistake {
     FlushLowestOnly,
     /// A flush comes after the map that follows it.
     DelayFlush,
+    /// Nothing is ever let go.
+    KeepAll,
 }
 
 /// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
@@ -87,6 +89,8 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         match self.mistake {
             Mistake::DropFlush => Ok(()),
+            // SAFETY: the caller's promise is passed on.
+            Mistake::KeepAll => unsafe { self.inner.flush(ranges) },
             // SAFETY: the caller's promise is passed on, for a part of it.
             Mistake::FlushLowestOnly => unsafe { self.inner.flush(&ranges[..1]) },
             Mistake::DelayFlush => {
@@ -107,5 +111,57 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         self.inner.fatal(damage)
+    }
+}
+
+// SAFETY: the simulator's promises, but for what is not let go: frames are in nobody's danger by that.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Frames for Broken<L> {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.inner.take_frames(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.inner.take_run(count, align)
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.give_frames(frames) };
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.inner.origin(frame)
+    }
+
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        let result = unsafe { self.inner.map_frames(range, frames, protection) };
+        self.catch_up();
+        result
+    }
+
+    unsafe fn let_go(&self, range: PageRange) {
+        if self.mistake != Mistake::KeepAll {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { self.inner.let_go(range) };
+        }
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.inner.frame_at(page)
+    }
+
+    fn linear(&self) -> Option<PageRange> {
+        self.inner.linear()
+    }
+
+    fn replaces(&self) -> bool {
+        self.inner.replaces()
     }
 }

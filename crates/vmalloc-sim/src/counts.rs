@@ -6,6 +6,18 @@
 pub struct Counts {
     /// Ranges mapped.
     pub maps: u64,
+    /// Huge pages mapped.
+    pub huge_pages: u64,
+    /// Ranges mapped to frames of users and devices.
+    pub frame_maps: u64,
+    /// Pages that a frame was put behind while they led, or had led, to another.
+    pub replaced_pages: u64,
+    /// Ranges let go.
+    pub let_gos: u64,
+    /// Calls of `protect`.
+    pub protects: u64,
+    /// Ranges relocated.
+    pub relocations: u64,
     /// Calls of `unmap`.
     pub unmaps: u64,
     /// Calls of `flush`.
@@ -14,7 +26,7 @@ pub struct Counts {
     pub flushed_ranges: u64,
     /// Pages in all flushes.
     pub flushed_pages: u64,
-    /// Other CPUs interrupted, by failed flushes too.
+    /// Other CPUs interrupted: by flushes, failed ones too, by replacing and by protecting.
     pub interrupts: u64,
     /// Calls that failed: on request, or because there were no frames.
     pub failed: u64,

@@ -2,7 +2,29 @@
 
 use crate::plan::Point;
 use thiserror::Error;
-use vmalloc::PageRange;
+use vmalloc::{PageRange, Protection};
+
+/// What a CPU does with a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes to it.
+    Write,
+    /// Executes what is there.
+    Fetch,
+}
+
+impl Access {
+    /// Whether `protection` allows it.
+    pub(crate) fn is_allowed(self, protection: Protection) -> bool {
+        match self {
+            Self::Read => true,
+            Self::Write => protection == Protection::ReadWrite,
+            Self::Fetch => protection == Protection::ReadExecute,
+        }
+    }
+}
 
 /// An access, a reuse or a call that real hardware would get wrong. Pages, frames and CPUs by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -15,6 +37,48 @@ pub enum Fault {
         cpu: usize,
         /// What was accessed.
         page: u64,
+    },
+    /// An access that the page's protection does not allow. Returned only, never recorded and no panic.
+    #[error("cpu {cpu}: {access:?} of page {page:#x}, which is {protection:?}")]
+    Denied {
+        /// Who accessed it.
+        cpu: usize,
+        /// What was accessed.
+        page: u64,
+        /// How.
+        access: Access,
+        /// What would be allowed.
+        protection: Protection,
+    },
+    /// An access through a TLB entry that allows more than the page table: [`Protect`](vmalloc::Protect) has not flushed.
+    #[error("cpu {cpu}: page {page:#x} is {now:?}, but was accessed as {held:?}")]
+    StaleProtection {
+        /// Who accessed it.
+        cpu: usize,
+        /// What was accessed.
+        page: u64,
+        /// What the TLB allows.
+        held: Protection,
+        /// What the page table allows.
+        now: Protection,
+    },
+    /// An access to a frame that was given back since it was mapped there: it may be anybody's now.
+    #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, which was given back")]
+    ReachedGiven {
+        /// Who accessed it.
+        cpu: usize,
+        /// What was accessed.
+        page: u64,
+        /// Where the access went.
+        frame: u64,
+    },
+    /// An access by the linear map to a frame that is in the supply.
+    #[error("cpu {cpu}: access to frame {frame}, which nobody has taken")]
+    ReachedFree {
+        /// Who accessed it.
+        cpu: usize,
+        /// The frame.
+        frame: u64,
     },
     /// An access through a TLB entry that the page table no longer bears out. A write has reached the old frame.
     #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, and should have reached {now:?}")]
@@ -87,6 +151,78 @@ pub enum Fault {
     NotUnmapped {
         /// The first such page of the range.
         page: u64,
+    },
+    /// A page was mapped to a frame while it led to another, on a machine that does not replace.
+    #[error("page {page:#x} is mapped anew: to frame {frame} already")]
+    MappedOver {
+        /// The page.
+        page: u64,
+        /// The frame that it leads to.
+        frame: u64,
+    },
+    /// A page was mapped to a frame that is no user's and no device's.
+    #[error("page {page:#x} is mapped to frame {frame}, which was not taken")]
+    MappedForeign {
+        /// The page.
+        page: u64,
+        /// The frame.
+        frame: u64,
+    },
+    /// A range and frames, or other pages, for it that are not as many.
+    #[error("{frames} frames for {range:?}")]
+    WrongCount {
+        /// The range.
+        range: PageRange,
+        /// How many there were.
+        frames: u64,
+    },
+    /// A run of no frames, or at multiples of what is not a power of two.
+    #[error("a run of {count} frames aligned to {align}")]
+    BadRun {
+        /// How many frames.
+        count: u64,
+        /// The alignment.
+        align: u64,
+    },
+    /// A page was let go that `map_frames` did not map, or that was let go already.
+    #[error("page {page:#x} is let go but leads to no frame of a user")]
+    LetGoUnmapped {
+        /// The first such page of the range.
+        page: u64,
+    },
+    /// A frame was given back that was not taken.
+    #[error("frame {frame} is given back but was not taken")]
+    GivenForeign {
+        /// The frame.
+        frame: u64,
+    },
+    /// A frame was given back while a page leads to it that was neither let go nor unmapped.
+    #[error("frame {frame} is given back while page {page:#x} leads to it")]
+    GivenWhileMapped {
+        /// The frame.
+        frame: u64,
+        /// The page.
+        page: u64,
+    },
+    /// A page was to be relocated to which `map` has put nothing.
+    #[error("page {page:#x} is to be relocated but has no frame of its own")]
+    RelocatedUnmapped {
+        /// The first such page of the range.
+        page: u64,
+    },
+    /// The protection of a page that is not mapped was changed.
+    #[error("page {page:#x} is to be protected but is not mapped")]
+    ProtectedUnmapped {
+        /// The first such page of the range.
+        page: u64,
+    },
+    /// Zeros for a page that can't be written.
+    #[error("page {page:#x} is to be zeroed but is {protection:?}")]
+    ZeroedReadOnly {
+        /// The page.
+        page: u64,
+        /// What it is.
+        protection: Protection,
     },
     /// Zeros for a page that is not mapped.
     #[error("page {page:#x} is to be zeroed but is not mapped")]

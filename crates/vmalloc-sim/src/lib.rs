@@ -12,7 +12,7 @@
 //!   TLB 0 … TLB 1: page ─► frame, epoch ──hit────────────────► └───┴───┴───┴───┴───┘
 //!                 │ miss                                         ▲   owned by its page,
 //!                 ▼                            fills the TLB     │   in limbo (unmapped, not flushed),
-//!       page table: page ─► frame, epoch ────────────────────────┘   or in the supply
+//!       page table: page ─► frame, epoch ────────────────────────┘   a user's, or in the supply
 //!                 │ no entry
 //!                 ▼
 //!            Fault::NotMapped
@@ -42,8 +42,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Frames can also be taken, mapped at any number of pages, let go and given back ([`Frames`](vmalloc::Frames)); what
+//! may be done with a page can be changed ([`Protect`](vmalloc::Protect)); and anything can be [peeked](vmalloc::Peek)
+//! at. Machines differ in what they have of this: see [`Options`]. Memory is counted in words: a page has one.
+//!
 //! # What is not simulated
-//! Page tables as trees of frames, pages of other sizes, accesses between two steps of one platform call (a
+//! Page tables as trees of frames, huge pages as single translations, accesses between two steps of one platform call (a
 //! call is atomic here), and time.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -51,10 +55,12 @@
 mod broken;
 mod counts;
 mod cpu;
+mod direct;
 mod fault;
-mod frames;
+pub mod harness;
 pub mod heap;
 mod machine;
+mod memory;
 mod options;
 mod page_set;
 mod plan;
@@ -65,8 +71,9 @@ mod tlb;
 
 pub use broken::{Broken, Mistake};
 pub use counts::{Counts, Flush};
-pub use fault::Fault;
+pub use direct::Direct;
+pub use fault::{Access, Fault};
 pub use machine::Sight;
-pub use options::{Flaw, Options, Reaction};
+pub use options::{Flaw, LetGo, Options, Reaction};
 pub use plan::Point;
 pub use sim::Sim;

@@ -23,6 +23,38 @@ pub enum Flaw {
     ForgottenCpu,
     /// Frames are recycled when their pages are unmapped.
     EarlyRecycling,
+    /// Protection changes in the page table alone.
+    UnflushedProtection,
+}
+
+/// What becomes of pages that are let go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LetGo {
+    /// They are unmapped at once, as where that takes a store.
+    #[default]
+    Unmaps,
+    /// Nothing, as where that takes a system call.
+    Keeps,
+}
+
+/// Whether pages can change their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Moving {
+    /// They can't.
+    #[default]
+    Unsupported,
+    /// They can.
+    Moves,
+}
+
+/// What `map_frames` does about pages that lead somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Remap {
+    /// Nothing: that is a fault.
+    #[default]
+    Refuses,
+    /// It sees to it that nobody follows the old translations.
+    Replaces,
 }
 
 /// The settings of a simulated machine.
@@ -31,6 +63,12 @@ pub struct Options {
     pub(crate) span: PageRange,
     pub(crate) cpus: usize,
     pub(crate) frames: u64,
+    pub(crate) devices: u64,
+    pub(crate) let_go: LetGo,
+    pub(crate) remap: Remap,
+    pub(crate) linear: Option<u64>,
+    pub(crate) huge_order: Option<u32>,
+    pub(crate) moving: Moving,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
     pub(crate) reaction: Reaction,
@@ -45,6 +83,12 @@ impl Options {
             span,
             cpus: 4,
             frames: span.len(),
+            devices: 0,
+            let_go: LetGo::default(),
+            remap: Remap::default(),
+            linear: None,
+            huge_order: None,
+            moving: Moving::default(),
             seed: 0,
             tlb_entries: None,
             reaction: Reaction::default(),
@@ -64,6 +108,49 @@ impl Options {
     #[must_use]
     pub fn frames(mut self, frames: u64) -> Self {
         self.frames = frames;
+        self
+    }
+
+    /// So many frames of devices: their numbers follow those of the supply.
+    #[must_use]
+    pub fn devices(mut self, devices: u64) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// What becomes of pages that are let go.
+    #[must_use]
+    pub fn let_go(mut self, let_go: LetGo) -> Self {
+        self.let_go = let_go;
+        self
+    }
+
+    /// A machine that [replaces](vmalloc::Frames::replaces) what is mapped.
+    #[must_use]
+    pub fn replaces(mut self) -> Self {
+        self.remap = Remap::Replaces;
+        self
+    }
+
+    /// A machine on which every frame of the supply can be reached at a page of its own, from `start` on: outside the
+    /// span, which is not checked.
+    #[must_use]
+    pub fn linear(mut self, start: u64) -> Self {
+        self.linear = Some(start);
+        self
+    }
+
+    /// Huge pages of `1 << order` pages.
+    #[must_use]
+    pub fn huge_order(mut self, order: u32) -> Self {
+        self.huge_order = Some(order);
+        self
+    }
+
+    /// A machine that can [relocate](vmalloc::DirectMemory::relocate) pages: for [`Direct`](crate::Direct).
+    #[must_use]
+    pub fn relocates(mut self) -> Self {
+        self.moving = Moving::Moves;
         self
     }
 
@@ -101,6 +188,11 @@ impl Options {
     pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
         self.current_cpu = current_cpu;
         self
+    }
+
+    /// The pages of the linear map.
+    pub(crate) fn linear_pages(&self) -> Option<PageRange> {
+        PageRange::from_len(self.linear?, self.frames)
     }
 
     /// The machine.

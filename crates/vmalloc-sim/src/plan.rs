@@ -7,19 +7,59 @@ pub enum Point {
     Frame,
     /// A call of `map`, before it does anything.
     Map,
+    /// A call of `map_huge`, before it does anything.
+    MapHuge,
+    /// A huge page taken from the supply: base pages are taken instead.
+    HugePage,
     /// A call of `unmap`: the first half of its pages are unmapped then.
     Unmap,
     /// A call of `flush`: each CPU is flushed then or not, by the seed, and no frame is recycled.
     Flush,
+    /// A call of `take_frames`.
+    TakeFrames,
+    /// A call of `take_run`.
+    TakeRun,
+    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is unmapped then.
+    MapFrames,
+    /// A call of `protect`: the first half of its pages are changed then.
+    Protect,
+    /// A call of `relocate`, before it does anything.
+    Relocate,
 }
 
-const POINTS: usize = Point::Flush as usize + 1;
+const POINTS: usize = Point::ALL.len();
 
-/// How often each point was passed, and the pass that is to fail.
+impl Point {
+    /// Each of them.
+    pub const ALL: [Self; 11] = [
+        Self::Frame,
+        Self::Map,
+        Self::MapHuge,
+        Self::HugePage,
+        Self::Unmap,
+        Self::Flush,
+        Self::TakeFrames,
+        Self::TakeRun,
+        Self::MapFrames,
+        Self::Protect,
+        Self::Relocate,
+    ];
+}
+
+/// The passes of a point that are to fail, counted from the first ever.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Once(u64),
+    From(u64),
+}
+
+/// How often each point was passed, and the passes that are to fail.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     passed: [u64; POINTS],
-    due: [Option<u64>; POINTS],
+    due: [Option<Due>; POINTS],
+    /// How many were made to fail.
+    fired: [u64; POINTS],
 }
 
 /// A step that was made to fail.
@@ -29,7 +69,17 @@ pub(crate) struct Injected;
 impl Plan {
     /// Makes the `nth` pass from now on fail, once; 1 is the next.
     pub(crate) fn fail_nth(&mut self, point: Point, nth: u64) {
-        self.due[point as usize] = Some(self.passed[point as usize] + nth);
+        self.due[point as usize] = Some(Due::Once(self.passed[point as usize] + nth));
+    }
+
+    /// The same, and all that follow.
+    pub(crate) fn fail_from(&mut self, point: Point, nth: u64) {
+        self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
+    }
+
+    /// How many steps of this kind were made to fail.
+    pub(crate) const fn fired(&self, point: Point) -> u64 {
+        self.fired[point as usize]
     }
 
     pub(crate) fn heal(&mut self) {
@@ -37,12 +87,14 @@ impl Plan {
     }
 
     pub(crate) fn pass(&mut self, point: Point) -> Result<(), Injected> {
-        let (passed, due) = (&mut self.passed[point as usize], &mut self.due[point as usize]);
+        let (passed, due) = (&mut self.passed[point as usize], self.due[point as usize]);
         *passed += 1;
-        if *due == Some(*passed) {
-            *due = None;
-            return Err(Injected);
-        }
-        Ok(())
+        let fails = match due {
+            None => false,
+            Some(Due::Once(nth)) => *passed == nth,
+            Some(Due::From(first)) => *passed >= first,
+        };
+        self.fired[point as usize] += u64::from(fails);
+        if fails { Err(Injected) } else { Ok(()) }
     }
 }

@@ -1,9 +1,12 @@
 //! The machine as the allocator sees it.
 
+use crate::options::Remap;
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
-use vmalloc::{PageRange, Platform, PlatformError, Protection, Translate};
+use vmalloc::{
+    Frame, Frames, Origin, PageRange, Peek, Platform, PlatformError, Protect, Protection, Translate,
+};
 
 // SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`, which bring nobody's
 // memory in danger, and this type is no `DirectMemory`. The lock excludes as the caller's choice of `L` does.
@@ -27,8 +30,16 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
         self.cpus
     }
 
-    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
-        self.step(|machine| machine.map(range))
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.step(|machine| machine.map(range, protection))
+    }
+
+    fn huge_order(&self) -> Option<u32> {
+        self.huge_order
+    }
+
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.step(|machine| machine.map_huge(range, protection))
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
@@ -58,5 +69,79 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
 impl<L: RawMutex> Translate for Sim<L> {
     fn frame(&self, page: u64) -> Option<u64> {
         self.step(|machine| machine.frame(page))
+    }
+}
+// SAFETY: a frame has one holder, and a page of the page table one frame, which holds the one word that all pages that
+// lead to it show. The linear map is constant, and a frame of the supply can be used there as long as somebody has it.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Frames for Sim<L> {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.step(|machine| machine.take_frames(frames))
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.step(|machine| machine.take_run(count, align))
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        self.step(|machine| machine.give_frames(frames));
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.step(|machine| machine.origin(frame))
+    }
+
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        let cpu = self.here();
+        self.step(|machine| machine.map_frames(cpu, range, frames, protection))
+    }
+
+    unsafe fn let_go(&self, range: PageRange) {
+        let cpu = self.here();
+        self.step(|machine| machine.let_go(cpu, range));
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.step(|machine| machine.frame_at(page))
+    }
+
+    fn linear(&self) -> Option<PageRange> {
+        self.linear
+    }
+
+    fn replaces(&self) -> bool {
+        self.remap == Remap::Replaces
+    }
+}
+
+// SAFETY: every entry of the page table and of the TLBs has its protection, which `read` and `write` keep.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Protect for Sim<L> {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        let cpu = self.here();
+        self.step(|machine| machine.protect(cpu, range, protection))
+    }
+}
+
+/// A page has one word, and all its bytes are that word's, lowest first, over and over.
+impl<L: RawMutex> Peek for Sim<L> {
+    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
+        let (cpu, mut copied) = (self.here(), 0);
+        while copied < to.len() {
+            let Some(at) = addr.checked_add(copied) else { break };
+            let page = (at >> Sim::PAGE_SHIFT) as u64;
+            let Some(word) = self.step(|machine| machine.peek(cpu, page)) else { break };
+            let left_of_page = (1 << Sim::PAGE_SHIFT) - at % (1 << Sim::PAGE_SHIFT);
+            let end = to.len().min(copied + left_of_page);
+            let bytes = (at..).map(|at| word.to_le_bytes()[at % 8]);
+            to[copied..end].iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+            copied = end;
+        }
+        copied
     }
 }

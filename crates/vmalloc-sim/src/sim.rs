@@ -5,12 +5,12 @@ use crate::cpu;
 use crate::fault::Fault;
 use crate::heap;
 use crate::machine::{Machine, Sight};
-use crate::options::{Options, Reaction};
+use crate::options::{Options, Reaction, Remap};
 use crate::plan::Point;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
 use std::marker::PhantomData;
-use vmalloc::PageRange;
+use vmalloc::{Frame, PageRange};
 
 /// A simulated machine: a [`Platform`](vmalloc::Platform) whose addresses lead nowhere. See the crate's documentation.
 ///
@@ -20,6 +20,9 @@ use vmalloc::PageRange;
 pub struct Sim<L = parking_lot::RawMutex> {
     pub(crate) span: PageRange,
     pub(crate) cpus: usize,
+    pub(crate) huge_order: Option<u32>,
+    pub(crate) linear: Option<PageRange>,
+    pub(crate) remap: Remap,
     current_cpu: fn() -> usize,
     reaction: Reaction,
     machine: Mutex<Machine>,
@@ -42,6 +45,9 @@ impl<L: RawMutex> Sim<L> {
         Self {
             span: options.span,
             cpus: options.cpus,
+            huge_order: options.huge_order,
+            linear: options.linear_pages(),
+            remap: options.remap,
             current_cpu: options.current_cpu,
             reaction: options.reaction,
             machine: Mutex::new(Machine::new(&options)),
@@ -49,10 +55,10 @@ impl<L: RawMutex> Sim<L> {
         }
     }
 
-    /// What `cpu` reads at `page`.
+    /// What `cpu` reads at `page`, which may be one of the linear map.
     ///
     /// # Errors
-    /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`].
+    /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`]; [`Fault::ReachedGiven`]; [`Fault::ReachedFree`].
     pub fn read(&self, cpu: usize, page: u64) -> Result<u64, Fault> {
         self.step(|machine| machine.read(cpu, page))
     }
@@ -60,9 +66,17 @@ impl<L: RawMutex> Sim<L> {
     /// Lets `cpu` write `word` to `page`.
     ///
     /// # Errors
-    /// As [`read`](Self::read); a stale access has done its damage then.
+    /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`]; a stale access has done its damage then.
     pub fn write(&self, cpu: usize, page: u64, word: u64) -> Result<(), Fault> {
         self.step(|machine| machine.write(cpu, page, word))
+    }
+
+    /// What `cpu` fetches at `page`, to execute it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`].
+    pub fn fetch(&self, cpu: usize, page: u64) -> Result<u64, Fault> {
+        self.step(|machine| machine.fetch(cpu, page))
     }
 
     /// What `cpu` would read at `page`, without a fault and without filling its TLB: for freed areas, where a
@@ -87,9 +101,24 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.plan.fail_nth(point, nth));
     }
 
+    /// Makes the `nth` step of this kind from now on fail, and all that follow.
+    pub fn fail_from(&self, point: Point, nth: u64) {
+        self.step(|machine| machine.plan.fail_from(point, nth));
+    }
+
     /// Lets every step succeed again.
     pub fn heal(&self) {
         self.step(|machine| machine.plan.heal());
+    }
+
+    /// How many steps of this kind were made to fail so far.
+    pub fn injected(&self, point: Point) -> u64 {
+        self.step(|machine| machine.plan.fired(point))
+    }
+
+    /// The frames that users have taken and not given back, in order. No leak: they are theirs.
+    pub fn taken_frames(&self) -> Vec<Frame> {
+        self.step(|machine| machine.taken_frames())
     }
 
     /// The counts so far.
@@ -154,6 +183,7 @@ impl<L: RawMutex> Sim<L> {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use vmalloc::Protection;
 
     fn range(start: u64, end: u64) -> PageRange {
         PageRange::new(start, end).unwrap()
@@ -166,7 +196,7 @@ mod tests {
     /// Maps page 110 and leaves it.
     fn leaky(options: Options) -> Sim {
         let sim = options.build();
-        sim.step(|machine| machine.map(range(110, 111))).unwrap();
+        sim.step(|machine| machine.map(range(110, 111), Protection::ReadWrite)).unwrap();
         sim
     }
 

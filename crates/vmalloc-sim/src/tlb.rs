@@ -2,14 +2,34 @@
 
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
-use vmalloc::PageRange;
+use vmalloc::{PageRange, Protection};
 
-/// A translation: a page's frame, and which mapping of the page it belongs to.
+/// A translation: a page's frame, what may be done with it, and which mapping of the page it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) frame: u64,
     /// The number of the map call: a page mapped anew differs from before even if its frame is the same.
     pub(crate) epoch: u64,
+    pub(crate) protection: Protection,
+    pub(crate) backing: Backing,
+}
+
+/// Whose frame an entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Backing {
+    /// The page's own, which `map` took for it.
+    Own,
+    /// A user's or a device's, which `map_frames` put there.
+    Shared {
+        /// How often the frame had been given back then.
+        life: u64,
+    },
+}
+
+impl Entry {
+    pub(crate) fn is_shared(&self) -> bool {
+        self.backing != Backing::Own
+    }
 }
 
 /// One CPU's translations. Nothing leaves on its own accord unless the capacity is bounded.
@@ -74,12 +94,11 @@ impl Tlb {
         self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()
     }
 
-    /// The pages that lead to `frame`.
-    pub(crate) fn pages_of(&self, frame: u64) -> impl Iterator<Item = u64> + '_ {
+    /// The pages that lead to `frame`, with their entries.
+    pub(crate) fn reaching(&self, frame: u64) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let reached = self.reached.get(frame as usize).copied().unwrap_or(0) as usize;
-        let pages = self.entries().filter(move |(_, entry)| entry.frame == frame).map(|(page, _)| page);
         // Takes nothing, and looks at nothing, when the frame is not reached.
-        pages.take(reached)
+        self.entries().filter(move |(_, entry)| entry.frame == frame).take(reached)
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
@@ -98,9 +117,14 @@ mod tests {
     fn filled(capacity: Option<usize>, seed: u64) -> Tlb {
         let (mut tlb, mut random) = (Tlb::new(capacity), Random::new(seed));
         for page in 0..100 {
-            tlb.fill(page, Entry { frame: page / 2, epoch: 1 }, &mut random);
+            let (protection, backing) = (Protection::ReadWrite, Backing::Own);
+            tlb.fill(page, Entry { frame: page / 2, epoch: 1, protection, backing }, &mut random);
         }
         tlb
+    }
+
+    fn pages_of(tlb: &Tlb, frame: u64) -> Vec<u64> {
+        tlb.reaching(frame).map(|(page, _)| page).collect()
     }
 
     fn pages(tlb: &Tlb) -> Vec<u64> {
@@ -110,11 +134,11 @@ mod tests {
     #[test]
     fn an_unbounded_one_forgets_what_it_is_told_to_and_nothing_else() {
         let mut tlb = filled(None, 1);
-        assert_eq!(tlb.pages_of(6).collect::<Vec<_>>(), [12, 13]);
+        assert_eq!(pages_of(&tlb, 6), [12, 13]);
         tlb.flush(PageRange::new(10, 13).unwrap());
         assert_eq!(pages(&tlb), (0..10).chain(13..100).collect::<Vec<_>>());
-        assert_eq!(tlb.pages_of(6).collect::<Vec<_>>(), [13]);
-        assert_eq!(tlb.pages_of(5).count() + tlb.pages_of(1000).count(), 0);
+        assert_eq!(pages_of(&tlb, 6), [13]);
+        assert_eq!(pages_of(&tlb, 5).len() + pages_of(&tlb, 1000).len(), 0);
     }
 
     #[test]

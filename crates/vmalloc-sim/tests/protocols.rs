@@ -1,7 +1,7 @@
 //! Flush protocols that are wrong on purpose: the simulator catches each of them under a space.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Config, PageRange, Platform, Request, Space};
+use vmalloc::{Config, Frame, Frames, PageRange, Platform, Protection, Request, Space};
 use vmalloc_model::space::{NoWitness, SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
 use vmalloc_sim::{Broken, Fault, Flaw, Mistake, Options, Reaction, Sim};
@@ -96,6 +96,23 @@ fn a_delayed_flush_is_caught() {
     let faults = with_mistake(Mistake::DelayFlush);
     assert!(has(&faults, |fault| matches!(fault, Fault::ReusedBeforeFlush { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::NotUnmapped { .. })), "{faults:?}");
+}
+
+#[test]
+fn frames_that_are_kept_and_given_back_are_caught() {
+    let space =
+        Space::new(Broken::new(options().build(), Mistake::KeepAll), config()).expect("an empty space");
+    let addr = space.reserve(&Request::new(PAGE)).expect("there is room");
+    let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
+    let range = PageRange::from_len(page, 1).expect("not empty");
+    broken.take_frames(&mut frames).expect("there are some");
+    // SAFETY: the range was reserved, the frame was taken, and nobody uses either any more when they are given up.
+    unsafe {
+        broken.map_frames(range, &frames, Protection::ReadWrite).expect("nothing fails");
+        broken.let_go(range);
+        broken.give_frames(&frames);
+    }
+    assert_eq!(broken.inner().faults(), [Fault::GivenWhileMapped { frame: frames[0].0, page }]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod witness;
 
 pub use generator::SpaceGenerator;
 pub use mismatch::{SpaceFailure, SpaceMismatch};
-pub use null_platform::{Call, NullPlatform};
+pub use null_platform::{Call, FrameCounts, NullPlatform};
 pub use op::{SpaceOp, Target};
 pub use session::SpaceSession;
 pub use wish::{Behind, Content, Wish};

@@ -4,11 +4,16 @@
 //! were unmapped and not flushed. Every call is checked against both; a caller that breaks the contract meets
 //! a panic that names the rule.
 
+mod frames;
+
+pub use frames::FrameCounts;
+
 use super::range_set::RangeSet;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{Due, PageRange, Platform, PlatformError, PlatformFault, Protection};
+use vmalloc::{Due, Frame, PageRange, Platform, PlatformError, PlatformFault, Protection};
 
 /// A platform call that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +54,10 @@ struct State {
     lingering: RangeSet,
     /// Mapped and written to since.
     soiled: RangeSet,
+    /// What `map_frames` put behind pages.
+    frames: BTreeMap<u64, Frame>,
+    next_frame: u64,
+    counts: FrameCounts,
     /// Calls made, by kind.
     calls: [u64; 3],
     /// For each kind, which call is to fail.
@@ -165,6 +174,8 @@ impl State {
     fn unmap(&mut self, range: PageRange) {
         self.mapped.remove(range);
         self.lingering.insert(range);
+        let gone: Vec<u64> = self.frames.range(range.start()..range.end()).map(|(&page, _)| page).collect();
+        gone.iter().for_each(|page| _ = self.frames.remove(page));
     }
 }
 

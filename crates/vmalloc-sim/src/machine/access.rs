@@ -1,8 +1,9 @@
-//! Reads and writes, through the TLB of the CPU that makes them.
+//! Reads, writes and fetches, through the TLB of the CPU that makes them, or by the linear map.
 
 use super::Machine;
-use crate::fault::Fault;
-use crate::tlb::Entry;
+use crate::fault::{Access, Fault};
+use crate::memory::Holder;
+use crate::tlb::{Backing, Entry};
 use vmalloc::PageRange;
 
 /// What a CPU would find behind a page.
@@ -18,34 +19,82 @@ pub enum Sight {
 
 impl Machine {
     pub(crate) fn read(&mut self, cpu: usize, page: u64) -> Result<u64, Fault> {
-        let entry = self.translate(cpu, page)?;
-        self.check_access(cpu, page, entry)?;
-        Ok(self.frames.content(entry.frame))
+        let frame = self.reach(cpu, page, Access::Read, |_, _| ())?;
+        Ok(self.memory.content(frame))
+    }
+
+    pub(crate) fn fetch(&mut self, cpu: usize, page: u64) -> Result<u64, Fault> {
+        let frame = self.reach(cpu, page, Access::Fetch, |_, _| ())?;
+        Ok(self.memory.content(frame))
     }
 
     /// Writes to wherever the TLB leads, which is damage when it is stale.
     pub(crate) fn write(&mut self, cpu: usize, page: u64, word: u64) -> Result<(), Fault> {
-        let entry = self.translate(cpu, page)?;
-        self.frames.fill(entry.frame, word);
-        self.check_access(cpu, page, entry)
+        self.reach(cpu, page, Access::Write, |machine, frame| machine.memory.fill(frame, word)).map(|_| ())
+    }
+
+    /// What can be read at `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
+    /// long as the frame was not given back, for somebody else to have.
+    pub(crate) fn peek(&mut self, cpu: usize, page: u64) -> Option<u64> {
+        if self.linear_frame(page).is_some() {
+            return match self.look(cpu, page) {
+                Sight::Right(word) | Sight::Stale(word) => Some(word),
+                Sight::Nothing => None,
+            };
+        }
+        let entry = self.translate(cpu, page).ok()?;
+        let _ = self.check_life(cpu, page, entry);
+        Some(self.memory.content(entry.frame))
     }
 
     /// What a read would find. Changes nothing and reports nothing.
     pub(crate) fn look(&self, cpu: usize, page: u64) -> Sight {
-        let (held, now) = (self.tlbs[cpu].get(page), self.page_table.get(&page).copied());
+        if let Some(frame) = self.linear_frame(page) {
+            let is_free = self.memory.holder(frame) == Some(Holder::Supply);
+            return if is_free { Sight::Nothing } else { Sight::Right(self.memory.content(frame)) };
+        }
+        let (held, now) = (self.tlbs[cpu].get(page), self.page_table.get(page));
         let Some(entry) = held.or(now) else { return Sight::Nothing };
-        let content = self.frames.content(entry.frame);
+        let content = self.memory.content(entry.frame);
         if Some(entry) == now { Sight::Right(content) } else { Sight::Stale(content) }
     }
 
     /// Fills the TLB with what is mapped of `range`, as speculation may at any time.
     pub(crate) fn prefetch(&mut self, cpu: usize, range: PageRange) {
         let tlb = &mut self.tlbs[cpu];
-        for (&page, &entry) in self.page_table.range(range.start()..range.end()) {
+        for (page, entry) in self.page_table.entries_in(range) {
             if tlb.get(page).is_none() {
                 tlb.fill(page, entry, &mut self.random);
             }
         }
+    }
+
+    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access is judged.
+    fn reach(
+        &mut self,
+        cpu: usize,
+        page: u64,
+        access: Access,
+        act: impl FnOnce(&mut Self, u64),
+    ) -> Result<u64, Fault> {
+        if let Some(frame) = self.linear_frame(page) {
+            self.check_free(cpu, frame)?;
+            act(self, frame);
+            return Ok(frame);
+        }
+        let entry = self.translate(cpu, page)?;
+        if !access.is_allowed(entry.protection) {
+            return Err(Fault::Denied { cpu, page, access, protection: entry.protection });
+        }
+        act(self, entry.frame);
+        self.check_life(cpu, page, entry)?;
+        self.check_access(cpu, page, entry, access)?;
+        Ok(entry.frame)
+    }
+
+    /// The frame that the linear map has at `page`.
+    fn linear_frame(&self, page: u64) -> Option<u64> {
+        self.linear.filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
     }
 
     /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then keeps.
@@ -53,17 +102,45 @@ impl Machine {
         if let Some(entry) = self.tlbs[cpu].get(page) {
             return Ok(entry);
         }
-        let Some(&entry) = self.page_table.get(&page) else { return Err(Fault::NotMapped { cpu, page }) };
+        let Some(entry) = self.page_table.get(page) else { return Err(Fault::NotMapped { cpu, page }) };
         self.tlbs[cpu].fill(page, entry, &mut self.random);
         Ok(entry)
     }
 
-    fn check_access(&mut self, cpu: usize, page: u64, entry: Entry) -> Result<(), Fault> {
-        let now = self.page_table.get(&page).copied();
-        if now == Some(entry) {
-            return Ok(());
+    fn check_free(&mut self, cpu: usize, frame: u64) -> Result<(), Fault> {
+        match self.memory.holder(frame) {
+            Some(Holder::Supply) => self.blame(Fault::ReachedFree { cpu, frame }),
+            _ => Ok(()),
         }
-        let fault = Fault::StaleAccess { cpu, page, frame: entry.frame, now: now.map(|now| now.frame) };
+    }
+
+    fn check_life(&mut self, cpu: usize, page: u64, entry: Entry) -> Result<(), Fault> {
+        match entry.backing {
+            Backing::Shared { life } if life != self.memory.life(entry.frame) => {
+                self.blame(Fault::ReachedGiven { cpu, page, frame: entry.frame })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_access(&mut self, cpu: usize, page: u64, entry: Entry, access: Access) -> Result<(), Fault> {
+        match self.page_table.get(page) {
+            Some(now) if now == entry => Ok(()),
+            Some(now) if now == (Entry { protection: now.protection, ..entry }) => {
+                if access.is_allowed(now.protection) {
+                    return Ok(());
+                }
+                let (held, now) = (entry.protection, now.protection);
+                self.blame(Fault::StaleProtection { cpu, page, held, now })
+            }
+            now => {
+                let now = now.map(|now| now.frame);
+                self.blame(Fault::StaleAccess { cpu, page, frame: entry.frame, now })
+            }
+        }
+    }
+
+    fn blame(&mut self, fault: Fault) -> Result<(), Fault> {
         self.report(fault);
         Err(fault)
     }

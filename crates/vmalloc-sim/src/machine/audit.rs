@@ -19,14 +19,19 @@ impl Machine {
 
     /// M1, and M3 of the page table: translations that lead to somebody else's frame.
     fn aliases(&self) -> impl Iterator<Item = Fault> + '_ {
-        let table = self.page_table.iter().map(|(&page, &entry)| (None, page, entry));
+        let table = self.page_table.iter().map(|(page, entry)| (None, page, entry));
         let cached = self.tlbs.iter().enumerate().flat_map(|(cpu, tlb)| {
             let entries = tlb.entries();
             entries.map(move |(page, entry)| (Some(cpu), page, entry))
         });
         table.chain(cached).filter_map(|(cpu, other, entry)| {
-            let (frame, page) = (entry.frame, self.frames.owner(entry.frame)?);
-            (page != other).then_some(Fault::Aliased { frame, page, other, cpu })
+            let (frame, page) = (entry.frame, self.memory.owner(entry.frame)?);
+            (page != other && !self.is_past(other, &entry)).then_some(Fault::Aliased {
+                frame,
+                page,
+                other,
+                cpu,
+            })
         })
     }
 
@@ -37,7 +42,7 @@ impl Machine {
             entries.map(move |(page, entry)| (cpu, page, entry))
         });
         let wrong = |page: u64, entry: Entry| {
-            self.page_table.get(&page) != Some(&entry) && !self.unflushed.contains(page)
+            self.page_table.get(page) != Some(entry) && !self.unflushed.contains(page)
         };
         let wrong = entries.filter(move |&(_, page, entry)| wrong(page, entry));
         wrong.map(|(cpu, page, entry)| Fault::FlushedTooLittle { frame: entry.frame, page, cpu })
@@ -46,14 +51,14 @@ impl Machine {
     /// M4: what is left when nothing should be.
     pub(crate) fn leaks(&self) -> Vec<Fault> {
         let pages = self.page_table.iter();
-        let pages = pages.map(|(&page, entry)| Fault::LeakedPage { page, frame: entry.frame });
+        let pages = pages.map(|(page, entry)| Fault::LeakedPage { page, frame: entry.frame });
         let left = self.unflushed.ranges().map(|range: PageRange| Fault::LeftUnflushed { range });
         pages.chain(self.leaked_frames().map(leak)).chain(left).collect()
     }
 
     /// Frames with an owner to which the page table does not lead.
     fn leaked_frames(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.frames.owned().filter(|&(frame, page)| self.frame(page) != Some(frame))
+        self.memory.owned().filter(|&(frame, page)| self.frame(page) != Some(frame))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::counts::Flush;
 use crate::fault::Fault;
 use crate::options::Flaw;
 use crate::plan::Point;
+use crate::tlb::Entry;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
 
 impl Machine {
@@ -21,11 +22,12 @@ impl Machine {
     }
 
     fn unmap_range(&mut self, cpu: usize, range: PageRange) {
-        let mapped = self.page_table.range(range.start()..range.end());
-        let entries: Vec<(u64, u64)> = mapped.map(|(&page, entry)| (page, entry.frame)).collect();
-        entries.iter().for_each(|(page, _)| _ = self.page_table.remove(page));
-        self.limbo.extend(entries);
+        let entries: Vec<(u64, Entry)> = self.page_table.entries_in(range).collect();
+        entries.iter().for_each(|&(page, _)| _ = self.page_table.remove(page));
+        let own = entries.into_iter().filter(|(_, entry)| !entry.is_shared());
+        self.limbo.extend(own.map(|(page, entry)| (page, entry.frame)));
         self.unflushed.insert(range);
+        self.idle.remove(range);
         self.tlbs[cpu].flush(range);
         if self.flaw == Some(Flaw::EarlyRecycling) {
             self.recycle(range);
@@ -35,7 +37,9 @@ impl Machine {
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Flush, ranges);
-        let strays = ranges.iter().filter_map(|&range| self.unflushed.missing(range));
+        // What was let go and unmapped by the machine itself has not been unmapped by the caller yet.
+        let stray = |&range: &PageRange| self.unflushed.missing(range).or_else(|| self.idle.page_in(range));
+        let strays = ranges.iter().filter_map(stray);
         self.faults.extend(strays.map(|page| Fault::NotUnmapped { page }));
         if self.plan.pass(Point::Flush).is_err() {
             self.flush_some(cpu, ranges);
@@ -43,6 +47,7 @@ impl Machine {
         }
         let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
         ranges.iter().for_each(|&range| self.unflushed.remove(range));
+        ranges.iter().for_each(|&range| self.forget_left(range));
         ranges.iter().for_each(|&range| self.recycle(range));
         self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
         Ok(())
@@ -58,7 +63,7 @@ impl Machine {
     }
 
     /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing is left alone.
-    fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
+    pub(super) fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
         let tlb = &mut self.tlbs[other];
         if !ranges.iter().any(|&range| tlb.may_hold(range)) {
             return false;
@@ -81,7 +86,7 @@ impl Machine {
         for (page, frame) in waiting.copied().collect::<Vec<_>>() {
             self.check_recycling(page, frame);
             self.limbo.remove(&(page, frame));
-            self.frames.recycle(frame);
+            self.memory.recycle(frame);
         }
     }
 
@@ -89,10 +94,11 @@ impl Machine {
         if self.unflushed.contains(page) {
             self.report(Fault::RecycledBeforeFlush { frame, page });
         }
+        let pages: Vec<u64> = self.take_left(frame).chain([page]).collect();
         for (cpu, tlb) in self.tlbs.iter().enumerate() {
-            if tlb.get(page).is_some_and(|entry| entry.frame == frame) {
-                self.faults.push(Fault::FlushedTooLittle { frame, page, cpu });
-            }
+            let reaching =
+                pages.iter().filter(|&&page| tlb.get(page).is_some_and(|entry| entry.frame == frame));
+            self.faults.extend(reaching.map(|&page| Fault::FlushedTooLittle { frame, page, cpu }));
         }
     }
 
@@ -107,7 +113,7 @@ fn pages(ranges: &[PageRange]) -> u64 {
 }
 
 /// The first half of the pages.
-fn first_half(ranges: &[PageRange]) -> impl Iterator<Item = PageRange> + '_ {
+pub(super) fn first_half(ranges: &[PageRange]) -> impl Iterator<Item = PageRange> + '_ {
     let mut left = pages(ranges) / 2;
     ranges.iter().map_while(move |range| {
         let part = PageRange::from_len(range.start(), range.len().min(left))?;

@@ -11,19 +11,43 @@
 //!   Aliased
 //! ```
 //!
+//! Frames of users and devices go another way. They stay whose they are whatever happens to the pages that lead to them;
+//! letting go is what makes it legal to give them back while a page, or a TLB, still leads there:
+//!
+//! ```text
+//!            map_frames                  let_go                      unmap                    flush
+//!   clean ───────────────► mapped ──────────────────► let go ──────────────────► unflushed ─────────────► clean
+//!   MappedForeign          │ GivenWhileMapped         ReachedGiven               NotUnmapped
+//!   MappedOver             │ ReachedGiven             as it is, or               ReachedGiven
+//!   ReusedBeforeFlush      │ LetGoUnmapped            unmapped ([`LetGo`])
+//!        ▲                 ▼                          │
+//!        └─────────────────┴── on a machine that replaces, which flushes them then
+//! ```
+//!
 //! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3 in every corner:
-//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner.
+//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are let go or
+//!   unflushed, and led to an earlier life of it, when it was a user's, or that it was relocated from.
 //! - M2: a TLB entry agrees with the page table, or its page is unflushed.
-//! - M3: a page of the page table owns its frame; a frame in limbo is owned by an unflushed page; the
-//!   other frames are in the supply.
-//! - M4: at the end no page is mapped or unflushed and every frame is in the supply ([`Machine::leaks`]).
+//! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is owned by an unflushed
+//!   page; the other frames are in the supply or a user's.
+//! - M4: at the end no page is mapped or unflushed and no page owns a frame ([`Machine::leaks`]). What users
+//!   have taken is theirs.
 //!
 //! Each check looks at what the hardware would do, not at what the caller meant, and goes on as the hardware would.
 
 mod access;
 mod audit;
 mod flush;
+#[cfg(test)]
+mod frame_tests;
 mod map;
+mod map_frames;
+mod page_table;
+#[cfg(test)]
+mod page_tests;
+mod protect;
+mod relocate;
+mod supply;
 #[cfg(test)]
 mod tests;
 
@@ -31,13 +55,14 @@ pub use access::Sight;
 
 use crate::counts::{Counts, Flush};
 use crate::fault::Fault;
-use crate::frames::Frames;
-use crate::options::{Flaw, Options};
+use crate::memory::Memory;
+use crate::options::{Flaw, LetGo, Moving, Options, Remap};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::random::Random;
-use crate::tlb::{Entry, Tlb};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::tlb::Tlb;
+use page_table::PageTable;
+use std::collections::BTreeSet;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
 
 /// All of the machine that changes.
@@ -45,13 +70,22 @@ use vmalloc::{PageRange, PlatformError, PlatformFault};
 pub(crate) struct Machine {
     span: PageRange,
     flaw: Option<Flaw>,
-    page_table: BTreeMap<u64, Entry>,
+    let_go: LetGo,
+    remap: Remap,
+    linear: Option<PageRange>,
+    huge_order: Option<u32>,
+    moving: Moving,
+    page_table: PageTable,
     tlbs: Vec<Tlb>,
-    frames: Frames,
+    memory: Memory,
     /// Unmapped, or tried to, and not flushed since.
     unflushed: PageSet,
+    /// Let go, and neither unmapped by a call of `unmap` nor mapped anew since.
+    idle: PageSet,
     /// Pages that were unmapped, with their frames, which wait for the flush.
     limbo: BTreeSet<(u64, u64)>,
+    /// Pages from which frames were relocated, with these, which wait for the flush.
+    left: BTreeSet<(u64, u64)>,
     /// Map calls so far.
     epoch: u64,
     random: Random,
@@ -66,11 +100,18 @@ impl Machine {
         Self {
             span: options.span,
             flaw: options.flaw,
-            page_table: BTreeMap::new(),
+            let_go: options.let_go,
+            remap: options.remap,
+            linear: options.linear_pages(),
+            huge_order: options.huge_order,
+            moving: options.moving,
+            page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
-            frames: Frames::new(options.frames),
+            memory: Memory::new(options.frames, options.devices),
             unflushed: PageSet::default(),
+            idle: PageSet::default(),
             limbo: BTreeSet::new(),
+            left: BTreeSet::new(),
             epoch: 0,
             random: Random::new(options.seed),
             plan: Plan::default(),
@@ -90,7 +131,7 @@ impl Machine {
 
     /// The frame behind `page`, by the page table.
     pub(crate) fn frame(&self, page: u64) -> Option<u64> {
-        self.page_table.get(&page).map(|entry| entry.frame)
+        self.page_table.get(page).map(|entry| entry.frame)
     }
 
     fn report(&mut self, fault: Fault) {

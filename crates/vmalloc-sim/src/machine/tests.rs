@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::Reaction;
+use vmalloc::Protection;
 
 const HERE: usize = 0;
 const THERE: usize = 1;
@@ -15,6 +16,10 @@ fn options() -> Options {
     Options::new(range(100, 200)).cpus(3).on_fault(Reaction::Record)
 }
 
+fn map(machine: &mut Machine, range: PageRange) -> Result<(), PlatformError> {
+    machine.map(range, Protection::ReadWrite)
+}
+
 fn machine() -> Machine {
     Machine::new(&options())
 }
@@ -22,7 +27,7 @@ fn machine() -> Machine {
 /// A machine on which pages 110 to 112 were mapped and used by every CPU, then unmapped by `HERE`.
 fn unmapped(options: Options) -> Machine {
     let mut machine = Machine::new(&options);
-    machine.map(range(110, 112)).unwrap();
+    map(&mut machine, range(110, 112)).unwrap();
     for cpu in 0..3 {
         assert_eq!(machine.read(cpu, 110), Ok(0));
     }
@@ -40,7 +45,7 @@ fn flushed(options: Options) -> Machine {
 #[test]
 fn right_use_is_no_fault() {
     let mut machine = flushed(options());
-    machine.map(range(111, 114)).unwrap();
+    map(&mut machine, range(111, 114)).unwrap();
     machine.write(THERE, 111, 5).unwrap();
     assert_eq!(machine.read(HERE, 111), Ok(5));
     machine.zero(HERE, range(111, 114));
@@ -61,8 +66,8 @@ fn an_access_without_translation_is_answered_and_not_recorded() {
 #[test]
 fn a_double_map_is_reported() {
     let mut machine = machine();
-    machine.map(range(110, 112)).unwrap();
-    machine.map(range(111, 113)).unwrap();
+    map(&mut machine, range(110, 112)).unwrap();
+    map(&mut machine, range(111, 113)).unwrap();
     assert_eq!(machine.faults, [Fault::DoubleMap { page: 111, frame: 1 }]);
     assert_eq!(machine.leaks().last(), Some(&Fault::LeakedFrame { frame: 1, page: 111 }));
 }
@@ -70,9 +75,9 @@ fn a_double_map_is_reported() {
 #[test]
 fn reuse_before_the_flush_is_reported_even_if_no_cpu_remembers() {
     let mut machine = machine();
-    machine.map(range(110, 112)).unwrap();
+    map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(110, 112)]).unwrap();
-    machine.map(range(111, 112)).unwrap();
+    map(&mut machine, range(111, 112)).unwrap();
     assert_eq!(machine.faults, [Fault::ReusedBeforeFlush { page: 111 }]);
 }
 
@@ -88,14 +93,14 @@ fn addresses_handed_out_without_memory_are_reuse_too() {
 fn a_guard_is_unmapped_and_flushed_like_other_pages() {
     let mut machine = machine();
     machine.unmap(HERE, &[range(110, 111)]).unwrap();
-    machine.map(range(110, 111)).unwrap();
+    map(&mut machine, range(110, 111)).unwrap();
     assert_eq!(machine.faults, [Fault::ReusedBeforeFlush { page: 110 }]);
 }
 
 #[test]
 fn the_cpu_that_unmaps_notices_at_once_and_the_others_do_not() {
     let mut machine = unmapped(options());
-    machine.frames.fill(0, 7);
+    machine.memory.fill(0, 7);
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
     assert_eq!((machine.look(HERE, 110), machine.look(THERE, 110)), (Sight::Nothing, Sight::Stale(7)));
     assert_eq!(machine.faults, []);
@@ -108,13 +113,13 @@ fn a_stale_access_is_reported_and_does_its_damage() {
     assert_eq!(machine.read(THERE, 110), Err(fault));
     assert_eq!(machine.write(THERE, 110, 9), Err(fault));
     assert_eq!(machine.faults, [fault, fault]);
-    assert_eq!(machine.frames.content(0), 9);
+    assert_eq!(machine.memory.content(0), 9);
 }
 
 #[test]
 fn an_access_to_where_a_page_led_before_is_stale() {
     let mut machine = unmapped(options());
-    machine.map(range(110, 111)).unwrap();
+    map(&mut machine, range(110, 111)).unwrap();
     machine.faults.clear();
     let fault = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: Some(2) };
     assert_eq!((machine.read(THERE, 110), &*machine.faults), (Err(fault), &[fault][..]));
@@ -125,8 +130,8 @@ fn an_access_to_where_a_page_led_before_is_stale() {
 #[test]
 fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
-    machine.map(range(111, 112)).unwrap();
-    machine.map(range(110, 111)).unwrap();
+    map(&mut machine, range(111, 112)).unwrap();
+    map(&mut machine, range(110, 111)).unwrap();
     let fault = Fault::StaleAccess { cpu: LAST, page: 110, frame: 0, now: Some(0) };
     assert_eq!(machine.read(LAST, 110), Err(fault));
 }
@@ -141,7 +146,7 @@ fn a_flush_that_forgets_a_cpu_is_reported_when_the_frames_are_recycled() {
 fn reuse_of_a_page_that_a_cpu_remembers_is_reported() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
     machine.faults.clear();
-    machine.map(range(110, 111)).unwrap();
+    map(&mut machine, range(110, 111)).unwrap();
     assert!(machine.faults.contains(&Fault::ReusedWhileHeld { page: 110, cpu: LAST, frame: 0 }));
 }
 
@@ -149,7 +154,7 @@ fn reuse_of_a_page_that_a_cpu_remembers_is_reported() {
 fn reuse_of_a_frame_that_a_cpu_reaches_elsewhere_is_reported() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
     machine.faults.clear();
-    machine.map(range(150, 152)).unwrap();
+    map(&mut machine, range(150, 152)).unwrap();
     assert_eq!(machine.faults, [Fault::Aliased { frame: 0, page: 151, other: 110, cpu: Some(LAST) }]);
 }
 
@@ -164,7 +169,7 @@ fn recycling_before_the_flush_is_reported() {
 #[test]
 fn a_flush_of_what_was_not_unmapped_is_reported() {
     let mut machine = unmapped(options());
-    machine.map(range(120, 121)).unwrap();
+    map(&mut machine, range(120, 121)).unwrap();
     machine.flush(HERE, &[range(110, 113), range(120, 121)]).unwrap();
     assert_eq!(machine.faults, [Fault::NotUnmapped { page: 112 }, Fault::NotUnmapped { page: 120 }]);
 }
@@ -172,7 +177,7 @@ fn a_flush_of_what_was_not_unmapped_is_reported() {
 #[test]
 fn zeros_for_what_is_not_mapped_are_reported() {
     let mut machine = machine();
-    machine.map(range(110, 111)).unwrap();
+    map(&mut machine, range(110, 111)).unwrap();
     machine.zero(HERE, range(110, 112));
     assert_eq!(machine.faults, [Fault::ZeroedUnmapped { page: 111 }]);
 }
@@ -187,7 +192,7 @@ fn zeros_through_a_stale_entry_are_reported() {
 #[test]
 fn ranges_out_of_the_span_or_out_of_order_are_reported() {
     let mut machine = machine();
-    machine.map(range(199, 201)).unwrap();
+    map(&mut machine, range(199, 201)).unwrap();
     machine.unmap(HERE, &[range(110, 112), range(111, 113)]).unwrap();
     machine.flush(HERE, &[range(112, 113), range(110, 111)]).unwrap();
     let outside = Fault::OutsideSpan { call: Point::Map, range: range(199, 201), span: range(100, 200) };
@@ -200,7 +205,7 @@ fn ranges_out_of_the_span_or_out_of_order_are_reported() {
 #[test]
 fn leaks_are_told_by_their_stage() {
     let mut machine = machine();
-    machine.map(range(110, 112)).unwrap();
+    map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(111, 113)]).unwrap();
     let page = Fault::LeakedPage { page: 110, frame: 0 };
     let frame = Fault::LeakedFrame { frame: 1, page: 111 };
@@ -213,20 +218,20 @@ fn an_audit_finds_aliases_stale_entries_and_lost_frames() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
     let held = Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST };
     assert_eq!(machine.audit(), [held]);
-    machine.map(range(150, 152)).unwrap();
+    map(&mut machine, range(150, 152)).unwrap();
     let alias = |cpu, other| Fault::Aliased { frame: 0, page: 151, other, cpu };
     assert_eq!(machine.audit(), [alias(Some(LAST), 110), held]);
-    let twin = machine.page_table[&151];
+    let twin = machine.page_table.get(151).unwrap();
     machine.page_table.insert(160, twin);
     assert_eq!(machine.audit(), [alias(None, 160), alias(Some(LAST), 110), held]);
-    machine.page_table.remove(&150);
+    machine.page_table.remove(150);
     assert_eq!(machine.audit().last(), Some(&Fault::LeakedFrame { frame: 1, page: 150 }));
 }
 
 #[test]
 fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
     let mut machine = machine();
-    machine.map(range(110, 120)).unwrap();
+    map(&mut machine, range(110, 120)).unwrap();
     machine.prefetch(THERE, range(110, 120));
     let ranges = [range(110, 112), range(114, 116), range(118, 119)];
     machine.unmap(HERE, &ranges).unwrap();
@@ -245,7 +250,7 @@ fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
 #[test]
 fn a_full_tlb_replaces_and_its_cpu_is_interrupted_all_the_same() {
     let mut machine = Machine::new(&options().tlb_entries(1));
-    machine.map(range(110, 112)).unwrap();
+    map(&mut machine, range(110, 112)).unwrap();
     machine.prefetch(THERE, range(110, 112));
     machine.unmap(HERE, &[range(110, 111)]).unwrap();
     assert_eq!(machine.look(THERE, 110), Sight::Nothing);
@@ -256,12 +261,12 @@ fn a_full_tlb_replaces_and_its_cpu_is_interrupted_all_the_same() {
 #[test]
 fn a_map_without_frames_undoes_what_it_began() {
     let mut machine = Machine::new(&options().frames(4));
-    machine.map(range(110, 112)).unwrap();
-    let error = machine.map(range(120, 123)).unwrap_err();
+    map(&mut machine, range(110, 112)).unwrap();
+    let error = map(&mut machine, range(120, 123)).unwrap_err();
     assert_eq!((error.call, error.fault), ("map", PlatformFault::OutOfMemory));
-    assert_eq!((machine.page_table.len(), machine.frames.owned().count()), (2, 2));
+    assert_eq!((machine.page_table.len(), machine.memory.owned().count()), (2, 2));
     assert_eq!((machine.counts.failed, machine.counts.out_of_frames), (1, 1));
-    machine.map(range(120, 122)).unwrap();
+    map(&mut machine, range(120, 122)).unwrap();
     assert_eq!(machine.faults, []);
 }
 
@@ -269,14 +274,14 @@ fn a_map_without_frames_undoes_what_it_began() {
 fn the_nth_frame_or_map_fails_once_and_leaves_nothing() {
     let mut machine = machine();
     machine.plan.fail_nth(Point::Frame, 3);
-    let mut map = |start, end| machine.map(range(start, end)).is_ok();
-    assert_eq!([map(110, 112), map(120, 122), map(120, 122)], [true, false, true]);
+    let mut nth = |start, end| map(&mut machine, range(start, end)).is_ok();
+    assert_eq!([nth(110, 112), nth(120, 122), nth(120, 122)], [true, false, true]);
     machine.plan.fail_nth(Point::Map, 2);
-    let mut map = |start, end| machine.map(range(start, end)).is_ok();
-    assert_eq!([map(130, 131), map(140, 141), map(140, 141)], [true, false, true]);
+    let mut nth = |start, end| map(&mut machine, range(start, end)).is_ok();
+    assert_eq!([nth(130, 131), nth(140, 141), nth(140, 141)], [true, false, true]);
     machine.plan.fail_nth(Point::Map, 1);
     machine.plan.heal();
-    machine.map(range(150, 151)).unwrap();
+    map(&mut machine, range(150, 151)).unwrap();
     assert_eq!((machine.counts.failed, machine.counts.out_of_frames), (2, 0));
     assert_eq!((machine.page_table.len(), machine.audit()), (7, vec![]));
 }
@@ -284,7 +289,7 @@ fn the_nth_frame_or_map_fails_once_and_leaves_nothing() {
 #[test]
 fn a_failing_unmap_does_half_and_can_be_repeated() {
     let mut machine = machine();
-    machine.map(range(110, 114)).unwrap();
+    map(&mut machine, range(110, 114)).unwrap();
     machine.plan.fail_nth(Point::Unmap, 1);
     let ranges = [range(110, 114)];
     assert_eq!(machine.unmap(HERE, &ranges).unwrap_err().call, "unmap");
@@ -305,7 +310,7 @@ fn a_failing_flush_reaches_some_cpus_and_recycles_nothing() {
             left[cpu] += u32::from(machine.look(cpu, 110) != Sight::Nothing);
         }
         assert_eq!(machine.leaks().len(), 3, "two frames in limbo and their range");
-        machine.map(range(110, 111)).unwrap();
+        map(&mut machine, range(110, 111)).unwrap();
         assert_eq!(machine.faults[0], Fault::ReusedBeforeFlush { page: 110 });
     }
     assert!((1..32).contains(&left[THERE]) && (1..32).contains(&left[LAST]), "{left:?}");

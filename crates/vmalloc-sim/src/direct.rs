@@ -1,0 +1,257 @@
+//! A simulated machine with memory at its addresses.
+
+use crate::options::Options;
+use crate::sim::Sim;
+use lock_api::RawMutex;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use vmalloc::{DirectMemory, PageRange, Peek, Platform, PlatformError, Protect, Protection, Translate};
+
+/// What bytes become that nobody owns any more.
+const POISON: u8 = 0xdb;
+
+/// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the space itself does with
+/// memory. The simulator judges the calls, as ever; accesses it does not see. Pages that were unmapped are full of a
+/// pattern, and reading them is no fault.
+///
+/// It has no [`Frames`](vmalloc::Frames): a block of the heap is nowhere twice.
+#[derive(Debug)]
+pub struct Direct<L = parking_lot::RawMutex> {
+    block: NonNull<u8>,
+    layout: Layout,
+    sim: Sim<L>,
+}
+
+// SAFETY: the block belongs to this platform alone; whose its bytes are is for the platform's user to know, as with any
+// platform.
+#[allow(unsafe_code)]
+unsafe impl<L> Send for Direct<L> {}
+// SAFETY: as for `Send`: no method reads or writes bytes but on behalf of who owns them.
+#[allow(unsafe_code)]
+unsafe impl<L> Sync for Direct<L> {}
+
+impl Direct {
+    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of the usual ones.
+    pub fn new(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
+        Self::new_with(pages, choose)
+    }
+}
+
+impl<L: RawMutex> Direct<L> {
+    /// The same, with this lock for the space above it.
+    pub fn new_with(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
+        let bytes = (pages as usize) << Sim::PAGE_SHIFT;
+        // As aligned as it is large: where areas lie in it never depends on where it is.
+        let layout = Layout::from_size_align(bytes, bytes).expect("pages are a power of two, and few");
+        assert!(pages > 0, "a span is not empty");
+        // SAFETY: the layout is not empty.
+        #[allow(unsafe_code)]
+        let block = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        let first = block.as_ptr().expose_provenance() >> Sim::PAGE_SHIFT;
+        let span = PageRange::from_len(first as u64, pages).expect("a span is not empty");
+        // A linear map has no place in the block.
+        let options = Options { linear: None, ..choose(Options::new(span)) };
+        Self { block, layout, sim: options.build_with() }
+    }
+
+    /// The machine that judges.
+    pub fn sim(&self) -> &Sim<L> {
+        &self.sim
+    }
+
+    /// Where `range` starts in the block, which it is inside of.
+    fn place(&self, range: PageRange) -> NonNull<u8> {
+        let span = self.sim.span();
+        assert!(span.covers(&range), "{range:?} is not inside {span:?}");
+        let offset = ((range.start() - span.start()) as usize) << Sim::PAGE_SHIFT;
+        // SAFETY: the range is inside the block, which is as large as the span.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.block.add(offset)
+        }
+    }
+
+    /// Fills `range`, as far as it is the block's, with `byte`.
+    ///
+    /// # Safety
+    /// Nobody reads or writes these pages meanwhile.
+    #[allow(unsafe_code)]
+    unsafe fn fill(&self, range: PageRange, byte: u8) {
+        let Some(range) = self.sim.span().intersection(&range) else { return };
+        // SAFETY: the range is inside the block by the intersection, and the caller's alone.
+        unsafe { self.place(range).write_bytes(byte, (range.len() as usize) << Sim::PAGE_SHIFT) };
+    }
+}
+
+impl<L> Drop for Direct<L> {
+    fn drop(&mut self) {
+        // SAFETY: the block was allocated with this layout, and is given back once.
+        #[allow(unsafe_code)]
+        unsafe {
+            dealloc(self.block.as_ptr(), self.layout);
+        }
+    }
+}
+
+// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, and of ordinary memory
+// from before to after. What is unmapped can be reached still, which its users must not: nobody else ever gets the block.
+// The lock excludes as the caller's choice of `L` does.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Platform for Direct<L> {
+    type RawLock = L;
+
+    fn span(&self) -> PageRange {
+        self.sim.span()
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.sim.page_shift()
+    }
+
+    fn cpu(&self) -> usize {
+        self.sim.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.sim.cpus()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        unsafe {
+            self.sim.map(range, protection)?;
+            self.fill(range, 0);
+        }
+        Ok(())
+    }
+
+    fn huge_order(&self) -> Option<u32> {
+        self.sim.huge_order()
+    }
+
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        unsafe {
+            self.sim.map_huge(range, protection)?;
+            self.fill(range, 0);
+        }
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on; by it nobody uses the ranges any more.
+        unsafe {
+            ranges.iter().for_each(|&range| self.fill(range, POISON));
+            self.sim.unmap(ranges)
+        }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.sim.flush(ranges) }
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            self.sim.zero(range);
+            self.fill(range, 0);
+        }
+    }
+
+    fn entropy(&self) -> u64 {
+        self.sim.entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.sim.fatal(damage)
+    }
+}
+
+// SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed, and null is in no block.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> DirectMemory for Direct<L> {
+    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        let cpu = self.sim.here();
+        self.sim.step(|machine| machine.relocate(cpu, from, to))?;
+        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the caller's.
+        unsafe {
+            self.place(to).copy_from(self.place(from), (from.len() as usize) << Sim::PAGE_SHIFT);
+            self.fill(from, POISON);
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: the simulator's promise; accesses that it does not see can't be kept from anything.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Protect for Direct<L> {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.sim.protect(range, protection) }
+    }
+}
+
+/// The bytes of the block, where the simulator has a page.
+impl<L: RawMutex> Peek for Direct<L> {
+    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
+        let readable = self.sim.peek(addr, to);
+        for (at, byte) in (addr..).zip(&mut to[..readable]) {
+            let place = std::ptr::with_exposed_provenance::<u8>(at);
+            // SAFETY: the page is mapped, so it is the block's. That its owner may write to it meanwhile is why it is read
+            // volatile, a byte at a time.
+            #[allow(unsafe_code)]
+            let read = unsafe { place.read_volatile() };
+            *byte = read;
+        }
+        readable
+    }
+}
+
+impl<L: RawMutex> Translate for Direct<L> {
+    fn frame(&self, page: u64) -> Option<u64> {
+        self.sim.frame(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmalloc::{Config, Request, Space};
+
+    #[test]
+    fn memory_is_zeroed_where_it_is_mapped_and_gone_where_not() {
+        let space =
+            Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
+        let addr = space.alloc(&Request::new(5000)).unwrap();
+        let mut bytes = [1; 8193];
+        assert_eq!((space.platform().peek(addr, &mut bytes), &bytes[..8192]), (8192, &[0; 8192][..]));
+        space.platform().sim().write(0, (addr >> 12) as u64, 1).unwrap();
+        // SAFETY: nothing uses the area any more.
+        #[allow(unsafe_code)]
+        unsafe {
+            space.vfree(addr).unwrap();
+        }
+        space.purge().unwrap();
+        assert_eq!(space.platform().peek(addr, &mut bytes), 0);
+        assert_eq!(space.platform().sim().check_end(), []);
+    }
+
+    #[test]
+    fn relocated_memory_keeps_its_bytes() {
+        let direct = Direct::new(16, |options| options.relocates());
+        let [from, to] = [2, 8].map(|nth| PageRange::from_len(direct.span().start() + nth, 2).unwrap());
+        // SAFETY: the ranges are this test's alone.
+        #[allow(unsafe_code)]
+        unsafe {
+            direct.map(from, Protection::ReadWrite).unwrap();
+            direct.fill(from, 7);
+            direct.relocate(from, to).unwrap();
+        }
+        let mut bytes = [0; 8192];
+        assert_eq!(direct.peek((from.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 0);
+        assert_eq!(direct.peek((to.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 8192);
+        assert_eq!(bytes, [7; 8192]);
+    }
+}

@@ -1,0 +1,363 @@
+//! Fault injection: every step of an operation fails, one after the other, and nothing is lost by it.
+//!
+//! ```text
+//!   for n = 1, 2, 3 …          a fresh machine and space; `setup` fills it
+//!          │
+//!          ▼
+//!   the n-th step of a kind fails during `operation`, once or from then on ──── it never came to that: the end
+//!          │ refused                           │ done all the same
+//!          ▼                                   │
+//!   nothing was taken; every invariant holds   │
+//!   half of the times: repeated, and done      │
+//!          └──────────────────┬────────────────┘
+//!                             ▼
+//!   `release` frees what is left; after a purge the space is exactly what it was: one free range, nothing mapped,
+//!   nothing unflushed, and as many frames are taken as before
+//! ```
+//!
+//! Steps are the machine's [`Point`]s and the heap's requests ([`heap`]); for the heap the test program needs a
+//! [`FailingAlloc`](heap::FailingAlloc), and an operation must not ask for memory itself but where it can do without.
+//! What an operation makes it leaves in its state, for which `setup` has made room.
+//!
+//! The space may be shared, as an `Arc` that the state has as well: for what keeps hold of its space.
+//!
+//! A [`Case`] is an operation with its surroundings, walked by all kinds of steps at once; a table of them is a test.
+//!
+//! ```
+//! use vmalloc::{Config, PageRange, Request, Space};
+//! use vmalloc_sim::harness::{Case, Step, free_all};
+//! use vmalloc_sim::{Options, Point};
+//!
+//! let setup = || {
+//!     let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).build();
+//!     (Space::new(sim, Config::default()).unwrap(), None)
+//! };
+//! let alloc = Case::new(
+//!     "alloc",
+//!     setup,
+//!     |space, addr| space.alloc(&Request::new(4096)).map(|area| *addr = Some(area)),
+//!     |space, _| free_all(space),
+//! );
+//! let tally = alloc.walk();
+//! assert!(tally.failed(Step::Machine(Point::Map)) > 0);
+//! ```
+
+mod case;
+
+pub use case::{Case, Tally};
+
+use crate::direct::Direct;
+use crate::heap::{self, Exempt, Shortage};
+use crate::plan::Point;
+use crate::sim::Sim;
+use lock_api::RawMutex;
+use std::borrow::Borrow;
+use std::fmt;
+use vmalloc::{Kind, Platform, Space, Stats};
+
+/// Failures after which a walk is given up: something asks for more and more.
+const MOST: u64 = 10_000;
+
+/// A platform with a simulated machine in it.
+pub trait Simulated: Platform {
+    /// The lock of the space above it.
+    type Lock: RawMutex;
+
+    /// The machine.
+    fn machine(&self) -> &Sim<Self::Lock>;
+}
+
+impl<L: RawMutex> Simulated for Sim<L> {
+    type Lock = L;
+
+    fn machine(&self) -> &Self {
+        self
+    }
+}
+
+impl<L: RawMutex> Simulated for Direct<L> {
+    type Lock = L;
+
+    fn machine(&self) -> &Sim<L> {
+        self.sim()
+    }
+}
+
+/// A kind of steps that can fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A step of the machine.
+    Machine(Point),
+    /// A request for memory from the heap.
+    Heap,
+}
+
+impl Step {
+    /// Each kind.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Point::ALL.into_iter().map(Self::Machine).chain([Self::Heap])
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(point) => write!(f, "{point:?}"),
+            Self::Heap => f.write_str("Heap"),
+        }
+    }
+}
+
+/// For how long steps fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lasting {
+    /// One step.
+    Once,
+    /// That step and all behind it, to the end of the operation.
+    Onward,
+}
+
+/// What is done after an operation was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    GivenUp,
+    Repeated,
+}
+
+const AFTER: [After; 2] = [After::GivenUp, After::Repeated];
+
+/// A step that is to fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Injection {
+    step: Step,
+    lasting: Lasting,
+    /// Which, counted from 1.
+    nth: u64,
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {} of the kind {} fails, {:?}", self.nth, self.step, self.lasting)
+    }
+}
+
+/// Two steps that are to fail.
+struct Pair(Injection, Injection);
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, and {}", self.0, self.1)
+    }
+}
+
+impl Injection {
+    /// Runs `act` with the steps of `sim`, or of the heap, failing; how many have. Nothing fails afterwards.
+    pub fn during<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
+        let done = self.during_another(sim, act);
+        sim.heal();
+        done
+    }
+
+    /// The same inside of another: the machine stays as it is afterwards.
+    fn during_another<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
+        match self.step {
+            Step::Heap => self.on_heap(act),
+            Step::Machine(point) => {
+                let before = sim.injected(point);
+                match self.lasting {
+                    Lasting::Once => sim.fail_nth(point, self.nth),
+                    Lasting::Onward => sim.fail_from(point, self.nth),
+                }
+                let result = act();
+                (result, sim.injected(point) - before)
+            }
+        }
+    }
+
+    /// The same for the heap alone: for what has no machine yet. The machine's steps all succeed.
+    pub fn on_heap<R>(self, act: impl FnOnce() -> R) -> (R, u64) {
+        let shortage = match (self.step, self.lasting) {
+            (Step::Machine(_), _) => return (act(), 0),
+            (Step::Heap, Lasting::Once) => Shortage::Nth(self.nth),
+            (Step::Heap, Lasting::Onward) => Shortage::From(self.nth),
+        };
+        let (result, demand) = heap::short_of(shortage, act);
+        (result, demand.refused)
+    }
+}
+
+/// Runs `run` with the first, the second, the third … step failing, until it tells that none has; how many times one has.
+pub fn each(step: Step, lasting: Lasting, mut run: impl FnMut(Injection) -> bool) -> u64 {
+    let mut injections = (1..=MOST).map(|nth| Injection { step, lasting, nth });
+    let missed = injections.find(|&injection| !run(injection)).expect("an operation of finitely many steps");
+    missed.nth - 1
+}
+
+/// What became of the operations of a walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Walked {
+    /// Steps that were made to fail, one in each run.
+    pub failed: u64,
+    /// Runs that ended in an error.
+    pub refused: u64,
+}
+
+/// Lets an operation fail at each step of a kind. See the module's documentation.
+///
+/// # Panics
+/// With the injection in the message's neighbourhood, when anything is lost, or an operation fails without a reason.
+pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
+    step: Step,
+    lasting: Lasting,
+    setup: impl Fn() -> (S, T),
+    operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
+    release: impl Fn(&Space<P>, T),
+) -> Walked {
+    let mut walked = Walked::default();
+    for after in AFTER {
+        walked.refused = 0;
+        walked.failed = each(step, lasting, |injection| {
+            let inject = |space: &Space<P>, state: &mut T| {
+                injection.during(space.platform().machine(), || operation(space, state))
+            };
+            let (failed, refused) = run(&injection, after, &setup, inject, &operation, &release);
+            walked.refused += u64::from(refused);
+            failed > 0
+        });
+    }
+    walked
+}
+
+/// The same with two steps of two kinds that fail in one run, for every pair of them: the errors of what is done after errors.
+///
+/// # Panics
+/// As [`walk`].
+pub fn walk_pairs<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
+    [first, second]: [Step; 2],
+    setup: impl Fn() -> (S, T),
+    operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
+    release: impl Fn(&Space<P>, T),
+) -> Walked {
+    assert_ne!(first, second, "two kinds of steps");
+    let mut walked = Walked::default();
+    for after in AFTER {
+        walked = Walked::default();
+        each(first, Lasting::Once, |one| {
+            let mut has_failed = false;
+            let pairs = each(second, Lasting::Once, |other| {
+                let mut both = (0, 0);
+                let inject = |space: &Space<P>, state: &mut T| {
+                    let sim = space.platform().machine();
+                    let ((result, of_one), of_other) =
+                        other.during(sim, || one.during_another(sim, || operation(space, state)));
+                    both = (of_one, of_other);
+                    (result, of_one + of_other)
+                };
+                let pair = Pair(one, other);
+                let (_, refused) = run(&pair, after, &setup, inject, &operation, &release);
+                has_failed |= both.0 > 0;
+                walked.refused += u64::from(refused && both.0 > 0 && both.1 > 0);
+                both.1 > 0
+            });
+            walked.failed += if has_failed { pairs } else { 0 };
+            has_failed
+        });
+    }
+    walked
+}
+
+/// One run, from a fresh machine to the end; how many steps failed in it, and whether the operation was refused.
+fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
+    injection: &dyn fmt::Display,
+    after: After,
+    setup: impl Fn() -> (S, T),
+    inject: impl FnOnce(&Space<P>, &mut T) -> (Result<(), E>, u64),
+    operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
+    release: impl Fn(&Space<P>, T),
+) -> (u64, bool) {
+    let _context = Context(injection, after);
+    let (space, mut state) = setup();
+    let space = space.borrow();
+    let before = Before::of(space);
+    let (result, failed) = inject(space, &mut state);
+    before.check(space, &result, failed);
+    if result.is_err() && after == After::Repeated {
+        operation(space, &mut state).expect("an error changes nothing: it can be done now");
+        check(space);
+    }
+    release(space, state);
+    check_whole(space);
+    (failed, result.is_err())
+}
+
+/// Tells which injection it was when a check has failed.
+struct Context<'a>(&'a dyn fmt::Display, After);
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _exempt = Exempt::begin();
+            eprintln!("{}; after that: {:?}", self.0, self.1);
+        }
+    }
+}
+
+/// What an operation that fails must leave as it is.
+struct Before {
+    taken_frames: usize,
+}
+
+impl Before {
+    fn of<P: Simulated>(space: &Space<P>) -> Self {
+        check(space);
+        Self { taken_frames: space.platform().machine().taken_frames().len() }
+    }
+
+    fn check<P: Simulated, R, E: fmt::Debug>(&self, space: &Space<P>, result: &Result<R, E>, failed: u64) {
+        check(space);
+        if let Err(error) = result {
+            assert!(failed > 0, "nothing failed below, and yet: {error:?}");
+            let taken = space.platform().machine().taken_frames().len();
+            assert_eq!(taken, self.taken_frames, "an error has changed how many frames are taken");
+        }
+    }
+}
+
+/// Frees all areas that [`Space::vfree`] and [`Space::unreserve`] are for.
+pub fn free_all<P: Platform>(space: &Space<P>) {
+    for area in space.areas() {
+        match area.kind {
+            // SAFETY: whoever frees everything answers for it that nobody uses anything.
+            #[allow(unsafe_code)]
+            Kind::Vmalloc => unsafe { space.vfree(area.addr) }.expect("it is busy"),
+            Kind::Reserved => space.unreserve(area.addr).expect("it is busy"),
+            kind => panic!("{kind:?}: an area of another kind at {:#x}", area.addr),
+        }
+    }
+}
+
+/// Checks a space with areas in it: its invariants, its counts against a walk over it, and its machine.
+pub fn check<P: Simulated>(space: &Space<P>) {
+    space.verify().expect("every invariant holds");
+    let stats = space.stats();
+    let sum =
+        stats.free_pages + stats.busy_pages + stats.lazy_pages + stats.retained_pages + stats.pooled_pages;
+    assert_eq!(sum, stats.span_pages, "{stats:?}");
+    let busy =
+        space.areas().fold((0, 0), |sum, area| (sum.0 + 1, sum.1 + area.pages + u64::from(area.guard)));
+    assert_eq!(busy, (stats.busy_areas, stats.busy_pages), "areas and pages found by a walk: {stats:?}");
+    let sim = space.platform().machine();
+    assert_eq!((sim.audit(), sim.faults()), (vec![], vec![]));
+}
+
+/// Checks that a space with no areas is, after a purge, what it was when it was made.
+pub fn check_whole<P: Simulated>(space: &Space<P>) {
+    space.purge().expect("nothing is made to fail");
+    check(space);
+    let stats = space.stats();
+    let Stats { span_pages, busy_areas, lazy_areas, retained_areas, pooled_areas, .. } = stats;
+    assert_eq!((busy_areas, lazy_areas, retained_areas, pooled_areas), (0, 0, 0, 0), "{stats:?}");
+    assert_eq!((stats.free_pages, stats.largest_free_pages), (span_pages, span_pages), "{stats:?}");
+    let sim = space.platform().machine();
+    assert_eq!((sim.check_end(), sim.taken_frames()), (vec![], vec![]));
+}

@@ -1,0 +1,162 @@
+//! Asking for memory and addresses.
+
+use super::scene::{Areas, PAGE, Scene, configs, free};
+use super::table;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
+use vmalloc::{AllocError, Config, Notifier, Policy, Request, Space};
+use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::{Point, Sim};
+
+const FRAME: Step = Step::Machine(Point::Frame);
+const MAP: Step = Step::Machine(Point::Map);
+const UNMAP: Step = Step::Machine(Point::Unmap);
+const FLUSH: Step = Step::Machine(Point::Flush);
+
+/// Requests of every kind.
+fn requests() -> [(&'static str, Request); 10] {
+    let two = Request::new(2 * PAGE);
+    let first = 0x1_0000 * PAGE;
+    [
+        ("alloc", two),
+        ("alloc aligned", two.align(64 * PAGE)),
+        ("alloc tagged", two.tag("a tag")),
+        ("alloc odd", Request::new(2 * PAGE + 1)),
+        ("alloc zeroed", two.zeroed()),
+        ("alloc without guard", two.without_guard()),
+        ("alloc within limits", two.within(first + 600 * PAGE, first + 900 * PAGE)),
+        ("alloc 270 pages", Request::new(270 * PAGE).tag("large")),
+        ("alloc best fit", Request::new(PAGE).policy(Policy::Best)),
+        ("alloc anywhere", Request::new(PAGE).policy(Policy::Random { seed: 3 })),
+    ]
+}
+
+fn alloc(space: &Space<Sim>, areas: &mut Areas, request: &Request) -> Result<(), AllocError> {
+    space.alloc(request).map(|addr| areas.push(addr))
+}
+
+fn alloc_in(scene: Scene, name: &'static str, request: Request) -> Case {
+    let operation = move |space: &Space<Sim>, areas: &mut Areas| alloc(space, areas, &request);
+    Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
+}
+
+#[test]
+fn alloc_in_an_empty_space() {
+    for (config, settings) in configs() {
+        let cases = requests().map(|(name, request)| alloc_in(Scene::empty(settings), name, request));
+        table(config, cases.map(|case| case.meets([FRAME, MAP])));
+    }
+}
+
+#[test]
+fn alloc_in_a_used_space() {
+    for (config, settings) in configs() {
+        let request = |&(name, _): &(&str, Request)| settings.retain_bytes == 0 || is_never_kept(name);
+        let requests = requests().into_iter().filter(request);
+        table(config, requests.map(|(name, request)| alloc_in(Scene::used(settings), name, request)));
+    }
+}
+
+/// Whether a request never gets an area that kept its memory, so that there is something to fail.
+fn is_never_kept(name: &str) -> bool {
+    !matches!(name, "alloc" | "alloc odd" | "alloc zeroed" | "alloc best fit" | "alloc anywhere")
+}
+
+/// Addresses come back by a purge only.
+#[test]
+fn alloc_in_a_full_space() {
+    for (config, settings) in configs() {
+        let scene = Scene::full(settings.lazy_max(1 << 20));
+        let needs = |case: Case| case.meets([FRAME, MAP, UNMAP, FLUSH]);
+        let request = Request::new(3 * PAGE).without_guard();
+        table(
+            config,
+            [
+                needs(alloc_in(scene, "alloc in need", request)),
+                needs(alloc_in(scene, "alloc in need, tagged", request.tag("needy"))),
+                needs(alloc_in(scene.pages(4096).frames(200), "alloc in need of frames", request)),
+            ],
+        );
+    }
+}
+
+#[test]
+fn reserve() {
+    for (config, settings) in configs() {
+        let reserve_in = |scene: Scene, name, request: Request| {
+            let operation = move |space: &Space<Sim>, areas: &mut Areas| {
+                space.reserve(&request).map(|addr| areas.push(addr))
+            };
+            Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
+        };
+        let (request, full) = (Request::new(3 * PAGE), Scene::full(settings.lazy_max(1 << 20)));
+        table(
+            config,
+            [
+                reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
+                reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
+                    .meets([Step::Heap]),
+                reserve_in(full, "reserve in need", request.without_guard()).meets([UNMAP, FLUSH]),
+            ],
+        );
+    }
+}
+
+/// Holds areas that it can do without.
+struct Cache {
+    areas: Mutex<Vec<usize>>,
+    space: AtomicPtr<Space<Sim>>,
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, _: u64) -> u64 {
+        // SAFETY: the space is set for as long as an operation runs on it.
+        let space = unsafe { self.space.load(Ordering::Relaxed).as_ref() };
+        let (Some(space), Some(addr)) = (space, self.areas.lock().expect("no panic").pop()) else { return 0 };
+        let pages = space.find(addr).map_or(0, |area| area.pages);
+        free(space, addr);
+        pages
+    }
+}
+
+/// A cache, as the space knows it and as itself, and the areas that it does not hold.
+type Cached = (Arc<dyn Notifier>, Arc<Cache>, Areas);
+
+/// A space full of areas of three pages, most of which a cache holds.
+fn cached(config: Config) -> (Space<Sim>, Cached) {
+    let (space, mut areas) = Scene::empty(config).pages(48).build();
+    let request = Request::new(3 * PAGE);
+    while let Ok(addr) = space.alloc(&request) {
+        areas.push(addr);
+    }
+    let held = areas.split_off(4);
+    let cache = Arc::new(Cache { areas: Mutex::new(held), space: AtomicPtr::default() });
+    (space, (cache.clone(), cache, areas))
+}
+
+fn alloc_from_cache(space: &Space<Sim>, (_, cache, areas): &mut Cached) -> Result<(), AllocError> {
+    cache.space.store(std::ptr::from_ref(space).cast_mut(), Ordering::Relaxed);
+    let result = alloc(space, areas, &Request::new(7 * PAGE));
+    cache.space.store(std::ptr::null_mut(), Ordering::Relaxed);
+    result
+}
+
+#[test]
+fn notifiers() {
+    for (config, settings) in configs() {
+        let register = Case::new(
+            "register_notifier",
+            move || cached(settings),
+            |space, (notifier, ..)| space.register_notifier(notifier).then_some(()).ok_or("no memory"),
+            |space, _| free_all(space),
+        );
+        let registered = move || {
+            let (space, state) = cached(settings);
+            assert!(space.register_notifier(&state.0));
+            (space, state)
+        };
+        let alloc =
+            Case::new("alloc with a notifier", registered, alloc_from_cache, |space, _| free_all(space));
+        table(config, [register.meets([Step::Heap]), alloc.meets([FRAME, MAP, UNMAP, FLUSH])]);
+    }
+}

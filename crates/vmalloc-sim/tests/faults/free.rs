@@ -1,0 +1,92 @@
+//! Giving memory and addresses back: nothing that is freed can be refused, whatever fails.
+
+use super::scene::{Areas, PAGE, Scene, configs};
+use super::table;
+use std::sync::mpsc;
+use std::time::Duration;
+use vmalloc::{Config, FreeError, Request, Space};
+use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Point, Sim};
+
+const UNMAP: Step = Step::Machine(Point::Unmap);
+const FLUSH: Step = Step::Machine(Point::Flush);
+
+/// Frees all areas, on a CPU that asked for some of them only.
+fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
+    Sim::run_on(1);
+    while let Some(&addr) = areas.last() {
+        // SAFETY: the area is the test's, and nothing uses it any more.
+        unsafe { space.vfree(addr)? };
+        areas.pop();
+    }
+    Sim::run_on(0);
+    Ok(())
+}
+
+#[test]
+fn vfree() {
+    let many = |config: Config, request: Request| {
+        move || {
+            let (space, mut areas) = Scene::empty(config).build();
+            (0..80).for_each(|_| areas.push(space.alloc(&request).expect("there is room")));
+            (space, areas)
+        }
+    };
+    for (config, settings) in configs() {
+        let one = Request::new(PAGE);
+        let used = Scene::used(settings);
+        let case =
+            |name, request| Case::new(name, many(settings, request), free_them, |space, _| free_all(space));
+        let cases = [
+            case("vfree", one),
+            case("vfree tagged", one.tag("a tag")),
+            case("vfree without guard", one.without_guard()),
+            case("vfree odd", Request::new(10)),
+            Case::new("vfree of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
+        ];
+        // A page that is kept takes no step: its place in a list is there.
+        let may_fail = |case: &(usize, Case)| settings.retain_bytes == 0 || !matches!(case.0, 0 | 4);
+        let cases = cases.into_iter().enumerate().filter(may_fail).map(|(_, case)| case);
+        let purges = settings.lazy_max_pages == 1;
+        table(config, cases.map(|case| if purges { case.meets([UNMAP, FLUSH]) } else { case }));
+    }
+}
+
+#[test]
+fn unreserve() {
+    for (config, settings) in configs() {
+        let reserved = move || {
+            let (space, mut areas) = Scene::empty(settings).build();
+            let request = Request::new(2 * PAGE);
+            (0..80).for_each(|_| areas.push(space.reserve(&request).expect("there is room")));
+            (space, areas)
+        };
+        let unreserve = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
+            while let Some(&addr) = areas.last() {
+                space.unreserve(addr)?;
+                areas.pop();
+            }
+            Ok(())
+        };
+        table(
+            config,
+            [Case::new("unreserve", reserved, unreserve, |space, _| free_all(space)).meets([Step::Heap])],
+        );
+    }
+}
+
+/// Neither the heap nor the machine helps: what is freed has nowhere to go, and yet the free comes back.
+#[test]
+#[ignore = "spins: an area for which a list has no room is unmapped again and again until that succeeds"]
+fn vfree_where_everything_fails() {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (space, mut areas) = Scene::empty(Config::default().unmap_on_free()).build();
+        areas.extend((0..60).map(|_| space.alloc(&Request::new(PAGE)).expect("there is room")));
+        space.platform().fail_from(Point::Unmap, 1);
+        let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
+        let _ = done.send(result);
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(Ok(())));
+}

@@ -1,0 +1,47 @@
+//! What is freed and not given back yet: purges of every kind.
+
+use super::scene::{Areas, Scene, configs};
+use super::table;
+use vmalloc::{Config, PlatformError, Space};
+use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::{Point, Sim};
+
+type Call = fn(&Space<Sim>) -> Result<(), PlatformError>;
+
+const CALLS: [(&str, Call); 6] = [
+    ("purge", Space::purge),
+    ("flush_unmap_aliases", Space::flush_unmap_aliases),
+    ("decay", Space::decay),
+    ("drain", |space| space.drain().map(|_| ())),
+    ("shrink", |space| space.shrink(3).map(|_| ())),
+    ("shrink all", |space| space.shrink(u64::MAX).map(|_| ())),
+];
+
+fn case(name: &'static str, call: Call, settings: Config) -> Case {
+    let operation = move |space: &Space<Sim>, _: &mut Areas| call(space);
+    let scene = Scene::used(settings);
+    let case = Case::new(name, move || scene.build(), operation, |space, _| free_all(space));
+    case.meets([Point::Unmap, Point::Flush].map(Step::Machine))
+}
+
+#[test]
+fn purges() {
+    for (config, settings) in configs().into_iter().filter(|(_, settings)| settings.lazy_max_pages != 1) {
+        table(config, CALLS.map(|(name, call)| case(name, call, settings)));
+    }
+}
+
+/// More is lazy than is to be, as a drain finds it.
+#[test]
+fn a_drain_of_much() {
+    let settings = Config::default().unmap_on_free().lazy_max(100);
+    table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
+}
+
+#[test]
+fn a_failing_purge_is_an_error_and_a_repeated_one_is_none() {
+    let (space, _) = Scene::used(Config::default().unmap_on_free()).build();
+    space.platform().fail_nth(Point::Flush, 1);
+    assert_eq!(space.purge().map_err(|error| error.call), Err("flush"));
+    assert_eq!(space.purge(), Ok(()));
+}

@@ -1,0 +1,31 @@
+//! Every public operation of a space, with every step failing that it takes: pages, translations, flushes, the heap.
+//!
+//! A new operation is a new [`Case`] in one of the modules, or a new module in [`table`]. It has a scene to begin in, the call,
+//! and what frees everything afterwards; see `vmalloc_sim::harness`.
+
+mod alloc;
+mod by_hand;
+mod direct;
+mod free;
+mod keep;
+mod mistakes;
+mod new;
+mod scene;
+
+use vmalloc_sim::harness::Case;
+use vmalloc_sim::heap::FailingAlloc;
+
+#[global_allocator]
+static HEAP: FailingAlloc = FailingAlloc;
+
+/// The most steps of operations in which every two are made to fail at once.
+const FEW: u64 = 24;
+
+/// Walks every case, and prints what came of each in spaces of this configuration.
+fn table(config: &str, cases: impl IntoIterator<Item = Case>) {
+    for case in cases {
+        let tally = case.walk();
+        let pairs = if tally.total() <= FEW { case.walk_pairs() } else { 0 };
+        println!("{config:14} {tally}; pairs {pairs}");
+    }
+}

@@ -1,0 +1,29 @@
+//! Making a space.
+
+use super::scene::{Scene, configs};
+use vmalloc::{Space, SpaceError};
+use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
+
+#[test]
+#[ignore = "aborts: the planes of an area map are put into an `Arc`, which asks for memory and takes no refusal"]
+fn a_space_is_made_or_refused() {
+    for (config, settings) in configs() {
+        for lasting in [Lasting::Once, Lasting::Onward] {
+            let mut refused = 0;
+            let failed = each(Step::Heap, lasting, |injection| {
+                let sim = Scene::empty(settings).sim();
+                let (result, failed) = injection.on_heap(|| Space::new(sim, settings));
+                match result {
+                    Ok(space) => check_whole(&space),
+                    Err(error) => {
+                        assert_eq!(error, SpaceError::Metadata);
+                        refused += 1;
+                    }
+                }
+                failed > 0
+            });
+            println!("{config}: Space::new {failed} steps; refused {refused}");
+            assert!(failed > 0 && refused > 0);
+        }
+    }
+}
