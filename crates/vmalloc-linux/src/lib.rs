@@ -35,12 +35,15 @@
 
 mod advise;
 mod batch;
+mod bitmap;
+mod budget;
 mod cpu;
 mod drainer;
 mod error;
 mod fork;
 mod frontier;
 mod grace;
+mod huge;
 mod islands;
 mod limits;
 mod lock;
@@ -48,9 +51,15 @@ mod markers;
 mod memory;
 mod options;
 mod pagemap;
+mod peek;
 mod platform;
+mod relocate;
 mod reserve;
 mod space;
+mod special;
+mod supply;
+mod table;
+mod windows;
 
 pub use drainer::on_drain_thread;
 pub use error::ReserveError;
