@@ -8,8 +8,16 @@
 //! The addresses are reserved at once, for they have to stay what they are; the file is made when the first frame is taken.
 //!
 //! # Memory
-//! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, for whoever takes it
-//! next; beyond that it is given back to the machine, with one call for each run of consecutive frames in the order they come in.
+//! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, and such frames are the first
+//! to be taken again; beyond that it is given back to the machine, with one call for each run of consecutive frames in the order they
+//! come in. Else frames are taken lowest first: that keeps the used part dense, and gives consecutive ones while there are some.
+//!
+//! A run is looked for from one free frame to the next taken one, 64 frames a step, and only up to the highest frame that was ever taken:
+//! behind it everything is free. So at worst it costs a pass over the bits of what is in use (32 KiB for a gigabyte). That pass is not made
+//! again and again, for one result is remembered:
+//! - **S3** No run of [`State::barren_count`] free frames with [`State::barren_align`] is wholly below [`State::barren_below`].
+//!
+//! It holds for larger runs and alignments as well. Frames that are given back lower the mark to where they begin.
 //!
 //! # Forks
 //! Shared memory is shared with a forked child as well: what parent and child write to a frame **that was taken before the fork** both
@@ -28,7 +36,7 @@
 //! given back outside of it.
 
 use crate::advise::{Advice, advise};
-use crate::bitmap::Bitmap;
+use crate::bitmap::{Begin, Bitmap, Some64};
 use crate::error::platform_error;
 use crate::fork;
 use crate::limits;
@@ -58,14 +66,16 @@ pub(crate) struct Supply {
     linear: Mapping,
     range: PageRange,
     page_shift: u32,
-    bits: Bitmap,
+    free: Bitmap,
+    /// Those of them that may hold memory.
+    kept: Bitmap,
     state: State,
 }
 
 /// Changed under [`SUPPLY`] only; atomic, since some is looked at without, too. Relaxed, but for the top: the lock orders.
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the file is there, and the bitmap can be used.
+    /// Whether the file is there, and the sets can be used.
     started: AtomicBool,
     /// The count of forks that these numbers are for: another one means that this process is a child of that.
     forks: AtomicU64,
@@ -76,6 +86,10 @@ struct State {
     free: AtomicU64,
     /// Free frames that may hold memory.
     kept: AtomicU64,
+    /// S3. None is known while this is 0.
+    barren_count: AtomicU64,
+    barren_align: AtomicU64,
+    barren_below: AtomicU64,
 }
 
 type Held = MutexGuard<'static, FutexLock, ()>;
@@ -94,7 +108,8 @@ impl Supply {
             forks: AtomicU64::new(fork::generation()),
             ..State::default()
         };
-        Ok(Self { linear, range, page_shift, bits: Bitmap::new(frames)?, state })
+        let (free, kept) = (Bitmap::new(frames, Begin::Full)?, Bitmap::new(frames, Begin::Empty)?);
+        Ok(Self { linear, range, page_shift, free, kept, state })
     }
 
     /// Where frame 0, 1, 2 … can be used.
@@ -110,7 +125,7 @@ impl Supply {
 
     pub(crate) fn origin(&self, frame: Frame) -> Origin {
         // Acquire: pairs with the Release in `note_taken`; who sees a top may look at the bits below it.
-        let taken = frame.0 < self.state.top.load(Ordering::Acquire) && self.bits.is_taken(frame.0);
+        let taken = frame.0 < self.state.top.load(Ordering::Acquire) && !self.free.contains(frame.0);
         if taken { Origin::Supply } else { Origin::Foreign }
     }
 
@@ -121,16 +136,28 @@ impl Supply {
         if free < frames.len() as u64 {
             return Err(used_up());
         }
+        let (kept, rest) = frames.split_at_mut(self.kept_of(frames.len()));
+        // There are enough of either: see above.
+        self.fill(kept, &self.kept)?;
+        self.fill(rest, &self.free)
+    }
+
+    /// How many of `count` frames can be such that kept their memory.
+    fn kept_of(&self, count: usize) -> usize {
+        count.min(usize::try_from(self.state.kept.load(Ordering::Relaxed)).unwrap_or(usize::MAX))
+    }
+
+    /// Takes the first of a set of free frames.
+    fn fill(&self, frames: &mut [Frame], set: &Bitmap) -> Result<(), PlatformError> {
         let (mut filled, mut from) = (0, self.state.floor.load(Ordering::Relaxed));
         while filled < frames.len() {
-            // There are enough: see above.
-            let first = self.bits.next_free(from).ok_or_else(used_up)?;
-            let taken = self.bits.take(first, frames.len() - filled);
-            for frame in taken {
+            let first = set.next(from).ok_or_else(used_up)?;
+            let some = set.some(first, frames.len() - filled);
+            self.note_taken(some);
+            for frame in some {
                 frames[filled] = Frame(frame);
                 (filled, from) = (filled + 1, frame + 1);
             }
-            self.note_taken(taken.len().into(), taken.backed, from);
         }
         Ok(())
     }
@@ -142,31 +169,60 @@ impl Supply {
         }
         let _held = self.enter_started()?;
         let (start, end) = self.find_run(count, align).ok_or_else(used_up)?;
-        let backed = self.bits.take_run(start, end);
-        self.note_taken(count, backed, end);
+        Some64::cover(start, end).for_each(|some| self.note_taken(some));
+        self.note_barren(count, align, end);
         Ok(Frame(start))
     }
 
     fn find_run(&self, count: u64, align: u64) -> Option<(u64, u64)> {
         let top = self.state.top.load(Ordering::Relaxed);
-        let mut from = self.state.floor.load(Ordering::Relaxed);
+        let mut from = self.first_that_may_do(count, align);
         loop {
-            let start = self.bits.next_free(from)?.checked_next_multiple_of(align)?;
+            let start = self.free.next(from)?.checked_next_multiple_of(align)?;
             let end = start.checked_add(count).filter(|&end| end <= self.range.len())?;
             // Behind the top everything is free.
-            match self.bits.first_taken(start, end.min(top)) {
+            match self.free.first_missing(start, end.min(top)) {
                 None => return Some((start, end)),
                 Some(taken) => from = taken + 1,
             }
         }
     }
 
-    /// Counts frames just taken, which end before `end`.
-    fn note_taken(&self, count: u64, backed: u64, end: u64) {
-        self.state.free.fetch_sub(count, Ordering::Relaxed);
-        self.state.kept.fetch_sub(backed, Ordering::Relaxed);
+    /// S3: where to begin to look.
+    fn first_that_may_do(&self, count: u64, align: u64) -> u64 {
+        let floor = self.state.floor.load(Ordering::Relaxed);
+        match self.is_barren_for(count, align) {
+            // A run that is not wholly below the mark.
+            true => floor.max(self.state.barren_below.load(Ordering::Relaxed).saturating_sub(count - 1)),
+            false => floor,
+        }
+    }
+
+    fn is_barren_for(&self, count: u64, align: u64) -> bool {
+        let barren = self.state.barren_count.load(Ordering::Relaxed);
+        barren != 0 && count >= barren && align >= self.state.barren_align.load(Ordering::Relaxed)
+    }
+
+    /// S3, after the first run that does was taken: it ends at `end`.
+    fn note_barren(&self, count: u64, align: u64, end: u64) {
+        let known =
+            [&self.state.barren_count, &self.state.barren_align].map(|value| value.load(Ordering::Relaxed));
+        // What is known about smaller runs says more.
+        if self.is_barren_for(count, align) && known != [count, align] {
+            return;
+        }
+        self.state.barren_count.store(count, Ordering::Relaxed);
+        self.state.barren_align.store(align, Ordering::Relaxed);
+        self.state.barren_below.store(end, Ordering::Relaxed);
+    }
+
+    /// Takes `frames`, which are free.
+    fn note_taken(&self, frames: Some64) {
+        let (taken, kept) = (self.free.remove(frames), self.kept.remove(frames));
+        self.state.free.fetch_sub(taken, Ordering::Relaxed);
+        self.state.kept.fetch_sub(kept, Ordering::Relaxed);
         // Release: pairs with the Acquire in `origin`.
-        self.state.top.fetch_max(end, Ordering::Release);
+        self.state.top.fetch_max(frames.end(), Ordering::Release);
     }
 
     /// Gives frames back.
@@ -185,7 +241,7 @@ impl Supply {
             unsafe { self.drop_memory(start.max(floor), end) };
         }
         let _held = self.enter();
-        rest.iter().for_each(|frame| self.let_go(*frame, Memory::Dropped));
+        runs(rest).for_each(|run| self.let_go(run, Memory::Dropped));
     }
 
     /// Gives back as many of `frames` as may keep their memory: how many, and where this process's own frames begin.
@@ -193,21 +249,24 @@ impl Supply {
         let _held = self.enter();
         let room = (KEEP_BYTES >> self.page_shift).saturating_sub(self.state.kept.load(Ordering::Relaxed));
         let kept = frames.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        frames[..kept].iter().for_each(|frame| self.let_go(*frame, Memory::Kept));
+        runs(&frames[..kept]).for_each(|run| self.let_go(run, Memory::Kept));
         (kept, self.state.floor.load(Ordering::Relaxed))
     }
 
-    fn let_go(&self, Frame(frame): Frame, memory: Memory) {
-        debug_assert!(self.bits.is_taken(frame), "frame {frame} is given back, but nobody has taken it");
-        self.bits.free(frame);
-        // S2.
-        if frame < self.state.floor.load(Ordering::Relaxed) {
-            return;
-        }
-        self.state.free.fetch_add(1, Ordering::Relaxed);
+    /// Frees a run of frames. By S2, those below the floor count for nothing, and no search gets there.
+    fn let_go(&self, (start, end): (u64, u64), memory: Memory) {
+        debug_assert!(
+            self.free.next(start).is_none_or(|free| free >= end),
+            "a free frame of {start}..{end} is given back"
+        );
+        Some64::cover(start, end).for_each(|some| self.free.insert(some));
+        self.state.barren_below.fetch_min(start, Ordering::Relaxed);
+        let start = start.max(self.state.floor.load(Ordering::Relaxed));
+        let count = end.saturating_sub(start);
+        self.state.free.fetch_add(count, Ordering::Relaxed);
         if memory == Memory::Kept {
-            self.bits.keep(frame);
-            self.state.kept.fetch_add(1, Ordering::Relaxed);
+            Some64::cover(start, end).for_each(|some| self.kept.insert(some));
+            self.state.kept.fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -247,6 +306,7 @@ impl Supply {
         self.state.floor.store(floor, Ordering::Relaxed);
         self.state.free.store(self.range.len() - floor, Ordering::Relaxed);
         self.state.kept.store(0, Ordering::Relaxed);
+        self.state.barren_count.store(0, Ordering::Relaxed);
     }
 
     /// Makes the file, and puts it behind the linear map from the floor on.
@@ -254,7 +314,8 @@ impl Supply {
     fn start(&self) -> Result<(), PlatformError> {
         let floor = self.state.floor.load(Ordering::Relaxed);
         let file = create(self.linear.bytes())?;
-        self.bits.make_ready().map_err(|errno| platform_error("mprotect", errno))?;
+        let ready = self.free.make_ready().and_then(|()| self.kept.make_ready());
+        ready.map_err(|errno| platform_error("mprotect", errno))?;
         if floor < self.range.len() {
             let from = (floor << self.page_shift) as usize;
             self.linear.show(&file, from).map_err(|errno| platform_error("mmap", errno))?;

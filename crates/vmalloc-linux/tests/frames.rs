@@ -84,6 +84,34 @@ fn runs_are_consecutive_and_aligned() {
     }
 }
 
+/// The first run that does, always, against a list of what is taken.
+#[test]
+fn the_lowest_run_is_found_whatever_came_and_went() {
+    const FRAMES: u64 = 3000;
+    let linux = with_frames(FRAMES as usize);
+    let mut taken = vec![false; FRAMES as usize];
+    let mut seed = linux.entropy();
+    eprintln!("seed {seed}");
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    for _ in 0..10_000 {
+        let (count, align) = (1 + random(30), 1 << random(5));
+        let fits = |start: &u64| (*start..start + count).all(|frame| !taken[frame as usize]);
+        let first = (0..=FRAMES - count).step_by(align as usize).find(fits);
+        assert_eq!(linux.take_run(count, align).ok(), first.map(Frame));
+        if let Some(first) = first {
+            taken[first as usize..(first + count) as usize].fill(true);
+        }
+        let (start, most) = (random(FRAMES), random(40) as usize);
+        let gone: Vec<_> =
+            (start..FRAMES).filter(|frame| taken[*frame as usize]).take(most).map(Frame).collect();
+        gone.iter().for_each(|frame| taken[frame.0 as usize] = false);
+        give(&linux, &gone);
+    }
+}
+
 #[test]
 fn frames_come_consecutive_while_there_are_some() {
     let linux = with_frames(4096);
