@@ -2,8 +2,8 @@
 //!
 //! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, and it can put a huge page only where there is no
 //! page table yet, but guard marks have left one nearly everywhere. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole,
-//! and works at once, not at the first touch, whatever is there. So it is told to collapse each whole, aligned part of a range after
-//! that was mapped, from a first touched page on; if it refuses, there are base pages.
+//! and works at once, not at the first touch, if only one page of it is there. So it is told to collapse each whole, aligned part of a range
+//! after that was mapped and a byte touched; if it refuses, there are base pages.
 //!
 //! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is unmapped, the marks split it; a
 //! batch drops the pages first and splits none.
@@ -47,9 +47,19 @@ impl HugePages {
     pub(crate) fn collapse(&self, memory: &Memory, range: PageRange) {
         let Some(order) = self.order(memory.page_shift()) else { return };
         let pages = 1_u64 << order;
-        let inner = PageRange::new(range.start().next_multiple_of(pages), range.end() / pages * pages);
-        if let Some(inner) = inner {
-            let _ = memory.advise(inner, Advice::Collapse);
-        }
+        let parts =
+            (range.start().next_multiple_of(pages)..range.end() / pages * pages).step_by(pages as usize);
+        // The first refusal ends it: the next part would be refused for the same reason.
+        let _ = parts.filter_map(|start| PageRange::from_len(start, pages)).try_for_each(|part| {
+            touch(memory, part);
+            memory.advise(part, Advice::Collapse)
+        });
     }
+}
+
+/// Has the kernel make a page table, without which there is nothing to collapse.
+fn touch(memory: &Memory, part: PageRange) {
+    let first = memory.run(part).iov_base.cast::<u8>();
+    // SAFETY: the part has just been mapped, for whoever maps it alone, and is zero; the span's provenance is that of `memory`.
+    unsafe { first.write_volatile(0) };
 }

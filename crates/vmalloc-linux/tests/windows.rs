@@ -22,6 +22,7 @@ for_all_strategies!(
     moved_pages_keep_their_content_and_leave_a_trap,
     what_cannot_be_moved_stays,
     peeking_ends_at_the_first_page_that_traps,
+    peeking_at_pages_that_come_and_go_never_faults,
     a_mapping_with_huge_pages_is_as_any_other,
 );
 
@@ -344,6 +345,35 @@ fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {
     assert_eq!(&to[..text.len()], text);
 }
 
+/// What is read is of one of the pages that were there, as long as it is read at all.
+fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
+    let frames = scattered_frames(linux, 8);
+    frames.iter().for_each(|frame| set_frame(linux, *frame, 7));
+    let (plain, windows) = (pages(linux, 1, 8), pages(linux, 10, 8));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..400 {
+                map(linux, plain);
+                fill(linux, plain, 5);
+                map_frames(linux, windows, &frames[round % 4..][..4].repeat(2));
+                linux.do_unmap(&[plain, windows]).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let page = 1 << linux.page_shift();
+        let mut to = vec![0; 20 * page];
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            for first in 0..20 {
+                let addr = page_ptr(linux, linux.span().start() + first).addr();
+                let read = linux.peek(addr, &mut to[..(20 - first as usize) * page]);
+                assert!(read.is_multiple_of(page));
+                assert!(to[..read].iter().step_by(page).all(|byte| [0, 5, 7].contains(byte)));
+            }
+        }
+    });
+}
+
 fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
     let order = linux.huge_order().unwrap_or(9);
     let huge = 1 << order;
@@ -366,4 +396,26 @@ fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
     if linux.guards() == Guards::Markers {
         assert!(mappings(linux) <= 4, "{} mappings", mappings(linux));
     }
+}
+
+/// Where the kernel has some to give: not an error where it does not.
+#[test]
+fn huge_pages_are_used_without_splitting_mappings() {
+    for_each_strategy(SPAN, |linux| {
+        let Some(order) = linux.huge_order() else { return };
+        let huge = 1_u64 << order;
+        let start = linux.span().start().next_multiple_of(huge) + huge;
+        let range = PageRange::new(start - 5, start + 2 * huge + 5).unwrap();
+        map(linux, PageRange::from_len(start - 10, 1).unwrap());
+        let before = mappings(linux);
+        // SAFETY: the test owns the range.
+        unsafe { linux.map_huge(range, Protection::ReadWrite) }.unwrap();
+        let line = |name: &str| {
+            let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let lines = smaps.lines().filter_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+            lines.map(|kib| kib.parse::<u64>().unwrap()).sum::<u64>()
+        };
+        eprintln!("{:?}: {} KiB in huge pages", linux.guards(), line("AnonHugePages:"));
+        assert!(mappings(linux) <= before + 2);
+    });
 }
