@@ -50,7 +50,7 @@ impl Linux {
 
     fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
         let access = match self.guarding {
-            // W3.
+            // W3: what is between special pages is in open chunks, too.
             Guarding::Markers(_) => Access::ReadWrite,
             Guarding::Islands(_) => Access::None,
         };
@@ -59,7 +59,9 @@ impl Linux {
             replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
             self.table.update(hull, |_, _| Entry::PLAIN);
             Ok(())
-        })
+        })?;
+        self.table.forget(range);
+        Ok(())
     }
 
     /// Undoes a mapping that has failed: what is behind `range`, which is the caller's, is gone. Should a step of this fail as well, the
@@ -70,16 +72,15 @@ impl Linux {
         let _ = self.unmap_plain(&[range]);
     }
 
-    /// Opens the chunks of `range`, of which all pages are about to be replaced (W3), and makes room for their entries.
+    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in this order, for W3.
     pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
-        self.prepare(range)?;
-        match &self.guarding {
-            Guarding::Markers(markers) if !markers.is_open(range) => {
-                self.budget.take(SPLIT)?;
-                markers.admit(&self.memory, range)
-            }
-            _ => Ok(()),
+        if let Guarding::Markers(markers) = &self.guarding
+            && !markers.is_open(range)
+        {
+            self.budget.take(SPLIT)?;
+            markers.admit(&self.memory, range)?;
         }
+        self.prepare(range).inspect_err(|_| self.put_back(range))
     }
 
     /// Makes room for entries of `range`.

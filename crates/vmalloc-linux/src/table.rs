@@ -13,7 +13,8 @@
 //! - **W1** A special page has an entry that is not 0, in a special chunk. (The other way round need not hold: an entry is written before
 //!   the mapping is changed, and erased after it was restored, so that a step that fails leaves nothing unknown behind.)
 //! - **W2** A page whose entry is a window with a protection leads to that frame, with that protection.
-//! - **W3** With guard marks, a chunk that has special pages is open.
+//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened; and before it is closed, by whoever owns all of
+//!   it, it is plain.)
 //!
 //! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all special pages of
 //! the range, [`Memory::replace`](crate::memory::Memory::replace). After that it is a page like any other, to be marked or made inaccessible
@@ -177,6 +178,13 @@ impl Table {
         })
     }
 
+    /// Notes that `range` has no special page. Its whole chunks are plain from then on.
+    pub(crate) fn forget(&self, range: PageRange) {
+        if let Some(chunks) = self.special.round_in(range) {
+            self.special.set(chunks, State::Closed);
+        }
+    }
+
     fn load(&self, page: u64) -> Entry {
         PageRange::from_len(page, 1)
             .and_then(|range| self.words(range).first())
@@ -250,5 +258,8 @@ mod tests {
         table.update(last, |_, old| old.unsure());
         assert_eq!(table.hulls(table.span).collect::<Vec<_>>(), [over, last]);
         assert_eq!(table.hulls(pages(CHUNK_PAGES, 9)).collect::<Vec<_>>(), [pages(CHUNK_PAGES, 1)]);
+        table.update(over, |_, _| Entry::PLAIN);
+        table.forget(pages(0, 2 * CHUNK_PAGES - 1));
+        assert!(table.is_plain(pages(0, CHUNK_PAGES)) && !table.is_plain(pages(CHUNK_PAGES, 1)));
     }
 }

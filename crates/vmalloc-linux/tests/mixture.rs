@@ -221,6 +221,6 @@ fn any_mixture_agrees_with_the_model(linux: &Linux) {
     let all = (0, model.pages.len());
     model.unmap(&[all]);
     (0..model.pages.len()).step_by(7).for_each(|index| model.check_page(index));
-    // Everything has merged again, but for chunks that stayed open.
-    assert!(mappings(linux) <= before + 8, "{} mappings, there were {before}", mappings(linux));
+    // Everything has merged again, but for chunks that stayed open, and what came from elsewhere in them.
+    assert!(mappings(linux) <= before + 28, "{} mappings, there were {before}", mappings(linux));
 }

@@ -16,6 +16,7 @@ for_all_strategies!(
     a_plain_area_where_windows_were_is_zeroed_and_costs_no_mapping,
     windows_and_plain_areas_share_a_chunk,
     a_huge_range_with_windows_in_it_is_closed_and_opened_again,
+    a_closed_chunk_between_windows_stays_closed,
     frames_that_are_not_there_are_refused,
     protections_trap_what_they_do_not_allow,
     what_is_executable_runs,
@@ -192,6 +193,24 @@ fn a_huge_range_with_windows_in_it_is_closed_and_opened_again(linux: &Linux) {
         assert_reads(linux, pages(linux, CHUNK_PAGES, 8), 0);
         linux.do_unmap(&[all]).unwrap();
     }
+}
+
+/// It had windows, once.
+fn a_closed_chunk_between_windows_stays_closed(linux: &Linux) {
+    let frames = scattered_frames(linux, 2);
+    let chunk = |index: u64| pages(linux, index * CHUNK_PAGES + 9, 2);
+    (0..10).for_each(|index| map_frames(linux, chunk(index), &frames));
+    linux.do_unmap(&[pages(linux, 0, 10 * CHUNK_PAGES)]).unwrap();
+    map_frames(linux, chunk(2), &frames);
+    map_frames(linux, chunk(4), &frames);
+    let all = PageRange::new(chunk(2).start(), chunk(4).end()).unwrap();
+    linux.do_unmap(&[all]).unwrap();
+    for index in 2..5 {
+        assert_traps(linux, pages(linux, index * CHUNK_PAGES, 20));
+    }
+    map(linux, chunk(3));
+    assert_reads(linux, chunk(3), 0);
+    assert_traps(linux, pages(linux, 3 * CHUNK_PAGES, 9));
 }
 
 fn frames_that_are_not_there_are_refused(linux: &Linux) {
