@@ -24,6 +24,7 @@ for_all_strategies!(
     what_cannot_be_moved_stays,
     peeking_ends_at_the_first_page_that_traps,
     peeking_at_pages_that_come_and_go_never_faults,
+    threads_may_mix_windows_and_areas_in_a_chunk,
     a_mapping_with_huge_pages_is_as_any_other,
 );
 
@@ -389,6 +390,46 @@ fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
                 assert!(read.is_multiple_of(page));
                 assert!(to[..read].iter().step_by(page).all(|byte| [0, 5, 7].contains(byte)));
             }
+        }
+    });
+}
+
+/// Each thread has its places in chunks that it shares with the others, and the chunks open, become special and close meanwhile.
+fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let frames = scattered_frames(linux, 4);
+                for round in 0..150 {
+                    let chunk = round % 40;
+                    let small = pages(linux, chunk * CHUNK_PAGES + 100 * (thread + 1), 4);
+                    let trap = PageRange::from_len(small.end(), 1).unwrap();
+                    // Some stay until the thread comes by again.
+                    linux.do_unmap(&[small]).unwrap();
+                    if (round + thread) % 2 == 0 {
+                        map_frames(linux, small, &frames);
+                    } else {
+                        map(linux, small);
+                        assert_reads(linux, small, 0);
+                    }
+                    fill(linux, small, thread as u8 + 1);
+                    assert_reads(linux, small, thread as u8 + 1);
+                    assert_traps(linux, trap);
+                    if round % 3 != 0 {
+                        linux.do_unmap(&[small, trap]).unwrap();
+                        assert_traps(linux, small);
+                    }
+                    // From the middle of one chunk to that of another, with windows at both ends; and so many that some are closed.
+                    let first = (50 + 12 * thread + round % 2) * CHUNK_PAGES + 1000;
+                    let len = if round % 5 == 0 { 9 * CHUNK_PAGES } else { CHUNK_PAGES + 900 };
+                    map_frames(linux, pages(linux, first, 4), &frames);
+                    map_frames(linux, pages(linux, first + len - 4, 4), &frames);
+                    linux.do_unmap(&[pages(linux, first, len)]).unwrap();
+                    for offset in [first, first + len - 4, first + CHUNK_PAGES] {
+                        assert_traps(linux, pages(linux, offset, 4));
+                    }
+                }
+            });
         }
     });
 }
