@@ -28,6 +28,10 @@ const TRIES: usize = 64;
 pub(crate) enum Advice {
     /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
     DontNeed = 4,
+    /// Give the pages of shared memory back to the machine, for everybody.
+    Remove = 9,
+    /// Put a huge page behind each whole, aligned one, now.
+    Collapse = 25,
     /// Drop the pages and mark them: the next touch is a fault.
     GuardInstall = 102,
     /// Remove the marks, and only them.
@@ -38,6 +42,8 @@ impl Advice {
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
+            Self::Remove => "madvise(MADV_REMOVE)",
+            Self::Collapse => "madvise(MADV_COLLAPSE)",
             Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
             Self::GuardRemove => "madvise(MADV_GUARD_REMOVE)",
         }

@@ -83,14 +83,20 @@ pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError 
 }
 
 /// The platform error for an mprotect(2) that failed with `errno`.
-///
-/// The call says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells
-/// them apart: counting takes milliseconds at the limit, which a failure may.
 #[cold]
 pub(crate) fn protect_error(errno: Errno) -> PlatformError {
+    mapping_error(["mprotect", "mprotect (at vm.max_map_count)"], errno)
+}
+
+/// The platform error for a call, under either of its names, that changes mappings and failed with `errno`.
+///
+/// The kernel says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells
+/// them apart: counting takes milliseconds at the limit, which a failure may.
+#[cold]
+pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -> PlatformError {
     if errno == Errno::NOMEM && limits::mappings_exhausted() {
         let (fault, code) = (PlatformFault::MapLimit, errno.raw_os_error());
-        return PlatformError { call: "mprotect (at vm.max_map_count)", fault, code };
+        return PlatformError { call: at_limit, fault, code };
     }
-    platform_error("mprotect", errno)
+    platform_error(call, errno)
 }

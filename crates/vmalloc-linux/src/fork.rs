@@ -6,7 +6,7 @@
 //! both sides after it; a higher layer adds its own through [`AtFork`].
 //!
 //! Lock order: the registry; then the locks of the hooks, newest hook first (layers are built from the bottom
-//! up); last the platform's own [`OPENING`], under which nothing else is taken.
+//! up); last the platform's own [`SUPPLY`] and [`OPENING`], under neither of which anything else is taken.
 //!
 //! The platform has no state between its calls, so a `map` or `unmap` that another thread was in the middle
 //! of harms nobody, but it is not finished in the child either: whoever called it must wait for it in
@@ -16,9 +16,10 @@
 
 use crate::lock::FutexLock;
 use crate::markers::OPENING;
+use crate::supply::SUPPLY;
 use lock_api::{Mutex, MutexGuard};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use thiserror::Error;
 
@@ -185,9 +186,18 @@ pub(crate) fn install() -> Result<(), Errno> {
     }
 }
 
+/// How many forks this process is away from the one that installed the handlers.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no ancestor of this process has had.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
 extern "C" fn prepare() {
     let registry = MutexGuard::leak(REGISTRY.lock());
     registry.hooks.iter_mut().rev().for_each(Hook::prepare);
+    MutexGuard::leak(SUPPLY.lock());
     MutexGuard::leak(OPENING.lock());
 }
 
@@ -196,12 +206,17 @@ extern "C" fn parent() {
 }
 
 extern "C" fn child() {
+    // Relaxed: a child has one thread.
+    GENERATION.fetch_add(1, Ordering::Relaxed);
     release(Side::Child);
 }
 
 fn release(side: Side) {
-    // SAFETY: `prepare` locked it, in this thread, and leaked the guard; the C library pairs the handlers.
-    unsafe { OPENING.force_unlock() };
+    // SAFETY: `prepare` locked both, in this thread, and leaked the guards; the C library pairs the handlers.
+    unsafe {
+        OPENING.force_unlock();
+        SUPPLY.force_unlock();
+    }
     // SAFETY: as above: the registry is still locked by this thread, and no other reference to it is live.
     unsafe { &mut *REGISTRY.data_ptr() }.release(side);
     // SAFETY: as above.

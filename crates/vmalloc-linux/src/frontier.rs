@@ -71,6 +71,13 @@ impl Frontier {
         self.find(first, end, State::Closed) == end
     }
 
+    /// Whether all of `range` is in closed chunks.
+    #[inline]
+    pub(crate) fn is_closed(&self, range: PageRange) -> bool {
+        let (first, end) = self.chunks_touching(range);
+        self.find(first, end, State::Open) == end
+    }
+
     /// The maximal parts of `range` in chunks of this `state`, ascending.
     pub(crate) fn runs(&self, range: PageRange, state: State) -> Runs<'_> {
         let (chunk, end) = self.chunks_touching(range);

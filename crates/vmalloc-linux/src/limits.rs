@@ -10,6 +10,11 @@ pub(crate) fn address_space_bytes() -> Option<u64> {
     getrlimit(Resource::As).current
 }
 
+/// `RLIMIT_FSIZE` in bytes, if there is one.
+pub(crate) fn file_bytes() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
+
 /// Bytes of address space in use: what `RLIMIT_AS` is compared with. 0 where `/proc` does not tell.
 pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
     // proc_pid_statm(5): the first field is the total size in pages.
@@ -21,6 +26,11 @@ pub(crate) fn max_map_count() -> Option<u64> {
     read_number(c"/proc/sys/vm/max_map_count")
 }
 
+/// The size of a huge page, if this kernel makes some out of ordinary memory.
+pub(crate) fn huge_page_bytes() -> Option<u64> {
+    read_number(c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+}
+
 /// How many mappings this program has: the lines of `/proc/self/maps`. Takes about half a microsecond a
 /// mapping.
 pub(crate) fn map_count() -> Option<u64> {
@@ -28,10 +38,11 @@ pub(crate) fn map_count() -> Option<u64> {
     count_lines(c"/proc/self/maps")
 }
 
-/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused.
+/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused. mremap(2) refuses some
+/// mappings earlier.
 pub(crate) fn mappings_exhausted() -> bool {
     match (map_count(), max_map_count()) {
-        (Some(count), Some(max)) => count + 2 >= max,
+        (Some(count), Some(max)) => count + 6 >= max,
         _ => false,
     }
 }

@@ -57,14 +57,28 @@ impl Markers {
         if self.frontier.is_open(range) {
             return memory.advise(range, Advice::GuardRemove);
         }
-        let mapped = self.open(memory, range).and_then(|()| memory.advise(range, Advice::GuardRemove));
-        if mapped.is_err() {
-            // The chunks that were opened let `range` through. Should marking them fail as well, the caller
-            // still has not got the range, and the next `map` of it works; only a stray access to it would
-            // not trap.
-            let _ = self.unmap_one(memory, range);
+        self.admit(memory, range)?;
+        memory.advise(range, Advice::GuardRemove).inspect_err(|_| self.expel(memory, range))
+    }
+
+    /// Whether the chunks of `range` are open.
+    pub(crate) fn is_open(&self, range: PageRange) -> bool {
+        self.frontier.is_open(range)
+    }
+
+    /// Opens the chunks of `range`. Its pages are marked where the chunks were open, and accessible where they were not: in any case
+    /// about to be replaced.
+    pub(crate) fn admit(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+        if self.frontier.is_open(range) {
+            return Ok(());
         }
-        mapped
+        self.open(memory, range).inspect_err(|_| self.expel(memory, range))
+    }
+
+    /// Undoes a mapping that has failed: the chunks that were opened for it let `range` through. Should marking fail as well, the caller
+    /// still has not got the range, and the next `map` of it works; only a stray access to it would not trap.
+    pub(crate) fn expel(&self, memory: &Memory, range: PageRange) {
+        let _ = self.unmap_one(memory, range);
     }
 
     pub(crate) fn unmap(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {

@@ -1,19 +1,21 @@
 //! The reserved span, and every call that changes what may be done with its pages.
 //!
 //! Invariants:
-//! - **M1** The span is one private anonymous mapping made here, held by nobody else, and lives as long as
-//!   this.
+//! - **M1** The span is one reservation made here, held by nobody else, and lives as long as this: private anonymous memory, but for
+//!   the pages that [`Memory::duplicate`] has put there.
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that once, at
 //!   the boundary; from there on it is only debug-asserted.
 
 use crate::advise::{Advice, Sender, advise};
 use crate::error::platform_error;
 use libc::iovec;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, munmap};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use vmalloc::{PageRange, PlatformError};
+use vmalloc::{PageRange, PlatformError, Protection};
 
 /// Memory of this process, given back when dropped.
 #[derive(Debug)]
@@ -43,8 +45,33 @@ impl Mapping {
         self.base
     }
 
+    /// Changes the access to all of it, which whoever owns the mapping has to be ready for.
+    pub(crate) fn protect_all(&self, access: Access) -> Result<(), Errno> {
+        self.protect_part(0, self.bytes, access)
+    }
+
+    /// Changes the access to `bytes` bytes from `offset` on, both rounded out to pages.
+    pub(crate) fn protect_part(&self, offset: usize, bytes: usize, access: Access) -> Result<(), Errno> {
+        let page = rustix::param::page_size();
+        let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
+        debug_assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
+        let base = self.base.as_ptr().wrapping_byte_add(start);
+        // SAFETY: inside our own mapping, which the kernel made of whole pages; who uses it knows.
+        unsafe { mprotect(base, end - start, access.protect()) }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+impl Mapping {
+    /// Shares the memory of `file` from that offset on at the same offset of this.
+    pub(crate) fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
+        let (base, bytes) = (self.base.as_ptr().wrapping_byte_add(offset), self.bytes - offset);
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: what is replaced is the end of our own mapping; who uses it knows.
+        unsafe { mmap(base, bytes, Access::ReadWrite.map(), flags, file, offset as u64) }.map(drop)
     }
 }
 
@@ -61,6 +88,23 @@ impl Drop for Mapping {
 pub(crate) enum Access {
     None,
     ReadWrite,
+    Read,
+    ReadExecute,
+}
+
+impl TryFrom<Protection> for Access {
+    type Error = PlatformError;
+
+    /// # Errors
+    /// For a protection that was invented later.
+    fn try_from(protection: Protection) -> Result<Self, PlatformError> {
+        match protection {
+            Protection::ReadWrite => Ok(Self::ReadWrite),
+            Protection::Read => Ok(Self::Read),
+            Protection::ReadExecute => Ok(Self::ReadExecute),
+            _ => Err(platform_error("this protection", Errno::NOSYS)),
+        }
+    }
 }
 
 impl Access {
@@ -68,6 +112,8 @@ impl Access {
         match self {
             Self::None => ProtFlags::empty(),
             Self::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Self::Read => ProtFlags::READ,
+            Self::ReadExecute => ProtFlags::READ | ProtFlags::EXEC,
         }
     }
 
@@ -75,6 +121,8 @@ impl Access {
         match self {
             Self::None => MprotectFlags::empty(),
             Self::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+            Self::Read => MprotectFlags::READ,
+            Self::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
         }
     }
 }
@@ -132,6 +180,36 @@ impl Memory {
         // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this program is
         // that a touch of these pages traps or does not, and `Platform` says when it must.
         unsafe { mprotect(run.iov_base, run.iov_len, access.protect()) }
+    }
+
+    /// Puts fresh private memory behind `range`, whatever was there: what the span was made of.
+    pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
+        let run = self.run(range);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: M1, M2: what is replaced is our own, and no longer wanted by the owner of the range.
+        unsafe { mmap_anonymous(run.iov_base, run.iov_len, access.map(), flags) }.map(drop)
+    }
+
+    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it is there. Should this fail, nothing may
+    /// be mapped at `range` at all: it has to be replaced at once, before another mapping of the program gets there.
+    ///
+    /// # Safety
+    /// At `source`, a page's address, is shared memory of that length.
+    pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
+        let run = self.run(range);
+        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory where it is, see mremap(2).
+        unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
+    }
+
+    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length; new ones appear behind `from` at a touch.
+    /// Should this fail, nothing may be mapped at `to`, as for [`duplicate`](Self::duplicate).
+    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Errno> {
+        let (source, target) = (self.run(from), self.run(to));
+        let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
+        // SAFETY: M1, M2 for both; the caller owns both, and nobody else uses them.
+        let moved =
+            unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
+        moved.map(drop)
     }
 
     pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {

@@ -1,6 +1,7 @@
 //! What a reservation may ask for, checked once.
 
 use crate::error::ReserveError;
+use crate::supply::FRAMES_MAX;
 
 /// The default size: 64 TiB, half of what 47-bit addresses give a program. Reserving it takes as long as
 /// reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
@@ -8,6 +9,12 @@ const DEFAULT_BYTES: usize = if usize::BITS >= 64 { 1 << 46 } else { 1 << 29 };
 
 /// The default minimum. Below two chunks nearly all of the span would be opened at once by the first area.
 const DEFAULT_MINIMUM_BYTES: usize = 16 << 20;
+
+/// The default size of the supply of frames: 64 GiB of addresses, which is more memory than most machines have.
+const DEFAULT_FRAME_BYTES: usize = if usize::BITS >= 64 { 1 << 36 } else { 1 << 28 };
+
+/// Below this the supply is not worth having, unless it was asked for.
+const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 
 /// How a page that may not be touched is made so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -48,6 +55,7 @@ impl Vectors {
 pub struct Options {
     size_bytes: usize,
     minimum_bytes: usize,
+    frame_bytes: usize,
     pub(crate) guards: Option<Guards>,
     pub(crate) vectors: Option<Vectors>,
     pub(crate) drain_thread: bool,
@@ -58,6 +66,7 @@ impl Default for Options {
         Self {
             size_bytes: DEFAULT_BYTES,
             minimum_bytes: DEFAULT_MINIMUM_BYTES,
+            frame_bytes: DEFAULT_FRAME_BYTES,
             guards: None,
             vectors: None,
             drain_thread: true,
@@ -89,6 +98,20 @@ impl Options {
         Self { size_bytes: bytes, minimum_bytes: bytes, ..self }
     }
 
+    /// Lends out up to `bytes` of pages that can be mapped at several addresses at once ([`Frames`](vmalloc::Frames)), or none for 0. 64 GiB by
+    /// default, which costs addresses only.
+    ///
+    /// Where these addresses can't be had (`RLIMIT_AS`), it is a half, a quarter … of it, down to nothing: the reservation does not
+    /// fail for them.
+    ///
+    /// After a `fork`, parent and child see each other's writes to frames that were taken before it. Frames taken afterwards are the own of
+    /// whoever took them. A child takes none below the highest one that its parent ever took, and what it gives back of its parent's
+    /// is forgotten, not reused.
+    #[must_use]
+    pub fn frames(self, bytes: usize) -> Self {
+        Self { frame_bytes: bytes, ..self }
+    }
+
     /// Insists on one way to guard pages, instead of probing.
     #[must_use]
     pub fn guards(self, guards: Guards) -> Self {
@@ -117,6 +140,16 @@ impl Options {
             return Err(ReserveError::MinimumAboveSize { minimum, size });
         }
         Ok(Sizes { next: Some(self.size_bytes), minimum: self.minimum_bytes, page_bytes })
+    }
+
+    /// The sizes of the supply of frames to try, if there is to be one.
+    pub(crate) fn frame_sizes(&self, page_bytes: usize) -> Result<Option<Sizes>, ReserveError> {
+        if self.frame_bytes == 0 {
+            return Ok(None);
+        }
+        check_size(self.frame_bytes, page_bytes)?;
+        let most = FRAMES_MAX.saturating_mul(page_bytes as u64).min(self.frame_bytes as u64) as usize;
+        Ok(Some(Sizes { next: Some(most), minimum: FRAME_MINIMUM_BYTES.min(most), page_bytes }))
     }
 }
 

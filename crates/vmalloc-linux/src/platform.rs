@@ -1,18 +1,22 @@
 //! The platform traits of `vmalloc`, for Linux.
 
+use crate::budget::Budget;
 use crate::cpu::CpuHint;
 use crate::drainer::DrainThread;
+use crate::huge::HugePages;
 use crate::islands::Islands;
 use crate::lock::FutexLock;
 use crate::markers::Markers;
 use crate::memory::Memory;
 use crate::options::{Guards, Vectors};
 use crate::pagemap;
+use crate::supply::Supply;
+use crate::table::Table;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
-use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
+use vmalloc::{Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
@@ -21,6 +25,10 @@ use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFau
 pub struct Linux {
     pub(crate) memory: Memory,
     pub(crate) guarding: Guarding,
+    pub(crate) table: Table,
+    pub(crate) budget: Budget,
+    pub(crate) supply: Option<Supply>,
+    pub(crate) huge: HugePages,
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
     pub(crate) drain_thread: DrainThread,
@@ -52,8 +60,25 @@ impl Linux {
         self.memory.sender().vectors()
     }
 
+    /// Makes pages accessible that are plain, or were left special by a failure.
+    fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.restore(range)?;
+        match &self.guarding {
+            Guarding::Markers(markers) => markers.map(&self.memory, range),
+            Guarding::Islands(islands) => islands.map(&self.memory, &self.budget, range),
+        }
+    }
+
+    /// Takes away what is behind plain pages.
+    pub(crate) fn unmap_plain(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        match &self.guarding {
+            Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
+            Guarding::Islands(islands) => islands.unmap(&self.memory, ranges),
+        }
+    }
+
     /// M2: from here on ranges are inside the span.
-    fn check(&self, range: PageRange) -> Result<(), PlatformError> {
+    pub(crate) fn check(&self, range: PageRange) -> Result<(), PlatformError> {
         if self.span().covers(&range) {
             return Ok(());
         }
@@ -93,24 +118,29 @@ unsafe impl Platform for Linux {
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.check(range)?;
-        match protection {
-            Protection::ReadWrite => {}
-            _ => return Err(crate::error::platform_error("map with this protection", Errno::NOSYS)),
-        }
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.map(&self.memory, range),
-            Guarding::Islands(islands) => islands.map(&self.memory, range),
-        }
+        let access = protection.try_into()?;
+        self.map_plain(range)?;
+        self.protect_new(range, access)
+    }
+
+    fn huge_order(&self) -> Option<u32> {
+        self.huge.order(self.page_shift())
+    }
+
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.check(range)?;
+        let access = protection.try_into()?;
+        self.map_plain(range)?;
+        self.huge.collapse(&self.memory, range);
+        self.protect_new(range, access)
     }
 
     /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then
     /// guarded; in between a stale access reads zeros instead of trapping.
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
-            Guarding::Islands(islands) => islands.unmap(&self.memory, ranges),
-        }
+        self.restore_all(ranges)?;
+        self.unmap_plain(ranges)
     }
 
     /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every
@@ -127,14 +157,14 @@ unsafe impl Platform for Linux {
         unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
     }
 
-    /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
-    /// the [`Options`](crate::Options) allow it.
     /// A quarter: 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page faults a replacement with
     /// exact sizes, 0.003 with these, and an eighth less time than with an eighth (`buffers`).
     fn oversize(&self) -> u64 {
         4
     }
 
+    /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
+    /// the [`Options`](crate::Options) allow it.
     fn drain_later(&self, due: Due) -> bool {
         self.drain_thread.request(due)
     }
@@ -157,10 +187,6 @@ unsafe impl Platform for Linux {
         std::process::abort()
     }
 }
-
-// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
-// address zero.
-unsafe impl DirectMemory for Linux {}
 
 impl Translate for Linux {
     fn frame(&self, page: u64) -> Option<u64> {

@@ -6,16 +6,20 @@
 //! itself: what works there works on the rest.
 
 use crate::advise::{Advice, Sender};
+use crate::budget::Budget;
 use crate::cpu::{self, CpuHint};
 use crate::drainer::DrainThread;
 use crate::error::ReserveError;
 use crate::fork;
+use crate::huge::HugePages;
 use crate::islands::Islands;
 use crate::limits;
 use crate::markers::Markers;
 use crate::memory::{Access, Mapping, Memory};
 use crate::options::{Guards, Options, Sizes, Vectors};
 use crate::platform::{Guarding, Linux};
+use crate::supply::Supply;
+use crate::table::Table;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
@@ -36,26 +40,46 @@ impl Linux {
         let guarding = choose_guards(&memory, options.guards)?;
         let sender = choose_vectors(&memory, options.vectors)?;
         memory.set_sender(sender);
+        let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
+        let supply = options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes));
         let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
-        Ok(Self { memory, guarding, cpu, cpus, drain_thread: DrainThread::default() })
+        Ok(Self {
+            memory,
+            guarding,
+            table,
+            budget: Budget::default(),
+            supply,
+            huge: HugePages::default(),
+            cpu,
+            cpus,
+            drain_thread: DrainThread::default(),
+        })
     }
 }
 
 /// The first of `sizes` that can be had.
 fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveError> {
-    // Taking all that the limit allows would leave nothing for the rest of the program, so at most half.
-    let cap = match limits::address_space_bytes() {
-        Some(limit) => limit.saturating_sub(limits::used_bytes(page_bytes)) / 2,
-        None => u64::MAX,
-    };
     let mut refused = ReserveError::ZeroSize;
-    for bytes in sizes.capped(usize::try_from(cap).unwrap_or(usize::MAX)) {
+    for bytes in sizes.capped(half_of_what_is_left(page_bytes)) {
         match Mapping::new(bytes, Access::None) {
             Ok(mapping) => return Ok(mapping),
             Err(errno) => refused = refusal(bytes, page_bytes, errno),
         }
     }
     Err(refused)
+}
+
+/// The first of `sizes` that can be had for frames. Half of what is left again: a quarter of it all at most.
+fn reserve_supply(sizes: Sizes, page_bytes: usize) -> Option<Supply> {
+    let cap = half_of_what_is_left(page_bytes);
+    sizes.filter(|&bytes| bytes <= cap).find_map(|bytes| Supply::new(bytes, page_bytes).ok())
+}
+
+/// Taking all that the limit on addresses allows would leave nothing for the rest of the program.
+fn half_of_what_is_left(page_bytes: usize) -> usize {
+    let half = limits::address_space_bytes()
+        .map_or(u64::MAX, |limit| limit.saturating_sub(limits::used_bytes(page_bytes)) / 2);
+    usize::try_from(half).unwrap_or(usize::MAX)
 }
 
 /// Why `bytes` could not be reserved: the limit, if they would pass it.
@@ -88,7 +112,7 @@ fn probe_guards(memory: &Memory, guards: Guards) -> Result<Guarding, ReserveErro
         Guards::Markers => {
             Guarding::Markers(Markers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
         }
-        Guards::Islands => Guarding::Islands(Islands::default()),
+        Guards::Islands => Guarding::Islands(Islands),
     })
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use vmalloc::Peek;
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
 const SPAN: usize = 1 << 30;
@@ -11,6 +12,7 @@ const SPAN: usize = 1 << 30;
 enum Lacks {
     ProcessMadvise,
     GuardMarks,
+    ProcessVmReadv,
 }
 
 const fn statement(code: u32, k: u32) -> libc::sock_filter {
@@ -31,13 +33,12 @@ fn take_away(what: Lacks) {
     const ADVICE: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 16;
     let allow = statement(RETURN, libc::SECCOMP_RET_ALLOW);
     let fail = |errno: i32| statement(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32);
+    let refuse = |call: libc::c_long, errno| {
+        vec![statement(LOAD, NUMBER), jump_if(call as u32, 0, 1), fail(errno), allow]
+    };
     let mut program = match what {
-        Lacks::ProcessMadvise => vec![
-            statement(LOAD, NUMBER),
-            jump_if(libc::SYS_process_madvise as u32, 0, 1),
-            fail(libc::ENOSYS),
-            allow,
-        ],
+        Lacks::ProcessMadvise => refuse(libc::SYS_process_madvise, libc::ENOSYS),
+        Lacks::ProcessVmReadv => refuse(libc::SYS_process_vm_readv, libc::EPERM),
         Lacks::GuardMarks => vec![
             statement(LOAD, NUMBER),
             jump_if(libc::SYS_madvise as u32, 0, 4),
@@ -124,5 +125,20 @@ fn a_program_may_close_all_descriptors() {
             purge_scattered(&linux);
             true
         });
+    });
+}
+
+#[test]
+fn without_process_vm_readv_peeking_goes_through_a_pipe() {
+    in_own_process("without_process_vm_readv_peeking_goes_through_a_pipe", || {
+        let linux = Linux::reserve(Options::new()).unwrap();
+        let area = pages(&linux, 3, 2);
+        map(&linux, area);
+        fill(&linux, area, 1);
+        take_away(Lacks::ProcessVmReadv);
+        let mut to = [9; 3 * 4096];
+        assert_eq!(linux.peek(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
+        assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
+        assert_eq!(linux.peek(page_ptr(&linux, area.end()).addr(), &mut to), 0);
     });
 }

@@ -4,7 +4,9 @@ mod common;
 
 use common::*;
 use std::num::NonZeroUsize;
-use vmalloc::{PlatformError, PlatformFault};
+use vmalloc::{
+    DirectMemory, Frame, Frames, Peek, Platform, PlatformError, PlatformFault, Protect, Protection,
+};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
 
 const SPAN: usize = 1 << 34;
@@ -13,6 +15,17 @@ fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a valid limit; this process was made for it.
     assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+/// One that can be raised again. What it was.
+fn set_soft_limit(resource: libc::__rlimit_resource_t, bytes: u64) -> u64 {
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit.
+    assert_eq!(unsafe { libc::getrlimit(resource, &mut old) }, 0);
+    let new = libc::rlimit { rlim_cur: bytes, ..old };
+    // SAFETY: a valid limit; this process was made for it.
+    assert_eq!(unsafe { libc::setrlimit(resource, &new) }, 0);
+    old.rlim_cur
 }
 
 #[test]
@@ -219,5 +232,173 @@ fn a_program_that_locks_all_its_memory_is_refused() {
             let expected = matches!(refused, ReserveError::Unsupported { .. } | ReserveError::NoRoom { .. });
             assert!(expected, "{refused}");
         }
+    });
+}
+
+/// Windows of one page each, scattered in the span and in the supply, until that is refused.
+fn window_until_refused(linux: &Linux, frames: &[Frame], most: u64) -> (u64, PlatformError) {
+    for index in 0..most {
+        let frame = frames[index as usize % frames.len()];
+        let range = pages(linux, 3 * index, 1);
+        // SAFETY: the test owns the range, and took the frame.
+        if let Err(error) = unsafe { linux.map_frames(range, &[frame], Protection::ReadWrite) } {
+            return (index, error);
+        }
+    }
+    panic!("{most} windows were mapped");
+}
+
+#[test]
+fn windows_stop_before_the_limit_on_mappings() {
+    in_own_process("windows_stop_before_the_limit_on_mappings", || {
+        let max = map_limit();
+        if max > 1 << 20 {
+            eprintln!("skipped: {max} mappings would take too long");
+            return;
+        }
+        for guards in Guards::ALL {
+            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+            let frames = scattered_frames(&linux, 100);
+            frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
+            let before = mappings(&linux);
+            let (mapped, refused) = window_until_refused(&linux, &frames, max);
+            assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+            assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
+            assert!(mapped > max / 4, "only {mapped} of {max}");
+            assert!(mappings(&linux) as u64 <= max * 9 / 10);
+            assert_traps(&linux, pages(&linux, 3 * mapped, 1));
+            assert_eq!(linux.frame_at(linux.span().start() + 3 * mapped), None);
+            assert_reads(&linux, pages(&linux, 3 * (mapped - 1), 1), 5);
+
+            // All draw from the same budget.
+            // Windows in place of windows cost nothing.
+            map_frames(&linux, pages(&linux, 300, 1), &[frames[7]]);
+            // The rest of the program goes on, and what is freed can be had again.
+            assert_eq!(std::thread::spawn(|| vec![1_u8; 1 << 22].len()).join().unwrap(), 1 << 22);
+            let all: Vec<_> = (0..mapped).map(|index| pages(&linux, 3 * index, 1)).collect();
+            linux.do_unmap(&all).unwrap();
+            all.iter().step_by(17).for_each(|range| assert_traps(&linux, *range));
+            assert!(mappings(&linux) <= before + 4, "{} mappings, there were {before}", mappings(&linux));
+            map(&linux, all[3]);
+            assert_reads(&linux, all[3], 0);
+        }
+    });
+}
+
+/// The kernel's own refusal, in the middle of a range.
+#[test]
+fn windows_that_the_kernel_refuses_leave_nothing_behind() {
+    in_own_process("windows_that_the_kernel_refuses_leave_nothing_behind", || {
+        let max = map_limit();
+        if max > 1 << 20 {
+            eprintln!("skipped: {max} mappings would take too long");
+            return;
+        }
+        for guards in Guards::ALL {
+            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+            let frames = scattered_frames(&linux, 100);
+            let (windows, plain, moved) =
+                (pages(&linux, 10, 100), pages(&linux, 200, 9), pages(&linux, 220, 9));
+            let fresh = pages(&linux, 400, 100);
+            map_frames(&linux, pages(&linux, 10, 4), &frames[..4]);
+            fill(&linux, pages(&linux, 10, 4), 6);
+            map(&linux, plain);
+            fill(&linux, plain, 7);
+            // The budget believes that there is plenty.
+            let crowd = Crowd::gather(max);
+            // The one that puts windows back to what they were comes last: it makes room.
+            // SAFETY: the test owns the ranges, and took the frames.
+            let refusals = unsafe {
+                [
+                    linux.relocate(plain, moved),
+                    linux.protect(pages(&linux, 202, 3), Protection::Read),
+                    linux.map_frames(fresh, &frames, Protection::ReadWrite),
+                    linux.map_frames(windows, &frames, Protection::ReadWrite),
+                ]
+            };
+            let trap =
+                [fresh, moved].map(|range| (peek(&linux, range.start()), peek(&linux, range.end() - 1)));
+            drop(crowd);
+            for refused in refusals {
+                let refused = refused.unwrap_err();
+                assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+                assert!(refused.call.contains("vm.max_map_count"), "{refused}");
+            }
+            assert_eq!(trap, [(None, None); 2]);
+            for range in [windows, fresh] {
+                linux.do_unmap(&[range]).unwrap();
+                assert_traps(&linux, range);
+                map_frames(&linux, range, &frames);
+                assert_reads(&linux, pages(&linux, range.start() - linux.span().start(), 4), 6);
+            }
+            assert_reads(&linux, plain, 7);
+            // Whether a part has another protection is no longer known: then the pages are not moved.
+            // SAFETY: as above.
+            unsafe {
+                assert!(linux.relocate(plain, moved).is_err());
+                linux.protect(plain, Protection::ReadWrite).unwrap();
+                linux.relocate(plain, moved).unwrap();
+            }
+            assert_reads(&linux, moved, 7);
+        }
+    });
+}
+
+#[test]
+fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
+    in_own_process("a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it", || {
+        const LIMIT: u64 = 4 << 30;
+        set_soft_limit(libc::RLIMIT_AS, LIMIT);
+        let linux = Linux::reserve(Options::new()).unwrap();
+        let linear = linux.linear().unwrap().len() << linux.page_shift();
+        assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
+        let frames = scattered_frames(&linux, 50);
+        // Next to nothing is left: windows take the place of what was reserved, but for the moment of the call.
+        let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
+        let used = used << linux.page_shift();
+        set_soft_limit(libc::RLIMIT_AS, used);
+        let (range, plain) = (pages(&linux, 5, 50), pages(&linux, 100, 10));
+        // SAFETY: the test owns the range, and took the frames.
+        let refused = unsafe { linux.map_frames(range, &frames, Protection::ReadWrite) };
+        assert_eq!(refused.map_err(|refused| refused.fault), Err(PlatformFault::OutOfMemory));
+        assert_traps(&linux, range);
+        set_soft_limit(libc::RLIMIT_AS, used + (1 << 20));
+        for _ in 0..3 {
+            map_frames(&linux, range, &frames);
+            fill(&linux, range, 3);
+            map(&linux, plain);
+            // SAFETY: the test owns the range.
+            unsafe { linux.protect(plain, Protection::Read) }.unwrap();
+            linux.do_unmap(&[range, plain]).unwrap();
+            assert_traps(&linux, range);
+        }
+        // Too little for any supply.
+        drop(linux);
+        let none = Linux::reserve(Options::new().at_least(1 << 20)).unwrap();
+        assert!(none.reserved_bytes() >= 1 << 20);
+    });
+}
+
+/// Taking frames needs a descriptor for a moment, and a file of that size.
+#[test]
+fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
+    in_own_process("limits_on_descriptors_and_files_refuse_frames_until_they_are_raised", || {
+        let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
+        for (resource, fault) in
+            [(libc::RLIMIT_NOFILE, PlatformFault::Other), (libc::RLIMIT_FSIZE, PlatformFault::OutOfMemory)]
+        {
+            let old = set_soft_limit(resource, 0);
+            let refused = linux.take_run(1, 1);
+            set_soft_limit(resource, old);
+            assert_eq!(refused.unwrap_err().fault, fault);
+        }
+        let frames = scattered_frames(&linux, 3);
+        // No descriptor is kept.
+        set_limit(libc::RLIMIT_NOFILE, 0);
+        map_frames(&linux, pages(&linux, 0, 3), &frames);
+        let mut to = [9; 4];
+        let addr = page_ptr(&linux, linux.span().start()).addr();
+        assert_eq!((linux.peek(addr, &mut to), linux.peek(addr + (3 << 12) - 1, &mut to)), (4, 1));
     });
 }

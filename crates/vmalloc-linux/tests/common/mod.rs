@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::process::Command;
-use vmalloc::{PageRange, Platform, PlatformError, Protection};
+use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
@@ -187,4 +187,32 @@ pub fn in_forked_child(body: impl FnOnce() -> bool) {
     // SAFETY: room for a status; the child is ours.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+}
+
+/// `count` frames of the supply, scattered: no two are neighbours.
+pub fn scattered_frames(linux: &Linux, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(0); 2 * count];
+    linux.take_frames(&mut frames).unwrap();
+    frames.sort_unstable();
+    frames.iter().rev().step_by(2).copied().collect()
+}
+
+pub fn map_frames(linux: &Linux, range: PageRange, frames: &[Frame]) {
+    // SAFETY: the tests own the range, and took the frames.
+    unsafe { linux.map_frames(range, frames, Protection::ReadWrite) }.unwrap();
+}
+
+/// The first byte of `frame`, in the linear map.
+pub fn linear_ptr(linux: &Linux, frame: Frame) -> *mut u8 {
+    page_ptr(linux, linux.linear().unwrap().start() + frame.0)
+}
+
+pub fn set_frame(linux: &Linux, frame: Frame, value: u8) {
+    // SAFETY: the test took the frame.
+    unsafe { linear_ptr(linux, frame).write_volatile(value) };
+}
+
+pub fn frame_value(linux: &Linux, frame: Frame) -> u8 {
+    // SAFETY: as above.
+    unsafe { linear_ptr(linux, frame).read_volatile() }
 }

@@ -1,0 +1,100 @@
+//! Pages that are not [plain](crate::table) any more, and how they become so again.
+//!
+//! Every change keeps one order, so that whatever step fails, [`restore`](Linux::restore) finds what there is to restore (W1):
+//! entries are written, the mapping is changed, and only then the entries say what is known for certain (W2).
+
+use crate::budget::SPLIT;
+use crate::error::{mapping_error, protect_error};
+use crate::memory::Access;
+use crate::platform::{Guarding, Linux};
+use crate::table::Entry;
+use vmalloc::{PageRange, Platform, PlatformError, Protect, Protection};
+
+// SAFETY: mprotect(2) returns when no CPU can do any more what was taken away.
+unsafe impl Protect for Linux {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.check(range)?;
+        self.change(range, protection.try_into()?)
+    }
+}
+
+impl Linux {
+    /// Gives pages that were just mapped readable and writable the access that was asked for; without it they are not mapped.
+    pub(crate) fn protect_new(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
+        if access == Access::ReadWrite {
+            return Ok(());
+        }
+        self.change(range, access).inspect_err(|_| self.put_back(range))
+    }
+
+    fn change(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
+        self.prepare(range)?;
+        self.budget.take(SPLIT)?;
+        self.table.update(range, |_, old| old.unsure());
+        self.memory.protect(range, access).map_err(protect_error)?;
+        self.table.update(range, |_, old| old.protected(access));
+        Ok(())
+    }
+
+    /// Makes all special pages in `ranges` plain. Their content is lost, that of pages between them as well, and they may be
+    /// accessible until they are unmapped as plain ones.
+    pub(crate) fn restore_all(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // All are tried, whatever becomes of one: those that merge make room for those that split.
+        ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)
+    }
+
+    #[inline]
+    pub(crate) fn restore(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.table.is_plain(range) { Ok(()) } else { self.restore_special(range) }
+    }
+
+    fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
+        let access = match self.guarding {
+            // W3: what is between special pages is in open chunks, too.
+            Guarding::Markers(_) => Access::ReadWrite,
+            Guarding::Islands(_) => Access::None,
+        };
+        self.table.hulls(range).try_for_each(|hull| {
+            let replaced = self.memory.replace(hull, access);
+            replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
+            self.table.update(hull, |_, _| Entry::PLAIN);
+            Ok(())
+        })?;
+        self.table.forget(range);
+        Ok(())
+    }
+
+    /// Undoes a mapping that has failed: what is behind `range`, which is the caller's, is gone. Should a step of this fail as well, the
+    /// entries still say so, and whatever is done to these pages next begins with restoring them.
+    #[cold]
+    pub(crate) fn put_back(&self, range: PageRange) {
+        let _ = self.restore(range);
+        let _ = self.unmap_plain(&[range]);
+    }
+
+    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in this order, for W3.
+    pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
+        if let Guarding::Markers(markers) = &self.guarding
+            && !markers.is_open(range)
+        {
+            self.budget.take(SPLIT)?;
+            markers.admit(&self.memory, range)?;
+        }
+        self.prepare(range).inspect_err(|_| self.put_back(range))
+    }
+
+    /// Makes room for entries of `range`.
+    fn prepare(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.table.is_special(range) {
+            return Ok(());
+        }
+        self.budget.take(SPLIT)?;
+        self.table.prepare(range)
+    }
+
+    /// `range` and the pages on either side, as far as they are in the span.
+    pub(crate) fn with_neighbours(&self, range: PageRange) -> PageRange {
+        let around = PageRange::new(range.start() - 1, range.end() + 1);
+        around.and_then(|around| around.intersection(&self.span())).unwrap_or(range)
+    }
+}

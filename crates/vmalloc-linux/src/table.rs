@@ -1,0 +1,265 @@
+//! What stands behind each page of the span, where it is not what the span is made of.
+//!
+//! # Theory
+//! ```text
+//!   chunks of the span    │  plain  │ special │  plain  │  plain  │     one bit each
+//!                                        │
+//!   entries               │ ─ none ─ │ 0 0 w7 w8 w9 0 m m 0 ... │      one word for each page of a special chunk
+//! ```
+//! A page is **plain** if the kernel keeps it in the mapping that its surroundings are in: areas, guard pages and free pages of
+//! [`frontier`](crate::frontier) are. Else it is **special**: a *window*, which shows a frame of the supply, or *marked*, private memory
+//! that the kernel keeps in another mapping, since it has another protection or came from elsewhere.
+//!
+//! - **W1** A special page has an entry that is not 0, in a special chunk. (The other way round need not hold: an entry is written before
+//!   the mapping is changed, and erased after it was restored, so that a step that fails leaves nothing unknown behind.)
+//! - **W2** A page whose entry is a window with a protection leads to that frame, with that protection.
+//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened; and before it is closed, by whoever owns all of
+//!   it, it is plain.)
+//!
+//! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all special pages of
+//! the range, [`Memory::replace`](crate::memory::Memory::replace). After that it is a page like any other, to be marked or made inaccessible
+//! as all are. So nobody else needs to know of special pages, and a purge of plain ones is told by one bit a chunk that
+//! there is nothing to look for.
+//!
+//! An alternative was to leave chunks with windows closed, and to restore windows with one call less. But then plain areas in the same
+//! chunk would have to be islands, two mappings each, and lowest-first placement puts windows and areas side by side; opening a chunk
+//! takes 65 µs once, for 2048 pages, of which each window costs 4 µs.
+//!
+//! Entries belong to whoever owns the pages, so no lock is needed. They are a reservation of a 1024th of the span, made accessible chunk by
+//! chunk: strict overcommit and `RLIMIT_DATA` count only those.
+
+use crate::error::{platform_error, protect_error};
+use crate::frontier::{CHUNK_PAGES, Frontier, State};
+use crate::memory::{Access, Mapping};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vmalloc::{Frame, PageRange, PlatformError};
+
+/// What stands behind a page, in a word: three bits of kind, 29 of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry(u32);
+
+impl Entry {
+    /// Zero, for that is what fresh entries are.
+    pub(crate) const PLAIN: Self = Self(0);
+    /// Private memory in a mapping of its own.
+    pub(crate) const MARKED: Self = Self(1);
+
+    const KIND_BITS: u32 = 3;
+    const READ_WRITE: u32 = 2;
+    const READ: u32 = 3;
+    const READ_EXECUTE: u32 = 4;
+    /// A window of which the protection is not known.
+    const UNSURE: u32 = 5;
+
+    /// A window. The frame is below [`FRAMES_MAX`](crate::supply::FRAMES_MAX).
+    pub(crate) fn window(frame: Frame, access: Access) -> Self {
+        let kind = match access {
+            Access::ReadWrite => Self::READ_WRITE,
+            Access::Read => Self::READ,
+            Access::ReadExecute => Self::READ_EXECUTE,
+            Access::None => Self::UNSURE,
+        };
+        Self((frame.0 as u32) << Self::KIND_BITS | kind)
+    }
+
+    fn kind(self) -> u32 {
+        self.0 & ((1 << Self::KIND_BITS) - 1)
+    }
+
+    /// The frame that this leads to, if it is a window.
+    pub(crate) fn frame(self) -> Option<Frame> {
+        (self.kind() >= Self::READ_WRITE).then(|| Frame((self.0 >> Self::KIND_BITS).into()))
+    }
+
+    /// The same while its protection is being changed.
+    pub(crate) fn unsure(self) -> Self {
+        self.protected(Access::None)
+    }
+
+    /// The same with its protection changed.
+    pub(crate) fn protected(self, access: Access) -> Self {
+        self.frame().map_or(Self::MARKED, |frame| Self::window(frame, access))
+    }
+
+    /// Whether the kernel keeps two neighbours like these in one mapping: for certain, but for unsure ones and marked ones.
+    pub(crate) fn joins(self, next: Self) -> bool {
+        match (self.frame(), next.frame()) {
+            (Some(frame), Some(following)) => self.kind() == next.kind() && following == frame.plus(1),
+            _ => self == next,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Table {
+    span: PageRange,
+    /// Books of the same shape as those of the frontier: *open* stands for special.
+    special: Frontier,
+    /// None where there was no room: then nothing can be special.
+    entries: Option<Mapping>,
+}
+
+impl Table {
+    pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
+        let bytes =
+            usize::try_from(span.len()).ok().and_then(|pages| pages.checked_mul(size_of::<AtomicU32>()));
+        let entries = bytes.and_then(|bytes| Mapping::new(bytes, Access::None).ok());
+        Ok(Self { span, special: Frontier::new(span)?, entries })
+    }
+
+    /// Whether `range` has no special page: at a glance, so it may be wrong about a chunk that had some.
+    #[inline]
+    pub(crate) fn is_plain(&self, range: PageRange) -> bool {
+        self.special.is_closed(range)
+    }
+
+    /// Whether all of `range` was prepared.
+    #[inline]
+    pub(crate) fn is_special(&self, range: PageRange) -> bool {
+        self.special.is_open(range)
+    }
+
+    /// Makes room for entries of `range`. The chunks are special from then on.
+    pub(crate) fn prepare(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.is_special(range) {
+            return Ok(());
+        }
+        let entries =
+            self.entries.as_ref().ok_or_else(|| platform_error("mmap of a page table", Errno::NOMEM))?;
+        for run in self.special.runs(self.special.round_out(range), State::Closed) {
+            let (offset, len) = (run.start() - self.span.start(), run.len());
+            let word = size_of::<AtomicU32>();
+            // Two threads may do this for one chunk: it is the same twice.
+            entries
+                .protect_part(offset as usize * word, len as usize * word, Access::ReadWrite)
+                .map_err(protect_error)?;
+            self.special.set(run, State::Open);
+        }
+        Ok(())
+    }
+
+    /// What stands behind `page`.
+    pub(crate) fn get(&self, page: u64) -> Entry {
+        let plain = PageRange::from_len(page, 1)
+            .is_none_or(|range| !self.span.covers(&range) || self.special.is_closed(range));
+        if plain { Entry::PLAIN } else { self.load(page) }
+    }
+
+    /// What stands behind the pages of `range`, which was prepared.
+    pub(crate) fn entries(
+        &self,
+        range: PageRange,
+    ) -> impl DoubleEndedIterator<Item = (u64, Entry)> + ExactSizeIterator {
+        let first = range.start();
+        self.words(range).iter().enumerate().map(move |(index, word)| {
+            // Relaxed: the owner of the page alone changes it.
+            (first + index as u64, Entry(word.load(Ordering::Relaxed)))
+        })
+    }
+
+    /// Notes what stands behind the pages of `range`, which was prepared.
+    pub(crate) fn update(&self, range: PageRange, mut change: impl FnMut(u64, Entry) -> Entry) {
+        for (index, word) in self.words(range).iter().enumerate() {
+            let old = Entry(word.load(Ordering::Relaxed));
+            // Relaxed: as above.
+            word.store(change(range.start() + index as u64, old).0, Ordering::Relaxed);
+        }
+    }
+
+    /// The shortest parts of `range` that hold all its special pages, one for each run of special chunks.
+    pub(crate) fn hulls(&self, range: PageRange) -> impl Iterator<Item = PageRange> {
+        self.special.runs(range, State::Open).filter_map(|run| {
+            let mut special =
+                self.entries(run).filter(|(_, entry)| *entry != Entry::PLAIN).map(|(page, _)| page);
+            let first = special.next()?;
+            PageRange::new(first, special.next_back().unwrap_or(first) + 1)
+        })
+    }
+
+    /// Notes that `range` has no special page. Its whole chunks are plain from then on.
+    pub(crate) fn forget(&self, range: PageRange) {
+        if let Some(chunks) = self.special.round_in(range) {
+            self.special.set(chunks, State::Closed);
+        }
+    }
+
+    fn load(&self, page: u64) -> Entry {
+        PageRange::from_len(page, 1)
+            .and_then(|range| self.words(range).first())
+            .map_or(Entry::PLAIN, |word| Entry(word.load(Ordering::Relaxed)))
+    }
+
+    /// The entries of `range`, whose chunks are special.
+    fn words(&self, range: PageRange) -> &[AtomicU32] {
+        debug_assert!(self.special.is_open(range), "{range:?} has no entries");
+        let Some(entries) = &self.entries else { return &[] };
+        let first = (range.start() - self.span.start()) as usize;
+        // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned; `prepare` has made these accessible
+        // before it called their chunks special (Release and Acquire in `frontier`). The mapping lives as long as `self`, and all access
+        // to it is atomic, through here.
+        unsafe {
+            let words = entries.base().as_ptr().cast::<AtomicU32>().add(first);
+            std::slice::from_raw_parts(words, range.len() as usize)
+        }
+    }
+}
+
+/// An entry takes as much of the reservation as the theory says.
+const _: () = assert!(size_of::<AtomicU32>() * CHUNK_PAGES as usize == 8192);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table::new(PageRange::from_len(77, 20 * CHUNK_PAGES + 5).unwrap()).unwrap()
+    }
+
+    fn pages(offset: u64, len: u64) -> PageRange {
+        PageRange::from_len(77 + offset, len).unwrap()
+    }
+
+    #[test]
+    fn an_entry_keeps_its_frame_and_tells_protections_apart() {
+        let last = Frame(crate::supply::FRAMES_MAX - 1);
+        let all = [Access::ReadWrite, Access::Read, Access::ReadExecute];
+        for access in all {
+            let entry = Entry::window(last, access);
+            assert_eq!(entry.frame(), Some(last));
+            assert_eq!(entry.unsure().frame(), Some(last));
+            for other in all {
+                assert_eq!(entry == Entry::window(last, other), access == other);
+                assert_eq!(entry.unsure().protected(other), Entry::window(last, other));
+                let next = Entry::window(Frame(8), other);
+                assert_eq!(Entry::window(Frame(7), access).joins(next), access == other);
+                assert!(!Entry::window(Frame(9), access).joins(next));
+            }
+        }
+        assert_eq!(Entry::PLAIN.unsure(), Entry::MARKED);
+        assert_eq!((Entry::PLAIN.frame(), Entry::MARKED.frame()), (None, None));
+        assert!(Entry::PLAIN.joins(Entry::PLAIN) && !Entry::PLAIN.joins(Entry::MARKED));
+    }
+
+    #[test]
+    fn everything_is_plain_until_it_is_prepared_and_noted() {
+        let table = table();
+        assert!(table.is_plain(table.span));
+        assert_eq!(table.get(77), Entry::PLAIN);
+        let over = pages(CHUNK_PAGES - 1, 2);
+        table.prepare(over).unwrap();
+        assert!(!table.is_plain(over) && table.is_plain(pages(2 * CHUNK_PAGES, 9)));
+        assert_eq!(table.hulls(table.span).count(), 0);
+        table.update(over, |page, _| Entry::window(Frame(page), Access::Read));
+        assert_eq!(table.get(over.start() + 1).frame(), Some(Frame(over.start() + 1)));
+        let last = pages(20 * CHUNK_PAGES + 4, 1);
+        table.prepare(last).unwrap();
+        table.update(last, |_, old| old.unsure());
+        assert_eq!(table.hulls(table.span).collect::<Vec<_>>(), [over, last]);
+        assert_eq!(table.hulls(pages(CHUNK_PAGES, 9)).collect::<Vec<_>>(), [pages(CHUNK_PAGES, 1)]);
+        table.update(over, |_, _| Entry::PLAIN);
+        table.forget(pages(0, 2 * CHUNK_PAGES - 1));
+        assert!(table.is_plain(pages(0, CHUNK_PAGES)) && !table.is_plain(pages(CHUNK_PAGES, 1)));
+    }
+}
