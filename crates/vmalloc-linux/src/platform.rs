@@ -169,6 +169,10 @@ unsafe impl Platform for Linux {
         self.drain_thread.request(due)
     }
 
+    fn replaces(&self) -> bool {
+        true
+    }
+
     fn entropy(&self) -> u64 {
         let mut bytes = [0; size_of::<u64>()];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {

@@ -77,10 +77,6 @@ unsafe impl Frames for Linux {
     fn linear(&self) -> Option<PageRange> {
         self.supply.as_ref().map(Supply::linear)
     }
-
-    fn replaces(&self) -> bool {
-        true
-    }
 }
 
 impl Linux {

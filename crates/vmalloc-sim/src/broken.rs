@@ -105,6 +105,10 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
         unsafe { self.inner.zero(range) }
     }
 
+    fn replaces(&self) -> bool {
+        self.inner.replaces()
+    }
+
     fn entropy(&self) -> u64 {
         self.inner.entropy()
     }
@@ -159,9 +163,5 @@ unsafe impl<L: RawMutex> Frames for Broken<L> {
 
     fn linear(&self) -> Option<PageRange> {
         self.inner.linear()
-    }
-
-    fn replaces(&self) -> bool {
-        self.inner.replaces()
     }
 }

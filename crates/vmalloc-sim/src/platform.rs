@@ -57,6 +57,10 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
         self.step(|machine| machine.zero(cpu, range));
     }
 
+    fn replaces(&self) -> bool {
+        self.remap == Remap::Replaces
+    }
+
     fn entropy(&self) -> u64 {
         self.step(|machine| machine.entropy())
     }
@@ -112,10 +116,6 @@ unsafe impl<L: RawMutex> Frames for Sim<L> {
 
     fn linear(&self) -> Option<PageRange> {
         self.linear
-    }
-
-    fn replaces(&self) -> bool {
-        self.remap == Remap::Replaces
     }
 }
 

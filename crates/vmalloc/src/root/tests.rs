@@ -87,6 +87,10 @@ unsafe impl Platform for Machine {
         ranges.iter().try_for_each(|range| self.call("flush", *range, DEFAULT))
     }
     unsafe fn zero(&self, _: PageRange) {}
+    fn replaces(&self) -> bool {
+        true
+    }
+
     fn entropy(&self) -> u64 {
         0
     }
@@ -124,9 +128,6 @@ unsafe impl Frames for Machine {
     }
     fn frame_at(&self, _: u64) -> Option<Frame> {
         None
-    }
-    fn replaces(&self) -> bool {
-        true
     }
 }
 
