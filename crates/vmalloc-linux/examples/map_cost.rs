@@ -1,4 +1,5 @@
-//! What it costs to map pages that the program has already, in nanoseconds: `cargo run --release --example map_cost -- [--json]`.
+//! What it costs to map pages that the program has already, in nanoseconds: `cargo run --release --example map_cost --
+//! [--json]`.
 //!
 //! In one run, alternating, so that all see the same machine:
 //! - **naive**: for each page mmap(2) with `MAP_FIXED` of a file in memory, touch, munmap(2) of the whole;
@@ -6,8 +7,8 @@
 //! - **same**: `map_frames` of the frames that are there already, touch, `let_go`;
 //! - **other**: `map_frames` of other frames each time, touch, `let_go`;
 //!
-//! each for scattered frames, and for consecutive ones. Medians. One thread; with others running, whatever takes a mapping away
-//! interrupts them as well.
+//! each for scattered frames, and for consecutive ones. Medians. One thread; with others running, whatever takes a
+//! mapping away interrupts them as well.
 
 use std::ffi::c_void;
 use std::io::Write;

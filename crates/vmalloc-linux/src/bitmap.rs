@@ -9,21 +9,23 @@
 //! - **B1** Above level 0, a bit is set iff the word it stands for has a set bit.
 //! - **B2** Bits behind the last frame are never set, so no search ends there.
 //!
-//! A search climbs to the first word with a bit at or behind where it begins, and descends to its first bit: at most nine words. Members
-//! come out lowest first and up to 64 at a time.
+//! A search climbs to the first word with a bit at or behind where it begins, and descends to its first bit: at most
+//! nine words. Members come out lowest first and up to 64 at a time.
 //!
-//! Words are a mapping, of which only the touched part is backed, and fresh ones are zero. For a set that begins full each word is kept
-//! inverted ([`Begin::Full`]): so neither kind costs anything before it is used, be there terabytes of frames.
+//! Words are a mapping, of which only the touched part is backed, and fresh ones are zero. For a set that begins full
+//! each word is kept inverted ([`Begin::Full`]): so neither kind costs anything before it is used, be there terabytes
+//! of frames.
 //!
 //! # Why not a buddy system
-//! It finds aligned runs in constant time (30–80 ns, where the supply takes 0.5–2 µs among a thousand fragments), but needs links for each free
-//! block and a state for each frame: nine bytes of 32-bit numbers, against two sets at a bit and a sixty-third. (In the frames themselves is no
-//! room: writing there would back them.) Its free blocks are in no order, so that the used part does not stay dense. For single frames it
-//! gains little. Measured with half of 2^20 frames taken at random, ns for a frame given and taken again, one by one / in bulks of 16 /
-//! of 256: 276 / 77 / 85 with two sets and the lock, 132 / 77 / 86 with a bare buddy system.
+//! It finds aligned runs in constant time (30–80 ns, where the supply takes 0.5–2 µs among a thousand fragments), but
+//! needs links for each free block and a state for each frame: nine bytes of 32-bit numbers, against two sets at a bit
+//! and a sixty-third. (In the frames themselves is no room: writing there would back them.) Its free blocks are in no
+//! order, so that the used part does not stay dense. For single frames it gains little. Measured with half of 2^20
+//! frames taken at random, ns for a frame given and taken again, one by one / in bulks of 16 / of 256: 276 / 77 / 85
+//! with two sets and the lock, 132 / 77 / 86 with a bare buddy system.
 //!
-//! Whoever changes a set holds the lock of its owner; the words are atomic so that [`Bitmap::contains`] needs none, and read and written
-//! apart, for nobody else writes.
+//! Whoever changes a set holds the lock of its owner; the words are atomic so that [`Bitmap::contains`] needs none, and
+//! read and written apart, for nobody else writes.
 
 use crate::memory::{Access, Mapping};
 use rustix::io::Errno;
@@ -186,8 +188,8 @@ impl Bitmap {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed, and `make_ready` has made it accessible before
-        // anybody looks; the mapping lives as long as `self`, and all access to it is atomic, through here.
+        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed, and `make_ready` has made it accessible
+        // before anybody looks; the mapping lives as long as `self`, and all access to it is atomic, through here.
         unsafe { std::slice::from_raw_parts(self.words.base().as_ptr().cast(), self.begin[LEVELS]) }
     }
 }

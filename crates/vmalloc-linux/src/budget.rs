@@ -1,13 +1,14 @@
 //! How many mappings of the program's `vm.max_map_count` may still be made here.
 //!
-//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So whatever makes mappings on behalf of an area, islands,
-//! windows, changed protections and moved pages, draws them from one budget first, which leaves an eighth of the limit
-//! alone and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would. Taking an area away asks nobody: in
-//! one piece it gives mappings back, and the eighth is there for the cases that split.
+//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So whatever makes mappings on behalf of an
+//! area, islands, windows, changed protections and moved pages, draws them from one budget first, which leaves an
+//! eighth of the limit alone and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
+//! Taking an area away asks nobody: in one piece it gives mappings back, and the eighth is there for the cases that
+//! split.
 //!
-//! The kernel merges mappings on its own, and other parts of the program make some, so no count kept here could be exact. This
-//! one is an upper bound on what was made since the last count, which takes half a microsecond a mapping: with thousands of
-//! mappings left, nothing for each of them.
+//! The kernel merges mappings on its own, and other parts of the program make some, so no count kept here could be
+//! exact. This one is an upper bound on what was made since the last count, which takes half a microsecond a mapping:
+//! with thousands of mappings left, nothing for each of them.
 
 use crate::error::platform_error;
 use crate::limits;

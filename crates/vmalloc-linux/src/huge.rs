@@ -1,12 +1,13 @@
 //! Huge pages, on request.
 //!
-//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, and it can put a huge page only where there is no
-//! page table yet, but guard marks have left one nearly everywhere. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole,
-//! and works at once, not at the first touch, if only one page of it is there. So it is told to collapse each whole, aligned part of a range
-//! after that was mapped and a byte touched; if it refuses, there are base pages.
+//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, and it can put a huge page only
+//! where there is no page table yet, but guard marks have left one nearly everywhere. `MADV_COLLAPSE` (Linux 6.1) is
+//! for pages: it leaves the mapping whole, and works at once, not at the first touch, if only one page of it is there.
+//! So it is told to collapse each whole, aligned part of a range after that was mapped and a byte touched; if it
+//! refuses, there are base pages.
 //!
-//! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is unmapped, the marks split it; a
-//! batch drops the pages first and splits none.
+//! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is unmapped, the marks
+//! split it; a batch drops the pages first and splits none.
 
 use crate::advise::Advice;
 use crate::limits;
@@ -60,6 +61,7 @@ impl HugePages {
 /// Has the kernel make a page table, without which there is nothing to collapse.
 fn touch(memory: &Memory, part: PageRange) {
     let first = memory.run(part).iov_base.cast::<u8>();
-    // SAFETY: the part has just been mapped, for whoever maps it alone, and is zero; the span's provenance is that of `memory`.
+    // SAFETY: the part has just been mapped, for whoever maps it alone, and is zero; the span's provenance is that of
+    // `memory`.
     unsafe { first.write_volatile(0) };
 }

@@ -4,8 +4,8 @@
 //! inaccessible again. The kernel keeps each maximal run of equal access as one mapping (it merges neighbours
 //! itself), so an area with its guard page costs two, and `vm.max_map_count` is the limit on areas.
 //!
-//! `map` draws them from the [`Budget`], which refuses before the kernel would. `unmap` asks nobody; should the eighth that the budget
-//! leaves alone be used up as well, `unmap` fails with the same fault.
+//! `map` draws them from the [`Budget`], which refuses before the kernel would. `unmap` asks nobody; should the eighth
+//! that the budget leaves alone be used up as well, `unmap` fails with the same fault.
 //!
 //! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2) for each
 //! range after it then finds nothing to change in the page tables, and interrupts nobody.

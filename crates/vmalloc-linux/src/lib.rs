@@ -31,17 +31,19 @@
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
 //!   is a window: between the two calls of a batch a stale access reads zeros (or writes to a page that is
 //!   then dropped) instead of trapping.
-//! - After `fork` the child owns a copy of everything and may go on: see [`fork`](AtFork). But for [frames](vmalloc::Frames) taken before:
-//!   these are shared memory. What the child takes itself is its own, and what its parent took it can't give back to the supply.
-//! - Whatever was done to pages, mapped to frames, protected, moved, unmapping them makes them plain again, for a call or two more.
+//! - After `fork` the child owns a copy of everything and may go on: see [`fork`](AtFork). But for
+//!   [frames](vmalloc::Frames) taken before: these are shared memory. What the child takes itself is its own, and what
+//!   its parent took it can't give back to the supply.
+//! - Whatever was done to pages, mapped to frames, protected, moved, unmapping them makes them plain again, for a call
+//!   or two more.
 //!
 //! # What does not
 //! - `mlockall(MCL_FUTURE)` before the reservation makes it fail, and `mlock` on it makes its purges fail:
 //!   the kernel neither guards nor drops locked pages.
 //! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts whole
 //!   ([`CHUNK_PAGES`]), not only the part of it that is mapped.
-//! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530 (`vm.max_map_count`): seven eighths of these
-//!   are used, then [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
+//! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530 (`vm.max_map_count`):
+//!   seven eighths of these are used, then [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
 //! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment of the call.
 
 mod advise;

@@ -38,8 +38,8 @@ pub(crate) fn map_count() -> Option<u64> {
     count_lines(c"/proc/self/maps")
 }
 
-/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused. mremap(2) refuses some
-/// mappings earlier.
+/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused. mremap(2)
+/// refuses some mappings earlier.
 pub(crate) fn mappings_exhausted() -> bool {
     match (map_count(), max_map_count()) {
         (Some(count), Some(max)) => count + 6 >= max,

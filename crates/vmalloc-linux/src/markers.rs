@@ -66,8 +66,8 @@ impl Markers {
         self.frontier.is_open(range)
     }
 
-    /// Opens the chunks of `range`. Its pages are marked where the chunks were open, and accessible where they were not: in any case
-    /// about to be replaced.
+    /// Opens the chunks of `range`. Its pages are marked where the chunks were open, and accessible where they were
+    /// not: in any case about to be replaced.
     pub(crate) fn admit(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
         if self.frontier.is_open(range) {
             return Ok(());
@@ -75,8 +75,9 @@ impl Markers {
         self.open(memory, range).inspect_err(|_| self.expel(memory, range))
     }
 
-    /// Undoes a mapping that has failed: the chunks that were opened for it let `range` through. Should marking fail as well, the caller
-    /// still has not got the range, and the next `map` of it works; only a stray access to it would not trap.
+    /// Undoes a mapping that has failed: the chunks that were opened for it let `range` through. Should marking fail as
+    /// well, the caller still has not got the range, and the next `map` of it works; only a stray access to it would
+    /// not trap.
     pub(crate) fn expel(&self, memory: &Memory, range: PageRange) {
         let _ = self.unmap_one(memory, range);
     }

@@ -1,8 +1,8 @@
 //! The reserved span, and every call that changes what may be done with its pages.
 //!
 //! Invariants:
-//! - **M1** The span is one reservation made here, held by nobody else, and lives as long as this: private anonymous memory, but for
-//!   the pages that [`Memory::duplicate`] has put there.
+//! - **M1** The span is one reservation made here, held by nobody else, and lives as long as this: private anonymous
+//!   memory, but for the pages that [`Memory::duplicate`] has put there.
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that once, at
 //!   the boundary; from there on it is only debug-asserted.
 
@@ -190,19 +190,21 @@ impl Memory {
         unsafe { mmap_anonymous(run.iov_base, run.iov_len, access.map(), flags) }.map(drop)
     }
 
-    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it is there. Should this fail, nothing may
-    /// be mapped at `range` at all: it has to be replaced at once, before another mapping of the program gets there.
+    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it is there. Should this
+    /// fail, nothing may be mapped at `range` at all: it has to be replaced at once, before another mapping of the
+    /// program gets there.
     ///
     /// # Safety
     /// At `source`, a page's address, is shared memory of that length.
     pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
         let run = self.run(range);
-        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory where it is, see mremap(2).
+        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory where it is, see
+        // mremap(2).
         unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
     }
 
-    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length; new ones appear behind `from` at a touch.
-    /// Should this fail, nothing may be mapped at `to`, as for [`duplicate`](Self::duplicate).
+    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length; new ones appear behind
+    /// `from` at a touch. Should this fail, nothing may be mapped at `to`, as for [`duplicate`](Self::duplicate).
     pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Errno> {
         let (source, target) = (self.run(from), self.run(to));
         let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;

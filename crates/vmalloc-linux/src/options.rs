@@ -98,15 +98,15 @@ impl Options {
         Self { size_bytes: bytes, minimum_bytes: bytes, ..self }
     }
 
-    /// Lends out up to `bytes` of pages that can be mapped at several addresses at once ([`Frames`](vmalloc::Frames)), or none for 0. 64 GiB by
-    /// default, which costs addresses only.
+    /// Lends out up to `bytes` of pages that can be mapped at several addresses at once ([`Frames`](vmalloc::Frames)),
+    /// or none for 0. 64 GiB by default, which costs addresses only.
     ///
-    /// Where these addresses can't be had (`RLIMIT_AS`), it is a half, a quarter … of it, down to nothing: the reservation does not
-    /// fail for them.
+    /// Where these addresses can't be had (`RLIMIT_AS`), it is a half, a quarter … of it, down to nothing: the
+    /// reservation does not fail for them.
     ///
-    /// After a `fork`, parent and child see each other's writes to frames that were taken before it. Frames taken afterwards are the own of
-    /// whoever took them. A child takes none below the highest one that its parent ever took, and what it gives back of its parent's
-    /// is forgotten, not reused.
+    /// After a `fork`, parent and child see each other's writes to frames that were taken before it. Frames taken
+    /// afterwards are the own of whoever took them. A child takes none below the highest one that its parent ever took,
+    /// and what it gives back of its parent's is forgotten, not reused.
     #[must_use]
     pub fn frames(self, bytes: usize) -> Self {
         Self { frame_bytes: bytes, ..self }

@@ -1,9 +1,9 @@
 //! Reading addresses that may lead nowhere.
 //!
-//! The kernel copies from this process to this process (process_vm_readv(2)) and finds out by itself which pages can be read. It is told of
-//! each page apart, for it counts only whole parts. Where a sandbox forbids the call, a pipe does: writing to one from an address that can't
-//! be read fails with `EFAULT`. (`/proc/self/mem` would not do: it reads inaccessible pages as well.) Without descriptors for a pipe
-//! nothing can be read then.
+//! The kernel copies from this process to this process (process_vm_readv(2)) and finds out by itself which pages can be
+//! read. It is told of each page apart, for it counts only whole parts. Where a sandbox forbids the call, a pipe does:
+//! writing to one from an address that can't be read fails with `EFAULT`. (`/proc/self/mem` would not do: it reads
+//! inaccessible pages as well.) Without descriptors for a pipe nothing can be read then.
 //!
 //! Locks, heap and the books of the allocator are not involved, so this may be called anywhere.
 
@@ -21,7 +21,8 @@ impl Peek for Linux {
     }
 }
 
-/// Parts of a call: 64 pages, which are copied in 10 µs or more, so that the call's own share is small. The kernel would take 1024.
+/// Parts of a call: 64 pages, which are copied in 10 µs or more, so that the call's own share is small. The kernel
+/// would take 1024.
 const PARTS: usize = 64;
 
 /// How many bytes were copied; an error if the call can't be used at all.
@@ -58,8 +59,8 @@ fn parts(from: usize, len: usize, page_bytes: usize) -> ([iovec; PARTS], usize) 
 
 fn copy(parts: &[iovec; PARTS], to: &mut [u8]) -> Result<usize, Errno> {
     let local = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    // SAFETY: the kernel reads both lists as the arrays that they are, writes to `to` at most what it has room for, and reads from this
-    // process only what it can.
+    // SAFETY: the kernel reads both lists as the arrays that they are, writes to `to` at most what it has room for, and
+    // reads from this process only what it can.
     let copied = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const local, 1, parts.as_ptr(), PARTS as libc::c_ulong, 0)
     };

@@ -1,8 +1,8 @@
 //! Moving pages to other addresses, for areas that grow.
 //!
-//! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping. It does not merge what was moved with
-//! its new neighbours, so these pages are marked [special](crate::table) and replaced when they are unmapped. The mapping that they came
-//! from stays, with nothing in it: it is made to fault as any free range is.
+//! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping. It does not merge
+//! what was moved with its new neighbours, so these pages are marked [special](crate::table) and replaced when they are
+//! unmapped. The mapping that they came from stays, with nothing in it: it is made to fault as any free range is.
 
 use crate::budget::SPLIT;
 use crate::error::{mapping_error, platform_error};
@@ -41,15 +41,15 @@ impl Linux {
         })
     }
 
-    /// Whether `range` may well be in one mapping, and of private memory. Were it in several for all that, old kernels would refuse to move
-    /// it; kernels from 6.17 on move one mapping after the other.
+    /// Whether `range` may well be in one mapping, and of private memory. Were it in several for all that, old kernels
+    /// would refuse to move it; kernels from 6.17 on move one mapping after the other.
     fn is_movable(&self, range: PageRange) -> bool {
         let first = self.table.get(range.start());
         first.frame().is_none() && (range.start()..range.end()).all(|page| self.table.get(page) == first)
     }
 
-    /// Makes `from` fault, of which the pages have gone. Should that fail, a stray access finds zeros until the caller unmaps the
-    /// range, as it has to.
+    /// Makes `from` fault, of which the pages have gone. Should that fail, a stray access finds zeros until the caller
+    /// unmaps the range, as it has to.
     fn leave(&self, from: PageRange) {
         let _ = self.unmap_plain(&[from]);
     }

@@ -1,7 +1,8 @@
 //! Pages that are not [plain](crate::table) any more, and how they become so again.
 //!
-//! Every change keeps one order, so that whatever step fails, [`restore`](Linux::restore) finds what there is to restore (W1):
-//! entries are written, the mapping is changed, and only then the entries say what is known for certain (W2).
+//! Every change keeps one order, so that whatever step fails, [`restore`](Linux::restore) finds what there is to
+//! restore (W1): entries are written, the mapping is changed, and only then the entries say what is known for certain
+//! (W2).
 
 use crate::budget::SPLIT;
 use crate::error::{mapping_error, protect_error};
@@ -64,15 +65,16 @@ impl Linux {
         Ok(())
     }
 
-    /// Undoes a mapping that has failed: what is behind `range`, which is the caller's, is gone. Should a step of this fail as well, the
-    /// entries still say so, and whatever is done to these pages next begins with restoring them.
+    /// Undoes a mapping that has failed: what is behind `range`, which is the caller's, is gone. Should a step of this
+    /// fail as well, the entries still say so, and whatever is done to these pages next begins with restoring them.
     #[cold]
     pub(crate) fn put_back(&self, range: PageRange) {
         let _ = self.restore(range);
         let _ = self.unmap_plain(&[range]);
     }
 
-    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in this order, for W3.
+    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in
+    /// this order, for W3.
     pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
         if let Guarding::Markers(markers) = &self.guarding
             && !markers.is_open(range)

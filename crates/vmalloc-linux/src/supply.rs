@@ -1,39 +1,43 @@
 //! The supply of pages that can be mapped at several addresses at once.
 //!
-//! Frame n is page n of a file that exists in memory alone (memfd_create(2)). The whole file is mapped once, for good, outside the span:
-//! the **linear** map, where any frame can be used without a mapping of its own. Other mappings of a frame are made from that one
-//! ([`Memory::duplicate`](crate::memory::Memory::duplicate)), so no descriptor is kept: a daemon that closes all of its descriptors, or a
-//! limit on them, harms nobody. (Measured: mremap(2) of an old size of zero takes as long as mmap(2) of the file.)
+//! Frame n is page n of a file that exists in memory alone (memfd_create(2)). The whole file is mapped once, for good,
+//! outside the span: the **linear** map, where any frame can be used without a mapping of its own. Other mappings of a
+//! frame are made from that one ([`Memory::duplicate`](crate::memory::Memory::duplicate)), so no descriptor is kept: a
+//! daemon that closes all of its descriptors, or a limit on them, harms nobody. (Measured: mremap(2) of an old size of
+//! zero takes as long as mmap(2) of the file.)
 //!
 //! The addresses are reserved at once, for they have to stay what they are; the file is made when the first frame is taken.
 //!
 //! # Memory
-//! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, and such frames are the first
-//! to be taken again; beyond that it is given back to the machine, with one call for each run of consecutive frames in the order they
-//! come in. Else frames are taken lowest first: that keeps the used part dense, and gives consecutive ones while there are some.
+//! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, and
+//! such frames are the first to be taken again; beyond that it is given back to the machine, with one call for each run
+//! of consecutive frames in the order they come in. Else frames are taken lowest first: that keeps the used part dense,
+//! and gives consecutive ones while there are some.
 //!
-//! A run is looked for from one free frame to the next taken one, 64 frames a step, and only up to the highest frame that was ever taken:
-//! behind it everything is free. So at worst it costs a pass over the bits of what is in use (32 KiB for a gigabyte). That pass is not made
-//! again and again, for one result is remembered:
-//! - **S3** No run of [`State::barren_count`] free frames with [`State::barren_align`] is wholly below [`State::barren_below`].
+//! A run is looked for from one free frame to the next taken one, 64 frames a step, and only up to the highest frame
+//! that was ever taken: behind it everything is free. So at worst it costs a pass over the bits of what is in use (32
+//! KiB for a gigabyte). That pass is not made again and again, for one result is remembered:
+//! - **S3** No run of [`State::barren_count`] free frames with [`State::barren_align`] is wholly below
+//!   [`State::barren_below`].
 //!
 //! It holds for larger runs and alignments as well. Frames that are given back lower the mark to where they begin.
 //!
 //! # Forks
-//! Shared memory is shared with a forked child as well: what parent and child write to a frame **that was taken before the fork** both
-//! see, through any mapping. Nothing could be done about that at the fork: a copy would need all other threads to stand still until it
-//! is made. What holds is this:
-//! - **S1** Frames that a process takes after the fork are its own. The child begins a new file, which replaces the old one in its linear map
-//!   from the highest frame on that was ever taken ([`State::floor`]); below it takes none.
-//! - **S2** A child gives nothing back of what its parent took: those frames are forgotten, and their memory stays the parent's.
+//! Shared memory is shared with a forked child as well: what parent and child write to a frame **that was taken before
+//! the fork** both see, through any mapping. Nothing could be done about that at the fork: a copy would need all other
+//! threads to stand still until it is made. What holds is this:
+//! - **S1** Frames that a process takes after the fork are its own. The child begins a new file, which replaces the old
+//!   one in its linear map from the highest frame on that was ever taken ([`State::floor`]); below it takes none.
+//! - **S2** A child gives nothing back of what its parent took: those frames are forgotten, and their memory stays the
+//!   parent's.
 //!
-//! The parent may give its frames back, and hand them to others, while the child still has them mapped. So the child should leave them
-//! alone, or agree with its parent on them, as on any shared memory.
+//! The parent may give its frames back, and hand them to others, while the child still has them mapped. So the child
+//! should leave them alone, or agree with its parent on them, as on any shared memory.
 //!
 //! # Locking
 //! All books are kept under [`SUPPLY`]. It is held over a fork and is one for all supplies, as
-//! [`OPENING`](crate::markers::OPENING) is, for the same reasons; frames are taken in bulk. Nothing else is taken under it. Memory is
-//! given back outside of it.
+//! [`OPENING`](crate::markers::OPENING) is, for the same reasons; frames are taken in bulk. Nothing else is taken under
+//! it. Memory is given back outside of it.
 
 use crate::advise::{Advice, advise};
 use crate::bitmap::{Begin, Bitmap, Some64};
@@ -53,8 +57,8 @@ use vmalloc::{Frame, Origin, PageRange, PlatformError, PlatformFault};
 /// Held while frames are taken or given back, by any reservation of this program; and over each `fork`.
 pub(crate) static SUPPLY: Mutex<FutexLock, ()> = Mutex::new(());
 
-/// How much memory frames may keep that nobody has taken. A fresh page costs a fault of 1–2 µs with its zeroing, so this is worth
-/// 16,384 of those, and a quarter of a percent of a machine with 24 GiB.
+/// How much memory frames may keep that nobody has taken. A fresh page costs a fault of 1–2 µs with its zeroing, so
+/// this is worth 16,384 of those, and a quarter of a percent of a machine with 24 GiB.
 const KEEP_BYTES: u64 = 64 << 20;
 
 /// The most frames: the books of the windows note a frame in 29 bits (2 TiB of pages of 4 KiB).
@@ -236,8 +240,8 @@ impl Supply {
             return;
         }
         for (start, end) in runs(rest) {
-            // SAFETY: these frames are taken, by the caller, who no longer wants what they hold; from the floor on they are this
-            // process's own.
+            // SAFETY: these frames are taken, by the caller, who no longer wants what they hold; from the floor on they
+            // are this process's own.
             unsafe { self.drop_memory(start.max(floor), end) };
         }
         let _held = self.enter();

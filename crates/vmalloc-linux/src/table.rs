@@ -6,27 +6,29 @@
 //!                                        │
 //!   entries               │ ─ none ─ │ 0 0 w7 w8 w9 0 m m 0 ... │      one word for each page of a special chunk
 //! ```
-//! A page is **plain** if the kernel keeps it in the mapping that its surroundings are in: areas, guard pages and free pages of
-//! [`frontier`](crate::frontier) are. Else it is **special**: a *window*, which shows a frame of the supply, or *marked*, private memory
-//! that the kernel keeps in another mapping, since it has another protection or came from elsewhere.
+//! A page is **plain** if the kernel keeps it in the mapping that its surroundings are in: areas, guard pages and free
+//! pages of [`frontier`](crate::frontier) are. Else it is **special**: a *window*, which shows a frame of the supply,
+//! or *marked*, private memory that the kernel keeps in another mapping, since it has another protection or came from
+//! elsewhere.
 //!
-//! - **W1** A special page has an entry that is not 0, in a special chunk. (The other way round need not hold: an entry is written before
-//!   the mapping is changed, and erased after it was restored, so that a step that fails leaves nothing unknown behind.)
+//! - **W1** A special page has an entry that is not 0, in a special chunk. (The other way round need not hold: an entry
+//!   is written before the mapping is changed, and erased after it was restored, so that a step that fails leaves
+//!   nothing unknown behind.)
 //! - **W2** A page whose entry is a window with a protection leads to that frame, with that protection.
-//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened; and before it is closed, by whoever owns all of
-//!   it, it is plain.)
+//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened; and before it is
+//!   closed, by whoever owns all of it, it is plain.)
 //!
-//! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all special pages of
-//! the range, [`Memory::replace`](crate::memory::Memory::replace). After that it is a page like any other, to be marked or made inaccessible
-//! as all are. So nobody else needs to know of special pages, and a purge of plain ones is told by one bit a chunk that
-//! there is nothing to look for.
+//! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all
+//! special pages of the range, [`Memory::replace`](crate::memory::Memory::replace). After that it is a page like any
+//! other, to be marked or made inaccessible as all are. So nobody else needs to know of special pages, and a purge of
+//! plain ones is told by one bit a chunk that there is nothing to look for.
 //!
-//! An alternative was to leave chunks with windows closed, and to restore windows with one call less. But then plain areas in the same
-//! chunk would have to be islands, two mappings each, and lowest-first placement puts windows and areas side by side; opening a chunk
-//! takes 65 µs once, for 2048 pages, of which each window costs 4 µs.
+//! An alternative was to leave chunks with windows closed, and to restore windows with one call less. But then plain
+//! areas in the same chunk would have to be islands, two mappings each, and lowest-first placement puts windows and
+//! areas side by side; opening a chunk takes 65 µs once, for 2048 pages, of which each window costs 4 µs.
 //!
-//! Entries belong to whoever owns the pages, so no lock is needed. They are a reservation of a 1024th of the span, made accessible chunk by
-//! chunk: strict overcommit and `RLIMIT_DATA` count only those.
+//! Entries belong to whoever owns the pages, so no lock is needed. They are a reservation of a 1024th of the span, made
+//! accessible chunk by chunk: strict overcommit and `RLIMIT_DATA` count only those.
 
 use crate::error::{platform_error, protect_error};
 use crate::frontier::{CHUNK_PAGES, Frontier, State};
@@ -196,9 +198,9 @@ impl Table {
         debug_assert!(self.special.is_open(range), "{range:?} has no entries");
         let Some(entries) = &self.entries else { return &[] };
         let first = (range.start() - self.span.start()) as usize;
-        // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned; `prepare` has made these accessible
-        // before it called their chunks special (Release and Acquire in `frontier`). The mapping lives as long as `self`, and all access
-        // to it is atomic, through here.
+        // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned; `prepare` has made
+        // these accessible before it called their chunks special (Release and Acquire in `frontier`). The mapping lives
+        // as long as `self`, and all access to it is atomic, through here.
         unsafe {
             let words = entries.base().as_ptr().cast::<AtomicU32>().add(first);
             std::slice::from_raw_parts(words, range.len() as usize)

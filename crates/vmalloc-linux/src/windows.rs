@@ -1,21 +1,24 @@
 //! Windows: frames of the [supply](crate::supply), mapped in the span.
 //!
-//! A run of consecutive frames is one call and one mapping to the kernel, however long. It merges neighbours that continue each
-//! other, and so do runs that are mapped one after the other.
+//! A run of consecutive frames is one call and one mapping to the kernel, however long. It merges neighbours that
+//! continue each other, and so do runs that are mapped one after the other.
 //!
 //! # What is not done
-//! Windows that no longer matter are left in place ([`Frames::let_go`] does nothing), and mapping over them replaces them: one call a run,
-//! and none at all where the [entries](crate::table) say that the right frame is there already. For pages mapped again and again
-//! (the blocks of `vm_map_ram`) that is the difference between 4.6 µs a page and 12 ns with a touch (`map_cost`).
+//! Windows that no longer matter are left in place ([`Frames::let_go`] does nothing), and mapping over them replaces
+//! them: one call a run, and none at all where the [entries](crate::table) say that the right frame is there already.
+//! For pages mapped again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40 ns
+//! for one, 120 ns for sixteen, touches included (`map_cost`).
 //!
-//! Other frames each time cost as much as mmap(2) of each page does, less what unmapping would: the kernel takes one mapping apart and puts
-//! another together, 2.7 µs, and the first touch faults, 1.8 µs. Asking for the page at once (`MAP_POPULATE`) costs what the fault does;
-//! populating a whole range with one call gains an eighth from 16 pages on and loses as much below, and all of it where a page is
-//! not touched after all. Moving page table entries (`MREMAP_DONTUNMAP`) would take them out of the linear map.
+//! Other frames each time cost as much as mmap(2) of each page does, less what unmapping would: the kernel takes one
+//! mapping apart and puts another together, 2.7 µs, and the first touch faults, 1.8 µs. Asking for the page at once
+//! (`MAP_POPULATE`) costs what the fault does; populating a whole range with one call gains an eighth from 16 pages on
+//! and loses as much below, and all of it where a page is not touched after all. Moving page table entries
+//! (`MREMAP_DONTUNMAP`) would take them out of the linear map.
 //!
 //! # Mappings
-//! Scattered frames cost a mapping each. Before a range is mapped, the [budget](crate::budget) is asked for as many as there will be more
-//! than there were: the entries tell where one ends and the next begins. So windows that replace windows cost nothing once more.
+//! Scattered frames cost a mapping each. Before a range is mapped, the [budget](crate::budget) is asked for as many as
+//! there will be more than there were: the entries tell where one ends and the next begins. So windows that replace
+//! windows cost nothing once more.
 
 use crate::error::{mapping_error, platform_error};
 use crate::memory::Access;
@@ -46,7 +49,8 @@ unsafe impl Frames for Linux {
         }
     }
 
-    /// In a forked child, a frame that the parent took before is the supply's as well, see [`Options::frames`](crate::Options::frames).
+    /// In a forked child, a frame that the parent took before is the supply's as well, see
+    /// [`Options::frames`](crate::Options::frames).
     fn origin(&self, frame: Frame) -> Origin {
         self.supply.as_ref().map_or(Origin::Foreign, |supply| supply.origin(frame))
     }
@@ -157,8 +161,8 @@ impl Linux {
         let source = supply.address(first).ok_or(platform_error("a frame", Errno::INVAL))?;
         let wanted = |page, _| Entry::window(first.plus(page - pages.start()), access);
         self.table.update(pages, |page, old| wanted(page, old).unsure());
-        // SAFETY: `map_frames` has checked that all frames are the supply's, so this is in its linear map, to the end. What a failure
-        // leaves is replaced at once.
+        // SAFETY: `map_frames` has checked that all frames are the supply's, so this is in its linear map, to the end.
+        // What a failure leaves is replaced at once.
         let shown = unsafe { self.memory.duplicate(source, pages) };
         // The linear map is readable and writable, so its duplicates are.
         let shown = match access {

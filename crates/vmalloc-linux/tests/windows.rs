@@ -1,4 +1,5 @@
-//! Frames mapped in the span, pages with other protections and pages moved, beside plain areas: with every strategy that the kernel has.
+//! Frames mapped in the span, pages with other protections and pages moved, beside plain areas: with every strategy
+//! that the kernel has.
 
 mod common;
 
@@ -394,7 +395,8 @@ fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
     });
 }
 
-/// Each thread has its places in chunks that it shares with the others, and the chunks open, become special and close meanwhile.
+/// Each thread has its places in chunks that it shares with the others, and the chunks open, become special and close
+/// meanwhile.
 fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -419,7 +421,8 @@ fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
                         linux.do_unmap(&[small, trap]).unwrap();
                         assert_traps(linux, small);
                     }
-                    // From the middle of one chunk to that of another, with windows at both ends; and so many that some are closed.
+                    // From the middle of one chunk to that of another, with windows at both ends; and so many that some
+                    // are closed.
                     let first = (50 + 12 * thread + round % 2) * CHUNK_PAGES + 1000;
                     let len = if round % 5 == 0 { 9 * CHUNK_PAGES } else { CHUNK_PAGES + 900 };
                     map_frames(linux, pages(linux, first, 4), &frames);

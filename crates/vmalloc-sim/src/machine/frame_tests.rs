@@ -250,6 +250,10 @@ fn a_machine_that_replaces_flushes_everybody() {
         machine.write(HERE, 110, 5).unwrap();
         assert_eq!([HERE, THERE, LAST].map(|cpu| machine.read(cpu, 110)), [Ok(5); 3]);
         assert_eq!((machine.counts.replaced_pages, machine.counts.interrupts), (2, 2));
+        assert!(
+            machine.leaks().iter().all(|leak| matches!(leak, Fault::LeakedPage { .. })),
+            "all is flushed"
+        );
         unmap_and_flush(&mut machine, range(110, 112));
         assert_eq!((machine.audit(), machine.leaks(), machine.faults), (vec![], vec![], vec![]));
     }

@@ -180,6 +180,14 @@ fn recycling_what_is_reached_where_it_was_is_reported() {
 }
 
 #[test]
+fn who_still_follows_where_a_frame_was_after_the_flush_is_found() {
+    let mut machine = relocated(options().flaw(Flaw::ForgottenCpu));
+    unmap_and_flush(&mut machine, range(110, 112));
+    let alias = Fault::Aliased { frame: 0, page: 150, other: 110, cpu: Some(LAST) };
+    assert_eq!(machine.audit(), [alias, Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);
+}
+
+#[test]
 fn relocating_from_nowhere_to_somewhere_or_unevenly_is_reported() {
     let mut machine = relocated(options());
     machine.map(range(160, 161), ReadWrite).unwrap();
