@@ -83,7 +83,7 @@ fn vfree_where_everything_fails() {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
         let (space, mut areas) = Scene::empty(Config::default().unmap_on_free()).build();
-        areas.extend((0..60).map(|_| space.alloc(&Request::new(PAGE)).expect("there is room")));
+        areas.extend((0..200).map(|_| space.alloc(&Request::new(PAGE)).expect("there is room")));
         space.platform().fail_from(Point::Unmap, 1);
         let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
         let _ = done.send(result);
