@@ -277,6 +277,13 @@ pub enum FreeError {
         /// The page of the address given.
         page: u64,
     },
+    /// There is no memory to remember the area until it is unmapped, and the purge that would make room for it failed. Free it again
+    /// later.
+    #[error("no memory to remember page {page:#x} until it is unmapped")]
+    NoMemory {
+        /// The page of the address given.
+        page: u64,
+    },
     /// Another number of pages is mapped there than this call names.
     #[error("{mapped} pages are mapped at page {page:#x}, not {given}")]
     WrongCount {

@@ -271,7 +271,9 @@ impl<P: Platform> Space<P> {
         }
         match backing {
             Backing::None => self.unclaim(area),
-            Backing::Kept => self.discard(area),
+            // Where an area can neither be described nor be given back, it is handed out: it lacks its tag, but is not lost.
+            Backing::Kept if !self.discard(area) => return Ok(()),
+            Backing::Kept => {}
         }
         Err(AllocError::Metadata)
     }

@@ -68,11 +68,11 @@ pub use request::Request;
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
 use crate::block::Blocks;
+use crate::counted::Counted;
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
-use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
 use deferred::Deferred;
 use free::GRANT_PAGES;
@@ -112,7 +112,7 @@ pub struct Space<P: Platform> {
     portion: u64,
     /// Pages that a node asks for at a time of what all may retain.
     grant_pages: u64,
-    planes: Arc<Planes<Heap>>,
+    planes: Counted<Planes<Heap>>,
 
     // Written by everybody, each for himself.
     nodes: Nodes<P::RawLock>,
