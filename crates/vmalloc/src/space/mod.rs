@@ -254,7 +254,7 @@ impl<P: Platform> Space<P> {
         }
         core::mem::forget(self.purger.0.lock());
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
-        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.lock()));
+        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.slow.lock()));
         core::mem::forget(self.blocks.shelf.0.lock());
         self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
@@ -276,7 +276,7 @@ impl<P: Platform> Space<P> {
             self.notifiers.resume();
             self.notes.tables().for_each(|table| table.force_unlock());
             self.blocks.shelf.0.force_unlock();
-            self.blocks.queues.iter().for_each(|queue| queue.0.force_unlock());
+            self.blocks.queues.iter().for_each(|queue| queue.0.slow.force_unlock());
             self.nodes.iter().for_each(|node| node.0.force_unlock());
             self.purger.0.force_unlock();
         }
