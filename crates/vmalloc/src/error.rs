@@ -41,6 +41,14 @@ pub enum RequestError {
         /// The size, in pages.
         pages: u64,
     },
+    /// There is no such node.
+    #[error("there is no node {node}: there are {nodes}")]
+    NoSuchNode {
+        /// The node asked for.
+        node: usize,
+        /// How many there are.
+        nodes: usize,
+    },
     /// The limits are empty or reversed.
     #[error("limits {start:#x}..{end:#x} are empty or reversed")]
     LimitsReversed {

@@ -1,7 +1,7 @@
 //! Taking areas back: out of use at once, unmapped later.
 
 use super::alloc::ROUNDS;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::map::HeldMap;
 use super::node::{Lazy, Node, has_room};
 use super::notes::{Note, Table};
@@ -112,7 +112,7 @@ impl<P: Platform> Space<P> {
                 return Ok(());
             }
         }
-        self.free_far(page, Freed::ByVfree)
+        self.free_far(page, FreedBy::Vfree)
     }
 
     /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before reuse, like
@@ -121,17 +121,17 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_far(self.page(addr)?, Freed::ByUnreserve)
+        self.free_far(self.page(addr)?, FreedBy::Unreserve)
     }
 
     /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
     #[inline(never)]
-    pub(super) fn free_far(&self, page: u64, by: Freed) -> Result<(), FreeError> {
+    pub(super) fn free_far(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
         self.free_as(page, by, Fate::MayStay)
     }
 
     /// The same where the memory has to go, for example because it has gone.
-    pub(super) fn free_as(&self, page: u64, by: Freed, fate: Fate) -> Result<(), FreeError> {
+    pub(super) fn free_as(&self, page: u64, by: FreedBy, fate: Fate) -> Result<(), FreeError> {
         let (id, node) = self.node_with_room(page)?;
         let mut retired = self.retire_noted(self.notes.lock(page), page, by, || Some(self.map()))?;
         if fate == Fate::Goes {
@@ -179,7 +179,7 @@ impl<P: Platform> Space<P> {
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
         page: u64,
-        by: Freed,
+        by: FreedBy,
         map: impl FnOnce() -> Option<HeldMap<'a, P::RawLock>>,
     ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
@@ -240,9 +240,9 @@ impl<P: Platform> Space<P> {
         let Lazy { own, strays } = &mut node.lazy;
         let is_own = asker == Some(id) && fits && has_room(own);
         if is_own {
-            own.push(area)
+            own.push(area);
         } else {
-            strays.push(area)
+            strays.push(area);
         }
         node.unpublished += area.len();
         if node.unpublished >= node.alarm {

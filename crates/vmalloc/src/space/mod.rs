@@ -39,6 +39,7 @@ mod keys;
 mod kind;
 mod kvmalloc;
 mod linear;
+mod local;
 mod lots;
 mod map;
 mod mapping;

@@ -19,11 +19,11 @@ use alloc::vec::Vec;
 /// What a node's lock protects.
 #[derive(Default)]
 pub(super) struct Node {
-    /// Freed areas that kept their memory.
+    /// FreedBy areas that kept their memory.
     pub(super) retained: Pools,
     /// Addresses without memory that no CPU translates any more.
     pub(super) pools: Pools,
-    /// Freed here, to be unmapped.
+    /// FreedBy here, to be unmapped.
     pub(super) lazy: Lazy,
     /// Pages of these that the space's count does not know of yet.
     pub(super) unpublished: u64,

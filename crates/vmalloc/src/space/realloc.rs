@@ -10,7 +10,7 @@
 
 use super::alloc::Backing;
 use super::free::Fate;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::map::HeldMap;
 use super::notes::Note;
 use super::purge::Purger;
@@ -153,7 +153,7 @@ impl<P: DirectMemory> Space<P> {
                 self.unbacked(&checked.fit, cause)
             })?,
         };
-        self.free_as(old.start(), Freed::ByVfree, fate)?;
+        self.free_as(old.start(), FreedBy::Vfree, fate)?;
         Ok(self.addr(new.start()))
     }
 
@@ -172,7 +172,7 @@ impl<P: DirectMemory> Space<P> {
 
     /// Frees an area that nobody has seen, of which some part is mapped.
     fn abandon(&self, page: u64) {
-        if let Err(error) = self.free_as(page, Freed::ByVfree, Fate::Goes) {
+        if let Err(error) = self.free_as(page, FreedBy::Vfree, Fate::Goes) {
             self.platform.fatal(&error);
         }
     }
