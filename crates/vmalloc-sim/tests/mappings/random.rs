@@ -1,0 +1,1 @@
+//! Everything at random; see the next commit.
