@@ -4,6 +4,7 @@
 
 mod exec;
 mod info;
+mod model;
 mod percpu;
 mod ram;
 mod random;
