@@ -18,7 +18,8 @@
 //!
 //! # Invariants
 //! - **B1** Outside its windows, the bytes of a block read from the first as a sequence of runs: 0 is one clean slot, `n` ≤ 64 a live
-//!   run of n pages in 2^⌈log n⌉ slots, `n | DIRTY` the same returned. What the other bytes of a run hold does not
+//!   run of n pages in 2^⌈log n⌉ slots, `n + KEPT` the same, returned and kept as it is mapped for who maps the same frames
+//!   again, `n | DIRTY` the same returned for good. What the other bytes of a run hold does not
 //!   matter. Of a block that is all window or all clean no byte does.
 //! - **B2** `held` = slots that are live or in a window. Who brings it to 0 says so to the [shelf](Shelf).
 //! - **B3** `clean` = clean slots. What is neither held nor clean is dirty.
@@ -42,8 +43,8 @@ mod queue;
 mod record;
 mod shelf;
 
-pub(crate) use queue::{Queue, Window};
-pub(crate) use record::{Block, DIRTY, MAX_SLOTS, Place, Run};
+pub(crate) use queue::{Queue, Window, place};
+pub(crate) use record::{Block, MAX_SLOTS, MOST_KEPT, Mark, Place, Run};
 pub(crate) use shelf::Shelf;
 
 use crate::addr::PageRange;

@@ -36,12 +36,29 @@ impl Window {
 pub(crate) const ORDERS: usize = MOST_PAGES.ilog2() as usize + 1;
 
 /// What a queue's lock protects.
-#[derive(Default)]
 pub(crate) struct Queue {
     /// By order: mappings of a size lie together, so that what they leave behind fits the next ones.
     pub(crate) hot: [Window; ORDERS],
     /// With a classic policy: all windows, in the order of the queue. Then there are no others.
     pub(crate) line: Vec<Window>,
+    /// Runs that are kept mapped, by where [`place`] puts them: their first page, or 0.
+    pub(crate) kept: [u64; KEPT],
+}
+
+/// Runs that a queue keeps mapped.
+const KEPT: usize = 64;
+
+/// Where a run of `pages` pages is kept of which the first leads to frame number `frame`.
+pub(crate) fn place(frame: u64, pages: u64) -> usize {
+    // Fibonacci hashing: the top bits of a product with 2^64 over the golden ratio.
+    let mixed = (frame << 6 ^ pages).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (u64::BITS - KEPT.ilog2())) as usize
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { hot: [Window::default(); ORDERS], line: Vec::new(), kept: [0; KEPT] }
+    }
 }
 
 impl Queue {

@@ -9,7 +9,34 @@ use zerocopy::{FromBytes, IntoBytes};
 pub(crate) const MAX_SLOTS: usize = size(1024, 16) as usize;
 
 /// In a slot's byte: returned.
-pub(crate) const DIRTY: u8 = 0x80;
+const DIRTY: u8 = 0x80;
+
+/// What is added to a run's pages in its byte when its owner has returned it, and it is kept mapped for the next one.
+const KEPT: u8 = 64;
+
+/// The most pages of a run that is kept.
+pub(crate) const MOST_KEPT: u64 = 32;
+
+/// What the byte of a slot says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    Clean,
+    Live { pages: u64 },
+    Kept { pages: u64 },
+    Dirty { pages: u64 },
+}
+
+impl Mark {
+    fn of(byte: u8) -> Self {
+        let pages = u64::from(byte & !DIRTY);
+        match byte {
+            0 => Self::Clean,
+            _ if byte & DIRTY != 0 => Self::Dirty { pages },
+            _ if byte > KEPT => Self::Kept { pages: pages - u64::from(KEPT) },
+            _ => Self::Live { pages },
+        }
+    }
+}
 
 /// Where a block is. Changes only with the shelf locked (B4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,9 +104,8 @@ impl Block {
     /// Makes the live run of `pages` pages that begins at `start` dirty, if there is one.
     #[inline(always)]
     pub(crate) fn give_run(&self, start: u64, pages: u64) -> bool {
-        let live = pages as u8;
         // Acquire and release: what was done with the mapping is done before its slots are found dirty.
-        self.byte(start).compare_exchange(live, live | DIRTY, AcqRel, Relaxed).is_ok()
+        self.exchange(start, pages as u8, pages as u8 | DIRTY)
     }
 
     /// Slots are held no more; how many were.
@@ -121,9 +147,29 @@ impl Block {
         self.stale.store(u64::from(stale), Relaxed);
     }
 
-    /// The byte of the slot at `page`.
-    pub(crate) fn mark(&self, page: u64) -> u8 {
-        self.byte(page).load(Acquire)
+    /// What the byte of the slot at `page` says.
+    pub(crate) fn mark(&self, page: u64) -> Mark {
+        Mark::of(self.byte(page).load(Acquire))
+    }
+
+    /// Keeps the live run of `pages` pages, at most [`MOST_KEPT`], that begins at `start`, if there is one.
+    pub(crate) fn keep_run(&self, start: u64, pages: u64) -> bool {
+        self.exchange(start, pages as u8, pages as u8 + KEPT)
+    }
+
+    /// Makes the kept run that begins at `start` live again.
+    pub(crate) fn revive_run(&self, start: u64, pages: u64) -> bool {
+        self.exchange(start, pages as u8 + KEPT, pages as u8)
+    }
+
+    /// Makes the kept run that begins at `start` dirty.
+    pub(crate) fn drop_run(&self, start: u64, pages: u64) -> bool {
+        self.exchange(start, pages as u8 + KEPT, pages as u8 | DIRTY)
+    }
+
+    #[inline(always)]
+    fn exchange(&self, start: u64, old: u8, new: u8) -> bool {
+        self.byte(start).compare_exchange(old, new, AcqRel, Relaxed).is_ok()
     }
 
     /// Makes every byte of `range` say that its slot is clean.
@@ -182,13 +228,12 @@ impl Iterator for Runs<'_> {
         if start >= self.range.end {
             return None;
         }
-        let mark = self.block.mark(start);
-        let run = match mark {
-            0 => Run::Clean,
-            _ if mark & DIRTY != 0 => Run::Dirty,
-            _ => Run::Live,
+        let (slots, run) = match self.block.mark(start) {
+            Mark::Clean => (1, Run::Clean),
+            Mark::Live { pages } | Mark::Kept { pages } => (super::slots_for(pages), Run::Live),
+            Mark::Dirty { pages } => (super::slots_for(pages), Run::Dirty),
         };
-        self.range.start = start + super::slots_for(u64::from(mark & !DIRTY)).max(1);
+        self.range.start = start + slots.max(1);
         Some((start..self.range.start, run))
     }
 }
@@ -224,6 +269,12 @@ mod tests {
                 clean(1031)
             ]
         );
+        assert!(
+            block.keep_run(1024, 3)
+                && !block.give_run(1024, 3)
+                && block.mark(1024) == Mark::Kept { pages: 3 }
+        );
+        assert!(block.revive_run(1024, 3) && block.mark(1024) == Mark::Live { pages: 3 });
         assert_eq!(block.clear_dirty(1024..1032), 1);
         assert_eq!(block.clean_range(1024..1032, 64), Some(1030..1032));
         assert_eq!(block.clean_range(1024..1032, 1), Some(1028..1029), "the first that is enough");

@@ -3,7 +3,7 @@
 use super::kind::Freed;
 use super::{Kind, Space};
 use crate::addr::PageRange;
-use crate::block::{MOST_PAGES, Place};
+use crate::block::{MOST_PAGES, Mark, Place};
 use crate::error::{AllocError, FreeError, PlatformError, RequestError};
 use crate::platform::{Frame, Frames, Origin, Platform, Protection};
 use crate::request::Fit;
@@ -11,7 +11,9 @@ use crate::request::Fit;
 impl<P: Frames> Space<P> {
     /// Maps `frames` of the supply for a short while, readable and writable; the address of the first. Frames that follow each other
     /// are mapped already where the platform has a [linear map](Frames::linear): then this costs some tens of instructions. Else up to 64
-    /// pages get slots of a [block](crate::block), at one call of the platform, and more an area of their own. No guard page.
+    /// pages get slots of a [block](crate::block), at one call of the platform, and more an area of their own. Where mappings
+    /// [replace](Platform::replaces) each other, the windows last used are kept as they are, so that the same frames are found mapped.
+    /// No guard page.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed. When the machine has no mapping left, even after everything that is not in use was unmapped,
@@ -38,11 +40,23 @@ impl<P: Frames> Space<P> {
             return self.end_linear(page, Frame(page - linear.start()), count);
         }
         let pages = count as u64;
-        let in_block = self.blocks.near(page).or_else(|| self.blocks.get(page));
-        if in_block.is_some_and(|block| pages != 0 && u64::from(block.mark(page)) == pages) {
+        if pages > MOST_PAGES {
+            // SAFETY: the caller owns the mapping.
+            unsafe { self.let_go(page, Freed::ByUnmapRam) };
+            return self.free_large(page, pages);
+        }
+        let block = self.blocks.near(page).or_else(|| self.blocks.get(page));
+        if block.is_some_and(|block| block.mark(page) == Mark::Live { pages }) {
+            let first = self.platform.frame_at(page);
             // Before the slots are returned: afterwards they may be somebody else's.
             // SAFETY: the mapping is the caller's, and made of frames.
             unsafe { self.platform.let_go(PageRange::of(page, page + pages)) };
+            if self.may_keep(pages)
+                && let Some(Frame(frame)) = first
+                && self.keep_run(page, frame, pages)
+            {
+                return Ok(());
+            }
         }
         self.block_free(addr, pages)
     }
@@ -78,7 +92,8 @@ impl<P: Frames> Space<P> {
             return Err(RequestError::ZeroSize.into());
         }
         self.check_frames(frames, Origin::Supply)?;
-        let addr = self.block_alloc(pages)?;
+        let kept = if self.may_keep(pages) { self.take_kept_run(frames[0].0, pages) } else { None };
+        let addr = kept.map_or_else(|| self.block_alloc(pages), Ok)?;
         let page = (addr >> self.shift) as u64;
         let range = PageRange::of(page, page + pages);
         // SAFETY: the pages were just obtained for this caller alone, and the frames were checked.

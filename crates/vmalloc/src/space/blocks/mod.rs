@@ -10,7 +10,9 @@ mod verify;
 pub(super) use purge::Taken;
 
 use super::{Kind, Space};
-use crate::block::{Block, BlockPolicy, DIRTY, PORTION, Place, Queue, Window, order_of, slots_for};
+use crate::block::{
+    Block, BlockPolicy, MOST_KEPT, Mark, PORTION, Place, Queue, Window, order_of, place, slots_for,
+};
 use crate::error::{AllocError, FreeError};
 use crate::platform::Platform;
 use lock_api::MutexGuard;
@@ -175,6 +177,46 @@ impl<P: Platform> Space<P> {
         self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0.lock()
     }
 
+    /// Whether runs of `pages` pages may be kept mapped for the next who maps the same frames.
+    pub(super) fn may_keep(&self, pages: u64) -> bool {
+        self.blocks.replaces && self.blocks.policy == BlockPolicy::Recycle && pages <= MOST_KEPT
+    }
+
+    /// Slots for `pages` pages that were kept by this CPU, of which the first may lead to frame `frame`; their address.
+    pub(super) fn take_kept_run(&self, frame: u64, pages: u64) -> Option<usize> {
+        let mut queue = self.blocks.queues.get(self.platform.cpu())?.0.try_lock()?;
+        let entry = &mut queue.kept[place(frame, pages)];
+        let block = self.blocks.get(*entry)?;
+        let page = block.revive_run(*entry, pages).then(|| core::mem::take(entry))?;
+        Some(self.addr(page))
+    }
+
+    /// Keeps a live run as it is mapped, in the place of another; whether it was one.
+    pub(super) fn keep_run(&self, page: u64, frame: u64, pages: u64) -> bool {
+        let kept = self.blocks.get(page).is_some_and(|block| block.keep_run(page, pages));
+        if kept {
+            let queue = self.blocks.queues.get(self.platform.cpu()).and_then(|queue| queue.0.try_lock());
+            let other = match queue {
+                Some(mut queue) => core::mem::replace(&mut queue.kept[place(frame, pages)], page),
+                None => page,
+            };
+            self.drop_kept_run(other);
+        }
+        kept
+    }
+
+    /// Returns the slots of a run that was kept, if there is one.
+    pub(super) fn drop_kept_run(&self, page: u64) {
+        let block = if page == 0 { None } else { self.blocks.get(page) };
+        let Some((block, Mark::Kept { pages })) = block.map(|block| (block, block.mark(page))) else {
+            return;
+        };
+        if block.drop_run(page, pages) {
+            let slots = slots_for(pages);
+            self.given(block, page, block.give(slots), slots);
+        }
+    }
+
     /// What is wrong with `pages` pages at `addr`, or an area of its own freed.
     #[inline(never)]
     fn give_slots_far(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
@@ -187,11 +229,10 @@ impl<P: Platform> Space<P> {
             self.given(block, page, block.give(slots), slots);
             return Ok(());
         }
-        let mark = block.mark(page);
-        match u64::from(mark & !DIRTY) {
-            0 => Err(FreeError::NotAnArea { page }),
-            _ if mark & DIRTY != 0 => Err(FreeError::AlreadyFreed { page }),
-            mapped => Err(FreeError::WrongCount { page, mapped, given: pages }),
+        match block.mark(page) {
+            Mark::Clean => Err(FreeError::NotAnArea { page }),
+            Mark::Live { pages: mapped } => Err(FreeError::WrongCount { page, mapped, given: pages }),
+            Mark::Kept { .. } | Mark::Dirty { .. } => Err(FreeError::AlreadyFreed { page }),
         }
     }
 }

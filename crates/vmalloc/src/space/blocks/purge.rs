@@ -2,7 +2,7 @@
 
 use super::life::NOTE;
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, Place, Run};
+use crate::block::{Block, BlockPolicy, Place, Queue, Run};
 use crate::platform::Platform;
 use crate::space::Space;
 use crate::space::node::clear;
@@ -161,9 +161,11 @@ impl<P: Platform> Space<P> {
         shelf.spent == 0 && shelf.ready.len() == 0
     }
 
-    /// Ends the windows of all queues.
+    /// Ends the windows of all queues, and what they keep.
     fn close_windows(&self) {
         for queue in &self.blocks.queues {
+            let kept = core::mem::replace(&mut queue.0.lock().kept, Queue::default().kept);
+            kept.into_iter().for_each(|page| self.drop_kept_run(page));
             loop {
                 let window = queue.0.lock().close();
                 if window.is_none() {
