@@ -171,10 +171,10 @@ fn stress_runs_every_case() {
     assert_eq!(purged["blocks_made"], purged["blocks_freed"], "{purged}");
 }
 
-/// Few groups would not show how long the search for the place of one takes among many.
+/// Few groups would not show how long the search for the place of one takes among many; so loops don't count.
 #[test]
 fn per_cpu_groups_are_as_many_as_the_fields() {
-    let (report, code) = json("test --json pcpu_alloc_test test_loop_count=1000000");
+    let (report, code) = json("test --json pcpu_alloc_test test_loop_count=1");
     assert_eq!(code, Some(0), "{report}");
     let (areas, cpus) = (&report["stats"]["after"]["lazy_areas"], &report["machine"]["cpus"]);
     let all = 35_000 * cpus.as_u64().expect("a count").min((1 << 22) / 35_000);

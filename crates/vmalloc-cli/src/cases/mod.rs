@@ -59,9 +59,18 @@ impl<'m> Context<'m> {
     /// The loops of a run, fewer when the time is over before they are done.
     fn turns(&self) -> impl Iterator<Item = ()> + use<'m> {
         let stop = self.stop;
-        // Relaxed: nothing is read that the flag publishes.
-        (0..self.loops).map(|_| ()).take_while(move |()| !stop.load(Ordering::Relaxed))
+        (0..self.loops).map(|_| ()).take_while(move |()| !is_set(stop))
     }
+
+    /// Whether the time is over.
+    fn is_over(&self) -> bool {
+        is_set(self.stop)
+    }
+}
+
+fn is_set(stop: &AtomicBool) -> bool {
+    // Relaxed: nothing is read that the flag publishes.
+    stop.load(Ordering::Relaxed)
 }
 
 /// The size of pages that is asked for.

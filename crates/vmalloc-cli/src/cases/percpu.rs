@@ -18,7 +18,8 @@ pub(super) fn alloc(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let offsets = offsets(machine);
     let mut groups = Vec::new();
-    for (_, ()) in (0..count(context, offsets.len() as u64)).zip(context.turns()) {
+    let wanted = count(context, offsets.len() as u64) as usize;
+    while groups.len() < wanted && !context.is_over() {
         let bytes = 1 + context.random.below(machine.page_bytes as u64 / 4) as usize;
         let align = 2 << context.random.below(12);
         let group = Group::new(machine, &offsets, bytes, align)?;
