@@ -20,7 +20,7 @@ const LISTS: usize = 1 << 14;
 /// Pages of a mapping.
 pub const SIZES: [usize; 3] = [1, 4, 16];
 
-/// Which pages are mapped.
+/// Which pages are mapped. A single page is consecutive, whatever it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Pages {
     /// No page follows the one before; the same ones again and again.
@@ -166,7 +166,7 @@ impl Pool {
 
     /// ns of a mapping in each of the [`WAYS`], which take turns.
     fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> [f64; WAYS.len()] {
-        let ways: [&dyn Fn(&[Frame]); WAYS.len()] =
+        let ways: [&Way<'_>; WAYS.len()] =
             [&|list| self.vm_map_ram(list), &|list| self.vmap(list), &|list| self.mmap_pages(list)];
         let mut entries = ways.map(|way| Entry { way, lists, next: 0, turns: 0, rounds: Vec::new() });
         entries.iter_mut().for_each(|entry| entry.pace(limits.window));
@@ -228,8 +228,11 @@ impl Drop for Pool {
     }
 }
 
+/// Maps, touches and unmaps a list of pages.
+type Way<'a> = dyn Fn(&[Frame]) + 'a;
+
 struct Entry<'a> {
-    way: &'a dyn Fn(&[Frame]),
+    way: &'a Way<'a>,
     lists: &'a [Vec<Frame>],
     next: usize,
     turns: usize,
