@@ -2,7 +2,7 @@
 //!
 //! `FS-…` measure the free set alone (the area map: one free and one allocation, no pools), `W7-start` and
 //! `W7-interior` the index of busy areas, which is the same map; the other `W…` measure the space with its locks,
-//! pools and lazy purge, over a platform that does nothing.
+//! pools and lazy purge, over a platform that does nothing; `W8` its blocks of short mappings.
 
 use crate::rng::Rng;
 
@@ -13,6 +13,8 @@ pub enum Layer {
     Map,
     /// `Space`: everything but real memory.
     Space,
+    /// The blocks of a space: slots for short mappings.
+    Blocks,
 }
 
 /// The random size and alignment of a request.
@@ -118,7 +120,7 @@ const HOLES: Setup = Setup::Holes { holes: 15_000 };
 
 /// Every workload, in the order of the tables.
 pub const ALL: &[Workload] = &{
-    use Layer::{Map, Space};
+    use Layer::{Blocks, Map, Space};
     [
         on(
             Map,
@@ -190,6 +192,12 @@ pub const ALL: &[Workload] = &{
             "W7-space",
             find(Cycle::FindInterior),
             "the same through the space: its lock and the area's notes",
+        ),
+        on(
+            Blocks,
+            "W8",
+            (Setup::Empty, Cycle::Bounce(PLAIN)),
+            "1…64 pages of blocks of 1024 slots, and returned",
         ),
     ]
 };

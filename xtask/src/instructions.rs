@@ -18,7 +18,8 @@ use std::process::{Command, Stdio};
 /// included. FS-align-worst is the largest single call (allocate or free) among the first calls at
 /// alignment 2, 4, … 512 pages, each on a set-up of its own. FS-... run on the area map alone, W... on the
 /// space (by default: areas that kept their pages are reused; for lazy free and purge instead count the
-/// allocator "vmalloc Space, unmap") over a platform that does nothing, with a real lock. Counts repeat exactly for one binary; that
+/// allocator "vmalloc Space, unmap") over a platform that does nothing, with a real lock; W8 on the space's blocks of
+/// short mappings (for blocks as they were in 2015 count the allocator "vmalloc blocks, classic tail"). Counts repeat exactly for one binary; that
 /// subtraction of the loop is good to about 3 instructions, as compilers schedule the two loops differently.
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -1,6 +1,7 @@
 //! Ours, the peers from crates.io, and two baselines, each behind [`Ranges`].
 
 mod baseline;
+mod blocks;
 mod house;
 mod noop;
 mod null;
@@ -8,6 +9,7 @@ mod ours;
 mod peers;
 
 pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
+pub use blocks::{Blocks, ClassicTail, Recycled, Slots};
 pub use house::{Caller, Drained, House, SpaceLock};
 pub use noop::Noop;
 pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
@@ -27,6 +29,12 @@ pub trait Visitor {
 /// Shows `visitor` ours, the peers and the baselines, in the order of the tables, able or not.
 pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     match workload.layer {
+        // What the others offer for that is W4.
+        Layer::Blocks => {
+            visitor.visit::<Blocks<Recycled, Caller<FutexLock, FirstCpu>>>();
+            visitor.visit::<Blocks<ClassicTail, Caller<FutexLock, FirstCpu>>>();
+            return visitor.visit::<Noop>();
+        }
         Layer::Map => visitor.visit::<Map>(),
         Layer::Space => {
             visitor.visit::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();

@@ -1,8 +1,8 @@
 //! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on every place.
 
 use super::{
-    BTreeAreas, BTreeBest, BTreeFirst, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,
-    OurSpace, RangeAlloc, VmAllocator,
+    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, ClassicTail, Drained, FirstCpu, FreeListPages,
+    Map, Offset, OurSpace, RangeAlloc, Recycled, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use crate::rng::Rng;
@@ -67,6 +67,12 @@ fn our_space_is_legal() {
     drive::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
     drive::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
     drive::<OurSpace<true, Caller<parking_lot::RawMutex, FirstCpu>>>();
+}
+
+#[test]
+fn our_blocks_are_legal() {
+    drive::<Blocks<Recycled, Caller<FutexLock, FirstCpu>>>();
+    drive::<Blocks<ClassicTail, Caller<FutexLock, FirstCpu>>>();
 }
 
 #[test]

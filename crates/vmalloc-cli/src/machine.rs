@@ -2,12 +2,13 @@
 
 use crate::cases;
 use crate::error::Failure;
+use crate::lent::Lender;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use vmalloc::space::MAX_NODES;
-use vmalloc::{Config, NodeStats, Platform, Space, Stats};
+use vmalloc::{Config, Frames, NodeStats, Platform, Space, Stats};
 use vmalloc_linux::{Grace, Guards, Linux, OpenError, Options, open};
 
 /// What becomes of freed areas.
@@ -40,7 +41,7 @@ pub(crate) enum GuardMeans {
 }
 
 /// What may be chosen of the machine.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct MachineOptions {
     /// What becomes of freed areas
     #[arg(long, value_enum, default_value_t)]
@@ -81,6 +82,8 @@ pub(crate) struct Machine {
     pub(crate) space: Arc<Space<Linux>>,
     /// Its deferred frees.
     pub(crate) grace: Grace,
+    /// Its frames on loan.
+    pub(crate) lender: Lender,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
     /// Lazy pages that start a drain.
@@ -103,7 +106,7 @@ impl Machine {
         let space = open(reservation, config).map_err(|error| refused(&error))?;
         let page_bytes = 1usize << space.platform().page_shift();
         let lazy_max_pages = lazy_max_pages(space.platform().cpus(), page_bytes);
-        Ok(Self { grace: Grace::new(&space), space, page_bytes, lazy_max_pages })
+        Ok(Self { grace: Grace::new(&space), space, lender: Lender::default(), page_bytes, lazy_max_pages })
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more. Half of what is scarce
@@ -132,6 +135,7 @@ impl Machine {
             nodes: self.space.node_stats().len(),
             page_bytes: self.page_bytes,
             reserved_bytes: linux.reserved_bytes(),
+            frame_bytes: linux.linear().map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
             vectors: format!("{:?}", linux.vectors()).to_lowercase(),
             retain_bytes: self.space.config().retain_bytes,
@@ -168,6 +172,10 @@ impl Machine {
         if stats.free_pages != stats.span_pages {
             let (lost, areas) = (stats.span_pages - stats.free_pages, stats.busy_areas);
             complaints.push(format!("{lost} pages did not come back; {areas} areas are still busy"));
+        }
+        match self.lender.missing(self.space.platform()) {
+            0 => {}
+            frames => complaints.push(format!("{frames} frames did not come back")),
         }
         complaints
     }
@@ -232,6 +240,8 @@ pub(crate) struct Facts {
     pub(crate) page_bytes: usize,
     /// Bytes of addresses reserved.
     pub(crate) reserved_bytes: usize,
+    /// Bytes of addresses for frames.
+    pub(crate) frame_bytes: usize,
     /// How guard pages are made.
     pub(crate) guards: String,
     /// How the kernel is told of many ranges.
@@ -260,6 +270,9 @@ pub(crate) struct Counts {
     pub(crate) purges: u64,
     pub(crate) purged_areas: u64,
     pub(crate) longest_hold_areas: u64,
+    pub(crate) blocks: u64,
+    pub(crate) blocks_made: u64,
+    pub(crate) blocks_freed: u64,
     pub(crate) metadata_bytes: u64,
 }
 
@@ -280,6 +293,9 @@ impl From<Stats> for Counts {
             purges: stats.purges,
             purged_areas: stats.purged_areas,
             longest_hold_areas: stats.longest_hold_areas,
+            blocks: stats.blocks,
+            blocks_made: stats.blocks_made,
+            blocks_freed: stats.blocks_freed,
             metadata_bytes: stats.metadata_bytes,
         }
     }

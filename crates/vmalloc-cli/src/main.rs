@@ -9,7 +9,7 @@
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!
-//!  machine.rs   the space that all commands run on, and facts of the machine
+//!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
 //!  crew.rs      threads that start together;  progress.rs  a bar for who waits
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
@@ -22,6 +22,7 @@ mod error;
 mod heap;
 mod info;
 mod latency;
+mod lent;
 mod machine;
 mod output;
 mod overview;

@@ -4,8 +4,22 @@ mod common;
 
 use common::{json, text};
 
-const TAGS: [&str; 6] =
-    ["frame_buffer", "ring_buffer", "stack", "symbol_table", "dense_table", "device_registers"];
+const TAGS: [&str; 11] = [
+    "frame_buffer",
+    "ring_buffer",
+    "stack",
+    "symbol_table",
+    "dense_table",
+    "device_registers",
+    "code",
+    "page_list",
+    "shared_buffer",
+    "shown_again",
+    "sparse_file",
+];
+/// Every kind of area that this machine can have: it has no device.
+const KINDS: [&str; 8] =
+    ["percpu", "reserved", "sparse", "vm_map_ram block", "vmalloc", "vmalloc exec", "vmalloc user", "vmap"];
 
 #[test]
 fn the_areas_the_counts_and_the_choices_are_printed() {
@@ -18,6 +32,8 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
         "Statistics:",
         "  freed, pooled ",
         "  metadata ",
+        "  blocks               1, 1 made, 0 given up",
+        "  frames ",
         "Nodes:",
         "Platform:",
         "  guards ",
@@ -34,14 +50,21 @@ fn json_has_the_same_areas_and_counts() {
         let (report, code) = json(&format!("info --json --strategy {strategy}"));
         assert_eq!(code, Some(0));
         let areas = report["areas"].as_array().expect("areas");
-        assert_eq!(areas.len(), TAGS.len());
+        // Untagged: an area for each CPU, and a block.
+        let untagged = report["machine"]["cpus"].as_u64().expect("a count") as usize + 1;
+        assert_eq!(areas.len(), TAGS.len() + untagged);
+        let mut kinds: Vec<_> = areas.iter().filter_map(|area| area["kind"].as_str()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds, KINDS);
         for tag in TAGS {
             let area = areas.iter().find(|area| area["tag"] == tag).expect(tag);
             assert_eq!(area["kind"] == "reserved", tag == "device_registers");
-            assert_eq!(area["guard"] == false, tag == "dense_table");
+            assert_eq!(area["guard"] == false, tag == "dense_table", "{tag}");
         }
         let stats = &report["stats"];
-        assert_eq!(stats["busy_areas"], TAGS.len());
+        assert_eq!(stats["busy_areas"], areas.len());
+        assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
         // What is lazy is drained in the background, perhaps already; what is retained has not aged yet.
         assert_eq!(stats["retained_areas"], retained);
         assert!(stats["lazy_areas"].as_u64() <= Some(3 - retained), "{stats}");

@@ -19,14 +19,9 @@ fn version_and_help_are_there() {
     assert_eq!(text("--version"), format!("vmalloc {}\n", env!("CARGO_PKG_VERSION")));
     assert!(text("--help").contains("Usage: vmalloc"));
     let help = text("test --help");
-    for word in [
-        "nr_threads",
-        "seconds",
-        "test_loop_count",
-        "performance",
-        "pcpu_alloc_test",
-        "not in this build yet",
-    ] {
+    for word in
+        ["nr_threads", "seconds", "test_loop_count", "performance", "pcpu_alloc_test", "vrealloc_test"]
+    {
         assert!(help.contains(word), "{word}");
     }
 }
@@ -36,7 +31,7 @@ fn the_table_of_cases_is_listed() {
     assert_eq!(text("test --list").lines().count(), 16);
     let (list, _) = json("test --list --json");
     assert_eq!(list["cases"][1]["name"], "full_fit_alloc_test");
-    assert_eq!(list["cases"][7]["in_this_build"], false);
+    assert_eq!(list["cases"][7]["bit"], 128);
 }
 
 #[test]
@@ -61,11 +56,6 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test nr_pages=99999999999999", "nr_pages=99999999999999 is not a number from 1 to 2147483647"),
         ("test run_test_mask=0", "run_test_mask=0"),
         ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
-        ("test run_test_mask=128", "pcpu_alloc_test: not in this build yet"),
-        (
-            "test run_test_mask=0xc80",
-            "pcpu_alloc_test, vm_map_ram_test, no_block_alloc_test: not in this build yet",
-        ),
         ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
         ("latency --bytes 0", "--bytes"),
         ("latency --seconds 0.5", "--seconds"),
@@ -77,7 +67,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("latency --live 1 --threads 2", "--live 1 leaves nothing to some of --threads 2"),
         ("latency --out /nowhere/at/all", "can't write /nowhere/at/all: "),
         ("latency --bytes 18446744073709551614", "is not representable"),
-        ("test vrealloc_test", "vrealloc_test: not in this build yet"),
+        ("test vrealloc_test_test", "is no preset, no case"),
     ] {
         let output = run(line);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,8 @@
 //! An area that frees itself: a case may end anywhere and leave nothing behind.
 
 use crate::machine::Machine;
-use vmalloc::{AllocError, FreeError, Request};
+use std::ops::Range;
+use vmalloc::{AllocError, AreaError, FreeError, Request};
 
 /// An area of memory, owned.
 pub(crate) struct Area<'m> {
@@ -13,6 +14,11 @@ impl<'m> Area<'m> {
     /// Allocates what `request` asks for.
     pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
         machine.space.alloc(request).map(|addr| Self { machine, addr })
+    }
+
+    /// The area at `addr`, which the caller owned and `vfree` frees.
+    pub(crate) fn from_addr(machine: &'m Machine, addr: usize) -> Self {
+        Self { machine, addr }
     }
 
     /// `pages` pages at any page. More pages than an address can count are refused as such.
@@ -58,6 +64,35 @@ impl<'m> Area<'m> {
         unsafe { first.write_volatile(1) };
     }
 
+    /// Makes it one of `pages` pages, which may be elsewhere.
+    pub(crate) fn resize(&mut self, pages: u64) -> Result<(), AreaError> {
+        let bytes = pages as usize * self.machine.page_bytes;
+        // SAFETY: `self` owns the area, and knows it by this address alone.
+        self.addr = unsafe { self.machine.space.vrealloc_addr(self.addr, bytes)? };
+        Ok(())
+    }
+
+    /// Writes the first and the last word of each of `pages`, which the area has: what depends on `key` and the page.
+    pub(crate) fn stamp(&mut self, pages: Range<u64>, key: u64) {
+        for page in pages {
+            // SAFETY: as in `touch`; a page begins and ends with a word.
+            self.words(page).into_iter().for_each(|word| unsafe { word.write_volatile(stamp(page, key)) });
+        }
+    }
+
+    /// The first of `pages`, which the area has, that does not hold the stamps of `key`.
+    pub(crate) fn first_wrong(&self, mut pages: Range<u64>, key: u64) -> Option<u64> {
+        // SAFETY: the pages are mapped and readable until the area is freed.
+        let read = |word: *mut u64| unsafe { word.read_volatile() };
+        pages.find(|&page| self.words(page).iter().any(|&word| read(word) != stamp(page, key)))
+    }
+
+    /// The first and the last word of a page.
+    fn words(&self, page: u64) -> [*mut u64; 2] {
+        let (start, bytes) = (self.addr + page as usize * self.machine.page_bytes, self.machine.page_bytes);
+        [start, start + bytes - size_of::<u64>()].map(core::ptr::with_exposed_provenance_mut)
+    }
+
     /// Its first address; the caller owns it from here on.
     pub(crate) fn into_addr(self) -> usize {
         let addr = self.addr;
@@ -84,4 +119,9 @@ impl Drop for Area<'_> {
 /// A request for `pages` pages.
 pub(crate) fn request(machine: &Machine, pages: u64) -> Request {
     Request::new(usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(machine.page_bytes))
+}
+
+/// What a page is stamped with: neighbouring pages and keys differ in many bits.
+fn stamp(page: u64, key: u64) -> u64 {
+    (key << 32 | page).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -2,27 +2,40 @@
 
 use super::area::request;
 use super::{Area, Context, PageSize, Refusal};
+use vmalloc::Request;
 
 /// Areas that `long_busy_list` holds.
 pub(super) const BUSY_AREAS: u64 = 15_000;
 /// The large area of `long_busy_list`, and the largest of `random_size`, in pages.
 const MANY_PAGES: u64 = 100;
-/// The size of a huge page: x86-64 and most others with pages of 4 KiB.
-const HUGE_BYTES: usize = 2 << 20;
 
-/// A loop: `nr_pages` pages, touched.
-///
-/// With `use_huge`, areas that have room for a huge page start at one, so that the kernel may put transparent
-/// huge pages behind them.
+/// A loop: `nr_pages` pages, touched. With `use_huge` in huge pages, where they have room for one.
 pub(super) fn fix_size(context: &mut Context<'_>) -> Result<(), Refusal> {
-    let machine = context.machine;
-    let mut wanted = request(machine, context.nr_pages);
-    let holds_huge = context.nr_pages >= (HUGE_BYTES / machine.page_bytes) as u64;
-    if context.pages == PageSize::Huge && holds_huge {
-        wanted = wanted.align(HUGE_BYTES);
+    let wanted = sized(context);
+    for () in context.turns() {
+        touch_and_free(Area::new(context.machine, &wanted)?)?;
     }
-    for _ in context.turns() {
-        touch_and_free(Area::new(machine, &wanted)?)?;
+    Ok(())
+}
+
+fn sized(context: &Context<'_>) -> Request {
+    let wanted = request(context.machine, context.nr_pages);
+    if context.pages == PageSize::Huge { wanted.huge() } else { wanted }
+}
+
+/// A loop: `nr_pages` pages, touched, and nothing waited for. A refusal is expected where only waiting for freed areas
+/// brings what is wanted.
+pub(super) fn no_block(context: &mut Context<'_>) -> Result<(), Refusal> {
+    let machine = context.machine;
+    let patient = request(machine, context.nr_pages);
+    for () in context.turns() {
+        match Area::new(machine, &patient.no_block()) {
+            Ok(area) => touch_and_free(area)?,
+            Err(_) => {
+                touch_and_free(Area::new(machine, &patient)?)?;
+                return Err(Refusal::Expected);
+            }
+        }
     }
     Ok(())
 }
@@ -31,7 +44,7 @@ pub(super) fn fix_size(context: &mut Context<'_>) -> Result<(), Refusal> {
 pub(super) fn long_busy_list(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let held = Area::many(BUSY_AREAS.min(context.most_held), || Area::of_pages(machine, 1))?;
-    for _ in context.turns() {
+    for () in context.turns() {
         let mut large = Area::of_pages(machine, MANY_PAGES)?;
         let mut small = Area::of_pages(machine, 1)?;
         large.touch();
@@ -44,7 +57,7 @@ pub(super) fn long_busy_list(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 /// A loop: 1 to 100 pages, touched.
 pub(super) fn random_size(context: &mut Context<'_>) -> Result<(), Refusal> {
-    for _ in context.turns() {
+    for () in context.turns() {
         let pages = 1 + context.random.below(MANY_PAGES);
         touch_and_free(Area::of_pages(context.machine, pages)?)?;
     }
@@ -58,4 +71,39 @@ pub(super) fn touch_and_free(mut area: Area<'_>) -> Result<(), Refusal> {
 
 pub(super) fn free_all<'m>(areas: impl IntoIterator<Item = Area<'m>>) -> Result<(), Refusal> {
     areas.into_iter().try_for_each(|area| Ok(area.free()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Machine, MachineOptions};
+    use crate::random::Random;
+    use std::sync::atomic::AtomicBool;
+    use vmalloc::Platform;
+
+    #[test]
+    fn use_huge_asks_for_huge_pages() {
+        let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
+        let Some(order) = machine.space.platform().huge_order() else { return };
+        let (stop, nr_pages) = (AtomicBool::new(false), 3 << order);
+        let mut context = Context {
+            machine: &machine,
+            workers: 1,
+            most_held: 1,
+            loops: 1,
+            nr_pages,
+            pages: PageSize::Huge,
+            random: Random::new(0, 0),
+            stop: &stop,
+        };
+        let first_page = |context: &Context<'_>| {
+            let area = Area::new(&machine, &sized(context)).expect("room");
+            area.addr() / machine.page_bytes
+        };
+        let odd = Area::of_pages(&machine, 1).expect("room");
+        assert_eq!(first_page(&context) % (1 << order), 0);
+        context.pages = PageSize::Base;
+        assert_ne!(first_page(&context) % (1 << order), 0, "it begins behind the one page");
+        drop(odd);
+    }
 }

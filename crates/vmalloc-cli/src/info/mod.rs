@@ -1,5 +1,6 @@
 //! `vmalloc info`: a small session on a live space, and what the space tells of it.
 
+mod mapped;
 mod report;
 mod session;
 

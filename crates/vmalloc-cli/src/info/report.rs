@@ -4,7 +4,7 @@ use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
 use crate::output::human_bytes;
 use serde::Serialize;
 use std::fmt::Write;
-use vmalloc::{AreaInfo, Kind};
+use vmalloc::AreaInfo;
 
 /// What the space tells of the session.
 #[derive(Serialize)]
@@ -25,20 +25,14 @@ struct AreaLine {
     bytes: usize,
     pages: u64,
     guard: bool,
-    kind: &'static str,
+    kind: String,
     tag: Option<&'static str>,
 }
 
 impl From<AreaInfo> for AreaLine {
     fn from(area: AreaInfo) -> Self {
-        let AreaInfo { addr, bytes, pages, guard, tag, .. } = area;
-        let kind = match area.kind {
-            Kind::Vmalloc => "vmalloc",
-            Kind::Reserved => "reserved",
-            Kind::Percpu => "percpu",
-            _ => "other",
-        };
-        Self { addr: format!("{addr:#x}"), bytes, pages, guard, kind, tag }
+        let AreaInfo { addr, bytes, pages, guard, tag, kind, .. } = area;
+        Self { addr: format!("{addr:#x}"), bytes, pages, guard, kind: kind.to_string(), tag }
     }
 }
 
@@ -70,7 +64,7 @@ impl Report {
         human_bytes(pages.saturating_mul(self.machine.page_bytes as u64))
     }
 
-    fn statistics(&self) -> [(&'static str, String); 10] {
+    fn statistics(&self) -> [(&'static str, String); 12] {
         let stats = &self.stats;
         let pages = |pages| self.pages(pages);
         let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
@@ -84,6 +78,11 @@ impl Report {
             ("freed, pooled", with_areas(stats.pooled_pages, stats.pooled_areas)),
             ("purges", stats.purges.to_string()),
             ("areas purged", stats.purged_areas.to_string()),
+            ("longest hold", format!("{} areas", stats.longest_hold_areas)),
+            (
+                "blocks",
+                format!("{}, {} made, {} given up", stats.blocks, stats.blocks_made, stats.blocks_freed),
+            ),
             ("metadata", human_bytes(stats.metadata_bytes)),
         ]
     }
@@ -107,7 +106,7 @@ impl Report {
         lines
     }
 
-    fn platform(&self) -> [(&'static str, String); 9] {
+    fn platform(&self) -> [(&'static str, String); 10] {
         let facts = &self.machine;
         let lazy_max = facts.lazy_max_pages.saturating_mul(facts.page_bytes as u64);
         [
@@ -115,6 +114,7 @@ impl Report {
             ("kernel", facts.kernel.clone()),
             ("page", human_bytes(facts.page_bytes as u64)),
             ("reserved", human_bytes(facts.reserved_bytes as u64)),
+            ("frames", human_bytes(facts.frame_bytes as u64)),
             ("guards", facts.guards.clone()),
             ("vectors", facts.vectors.clone()),
             ("strategy", self.strategy.to_string()),

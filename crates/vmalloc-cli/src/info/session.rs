@@ -1,5 +1,6 @@
 //! The session: a few areas of each kind, some of them freed again.
 
+use super::mapped::Mapped;
 use crate::cases::Area;
 use crate::error::Failure;
 use crate::machine::Machine;
@@ -13,6 +14,7 @@ pub(super) struct Session<'m> {
     machine: &'m Machine,
     areas: Vec<Area<'m>>,
     reserved: usize,
+    mapped: Mapped<'m>,
 }
 
 /// Areas that stay.
@@ -32,19 +34,23 @@ fn freed() -> [Request; 3] {
 }
 
 impl<'m> Session<'m> {
-    /// Allocates, reserves, and frees some.
+    /// Allocates, reserves, maps, and frees some.
     pub(super) fn begin(machine: &'m Machine) -> Result<Self, Failure> {
-        let areas = touched(machine, &kept())?;
+        let mut areas = touched(machine, &kept())?;
         let scratch = touched(machine, &freed())?;
         let registers = Request::new(MIB).tag("device_registers");
         let reserved = machine.space.reserve(&registers).map_err(refused)?;
-        let session = Self { machine, areas, reserved };
+        // The area of code is freed as the others are.
+        let code = machine.space.vmalloc_exec(&Request::new(8 * KIB).tag("code")).map_err(refused)?;
+        areas.push(Area::from_addr(machine, code));
+        let mapped = Mapped::begin(machine)?;
         scratch.into_iter().try_for_each(Area::free).map_err(refused)?;
-        Ok(session)
+        Ok(Self { machine, areas, reserved, mapped })
     }
 
     /// Frees the rest.
     pub(super) fn end(self) -> Result<(), Failure> {
+        self.mapped.end()?;
         self.areas.into_iter().try_for_each(Area::free).map_err(refused)?;
         self.machine.space.unreserve(self.reserved).map_err(refused)
     }
@@ -57,6 +63,7 @@ fn touched<'m>(machine: &'m Machine, requests: &[Request]) -> Result<Vec<Area<'m
     Ok(areas)
 }
 
-fn refused(error: impl std::fmt::Display) -> Failure {
+/// Why there is no session.
+pub(super) fn refused(error: impl std::fmt::Display) -> Failure {
     Failure::new(format!("the session was refused: {error}"))
 }

@@ -31,19 +31,23 @@ Parameters, as KEY=VALUE, decimal or 0x hexadecimal:
                          the field's default of 1000000 would take many minutes)
   seconds                go on for so long instead: rounds, each of them one run of each case in a new order,
                          after which the space must be whole and the memory no larger than after the first
-  nr_pages               pages an area of fix_size_alloc_test (default 1)
-  use_huge               1: there, areas with room for a huge page start at one (default 0)
-  run_test_mask          the cases to run, a sum of bits (default: all of this build)
+  nr_pages               pages an area of fix_size_alloc_test and no_block_alloc_test, and frames a mapping of
+                         vm_map_ram_test (default 1)
+  use_huge               1: fix_size_alloc_test asks for huge pages, and has them where there is room for one
+                         and the machine has one (default 0)
+  run_test_mask          the cases to run, a sum of bits (default: all)
   seed                   repeats a shuffle and the random sizes (default: random, and printed)
 "
     )
 }
 
 const CLOSING: &str = "
-Names of cases may be given instead of run_test_mask. Of a mask that also has cases of a later build, the others
-are run; a mask of nothing else is an error. The avg of a summary line is microseconds a run, all loops and what
-is held included. A refusal that is expected is not counted as failed, but told behind the line as xfailed.
-After the run the space is verified, purged, and must be whole again.
+Names of cases may be given instead of run_test_mask. The avg of a summary line is microseconds a run, all loops
+and what is held included. A refusal that is expected is not counted as failed, but told behind the line as xfailed:
+of align_shift_alloc_test, of no_block_alloc_test where only waiting would help, and of vm_map_ram_test where addresses
+are too few for frames. pcpu_alloc_test does the same whatever test_loop_count is, and takes fewer groups where all
+workers would hold more than 4 million areas. After the run the space is verified, purged, and must be whole again,
+and every frame given back.
 
 Exit codes: 0 all went well, 1 a test failed or the space was not whole, 2 bad usage or environment.";
 
@@ -65,7 +69,6 @@ struct Line {
     bit: u64,
     name: &'static str,
     about: &'static str,
-    in_this_build: bool,
 }
 
 #[derive(Serialize)]
@@ -79,8 +82,8 @@ pub(super) fn list(json: bool) -> Result<(), Failure> {
         return output::text(&table());
     }
     let cases = CASES.iter().map(|case| {
-        let (bit, name, about, in_this_build) = (case.bit, case.name, case.about, case.run.is_some());
-        Line { bit, name, about, in_this_build }
+        let (bit, name, about) = (case.bit, case.name, case.about);
+        Line { bit, name, about }
     });
     output::json(&List { cases: cases.collect() })
 }

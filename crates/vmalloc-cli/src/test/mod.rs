@@ -53,7 +53,6 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
         parameters: parameters.clone(),
         strategy: options.machine.strategy,
         seed,
-        skipped: parameters.skipped().map(|case| case.name).collect(),
         machine: machine.facts(),
         most_held: most_held.map(|most| most.areas),
         held_back_by: most_held.map(|most| most.by),

@@ -69,7 +69,7 @@ impl Default for Parameters {
             seconds: None,
             nr_pages: 1,
             use_huge: 0,
-            run_test_mask: cases::runnable_mask(),
+            run_test_mask: cases::known_mask(),
             seed: None,
         }
     }

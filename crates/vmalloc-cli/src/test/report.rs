@@ -21,8 +21,6 @@ pub(super) struct Report {
     pub(super) strategy: Strategy,
     /// The seed that gives the same orders and sizes again.
     pub(super) seed: u64,
-    /// Cases asked for that this build can't run yet.
-    pub(super) skipped: Vec<&'static str>,
     /// The machine.
     pub(super) machine: Facts,
     /// The most areas that a case may hold, where it would hold more if it could.
@@ -55,11 +53,8 @@ pub(super) struct Stages {
 }
 
 impl Report {
-    /// Says on stderr what was skipped and what went wrong.
+    /// Says on stderr what was held back and what went wrong.
     pub(super) fn warn(&self) {
-        if !self.skipped.is_empty() {
-            output::note(&format!("skipped, not in this build yet: {}", self.skipped.join(", ")));
-        }
         if let (Some(most), Some(by)) = (self.most_held, self.held_back_by) {
             let why = match by {
                 Scarce::Mappings => "here each area takes two of vm.max_map_count mappings".into(),

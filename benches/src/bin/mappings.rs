@@ -1,0 +1,105 @@
+//! Measures mappings of pages that are there already, and areas that grow, on Linux memory.
+
+use clap::Parser;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+use vmalloc_bench::mappings::{brief, crowd, growth};
+use vmalloc_bench::output;
+use vmalloc_bench::table::{self, figure};
+
+/// Measure mappings of pages that are there already, and areas that grow
+///
+/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping 1, 4 or 16 pages of a pool
+/// of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that is a new range of addresses, a call for each run of
+/// consecutive pages, and munmap(2). Second: an area grows from 1 to 64 MiB by a page at a time, which is touched; wall time.
+/// Third: how many mappings of 4 pages can live at once, and what they take of vm.max_map_count.
+#[derive(Parser)]
+struct Args {
+    /// Print an object instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// A look, not a measurement: one short round, up to 4 MiB, and fewer mappings at once.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+}
+
+/// Pages of 64 MiB.
+const LAST: usize = 16_384;
+
+struct Results {
+    brief: Vec<brief::Row>,
+    growth: Vec<growth::Row>,
+    crowd: Vec<crowd::Row>,
+}
+
+fn measure(args: &Args) -> Results {
+    let rounds = if args.quick { 1 } else { usize::from(args.rounds) };
+    let window = Duration::from_millis(if args.quick { 2 } else { 40 });
+    let wanted = if args.quick { 1000 } else { 100_000 };
+    Results {
+        brief: brief::run(&brief::Limits { rounds, window }),
+        growth: growth::run(rounds, if args.quick { LAST / 16 } else { LAST }),
+        crowd: crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect(),
+    }
+}
+
+fn brief_table(rows: &[brief::Row]) -> String {
+    let sizes = brief::SIZES.map(|size| if size == 1 { "1 page".to_owned() } else { size.to_string() });
+    let ratios = sizes.iter().map(|size| format!("ratio {size}"));
+    let head =
+        ["pages".into(), "way".into()].into_iter().chain(sizes.iter().map(|size| format!("ns {size}")));
+    let head: Vec<String> = head.chain(ratios).collect();
+    let cells = |row: &brief::Row| {
+        let figures = row.ns.iter().chain(&row.ratio).map(|value| figure(Some(*value)));
+        [row.pages.to_owned(), format!("{:<11}", row.way)].into_iter().chain(figures).collect()
+    };
+    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+fn growth_table(rows: &[growth::Row]) -> String {
+    let head = ["growing page by page", "µs a step", "ms in all", "ratio", "moved", ""].map(str::to_owned);
+    let cells = |row: &growth::Row| {
+        let figures = [row.step_us, row.all_ms, row.ratio].map(|value| figure(Some(value)));
+        let note =
+            if row.each == 1 { String::new() } else { format!("1 of {} steps made, scaled", row.each) };
+        let (steps, moved) = row.moved;
+        let tail = [format!("{moved} of {steps}"), note];
+        [row.way.to_owned()].into_iter().chain(figures).chain(tail).collect()
+    };
+    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+fn crowd_table(rows: &[crowd::Row]) -> String {
+    let head =
+        ["runs in 4 pages", "live", "kernel mappings", "left at the end", "refusal"].map(str::to_owned);
+    let cells = |row: &crowd::Row| {
+        let numbers =
+            [row.runs.to_string(), row.live.to_string(), row.kernel.to_string(), row.left.to_string()];
+        numbers.into_iter().chain([row.refusal.clone().unwrap_or_default()]).collect()
+    };
+    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+fn lines(head: &[String], rows: &[Vec<String>]) -> String {
+    let head: Vec<_> = head.iter().map(String::as_str).collect();
+    table::lines(&head, rows, head.len()).join("\n")
+}
+
+fn print(args: &Args, results: &Results) -> io::Result<()> {
+    let Results { brief, growth, crowd } = results;
+    if args.json {
+        let object = serde_json::json!({ "brief": brief, "growth": growth, "crowd": crowd });
+        return output::line(&format_args!("{object:#}"));
+    }
+    let tables = [brief_table(brief), growth_table(growth), crowd_table(crowd)];
+    output::line(&tables.join("\n\n"))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    output::end(print(&args, &measure(&args)))
+}

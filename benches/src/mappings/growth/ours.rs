@@ -1,0 +1,127 @@
+//! Growing in a space of ours.
+
+use super::super::{PAGE_BYTES, space};
+use super::Growth;
+use std::sync::Arc;
+use vmalloc::{Request, Space};
+use vmalloc_linux::Linux;
+
+/// An area that frees itself.
+struct Area {
+    space: Arc<Space<Linux>>,
+    addr: usize,
+    pages: usize,
+}
+
+impl Area {
+    fn new(pages: usize) -> Self {
+        let space = space();
+        let addr = space.alloc(&Request::new(pages * PAGE_BYTES)).expect("memory for an area");
+        Self { space, addr, pages }
+    }
+
+    fn vrealloc(&mut self, pages: usize) {
+        // SAFETY: the area is this one's alone, which knows it by this address only.
+        let addr = unsafe { self.space.vrealloc_addr(self.addr, pages * PAGE_BYTES) };
+        (self.addr, self.pages) = (addr.expect("memory for a larger area"), pages);
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { self.space.vfree(self.addr) }.expect("a live area");
+    }
+}
+
+/// Nothing is behind the area.
+pub(super) struct InPlace(Area);
+
+impl Growth for InPlace {
+    const NAME: &'static str = "vrealloc, in place";
+    const EACH: usize = 1;
+
+    fn begin(pages: usize) -> Self {
+        Self(Area::new(pages))
+    }
+
+    fn grow(&mut self, pages: usize) {
+        self.0.vrealloc(pages);
+    }
+
+    fn addr(&self) -> usize {
+        self.0.addr
+    }
+}
+
+/// Something is right behind the area before each step.
+pub(super) struct Blocked {
+    area: Area,
+    neighbour: Option<usize>,
+}
+
+impl Blocked {
+    fn clear(&mut self) {
+        if let Some(addr) = self.neighbour.take() {
+            self.area.space.unreserve(addr).expect("a neighbour");
+        }
+    }
+}
+
+impl Growth for Blocked {
+    const NAME: &'static str = "vrealloc, blocked each time";
+    const EACH: usize = 8;
+
+    fn begin(pages: usize) -> Self {
+        Self { area: Area::new(pages), neighbour: None }
+    }
+
+    fn obstruct(&mut self) {
+        self.clear();
+        // Behind the guard page.
+        let behind = self.area.addr + (self.area.pages + 1) * PAGE_BYTES;
+        let page = Request::new(PAGE_BYTES).without_guard().within(behind, behind + PAGE_BYTES);
+        self.neighbour = Some(self.area.space.reserve(&page).expect("a page behind the area"));
+    }
+
+    fn grow(&mut self, pages: usize) {
+        self.area.vrealloc(pages);
+    }
+
+    fn addr(&self) -> usize {
+        self.area.addr
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// By hand: a new area, a copy, and a free.
+pub(super) struct Copied(Area);
+
+impl Growth for Copied {
+    const NAME: &'static str = "vmalloc + copy + vfree";
+    const EACH: usize = 256;
+
+    fn begin(pages: usize) -> Self {
+        Self(Area::new(pages))
+    }
+
+    fn grow(&mut self, pages: usize) {
+        let area = &mut self.0;
+        let new = area.space.vmalloc(pages * PAGE_BYTES).expect("memory for a larger area");
+        let old = core::ptr::with_exposed_provenance::<u8>(area.addr);
+        // SAFETY: both areas are live, this one's alone, and at least as large as the smaller.
+        unsafe { new.as_ptr().copy_from_nonoverlapping(old, area.pages * PAGE_BYTES) };
+        // SAFETY: nobody uses the old one any more.
+        unsafe { area.space.vfree(area.addr) }.expect("a live area");
+        (area.addr, area.pages) = (new.as_ptr().expose_provenance(), pages);
+    }
+
+    fn addr(&self) -> usize {
+        self.0.addr
+    }
+}

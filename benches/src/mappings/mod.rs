@@ -1,0 +1,42 @@
+//! Pages that are there already, shown at other addresses, and areas that grow: against what the kernel and the C library
+//! offer.
+//!
+//! | module | what it measures |
+//! |---|---|
+//! | [`brief`] | map, touch, unmap of a few pages |
+//! | [`growth`] | an area that grows from 1 to 64 MiB, page by page |
+//! | [`crowd`] | how many short mappings can live at once, and what they take of the kernel |
+
+pub mod brief;
+pub mod crowd;
+pub mod growth;
+
+use std::sync::Arc;
+use vmalloc::{Config, Platform, Space};
+use vmalloc_linux::{Linux, Options, open};
+
+/// Bytes in a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// A space on Linux memory, as it comes.
+///
+/// # Panics
+/// Where there are no addresses for one, or pages are not of 4 KiB.
+pub fn space() -> Arc<Space<Linux>> {
+    let space = open(Options::new(), Config::default()).expect("addresses for a space");
+    assert_eq!(1 << space.platform().page_shift(), PAGE_BYTES, "pages of 4 KiB are counted");
+    space
+}
+
+/// Writes the first byte of each of `pages` pages at `addr`.
+///
+/// # Safety
+/// They are mapped and writable, their provenance is exposed, and nobody else uses them.
+#[inline]
+unsafe fn touch(addr: usize, pages: usize) {
+    for page in 0..pages {
+        let byte = core::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE_BYTES);
+        // SAFETY: the caller vouches for all pages. Volatile, as the byte is never read.
+        unsafe { byte.write_volatile(1) };
+    }
+}

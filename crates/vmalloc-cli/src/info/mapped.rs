@@ -1,0 +1,81 @@
+//! The part of the session in which pages are mapped that are somebody's already.
+
+use super::session::refused;
+use crate::error::Failure;
+use crate::lent::Lent;
+use crate::machine::Machine;
+use vmalloc::{Frame, Frames, Platform, Protection, Request};
+
+/// Frames of the session.
+const FRAMES: usize = 4;
+
+/// What stays mapped: nothing where addresses are too few for a supply of frames.
+pub(super) struct Mapped<'m>(Option<Areas<'m>>);
+
+struct Areas<'m> {
+    machine: &'m Machine,
+    lent: Lent<'m>,
+    /// The frames as a list, which begins at its end; so they are not where they always are.
+    list: usize,
+    /// The same for a short while.
+    brief: usize,
+    /// Memory that is shown a second time, and where.
+    user: [usize; 2],
+    sparse: usize,
+    percpu: usize,
+    offsets: Vec<usize>,
+}
+
+impl<'m> Mapped<'m> {
+    /// Maps frames in every way.
+    pub(super) fn begin(machine: &'m Machine) -> Result<Self, Failure> {
+        if machine.space.platform().linear().is_none() {
+            return Ok(Self(None));
+        }
+        Areas::begin(machine).map(|areas| Self(Some(areas)))
+    }
+
+    /// Unmaps all of it.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        self.0.map_or(Ok(()), Areas::end)
+    }
+}
+
+impl<'m> Areas<'m> {
+    fn begin(machine: &'m Machine) -> Result<Self, Failure> {
+        let (space, page_bytes) = (&machine.space, machine.page_bytes);
+        let lent = Lent::take(machine, FRAMES).map_err(refused)?;
+        let frames: Vec<Frame> = lent.frames().iter().rev().copied().collect();
+        let write = Protection::ReadWrite;
+        let request = |pages: usize, tag| Request::new(pages * page_bytes).tag(tag);
+        let list = space.vmap(&frames, write, Some("page_list")).map_err(refused)?;
+        let brief = space.vm_map_ram(&frames).map_err(refused)?;
+        let user = space.vmalloc_user(&request(16, "shared_buffer")).map_err(refused)?;
+        let shown = space.remap_vmalloc_range(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
+        let sparse = space.sparse(&request(1024, "sparse_file")).map_err(refused)?;
+        // SAFETY: the area has just been made, and nobody else knows it.
+        unsafe { space.map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
+        let offsets: Vec<_> = (0..space.platform().cpus()).map(|cpu| cpu * 16 * page_bytes).collect();
+        let percpu = space.pcpu_get_vm_areas(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
+        let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
+        Ok(Self { machine, lent, list, brief, user, sparse, percpu, offsets })
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let space = &self.machine.space;
+        let sizes = vec![self.machine.page_bytes; self.offsets.len()];
+        space.pcpu_free_vm_areas(self.percpu, &self.offsets, &sizes).map_err(refused)?;
+        // SAFETY: the session made all of these, and nothing has used them.
+        let ended = unsafe {
+            [
+                space.free_sparse(self.sparse),
+                space.vunmap(self.user[1]),
+                space.vfree(self.user[0]),
+                space.vm_unmap_ram(self.brief, FRAMES),
+                space.vunmap(self.list),
+            ]
+        };
+        drop(self.lent);
+        ended.into_iter().try_for_each(|result| result.map_err(refused))
+    }
+}
