@@ -68,7 +68,7 @@ impl AtFork for Space<Linux> {
         // SAFETY: the thread that this one was forked from has called `prepare`; the lock is one that may be
         // unlocked on both sides of a fork.
         unsafe {
-            self.resume();
+            self.resume_in_child();
             self.platform().drain_thread.child();
         }
     }

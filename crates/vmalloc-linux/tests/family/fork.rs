@@ -58,7 +58,6 @@ impl Scene {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
     in_own_process("fork::a_child_ends_all_mappings_and_the_parent_keeps_them", || {
         in_both_modes(Config::default(), |space| {
@@ -70,7 +69,7 @@ fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
                 set(scene.vmap + 10, 98);
                 scene.end_alone(space);
                 space.verify().unwrap();
-                    true
+                true
             });
             scene.check();
             assert_eq!((get(scene.plain), get(scene.vmap + 10)), (1, 98));
@@ -83,7 +82,6 @@ fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn a_child_uses_every_kind_without_harm_to_the_parent() {
     in_own_process("fork::a_child_uses_every_kind_without_harm_to_the_parent", || {
         in_both_modes(Config::default(), |space| {
@@ -108,7 +106,6 @@ fn a_child_uses_every_kind_without_harm_to_the_parent() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn a_fork_while_others_map_leaves_a_working_child() {
     in_own_process("fork::a_fork_while_others_map_leaves_a_working_child", || {
         in_both_modes(Config::default().lazy_max(100), |space| {
@@ -131,7 +128,7 @@ fn a_fork_while_others_map_leaves_a_working_child() {
                         own.end_alone(space);
                         scene.end_alone(space);
                         space.verify().unwrap();
-                    true
+                        true
                     });
                 }
             });

@@ -5,7 +5,6 @@ use std::alloc::Layout;
 use vmalloc::{Kind, Protection, Request};
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn every_kind_is_listed_with_its_tag() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 70);

@@ -77,7 +77,6 @@ fn to_the_limit(
 }
 
 #[test]
-#[ignore = "core: a purge forgets that what was live in a block is still mapped when it is returned"]
 fn short_mappings_of_scattered_frames_stop_before_the_limit() {
     in_own_process("limits::short_mappings_of_scattered_frames_stop_before_the_limit", || {
         to_the_limit(|space, frames| space.vm_map_ram(frames), unmap_ram);
@@ -147,7 +146,6 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
 
 /// Moves draw from the same budget: where there is none left, an area that has to move is copied or refused, and stays whole.
 #[test]
-#[ignore = "core: a purge forgets that what was live in a block is still mapped when it is returned"]
 fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process("limits::an_area_moves_or_stays_whole_at_the_limit", || {
         let Some(max) = map_limit() else { return };

@@ -23,7 +23,6 @@ fn consecutive_frames_are_mapped_already() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn scattered_frames_show_their_bytes_whatever_their_number() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 200);
@@ -42,7 +41,6 @@ fn scattered_frames_show_their_bytes_whatever_their_number() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn what_was_unmapped_traps_after_the_purge() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 70);
@@ -62,7 +60,6 @@ fn what_was_unmapped_traps_after_the_purge() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn slots_lead_to_other_frames_when_they_are_used_again() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 300);
@@ -80,7 +77,6 @@ fn slots_lead_to_other_frames_when_they_are_used_again() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn another_number_of_pages_is_refused_and_changes_nothing() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 3);
@@ -105,7 +101,6 @@ fn another_number_of_pages_is_refused_and_changes_nothing() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn a_page_may_be_mapped_many_times_at_once() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 2);

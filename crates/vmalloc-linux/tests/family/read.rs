@@ -41,7 +41,6 @@ fn guards_holes_and_freed_areas_read_as_zeros() {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn mappings_of_frames_are_read_where_something_is_mapped() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 6);
@@ -70,7 +69,6 @@ fn mappings_of_frames_are_read_where_something_is_mapped() {
 
 /// Their frames may be anybody's by now.
 #[test]
-#[ignore = "core: vread reads slots of a block that were returned, as long as they are mapped"]
 fn returned_short_mappings_read_as_zeros() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 4);

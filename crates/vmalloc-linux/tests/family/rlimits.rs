@@ -119,7 +119,6 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 
 /// What is retained is given up before growing is refused.
 #[test]
-#[ignore = "core: vrealloc does not give up what is retained when the platform is short of memory"]
 fn what_is_retained_makes_room_for_what_grows() {
     in_own_process("rlimits::what_is_retained_makes_room_for_what_grows", || {
         let Some(space) = space_with(options(Guards::Islands), Config::default().retain(SPAN)) else {

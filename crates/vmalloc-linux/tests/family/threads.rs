@@ -5,7 +5,6 @@ use std::sync::mpsc::sync_channel;
 use vmalloc::{Protection, Request};
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn another_thread_may_end_a_mapping() {
     in_both_modes(Config::default().lazy_max(64), |space| {
         let (send, receive) = sync_channel::<(usize, usize)>(50);
@@ -72,7 +71,6 @@ fn hammer(space: &Space<Linux>, thread: u8) {
 }
 
 #[test]
-#[ignore = "core: a purge counts slots of ready blocks as clean twice (B3)"]
 fn four_threads_never_see_each_others_frames() {
     for config in [Config::default(), Config::default().unmap_on_free().lazy_max(128)] {
         in_both_modes(config, |space| {

@@ -65,7 +65,6 @@ fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
 
 /// What was freed is given back before an allocation is refused.
 #[test]
-#[ignore = "core: vmalloc_user does not purge when the supply has too few frames, though freed areas hold them"]
 fn frames_of_freed_areas_are_there_for_the_next() {
     in_both_modes(Config::default(), |space| {
         for _ in 0..3 {

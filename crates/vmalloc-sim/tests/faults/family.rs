@@ -316,7 +316,6 @@ fn mappings_in_a_part_of_a_machine() {
 }
 
 #[test]
-#[ignore = "what was unmapped before the refusal is refused as not mapped"]
 fn unmap_pages() {
     for (config, scene) in grounds() {
         let unmap = change::<Whole, _>("unmap_pages", scene, |space, own| {
@@ -360,7 +359,6 @@ fn user_memory() {
 }
 
 #[test]
-#[ignore = "when there is no memory to remember its frames and they can't be unmapped either, they stay taken for good"]
 fn user_memory_when_two_steps_fail() {
     for (_, settings) in configs() {
         user_rows(settings, Scene::empty(settings)).iter().for_each(|row| _ = row.walk_pairs());

@@ -86,7 +86,6 @@ fn classic_slots() {
 }
 
 #[test]
-#[ignore = "spins: a clean block for which the queue has no room is taken out of the shelf and put back again and again"]
 fn slots_without_memory_for_a_queue_are_refused() {
     for policy in [ClassicTail, ClassicHead] {
         let (done, is_done) = mpsc::channel();
@@ -105,7 +104,6 @@ fn slots_without_memory_for_a_queue_are_refused() {
 }
 
 #[test]
-#[ignore = "a block that is all clean is taken as its old bytes read, and counted twice: B3"]
 fn recycled_slots_on_a_machine_that_replaces() {
     for (config, settings) in configs() {
         let scene = scene(settings, Recycle, Machine::Replaces);

@@ -86,7 +86,6 @@ fn frames_may_be_given_back_as_soon_as_their_slots_are_returned() {
 }
 
 #[test]
-#[ignore = "`vm_unmap_ram` lets slots go, but not areas of their own"]
 fn frames_may_be_given_back_as_soon_as_an_area_of_their_own_is_returned() {
     with_blocks(|space| come_and_go(space, &[65, 100], 6));
 }

@@ -307,7 +307,6 @@ fn what_cannot_be_resized_is_not_changed() {
 
 /// What the machine refuses to unmap when memory shrinks is unmapped by the next purge: also the page that is the guard now.
 #[test]
-#[ignore = "what is left to the purge begins behind the guard page"]
 fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
@@ -323,7 +322,6 @@ fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
 }
 
 #[test]
-#[ignore = "what is left to the purge begins behind the guard page"]
 fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
@@ -341,7 +339,6 @@ fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
 }
 
 #[test]
-#[ignore = "`vrealloc` does not purge when memory is short, as `alloc` does"]
 fn memory_that_is_kept_is_given_up_for_growth() {
     let space = direct(Config::default(), |options| options.frames(40).relocates());
     let [addr, freed] = [0; 2].map(|_| alloc(&space, 16 * PAGE));

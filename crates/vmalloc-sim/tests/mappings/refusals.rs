@@ -248,7 +248,6 @@ fn slots_are_returned_once() {
 
 /// In the byte of a slot a bit says that it was returned: together with the pages it is another number.
 #[test]
-#[ignore = "`vm_unmap_ram` compares the whole byte of a slot, with the bit that says that it was returned"]
 fn returned_slots_are_not_let_go_by_a_number_that_looks_like_them() {
     with_blocks(|space| {
         let all = Everything::new(space);

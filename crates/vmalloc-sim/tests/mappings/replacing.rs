@@ -12,7 +12,6 @@ fn replacing(pages: u64, config: Config) -> Space<Sim> {
 }
 
 #[test]
-#[ignore = "a block that is all clean is taken as its old bytes read, and counted twice: B3"]
 fn a_block_that_is_all_returned_is_whole_after_a_purge() {
     let space = replacing(PAGES, Config::default());
     let frames = take(&space, 2);
@@ -24,7 +23,6 @@ fn a_block_that_is_all_returned_is_whole_after_a_purge() {
 }
 
 #[test]
-#[ignore = "a block that becomes clean is stale only if its window was closed since the last purge"]
 fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses() {
     let space = replacing(128, Config::default());
     let frames = take(&space, 64);
@@ -45,7 +43,6 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
 }
 
 #[test]
-#[ignore = "a small purge gives a share of the clean blocks up, and has not flushed them"]
 fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
     let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max(1));
     let frames = take(&space, 64);

@@ -159,7 +159,6 @@ fn memory_and_addresses_are_refused_rather_than_waited_for() {
 }
 
 #[test]
-#[ignore = "`no_block` is not looked at by `vmalloc_user`, `vmalloc_exec` and `sparse`"]
 fn areas_of_other_kinds_are_refused_rather_than_waited_for() {
     CALLS[2..].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
 }

@@ -164,7 +164,6 @@ fn without_frames_nothing_is_taken() {
 }
 
 #[test]
-#[ignore = "`vmalloc_user` does not purge when frames are short, as `alloc` does"]
 fn frames_of_freed_areas_are_there_for_the_next() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let addr = user(&space, 6);
@@ -177,7 +176,6 @@ fn frames_of_freed_areas_are_there_for_the_next() {
 }
 
 #[test]
-#[ignore = "`vmalloc_user` does not purge when frames are short, as `alloc` does"]
 fn memory_that_is_kept_is_given_up_for_frames() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let memory = space.alloc(&Request::new(6 * PAGE)).expect("room");

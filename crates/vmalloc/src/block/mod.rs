@@ -46,7 +46,7 @@ mod shelf;
 
 pub(crate) use queue::{Hot, ORDERS, Queue, Slow, Window, place};
 pub(crate) use record::{Block, MAX_SLOTS, MOST_KEPT, Mark, Place, Run};
-pub(crate) use shelf::Shelf;
+pub(crate) use shelf::{List, Shelf};
 
 use crate::addr::PageRange;
 use crate::area_map::{Chunks, OutOfMemory, Stable};

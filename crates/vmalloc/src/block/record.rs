@@ -138,6 +138,18 @@ impl Block {
         self.held.load(Acquire)
     }
 
+    /// Says what is held, where nobody else can.
+    pub(crate) fn set_held(&self, slots: u64) {
+        self.held.store(slots, Relaxed);
+    }
+
+    /// Makes a run that was taken out of a window, and never marked, dirty.
+    pub(crate) fn abandon(&self, start: u64) {
+        if let Mark::Reserved { order } = self.mark(start) {
+            self.byte(start).store(1 << order | DIRTY, Relaxed);
+        }
+    }
+
     pub(crate) fn clean(&self) -> u64 {
         self.clean.load(Relaxed)
     }

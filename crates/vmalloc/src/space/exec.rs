@@ -1,6 +1,7 @@
 //! Memory for code: writable or executable, never both.
 
 use super::alloc::Backing;
+use super::request::Patience;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError};
@@ -14,7 +15,10 @@ impl<P: Protect> Space<P> {
     /// As [`alloc`](Self::alloc).
     pub fn vmalloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let area = self.claim(checked.fit)?;
+        let area = match checked.patience {
+            Patience::Waits => self.claim(checked.fit),
+            Patience::Never => self.try_claim(&checked.fit),
+        }?;
         let note = checked.note(area, self.shift, Kind::Exec, request.tag);
         self.describe_far(area, note, Backing::None)?;
         self.back(area, &checked, note)

@@ -3,12 +3,12 @@
 use super::alloc::Backing;
 use super::kind::FreedBy;
 use super::notes::Note;
+use super::request::{Checked, Patience};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError, PlatformError, RequestError};
 use crate::platform::{DirectMemory, Frame, Frames, Origin, Platform, Protection};
 use crate::request::Fit;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
@@ -66,54 +66,41 @@ impl<P: Frames> Space<P> {
     /// As [`alloc`](Self::alloc).
     pub fn vmalloc_user(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let fit = checked.fit;
-        let area = if fit.limits().is_some() { self.claim(fit) } else { self.claim_high(fit) }?;
+        let area = self.claim_checked(&checked)?;
         let note = checked.note(area, self.shift, Kind::User, request.tag);
         self.describe_far(area, note, Backing::None)?;
         let payload = self.payload(area, checked.guard_pages);
-        let backed = self.back_with_frames(payload);
-        match backed {
-            Ok(()) => Ok(self.addr(area.start())),
-            Err(error) => {
-                self.give_up(area, note);
-                Err(error.unwrap_or_else(|cause| self.unbacked(&fit, cause)))
-            }
-        }
+        self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, note))?;
+        Ok(self.addr(area.start()))
     }
 
     /// Takes frames for `payload` and maps them, zeroed.
-    fn back_with_frames(&self, payload: PageRange) -> Result<(), Result<AllocError, PlatformError>> {
-        let mut frames = Vec::new();
+    fn back_with_frames(&self, payload: PageRange, checked: &Checked) -> Result<(), AllocError> {
+        let (mut frames, mut kept) = (Vec::new(), Vec::new());
         let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
-        frames.try_reserve_exact(count).map_err(|_| Ok(AllocError::Metadata))?;
+        frames.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
+        kept.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
         frames.resize(count, Frame::default());
-        self.platform.take_frames(&mut frames).map_err(Err)?;
-        // SAFETY: the area was just obtained for this caller alone, the frames just taken.
-        if let Err(cause) = unsafe { self.map_or_purge(payload, &frames, Protection::ReadWrite) } {
+        let unbacked = |cause| self.unbacked(&checked.fit, cause);
+        self.or_after_purge(checked, || self.platform.take_frames(&mut frames)).map_err(unbacked)?;
+        kept.extend_from_slice(&frames);
+        // Before anything leads to the frames, so that there is nothing to be undone that might fail.
+        if let Err(frames) = self.lots.lock().enter(payload.start(), kept.into_boxed_slice(), give) {
             give(&self.platform, &frames);
-            return Err(Err(cause));
+            return Err(AllocError::Metadata);
         }
-        let entered = self.lots.lock().enter(payload.start(), frames.into_boxed_slice(), give);
+        // SAFETY: the area was just obtained for this caller alone, the frames just taken.
+        let map = || unsafe { self.platform.map_frames(payload, &frames, Protection::ReadWrite) };
+        if let Err(cause) = self.or_after_purge(checked, map) {
+            let lot = self.lots.lock().leave(payload.start());
+            if let Some(lot) = lot {
+                lot.give_back(&self.platform);
+            }
+            return Err(unbacked(cause));
+        }
         // SAFETY: the pages are this caller's alone, and have just been mapped.
-        entered.map_err(|frames| unsafe { self.unback(payload, frames) })?;
-        // SAFETY: as above.
         unsafe { self.platform.zero(payload) };
         Ok(())
-    }
-
-    /// Undoes what there is no memory to remember.
-    ///
-    /// # Safety
-    /// The caller owns `payload`, which is mapped to `frames`; nobody has seen either.
-    #[cold]
-    unsafe fn unback(&self, payload: PageRange, frames: Box<[Frame]>) -> Result<AllocError, PlatformError> {
-        // SAFETY: the caller's promise.
-        let flushed = unsafe { self.unmap_now(payload) };
-        if flushed.is_ok() {
-            give(&self.platform, &frames);
-        }
-        // Else they stay taken for good, rather than be handed out while something may lead to them.
-        Ok(AllocError::Metadata)
     }
 
     /// Shows `bytes` bytes at `addr`, a page inside an area of [`vmalloc_user`](Self::vmalloc_user), at another address as well; its
@@ -239,6 +226,28 @@ fn give<P: Frames>(platform: &P, frames: &[Frame]) {
 }
 
 impl<P: Platform> Space<P> {
+    /// What `act` needs of the platform; where it is short of that, once more when everything freed has been given back.
+    pub(super) fn or_after_purge(
+        &self,
+        checked: &Checked,
+        mut act: impl FnMut() -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        act().or_else(|error| match checked.patience {
+            Patience::Waits if self.purge().is_ok() => act(),
+            _ => Err(error),
+        })
+    }
+
+    /// An area for what is not memory of its own from the start: within the limits asked for, or in the upper half of the span.
+    pub(super) fn claim_checked(&self, checked: &Checked) -> Result<PageRange, AllocError> {
+        let fit = checked.fit;
+        match checked.patience {
+            Patience::Never => self.try_claim(&fit),
+            Patience::Waits if fit.limits().is_some() => self.claim(fit),
+            Patience::Waits => self.claim_high(fit),
+        }
+    }
+
     fn mapping_note(&self, kind: Kind, tag: Option<&'static str>) -> Note {
         Note { kind, guard_pages: self.guard_pages, slack: 0, tag }
     }
@@ -262,14 +271,15 @@ impl<P: Platform> Space<P> {
         Ok(area)
     }
 
-    /// Unmaps and flushes pages of an area in use at once.
+    /// Unmaps and flushes pages of an area in use at once. If the platform refuses, the next purge does it before all else.
     ///
     /// # Safety
     /// The caller owns `range`, and nothing uses what is mapped there.
-    pub(super) unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    pub(super) unsafe fn unmap_now(&self, range: PageRange) -> Result<(), AreaError> {
         // One at a time, as the platform is promised.
-        let _purger = self.purger.0.lock();
-        self.unmap_and_flush(&[range])
+        let mut purger = self.purger.0.lock();
+        purger.torn.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        self.unmap_or_remember(&mut purger, range).map_err(AreaError::Platform)
     }
 }
 

@@ -128,6 +128,8 @@ pub struct Space<P: Platform> {
     ungranted: Padded<AtomicU64>,
     /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
     in_need: Padded<AtomicU64>,
+    /// Ranges of areas in use that have still to be unmapped.
+    torn: AtomicU64,
     counts: Counts,
     pub(crate) blocks: Blocks<P::RawLock>,
     linear: Linear,
@@ -190,6 +192,7 @@ impl<P: Platform> Space<P> {
             lazy_pages: Padded(AtomicU64::new(0)),
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
             in_need: Padded(AtomicU64::new(0)),
+            torn: AtomicU64::new(0),
             counts: Counts::default(),
             blocks: Blocks::new(span, count, config.checked_slots()?, config.blocks, platform.replaces())
                 .ok_or(SpaceError::Metadata)?,
@@ -263,6 +266,18 @@ impl<P: Platform> Space<P> {
         if !is(Mutant::ForkOutOfOrder) {
             core::mem::forget(self.map.0.lock());
         }
+    }
+
+    /// Ends what [`quiesce`](Self::quiesce) began, in the child of a fork: also what threads of the parent, which the child does not have,
+    /// were doing without locks.
+    ///
+    /// # Safety
+    /// The thread that this one was forked from has called `quiesce`; this one has not yet called this, or
+    /// [`resume`](Self::resume), and is the only one.
+    pub unsafe fn resume_in_child(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.resume() };
+        self.mend_blocks();
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.

@@ -100,6 +100,8 @@ pub enum Rest {
 pub(super) struct Purger {
     /// For each node, what was taken from it and is not given back yet.
     taken: Vec<Lazy>,
+    /// Pages of areas in use that the platform refused to unmap or to flush.
+    pub(super) torn: Vec<PageRange>,
     /// What was taken of the blocks.
     pub(super) blocks: Taken,
     /// Memory for the ranges to unmap, and for sorting them.
@@ -131,7 +133,14 @@ impl Purger {
             taken.push(Lazy::new()?);
         }
         batch.try_reserve_exact(BATCH).ok()?;
-        Some(Self { taken, blocks: Taken::default(), ranges: Vec::new(), keys: Vec::new(), batch })
+        Some(Self {
+            taken,
+            torn: Vec::new(),
+            blocks: Taken::default(),
+            ranges: Vec::new(),
+            keys: Vec::new(),
+            batch,
+        })
     }
 
     /// Where areas go that no node's list had.
@@ -240,6 +249,7 @@ impl<P: Platform> Space<P> {
 
     fn run(&self, purger: &mut Purger, drain: Drain) -> Result<Done, PlatformError> {
         let mut done = Done::default();
+        self.mend_with(purger)?;
         if !purger.is_empty() {
             // What an earlier purge could not finish comes first.
             self.unmap_taken(purger)?;
@@ -271,6 +281,39 @@ impl<P: Platform> Space<P> {
         self.give_lots(buried);
         let blocks = self.release_blocks(drain.pools, drain.most - done.shed);
         Ok(Done { given: done.given + blocks, shed: done.shed + blocks })
+    }
+
+    /// Unmaps and flushes `range` of an area in use; if that fails it is remembered, for which there is room.
+    pub(super) fn unmap_or_remember(
+        &self,
+        purger: &mut Purger,
+        range: PageRange,
+    ) -> Result<(), PlatformError> {
+        self.unmap_and_flush(&[range]).inspect_err(|_| {
+            purger.torn.push(range);
+            self.torn.store(purger.torn.len() as u64, Ordering::Relaxed);
+        })
+    }
+
+    /// Unmaps what is remembered. Before all else, for the areas may have been freed since, and their pages come again.
+    fn mend_with(&self, purger: &mut Purger) -> Result<(), PlatformError> {
+        while let Some(&range) = purger.torn.last() {
+            self.unmap_and_flush(&[range])?;
+            purger.torn.pop();
+        }
+        self.torn.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sees to it that nothing is remembered to be unmapped of areas in use: before their pages are mapped anew.
+    pub(super) fn mend(&self) -> Result<(), PlatformError> {
+        if self.is_torn() { self.mend_with(&mut self.purger.0.lock()) } else { Ok(()) }
+    }
+
+    /// Whether there is something of that kind.
+    pub(super) fn is_torn(&self) -> bool {
+        // Relaxed: whose pages they are has counted them, or was told of them.
+        self.torn.load(Ordering::Relaxed) != 0
     }
 
     /// Gives frames back that nothing leads to any more.

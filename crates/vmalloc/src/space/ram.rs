@@ -40,9 +40,12 @@ impl<P: Frames> Space<P> {
             return self.end_linear(page, Frame(page - linear.start()), count);
         }
         let pages = count as u64;
-        if pages > MOST_PAGES {
-            // SAFETY: the caller owns the mapping.
-            unsafe { self.let_go(page, FreedBy::UnmapRam) };
+        if pages > MOST_PAGES && !self.is_in_block(page) {
+            let area = self.find(addr).filter(|area| area.addr == addr && area.pages == pages);
+            if area.is_some() {
+                // SAFETY: the caller owns the mapping.
+                unsafe { self.let_go(page, FreedBy::UnmapRam) };
+            }
             return self.free_large(page, pages);
         }
         let block = self.blocks.near(page).or_else(|| self.blocks.get(page));

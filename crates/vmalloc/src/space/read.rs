@@ -1,6 +1,7 @@
 //! Reading whatever is mapped: for crash dumps and debuggers.
 
-use super::{AreaInfo, Areas, Space};
+use super::{AreaInfo, Areas, Kind, Space};
+use crate::addr::PageRange;
 use crate::platform::Peek;
 
 impl<P: Peek> Space<P> {
@@ -19,14 +20,25 @@ impl<P: Peek> Space<P> {
         areas.map(|area| self.read_area(&area, addr, to)).sum()
     }
 
-    /// Copies what of `area` is mapped into the bytes `to` from `addr` on; how much.
+    /// Copies what of `area` is mapped for somebody into the bytes `to` from `addr` on; how much.
     fn read_area(&self, area: &AreaInfo, addr: usize, to: &mut [u8]) -> usize {
-        if !area.kind.is_memory() {
-            return 0;
+        match area.kind {
+            kind if !kind.is_memory() => 0,
+            Kind::Block => {
+                let ranges = self.live_ranges((area.addr >> self.shift) as u64);
+                ranges.map(|range| self.read_range(range, addr, to)).sum()
+            }
+            _ => {
+                let first = (area.addr >> self.shift) as u64;
+                self.read_range(PageRange::of(first, first + area.pages), addr, to)
+            }
         }
-        let area_end = area.addr.saturating_add((area.pages as usize) << self.shift);
-        let end = addr.saturating_add(to.len()).min(area_end);
-        let (mut at, mut copied) = (addr.max(area.addr), 0);
+    }
+
+    /// The same for a range of pages.
+    fn read_range(&self, range: PageRange, addr: usize, to: &mut [u8]) -> usize {
+        let end = addr.saturating_add(to.len()).min(self.addr(range.end()));
+        let (mut at, mut copied) = (addr.max(self.addr(range.start())), 0);
         while at < end {
             let wanted = end - at;
             let done = self.platform.peek(at, &mut to[at - addr..end - addr]).min(wanted);

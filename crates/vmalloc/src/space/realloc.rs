@@ -84,6 +84,7 @@ impl<P: DirectMemory> Space<P> {
         };
         let mut purger = self.purger.0.lock();
         purger.strays().try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        purger.torn.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         self.renote(old, note)?;
         if let Err(error) = self.resize(old, new) {
             // There is room for the note that was there.
@@ -98,7 +99,7 @@ impl<P: DirectMemory> Space<P> {
     /// unmap is tried again by the next purge; until then the guard page before them may be accessible.
     fn give_tail(&self, purger: &mut Purger, tail: PageRange, guard_pages: u64) {
         let gone = PageRange::of(tail.start() - guard_pages, tail.end());
-        if self.unmap_and_flush(&[gone]).is_ok() {
+        if self.unmap_or_remember(purger, gone).is_ok() {
             self.release(&[tail]);
         } else {
             purger.strays().push(tail);
@@ -109,7 +110,7 @@ impl<P: DirectMemory> Space<P> {
     /// Whether `old` now has what the request needs, because the addresses behind it were free.
     fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        if !self.platform.span().covers(&new) {
+        if !self.platform.span().covers(&new) || self.mend().is_err() {
             return Ok(false);
         }
         match self.resize(old, new) {
@@ -124,7 +125,8 @@ impl<P: DirectMemory> Space<P> {
         }
         let more = PageRange::of(old.end() - checked.guard_pages, new.end() - checked.guard_pages);
         // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard page, and free ones.
-        if let Err(cause) = unsafe { self.platform.map(more, Protection::ReadWrite) } {
+        let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
+        if let Err(cause) = self.or_after_purge(checked, map) {
             self.cut_back(new, old);
             let _ = self.renote(old, self.note_of(info));
             return Err(self.unbacked(&checked.fit, cause).into());
@@ -140,7 +142,8 @@ impl<P: DirectMemory> Space<P> {
         let kept = PageRange::of(new.start(), new.start() + info.pages);
         let more = PageRange::of(kept.end(), new.end() - checked.guard_pages);
         // SAFETY: the area was just obtained for this caller alone.
-        if let Err(cause) = unsafe { self.platform.map(more, Protection::ReadWrite) } {
+        let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
+        if let Err(cause) = self.or_after_purge(checked, map) {
             self.give_up(new, note);
             return Err(self.unbacked(&checked.fit, cause).into());
         }
@@ -148,7 +151,7 @@ impl<P: DirectMemory> Space<P> {
         // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
         let fate = match unsafe { self.platform.relocate(from, kept) } {
             Ok(()) => Fate::Goes,
-            Err(error) => self.copy_area(from, kept, error).map_err(|cause| {
+            Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
                 self.abandon(new.start());
                 self.unbacked(&checked.fit, cause)
             })?,
@@ -158,12 +161,18 @@ impl<P: DirectMemory> Space<P> {
     }
 
     /// Copies what could not be moved; what becomes of the pages it was in.
-    fn copy_area(&self, from: PageRange, to: PageRange, why: PlatformError) -> Result<Fate, PlatformError> {
+    fn copy_area(
+        &self,
+        from: PageRange,
+        to: PageRange,
+        why: PlatformError,
+        checked: &Checked,
+    ) -> Result<Fate, PlatformError> {
         if why.fault != PlatformFault::Unsupported && why.fault != PlatformFault::MapLimit {
             return Err(why);
         }
         // SAFETY: the pages were obtained for this caller alone, and are not mapped.
-        unsafe { self.platform.map(to, Protection::ReadWrite)? };
+        self.or_after_purge(checked, || unsafe { self.platform.map(to, Protection::ReadWrite) })?;
         let (source, target) = (self.pointer(self.addr(from.start())), self.pointer(self.addr(to.start())));
         // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint, and the caller's alone.
         unsafe { target.copy_from_nonoverlapping(source, (from.len() << self.shift) as usize) };

@@ -15,23 +15,10 @@ impl<P: Platform> Space<P> {
     #[doc(alias = "get_vm_area")]
     pub fn sparse(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let fit = checked.fit;
-        let area = if fit.limits().is_some() { self.claim(fit) } else { self.claim_high(fit) }?;
+        let area = self.claim_checked(&checked)?;
         let note = checked.note(area, self.shift, Kind::Sparse, request.tag);
         self.describe_far(area, note, Backing::None)?;
         Ok(self.addr(area.start()))
-    }
-
-    /// Frees the area that [`sparse`](Self::sparse) returned at `addr`, and unmaps what is mapped in it. The frames are the caller's.
-    ///
-    /// # Safety
-    /// Nothing uses what is mapped there any more: its owner calls this, once.
-    ///
-    /// # Errors
-    /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
-    #[doc(alias = "free_vm_area")]
-    pub unsafe fn free_sparse(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_far(self.page(addr)?, FreedBy::FreeSparse)
     }
 
     /// The pages of the sparse area that `asked` lies in.
@@ -51,6 +38,38 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: Frames> Space<P> {
+    /// Frees the area that [`sparse`](Self::sparse) returned at `addr`, and unmaps what is mapped in it. The frames are the caller's.
+    ///
+    /// # Safety
+    /// Nothing uses what is mapped there any more, or maps there: its owner calls this, once.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
+    #[doc(alias = "free_vm_area")]
+    pub unsafe fn free_sparse(&self, addr: usize) -> Result<(), FreeError> {
+        let page = self.page(addr)?;
+        let area = self.find(addr).filter(|area| area.addr == addr && area.kind == Kind::Sparse);
+        if let Some(area) = area {
+            // SAFETY: the caller owns the area.
+            unsafe { self.let_go_mapped(PageRange::of(page, page + area.pages)) };
+        }
+        self.free_far(page, FreedBy::FreeSparse)
+    }
+
+    /// Tells the platform that nothing uses what is mapped in `range`.
+    ///
+    /// # Safety
+    /// The caller owns the pages.
+    unsafe fn let_go_mapped(&self, range: PageRange) {
+        let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
+        let mut page = range.start();
+        while let Some(start) = (page..range.end()).find(is_mapped) {
+            page = (start..range.end()).find(|page| !is_mapped(page)).unwrap_or(range.end());
+            // SAFETY: the caller's promise; frames are mapped there.
+            unsafe { self.platform.let_go(PageRange::of(start, page)) };
+        }
+    }
+
     /// Maps frames of the supply into a sparse area, or one of a group of [congruent ones](Self::pcpu_get_vm_areas), from `addr` on, where nothing is mapped yet. O(frames).
     ///
     /// # Safety
@@ -66,6 +85,7 @@ impl<P: Frames> Space<P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, frames.len() as u64)?;
+        self.mend()?;
         self.check_frames(frames, Origin::Supply)?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
@@ -82,15 +102,21 @@ impl<P: Frames> Space<P> {
     /// Nothing uses the frames through these pages any more, and nobody else maps, unmaps or frees them meanwhile.
     ///
     /// # Errors
-    /// [`AreaError`]; nothing is changed, unless the platform refused: then some pages may be unmapped, and this has to be called again.
+    /// [`AreaError`]; nothing is changed, unless the platform refused: then the next purge unmaps the pages, or this when it is called
+    /// again, and nothing is mapped anew before.
     #[doc(alias = "vm_area_unmap_pages")]
     pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, pages)?;
-        let mut pages = range.start()..range.end();
-        if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_none()) {
-            return Err(AreaError::NotMapped { page });
+        // What was refused before may be what is asked for again.
+        let is_torn = self.is_torn();
+        self.mend()?;
+        let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
+        match (range.start()..range.end()).find(|page| !is_mapped(page)) {
+            Some(page) if !is_torn => return Err(AreaError::NotMapped { page }),
+            _ if !(range.start()..range.end()).any(|page| is_mapped(&page)) => return Ok(()),
+            _ => {}
         }
         // SAFETY: the caller owns the pages.
-        unsafe { self.unmap_now(range) }.map_err(AreaError::Platform)
+        unsafe { self.unmap_now(range) }
     }
 }

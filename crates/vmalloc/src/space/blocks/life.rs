@@ -131,6 +131,7 @@ impl<P: Platform> Space<P> {
         let slots = self.blocks.slots();
         if self.blocks.replaces && self.blocks.policy == BlockPolicy::Recycle {
             block.set_clean(slots);
+            block.set_stale(true);
             block.put(Place::Ready);
             shelf.ready.push(first, block);
             let is_first = shelf.ready.len() == 1;
@@ -189,6 +190,7 @@ impl<P: Platform> Space<P> {
     fn collect_replaceable(&self) {
         self.each_block(|shelf, first, block| {
             if block.place() == Place::Closed && block.held() + block.clean() < self.blocks.slots() {
+                block.set_stale(true);
                 block.set_clean(block.clean() + block.clear_dirty(self.blocks.range(first).into()));
                 self.settle(shelf, block, first);
             }

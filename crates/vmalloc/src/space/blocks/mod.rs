@@ -3,6 +3,7 @@
 //! Here is what every mapping does; `life` has what becomes of a block from one window to the next, `purge` what a purge does
 //! with all of them.
 
+mod fork;
 mod life;
 mod purge;
 mod verify;
@@ -10,6 +11,7 @@ mod verify;
 pub(super) use purge::Taken;
 
 use super::{Kind, Space};
+use crate::addr::PageRange;
 use crate::block::{
     Block, BlockPolicy, MOST_KEPT, Mark, ORDERS, Place, Queue, Slow, Window, order_of, place, slots_for,
 };
@@ -159,9 +161,14 @@ impl<P: Platform> Space<P> {
             self.mark_taken(start, pages);
         }
         let left = self.enter(window, order);
+        let is_in = left.is_none();
         self.close(left);
-        // At the head, as it was done then: the search begins anew, and finds it.
-        if head { self.take_slots_far(pages) } else { Ok(self.addr(start)) }
+        match head {
+            false => Ok(self.addr(start)),
+            // As it was done then: the search begins anew, and finds it.
+            true if is_in => self.take_slots_far(pages),
+            true => Err(AllocError::Metadata),
+        }
     }
 
     /// Enters the window of a new block; returns the one that has to be closed for that.
@@ -226,6 +233,17 @@ impl<P: Platform> Space<P> {
         if block.drop_run(page, pages) {
             self.given(block, page, slots_for(pages));
         }
+    }
+
+    /// What is mapped for somebody in the block at `first`, in address order.
+    pub(super) fn live_ranges(&self, first: u64) -> impl Iterator<Item = PageRange> + '_ {
+        let block = self.blocks.get(first).filter(|block| block.held() > 0);
+        let runs =
+            block.map(|block| block.runs(self.blocks.range(first).into()).map(move |run| (block, run)));
+        runs.into_iter().flatten().filter_map(|(block, (run, _))| match block.mark(run.start) {
+            Mark::Live { pages } => PageRange::from_len(run.start, pages),
+            _ => None,
+        })
     }
 
     /// What is wrong with `pages` pages at `addr`, or an area of its own freed.

@@ -2,7 +2,7 @@
 
 use super::life::NOTE;
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, Hot, Place, Run, Slow, Window};
+use crate::block::{Block, BlockPolicy, Hot, List, Place, Run, Slow, Window};
 use crate::platform::Platform;
 use crate::space::Space;
 use crate::space::node::{Padded, clear};
@@ -22,7 +22,8 @@ pub(in crate::space) struct Taken {
 #[derive(Clone, Copy)]
 struct Purged {
     first: u64,
-    /// Whether all its slots are dirty.
+    /// Whether all its slots go, whatever its bytes say, and whether it was spent.
+    is_whole: bool,
     is_spent: bool,
     /// How many of the runs are its own.
     runs: usize,
@@ -67,9 +68,10 @@ impl<P: Platform> Space<P> {
     /// Notes what of a block is to be unmapped; `false` when memory is short.
     fn take_runs(&self, taken: &mut Taken, first: u64, block: &Block) -> bool {
         let is_spent = block.place() == Place::Spent;
+        let is_whole = is_spent || block.clean() == self.blocks.slots();
         let before = taken.runs.len();
         let noted = taken.blocks.try_reserve(1).is_ok()
-            && if is_spent {
+            && if is_whole {
                 self.take_run(&mut taken.runs, before, self.blocks.range(first))
             } else {
                 // Clean slots may be mapped where mappings replace what was there.
@@ -80,7 +82,7 @@ impl<P: Platform> Space<P> {
                 })
             };
         if noted {
-            taken.blocks.push(Purged { first, is_spent, runs: taken.runs.len() - before });
+            taken.blocks.push(Purged { first, is_whole, is_spent, runs: taken.runs.len() - before });
         } else {
             taken.runs.truncate(before);
         }
@@ -103,16 +105,18 @@ impl<P: Platform> Space<P> {
     /// What was taken is flushed: dirty slots are clean.
     pub(in crate::space) fn put_blocks(&self, taken: &mut Taken) {
         let mut runs = &taken.runs[..];
-        for &Purged { first, is_spent, runs: count } in &taken.blocks {
+        for &Purged { first, is_whole, is_spent, runs: count } in &taken.blocks {
             let own;
             (own, runs) = runs.split_at(count);
             let Some(block) = self.blocks.get(first) else { continue };
             let mut shelf = self.blocks.shelf.0.lock();
             block.set_stale(false);
             if is_spent {
-                block.set_clean(self.blocks.slots());
                 shelf.spent -= 1;
                 self.lazy_pages.0.fetch_sub(self.blocks.slots(), Ordering::Relaxed);
+            }
+            if is_whole {
+                block.set_clean(self.blocks.slots());
             } else {
                 let clean: u64 = own.iter().map(|&run| block.clear_dirty(run.into())).sum();
                 block.set_clean(block.clean() + clean);
@@ -138,16 +142,25 @@ impl<P: Platform> Space<P> {
     /// Gives up to `most` blocks that are all clean to the map; how many.
     fn release_ready(&self, most: u64) -> u64 {
         let blocks = &self.blocks;
-        let mut given = 0;
+        let (mut given, mut stale) = (0, List::default());
         while given < most {
             let mut shelf = blocks.shelf.0.lock();
             let Some((first, block)) = shelf.ready.pop(blocks) else { break };
+            // Where mappings replace each other, clean slots may still be mapped. Such a block waits for the next purge.
+            if blocks.replaces && block.is_stale() {
+                stale.push(first, block);
+                continue;
+            }
             block.put(Place::Unused);
             shelf.leave(block, blocks);
             shelf.freed += u64::from(blocks.policy == BlockPolicy::Recycle);
             drop(shelf);
             self.give_up(blocks.range(first), NOTE);
             given += 1;
+        }
+        let mut shelf = blocks.shelf.0.lock();
+        while let Some((first, block)) = stale.pop(blocks) {
+            shelf.ready.push(first, block);
         }
         given
     }

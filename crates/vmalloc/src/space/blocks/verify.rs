@@ -40,14 +40,15 @@ impl<P: Platform> Space<P> {
         if (block.place() == Place::Open) != window.is_some() {
             return wrong("B4: a block is open without a window, or has one and is not");
         }
-        if matches!(block.place(), Place::Ready | Place::Spent) {
-            let clean = if block.place() == Place::Ready { self.blocks.slots() } else { block.clean() };
-            let agrees = block.held() == 0 && block.clean() == clean;
-            return if agrees {
+        if block.clean() == self.blocks.slots() || block.place() == Place::Spent {
+            return if block.held() == 0 {
                 Ok(())
             } else {
                 wrong("B2: something of a block is held that is not in use")
             };
+        }
+        if block.place() == Place::Ready {
+            return wrong("B3: a block is ready, and not all clean");
         }
         let sum = |wanted| {
             let wanted = block.runs(first..end).filter(|(_, run)| *run == wanted);
