@@ -126,9 +126,9 @@ fn what_is_retained_makes_room_for_what_grows() {
             return;
         };
         let area = space.vmalloc(MIB).unwrap().as_ptr().expose_provenance();
-        let kept = space.vmalloc(200 * MIB).unwrap().as_ptr().expose_provenance();
-        vfree(&space, kept);
-        assert_eq!(space.stats().retained_areas, 1);
+        let kept: Vec<_> = (0..200).map(|_| space.vmalloc(MIB).unwrap()).collect();
+        kept.iter().for_each(|memory| vfree(&space, memory.as_ptr().expose_provenance()));
+        assert_eq!(space.stats().retained_areas, 200);
         limited(libc::RLIMIT_DATA, 32 * MIB, || {
             // SAFETY: the test owns the area.
             let grown = unsafe { space.vrealloc_addr(area, 150 * MIB) }.unwrap();
