@@ -65,7 +65,7 @@ impl<'a> Player<'a> {
             58 => self.purge(),
             59 | 60 => self.map_pages(),
             61 => self.unmap_pages(),
-            _ if choice % 2 == 0 => self.write(),
+            _ if choice.is_multiple_of(2) => self.write(),
             _ => self.read(),
         }
         if self.steps.is_multiple_of(16) {
