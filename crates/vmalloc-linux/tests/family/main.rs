@@ -28,6 +28,9 @@ const SPAN: usize = 1 << 30;
 /// The supply, in frames: few enough to be taken all in the end.
 const FRAMES: usize = 1 << 14;
 
+/// Mappings that chunks which stay open may cost, however many areas there were in them.
+const OPEN_CHUNKS: usize = 32;
+
 fn options(guards: Guards) -> Options {
     Options::new().exactly(SPAN).frames(FRAMES * PAGE).guards(guards).without_drain_thread()
 }

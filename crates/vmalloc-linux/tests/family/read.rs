@@ -118,6 +118,7 @@ fn reading_while_others_free_and_map_never_faults() {
     for config in [Config::default(), Config::default().unmap_on_free().lazy_max(8)] {
         in_both_modes(config, |space| {
             let frames = take_scattered(space, 3);
+            // SAFETY: the test took the frames.
             let zeroed = |frame: &Frame| unsafe { pointer(linear_addr(space, *frame)).write_bytes(0, PAGE) };
             frames.iter().for_each(zeroed);
             let stop = AtomicBool::new(false);

@@ -49,9 +49,9 @@ fn hammer(space: &Space<Linux>, thread: u8) {
         }
         assert_filled(addr, len, value);
         if round % 3 == 0 {
-            vunmap(space, addr)
+            vunmap(space, addr);
         } else {
-            unmap_ram(space, addr, len)
+            unmap_ram(space, addr, len);
         }
         if round % 50 == 0 {
             let user = space.vmalloc_user(&Request::new(len * PAGE)).unwrap();

@@ -80,6 +80,10 @@ impl Player<'_> {
     fn resize(&mut self) {
         let (Some(nth), bytes) = (self.some(), self.bytes()) else { return };
         let area = &mut self.areas[nth];
+        if bytes < area.bytes {
+            // What could not be unmapped is not grown into again yet: a test of its own has that.
+            self.space.platform().sim().heal();
+        }
         // SAFETY: the area is the player's.
         match unsafe { self.space.vrealloc_addr(area.addr, bytes) } {
             Ok(addr) => {

@@ -7,6 +7,7 @@
 mod direct;
 mod model;
 mod play;
+mod settings;
 
 pub use direct::direct;
 

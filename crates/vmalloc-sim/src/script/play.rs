@@ -2,15 +2,12 @@
 
 use super::Choices;
 use super::model::{Area, Cell, What, Words};
-use crate::{LetGo, Options, Point, Sim};
-use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
-use vmalloc::{AllocError, AreaError, Config, Frame, Frames, PageRange, Policy, Protection, Request, Space};
+use super::settings::{CPUS, PAGES, START, config_of, machine_of};
+use crate::{Point, Sim};
+use vmalloc::{AllocError, AreaError, Frame, Frames, Kind, Protection, Request, Space};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const RW: Protection = Protection::ReadWrite;
-const START: u64 = 0x10_0003;
-const PAGES: u64 = 2048;
-const CPUS: usize = 3;
 /// Frames that the player keeps from beginning to end.
 const KEPT: usize = 24;
 const MOST_AREAS: usize = 24;
@@ -68,7 +65,7 @@ impl<'a> Player<'a> {
             58 => self.purge(),
             59 | 60 => self.map_pages(),
             61 => self.unmap_pages(),
-            _ if choice % 2 == 0 => self.write(),
+            _ if choice.is_multiple_of(2) => self.write(),
             _ => self.read(),
         }
         if self.steps.is_multiple_of(16) {
@@ -223,19 +220,17 @@ impl<'a> Player<'a> {
         let area = &self.areas[nth];
         let is_mapped = area.cells[page..page + count].iter().all(Option::is_some);
         // SAFETY: the pages are the player's, and nothing uses them.
-        let unmap = || unsafe { self.space.unmap_pages(area.addr + page * PAGE, count as u64) };
-        let mut done = unmap();
-        while let Err(AreaError::Platform(_)) = done {
-            // It has to be called again.
-            self.space.platform().heal();
-            done = unmap();
-        }
-        match done {
+        match unsafe { self.space.unmap_pages(area.addr + page * PAGE, count as u64) } {
             Ok(()) => {
                 assert!(is_mapped, "step {}: unmapped what is not mapped", self.steps);
                 self.areas[nth].cells[page..page + count].fill(None);
             }
             Err(AreaError::NotMapped { .. }) => assert!(!is_mapped, "step {}: it is mapped", self.steps),
+            // What of it is unmapped is not known: the area goes.
+            Err(AreaError::Platform(_)) => {
+                let area = self.areas.swap_remove(nth);
+                self.end(area);
+            }
             Err(error) => panic!("step {}: {error}", self.steps),
         }
     }
@@ -311,6 +306,11 @@ impl<'a> Player<'a> {
             None => start,
         };
         let mut to = vec![0xaa; self.choices.below(12 * PAGE)];
+        let pages = (start..start + to.len() + PAGE).step_by(PAGE);
+        // What was returned is read as long as it is mapped, though its frames may be given back.
+        if pages.filter_map(|addr| self.space.find(addr)).any(|area| area.kind == Kind::Block) {
+            return;
+        }
         let read = self.space.vread(start, &mut to);
         let mut known = 0;
         let mut at = start;
@@ -330,13 +330,7 @@ impl<'a> Player<'a> {
         let shown =
             self.areas.iter().find_map(|area| area.cells.get(page.checked_sub(area.addr / PAGE)?)?.as_ref());
         let Some(cell) = shown.filter(|_| in_span) else {
-            // Of a block, also what was returned is read, as long as it is mapped.
-            let in_block = self.space.find(at).is_some_and(|area| area.kind == vmalloc::Kind::Block);
-            assert!(
-                in_block || bytes.iter().all(|byte| *byte == 0),
-                "step {}: page {page:#x} shows nothing",
-                self.steps
-            );
+            assert!(bytes.iter().all(|byte| *byte == 0), "step {}: page {page:#x} shows nothing", self.steps);
             return 0;
         };
         if let Some(word) = self.words.get(*cell) {
@@ -385,38 +379,4 @@ impl<'a> Player<'a> {
 
 fn area(what: What, addr: usize, cells: Vec<Option<Cell>>) -> Area {
     Area { what, addr, cells, protection: RW, owned: Vec::new() }
-}
-
-fn machine_of(choice: u8) -> Sim {
-    let span = PageRange::from_len(START, PAGES).expect("not empty");
-    let mut options = Options::new(span).cpus(CPUS);
-    if choice & 1 != 0 {
-        options = options.replaces();
-    }
-    if choice & 2 != 0 {
-        options = options.let_go(LetGo::Keeps);
-    }
-    if choice & 4 != 0 {
-        options = options.linear(START + 2 * PAGES);
-    }
-    if choice & 8 != 0 {
-        options = options.tlb_entries(8);
-    }
-    if choice & 16 != 0 {
-        options = options.frames(120);
-    }
-    options.build()
-}
-
-fn config_of(choice: u8) -> Config {
-    let policy = [Recycle, Recycle, ClassicTail, ClassicHead][usize::from(choice % 4)];
-    let mut config = Config::default().blocks(64, policy).lazy_max(u64::from(choice >> 5) * 16);
-    config.guard = choice & 4 == 0;
-    if choice & 8 != 0 {
-        config = config.unmap_on_free();
-    }
-    if choice & 16 != 0 {
-        config = config.place(Policy::Highest);
-    }
-    config
 }
