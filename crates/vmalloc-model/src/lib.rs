@@ -15,6 +15,8 @@
 //! [`space`] does the same one level up, where placement is the allocator's own business (it may reuse what
 //! it retained): there the oracle asks whether an answer is legal instead of predicting it.
 //!
+//! [`script`] plays a fuzzer's bytes on either.
+//!
 //! Nothing here is part of the product: it is a dev-dependency everywhere.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -31,6 +33,7 @@ mod naive;
 mod op;
 mod profile;
 mod runner;
+pub mod script;
 mod session;
 mod source;
 pub mod space;

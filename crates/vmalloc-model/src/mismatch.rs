@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use thiserror::Error;
 use vmalloc::area_map::{Segment, Violation};
-use vmalloc::{AllocError, FreeError, PageRange};
+use vmalloc::{AllocError, CongruentError, FreeError, PageRange};
 
 /// What an operation answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,14 @@ pub enum Mismatch {
         got: Option<PageRange>,
         /// The model's.
         want: Option<PageRange>,
+    },
+    /// Another base of congruent areas.
+    #[error("the base of the group is {got:?}, not {want:?}")]
+    Base {
+        /// The base given, or why there was none.
+        got: Result<u64, CongruentError>,
+        /// The model's.
+        want: Option<u64>,
     },
     /// The walk differs from here on.
     #[error("segment {index} of the walk is {got:?}, not {want:?}")]

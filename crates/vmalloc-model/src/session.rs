@@ -1,13 +1,14 @@
 //! One program on two maps: every step, every answer, every figure compared.
 
 use crate::ask::Ask;
+use crate::congruent::highest_base;
 use crate::map::Map;
 use crate::mismatch::{Mismatch, Outcome};
 use crate::naive::NaiveMap;
 use crate::op::{Op, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::area_map::{Segment, State};
-use vmalloc::{AllocError, PageRange, Policy};
+use vmalloc::area_map::{Segment, State, Storage};
+use vmalloc::{AllocError, AreaMap, CongruentError, PageRange, Policy};
 
 /// How much an implementation promises of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -278,6 +279,41 @@ impl<M: Map> Session<M> {
         let Checks { slack_bytes, slack_per_segment, .. } = self.checks;
         let allowed = self.metadata_at_start + slack_bytes + slack_per_segment * self.tally.peak_segments;
         if bytes > allowed { Err(Mismatch::Leak { bytes, allowed }) } else { Ok(()) }
+    }
+}
+
+impl<S: Storage> Session<AreaMap<S>> {
+    /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is one like any other afterwards.
+    ///
+    /// # Errors
+    /// The first difference seen; a panic of the map is one.
+    pub fn congruent(
+        &mut self,
+        offsets: &[u64],
+        sizes: &[u64],
+        align: u64,
+        within: Option<PageRange>,
+    ) -> Result<(), Mismatch> {
+        catching(|| {
+            self.tally.steps += 1;
+            let limits = within.unwrap_or(self.model.span());
+            let want = highest_base(&self.model, offsets, sizes, align, limits);
+            let got = self.map.alloc_congruent(offsets, sizes, align, within);
+            if got == Err(CongruentError::Metadata) && self.checks.metadata == MetadataLimit::MayRunOut {
+                return self.compare(limits.start());
+            }
+            let refused = matches!(got, Err(CongruentError::NoSpace(_))) && want.is_none();
+            if !refused && got.ok() != want {
+                return Err(Mismatch::Base { got, want });
+            }
+            for (offset, pages) in offsets.iter().zip(sizes).filter(|_| want.is_some()) {
+                let start = want.unwrap_or_default() + offset;
+                let area = PageRange::from_len(start, *pages).expect("sizes are not zero");
+                self.model.alloc_at(area).expect("the range was free");
+            }
+            self.tally.peak_segments = self.tally.peak_segments.max(self.model.as_slice().len());
+            self.compare(want.map_or(limits.start(), |base| base + offsets[0]))
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, Config, FreeError, Notifier, PageRange, Platform, Request, Rest, Space, SpaceError, Stats,
+    AllocError, Config, FreeError, Notifier, PageRange, Platform, Request, RequestError, Rest, Space,
+    SpaceError, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
 
@@ -333,4 +334,21 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
         let each = space.stats().metadata_bytes as f64 / live.len() as f64;
         assert!(each <= 32.0, "{each} bytes an area");
     }
+}
+
+#[test]
+fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
+    let space = space(1 << 16, Config::default().unmap_on_free());
+    space.platform().move_to(1);
+    let addr = space.alloc_node(&Request::new(3 * PAGE), 2).unwrap();
+    free(&space, addr);
+    space.flush_unmap_aliases().unwrap();
+    let pooled: Vec<u64> = space.node_stats().map(|node| node.pooled_areas).collect();
+    assert!(pooled[2] >= 1, "{pooled:?}");
+    assert_eq!(space.alloc_node(&Request::new(3 * PAGE), 2).unwrap(), addr);
+    free(&space, addr);
+    let refused = space.alloc_node(&Request::new(PAGE), 4).unwrap_err();
+    assert_eq!(refused, AllocError::Request(RequestError::NoSuchNode { node: 4, nodes: 4 }));
+    space.purge().unwrap();
+    space.verify().unwrap();
 }

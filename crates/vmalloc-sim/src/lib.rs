@@ -66,6 +66,7 @@ mod page_set;
 mod plan;
 mod platform;
 mod random;
+pub mod script;
 mod sim;
 mod tlb;
 

@@ -41,6 +41,14 @@ pub enum RequestError {
         /// The size, in pages.
         pages: u64,
     },
+    /// There is no such node.
+    #[error("there is no node {node}: there are {nodes}")]
+    NoSuchNode {
+        /// The node asked for.
+        node: usize,
+        /// How many there are.
+        nodes: usize,
+    },
     /// The limits are empty or reversed.
     #[error("limits {start:#x}..{end:#x} are empty or reversed")]
     LimitsReversed {
@@ -274,6 +282,13 @@ pub enum FreeError {
     /// A call that never waits would have to wait for a lock to tell what is there.
     #[error("page {page:#x} can't be freed without waiting for a lock that is held")]
     Contended {
+        /// The page of the address given.
+        page: u64,
+    },
+    /// There is no memory to remember the area until it is unmapped, and the purge that would make room for it failed. Free it again
+    /// later.
+    #[error("no memory to remember page {page:#x} until it is unmapped")]
+    NoMemory {
         /// The page of the address given.
         page: u64,
     },

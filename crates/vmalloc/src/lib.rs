@@ -47,6 +47,7 @@ extern crate std;
 mod addr;
 pub mod area_map;
 pub mod block;
+mod counted;
 mod error;
 mod platform;
 mod request;

@@ -161,7 +161,7 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
         return body();
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "--test-threads=1", test])
+        .args(["--exact", "--include-ignored", "--nocapture", "--test-threads=1", test])
         .env(MARK, "1")
         .output()
         .unwrap();

@@ -6,11 +6,15 @@
 mod alloc;
 mod by_hand;
 mod direct;
+mod family;
 mod free;
 mod keep;
 mod mistakes;
 mod new;
+mod realloc;
 mod scene;
+mod slots;
+mod subspaces;
 
 use vmalloc_sim::harness::Case;
 use vmalloc_sim::heap::FailingAlloc;

@@ -5,7 +5,6 @@ use vmalloc::{Space, SpaceError};
 use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
 
 #[test]
-#[ignore = "aborts: the planes of an area map are put into an `Arc`, which asks for memory and takes no refusal"]
 fn a_space_is_made_or_refused() {
     for (config, settings) in configs() {
         for lasting in [Lasting::Once, Lasting::Onward] {

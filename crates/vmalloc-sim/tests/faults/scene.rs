@@ -2,7 +2,7 @@
 
 use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::Simulated;
-use vmalloc_sim::{Direct, Options, Reaction, Sim};
+use vmalloc_sim::{Direct, LetGo, Options, Reaction, Sim};
 
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// Pages of a roomy span: two leaves and more.
@@ -16,6 +16,21 @@ pub(crate) struct Scene {
     frames: u64,
     config: Config,
     fill: Fill,
+    machine: Machine,
+}
+
+/// What a machine does with mappings of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Machine {
+    Plain,
+    /// What is let go stays mapped.
+    Keeps,
+    /// The same, and mappings replace what was there.
+    Replaces,
+}
+
+impl Machine {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Keeps, Self::Replaces];
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +46,7 @@ pub(crate) type Areas = Vec<usize>;
 impl Scene {
     /// An empty space.
     pub(crate) fn empty(config: Config) -> Self {
-        Self { pages: ROOMY, frames: 2 * ROOMY, config, fill: Fill::Nothing }
+        Self { pages: ROOMY, frames: 2 * ROOMY, config, fill: Fill::Nothing, machine: Machine::Plain }
     }
 
     /// Areas of many sizes in use, and freed ones among them, on all CPUs.
@@ -54,7 +69,17 @@ impl Scene {
         Self { frames, ..self }
     }
 
+    /// The same on such a machine.
+    pub(crate) fn on(self, machine: Machine) -> Self {
+        Self { machine, ..self }
+    }
+
     fn options(&self, options: Options) -> Options {
+        let options = match self.machine {
+            Machine::Plain => options,
+            Machine::Keeps => options.let_go(LetGo::Keeps),
+            Machine::Replaces => options.let_go(LetGo::Keeps).replaces(),
+        };
         options
             .cpus(CPUS)
             .frames(self.frames)
@@ -63,6 +88,10 @@ impl Scene {
             .relocates()
             .seed(1)
             .on_fault(Reaction::Record)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.config
     }
 
     pub(crate) fn sim(&self) -> Sim {

@@ -70,8 +70,8 @@ pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
 
 use crate::addr::PageRange;
+use crate::counted::Counted;
 use crate::error::{AllocError, FreeError};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use directory::Directory;
 use leaf::LEAF_PAGES;
@@ -126,8 +126,8 @@ impl AreaMap<Heap> {
 
 impl AreaMap<Heap> {
     /// The planes, for those who free and reuse areas without the map.
-    pub(crate) fn planes(&self) -> Arc<Planes<Heap>> {
-        Arc::clone(&self.planes)
+    pub(crate) fn planes(&self) -> Counted<Planes<Heap>> {
+        self.planes.clone()
     }
 }
 
@@ -173,7 +173,7 @@ impl<S: Storage> AreaMap<S> {
         let mut tree = Tree::new(nodes, first, &planes)?;
         tree.set(record.up.get(), Room::of(span.start(), span.end()));
         let free_pages = span.len();
-        let (planes, steps) = (S::handle(planes), Steps::default());
+        let (planes, steps) = (S::handle(planes)?, Steps::default());
         Ok(Self { planes, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
     }
 

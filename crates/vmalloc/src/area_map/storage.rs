@@ -6,7 +6,7 @@
 //! - [`Items`]: what only the holder of the map reads (tree and directory nodes). One piece, copied when it grows.
 //! - [`Stable`]: what others read without a lock while it grows (leaves, window). Pieces that never move.
 
-use alloc::sync::Arc;
+use crate::counted::Counted;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::marker::PhantomData;
@@ -63,7 +63,10 @@ pub trait Storage {
     type Handle<T>: Deref<Target = T>;
 
     /// Makes such a thing.
-    fn handle<T>(shared: T) -> Self::Handle<T>;
+    ///
+    /// # Errors
+    /// When the memory is not to be had.
+    fn handle<T>(shared: T) -> Result<Self::Handle<T>, OutOfMemory>;
 }
 
 /// Records on the global heap.
@@ -73,10 +76,10 @@ pub struct Heap;
 impl Storage for Heap {
     type Items<T: Pod> = Vec<T>;
     type Stable<T: Shared, const CHUNK: usize> = Chunks<T, CHUNK>;
-    type Handle<T> = Arc<T>;
+    type Handle<T> = Counted<T>;
 
-    fn handle<T>(shared: T) -> Arc<T> {
-        Arc::new(shared)
+    fn handle<T>(shared: T) -> Result<Counted<T>, OutOfMemory> {
+        Counted::new(shared).map_err(|_| OutOfMemory)
     }
 }
 
@@ -106,8 +109,8 @@ impl<'a> Storage for Lent<'a> {
     type Stable<T: Shared, const CHUNK: usize> = Fixed<'a, T>;
     type Handle<T> = Own<T>;
 
-    fn handle<T>(shared: T) -> Own<T> {
-        Own(shared)
+    fn handle<T>(shared: T) -> Result<Own<T>, OutOfMemory> {
+        Ok(Own(shared))
     }
 }
 

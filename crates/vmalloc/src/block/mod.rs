@@ -7,20 +7,21 @@
 //! ```text
 //!    map on CPU 0           queue 0          block                                      unmap, on any CPU
 //!       │                 ┌──────────┐      ┌───────────────┬──────┬───────┬───────────┐      │
-//!       └───── lock ────► │ window ──┼────► │ 4 · · · D ·  …│ live │ dirty │ window    │ ◄────┘
+//!       └── exchange ───► │ window ──┼────► │ 4 · · · D ·  …│ live │ dirty │ window    │ ◄────┘
 //!                         └──────────┘      └───────────────┴──────┴───────┴───────────┘   byte: 4 → 4|DIRTY
 //!                                             a byte a slot           held = live + window   held -= 4
 //! ```
+//! Neither takes a lock as a rule.
 //!
 //! # Terms
 //! - A **window** is a range of slots that one queue may hand out, from its start. A queue has one for each order.
 //! - A slot is **live** (mapped), **dirty** (returned, and perhaps still translated somewhere), **clean**, or in a window.
 //!
 //! # Invariants
-//! - **B1** Outside its windows, the bytes of a block read from the first as a sequence of runs: 0 is one clean slot, `n` ≤ 64 a live
-//!   run of n pages in 2^⌈log n⌉ slots, `n + KEPT` the same, returned and kept as it is mapped for who maps the same frames
+//! - **B1** The bytes of a block read from the first as a sequence of runs: 0 is one clean slot, `RESERVED + k` 2^k slots of a window
+//!   (or just taken out of it by somebody who is about to write the next), `n` ≤ 64 a live run of n pages in 2^⌈log n⌉ slots, `n + KEPT` the same, returned and kept as it is mapped for who maps the same frames
 //!   again, `n | DIRTY` the same returned for good. What the other bytes of a run hold does not
-//!   matter. Of a block that is all window or all clean no byte does.
+//!   matter. Of a block that is all clean no byte does.
 //! - **B2** `held` = slots that are live or in a window. Who brings it to 0 says so to the [shelf](Shelf).
 //! - **B3** `clean` = clean slots. What is neither held nor clean is dirty.
 //! - **B4** Where a block is ([`Place`]) changes only with the shelf locked.
@@ -43,17 +44,16 @@ mod queue;
 mod record;
 mod shelf;
 
-pub(crate) use queue::{Queue, Window, place};
+pub(crate) use queue::{Hot, ORDERS, Queue, Slow, Window, place};
 pub(crate) use record::{Block, MAX_SLOTS, MOST_KEPT, Mark, Place, Run};
 pub(crate) use shelf::Shelf;
 
 use crate::addr::PageRange;
 use crate::area_map::{Chunks, OutOfMemory, Stable};
 use crate::space::Padded;
-use crate::sync::{AtomicU64, size};
+use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 use lock_api::{Mutex, RawMutex};
 
 /// The most pages of a request that blocks serve: one word of bits in the original.
@@ -111,15 +111,9 @@ pub(crate) struct Blocks<L> {
     total: u64,
     records: Chunks<Block, 1>,
 
-    pub(crate) queues: Box<[Padded<Mutex<L, Queue>>]>,
+    pub(crate) queues: Box<[Padded<Queue<L>>]>,
     pub(crate) shelf: Padded<Mutex<L, Shelf>>,
-    /// Slots that are not held, in portions: see [`Block::give`].
-    /// Dirty slots of blocks without window, in portions: an estimate, that begins anew with every flush.
-    dirty: Padded<AtomicU64>,
 }
-
-/// The slots that dirty ones are counted in.
-pub(crate) const PORTION: u64 = size(128, 4);
 
 impl<L: RawMutex> Blocks<L> {
     /// No block yet, in `span`; `None` when memory is short.
@@ -135,7 +129,7 @@ impl<L: RawMutex> Blocks<L> {
         let middle = span.start() + span.len() / 2;
         let mut list = Vec::new();
         list.try_reserve_exact(queues).ok()?;
-        list.resize_with(queues, || Padded(Mutex::new(Queue::default())));
+        list.resize_with(queues, || Padded(Queue::default()));
         Some(Self {
             policy,
             replaces,
@@ -145,7 +139,6 @@ impl<L: RawMutex> Blocks<L> {
             records: Chunks::default(),
             queues: list.into_boxed_slice(),
             shelf: Padded(Mutex::new(Shelf::default())),
-            dirty: Padded(AtomicU64::new(0)),
         })
     }
 
@@ -191,26 +184,6 @@ impl<L: RawMutex> Blocks<L> {
         PageRange::of(first, first + self.slots())
     }
 
-    /// Notes that slots became dirty. Relaxed, here and below: the estimate starts work, and protects nothing.
-    pub(crate) fn soil(&self, slots: u64) {
-        self.dirty.0.fetch_add(slots, Ordering::Relaxed);
-    }
-
-    /// Notes that the dirty slots of a block are in nobody's way any more.
-    pub(crate) fn forget(&self, slots: u64) {
-        let less = |dirty: u64| Some(dirty.saturating_sub(slots));
-        let _ = self.dirty.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
-    /// Notes that all are flushed.
-    pub(crate) fn forget_all(&self) {
-        self.dirty.0.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn dirty(&self) -> u64 {
-        self.dirty.0.load(Ordering::Relaxed)
-    }
-
     /// The slots of `block` that are neither held nor clean.
     pub(crate) fn dirty_of(&self, block: &Block) -> u64 {
         self.slots().saturating_sub(block.held() + block.clean())
@@ -218,7 +191,7 @@ impl<L: RawMutex> Blocks<L> {
 
     /// Bytes of metadata.
     pub(crate) fn bytes(&self) -> usize {
-        self.records.bytes() + self.queues.iter().map(|queue| queue.0.lock().bytes()).sum::<usize>()
+        self.records.bytes() + self.queues.iter().map(|queue| queue.0.slow.lock().bytes()).sum::<usize>()
     }
 }
 

@@ -1,7 +1,10 @@
 //! A CPU's queue: the windows from which it maps.
 
-use super::MOST_PAGES;
+use super::{MAX_SLOTS, MOST_PAGES};
+use crate::sync::AtomicU64;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use lock_api::{Mutex, RawMutex};
 
 /// Pages of a block that one queue may hand out, from `next` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,10 +38,69 @@ impl Window {
 /// One window for each order of requests.
 pub(crate) const ORDERS: usize = MOST_PAGES.ilog2() as usize + 1;
 
-/// What a queue's lock protects.
-pub(crate) struct Queue {
+/// What one CPU maps from.
+pub(crate) struct Queue<L> {
     /// By order: mappings of a size lie together, so that what they leave behind fits the next ones.
-    pub(crate) hot: [Window; ORDERS],
+    pub(crate) hot: [Hot; ORDERS],
+    /// Held by who opens or closes windows.
+    pub(crate) slow: Mutex<L, Slow>,
+}
+
+impl<L: RawMutex> Default for Queue<L> {
+    fn default() -> Self {
+        Self { hot: Default::default(), slow: Mutex::new(Slow::default()) }
+    }
+}
+
+/// A window from which anybody may take, without a lock: one word says all of it, so to take is to exchange it. It does no harm
+/// if it was closed and opened again meanwhile: if the word is the same, so is the window. Its length is a multiple
+/// of what is taken from it.
+#[derive(Default)]
+pub(crate) struct Hot(AtomicU64);
+
+/// Bits for the length of a window; above them its first page.
+const LEN_BITS: u32 = MAX_SLOTS.ilog2() + 1;
+const LEN: u64 = (1 << LEN_BITS) - 1;
+
+impl Hot {
+    /// Takes 2^`order` slots, if there are any and nobody else is at it; the first.
+    #[inline(always)]
+    pub(crate) fn take(&self, order: usize) -> Option<u64> {
+        let word = self.0.load(Ordering::Relaxed);
+        // So much further, and so much shorter.
+        let next = word.wrapping_add(LEN << order);
+        let taken = word & LEN != 0
+            // Acquire: pairs with the Release in `open`: what was done with the block before is over.
+            && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        taken.then_some(word >> LEN_BITS)
+    }
+
+    /// What it is, used up or not. It can only get shorter while the queue is held.
+    pub(crate) fn window(&self) -> Window {
+        Window::of(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Puts a window where there is none, or one that is used up. The queue is held.
+    pub(crate) fn open(&self, window: Window) {
+        self.0.store(window.next << LEN_BITS | window.len(), Ordering::Release);
+    }
+
+    /// Takes the window away. The queue is held.
+    pub(crate) fn close(&self) -> Window {
+        // Acquire: slots that were taken before are taken.
+        Window::of(self.0.swap(0, Ordering::AcqRel))
+    }
+}
+
+impl Window {
+    fn of(word: u64) -> Self {
+        let next = word >> LEN_BITS;
+        Self { next, end: next + (word & LEN) }
+    }
+}
+
+/// What a queue's lock protects, beside the opening of its windows.
+pub(crate) struct Slow {
     /// With a classic policy: all windows, in the order of the queue. Then there are no others.
     pub(crate) line: Vec<Window>,
     /// Runs that are kept mapped, by where [`place`] puts them: their first page, or 0.
@@ -55,31 +117,19 @@ pub(crate) fn place(frame: u64, pages: u64) -> usize {
     (mixed >> (u64::BITS - KEPT.ilog2())) as usize
 }
 
-impl Default for Queue {
+impl Default for Slow {
     fn default() -> Self {
-        Self { hot: [Window::default(); ORDERS], line: Vec::new(), kept: [0; KEPT] }
+        Self { line: Vec::new(), kept: [0; KEPT] }
     }
 }
 
-impl Queue {
-    /// Takes a window away, if there is one.
-    pub(crate) fn close(&mut self) -> Option<Window> {
-        let mut hot = self.hot.iter_mut().map(core::mem::take);
-        self.line.pop().or_else(|| hot.find(Window::is_some))
-    }
-
+impl Slow {
     /// Slots from the first of the line that has room, the classic way; and that window if it is used up.
     pub(crate) fn take_in_line(&mut self, slots: u64) -> Option<(u64, Option<Window>)> {
         let place = self.line.iter().position(|window| window.len() >= slots)?;
         let start = self.line[place].take(slots)?;
         let empty = self.line[place].len() == 0;
         Some((start, empty.then(|| self.line.remove(place))))
-    }
-
-    /// All windows.
-    pub(crate) fn windows(&self) -> impl Iterator<Item = &Window> {
-        let all = self.hot.iter().chain(&self.line);
-        all.filter(|window| window.is_some())
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -97,8 +147,8 @@ mod tests {
 
     #[test]
     fn the_first_in_line_that_has_room_serves() {
-        let mut queue =
-            Queue { line: [window(100, 104), window(200, 216), window(300, 301)].into(), ..Queue::default() };
+        let line = [window(100, 104), window(200, 216), window(300, 301)].into();
+        let mut queue = Slow { line, ..Slow::default() };
         assert_eq!(queue.take_in_line(1), Some((100, None)));
         assert_eq!(queue.take_in_line(4), Some((200, None)));
         assert_eq!(queue.take_in_line(2), Some((101, None)));
@@ -108,14 +158,18 @@ mod tests {
             "used up, and out of the line"
         );
         assert_eq!(queue.take_in_line(16), None);
-        assert_eq!(queue.windows().count(), 2);
+        assert_eq!(queue.line.len(), 2);
     }
 
     #[test]
-    fn every_window_is_closed_once_used_up_or_not() {
-        let mut queue = Queue::default();
-        (queue.hot[0], queue.hot[2]) = (window(100, 104), window(208, 208));
-        let closed: Vec<_> = core::iter::from_fn(|| queue.close()).collect();
-        assert_eq!(closed, [window(100, 104), window(208, 208)]);
+    fn a_window_is_one_word() {
+        let hot = Hot::default();
+        assert_eq!(hot.take(0), None);
+        hot.open(window(512, 512 + 8));
+        assert_eq!([hot.take(1), hot.take(1)], [Some(512), Some(514)]);
+        assert_eq!(hot.window(), window(516, 520));
+        assert_eq!([hot.take(2), hot.take(2)], [Some(516), None]);
+        assert_eq!(hot.close(), window(520, 520), "used up, but it says of which block");
+        assert_eq!(hot.close(), window(0, 0));
     }
 }

@@ -17,10 +17,14 @@ const KEPT: u8 = 64;
 /// The most pages of a run that is kept.
 pub(crate) const MOST_KEPT: u64 = 32;
 
+/// In the byte of a run that is in a window: this and the order.
+const RESERVED: u8 = 0x78;
+
 /// What the byte of a slot says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mark {
     Clean,
+    Reserved { order: u32 },
     Live { pages: u64 },
     Kept { pages: u64 },
     Dirty { pages: u64 },
@@ -32,6 +36,7 @@ impl Mark {
         match byte {
             0 => Self::Clean,
             _ if byte & DIRTY != 0 => Self::Dirty { pages },
+            _ if byte >= RESERVED => Self::Reserved { order: u32::from(byte - RESERVED) },
             _ if byte > KEPT => Self::Kept { pages: pages - u64::from(KEPT) },
             _ => Self::Live { pages },
         }
@@ -83,6 +88,7 @@ pub(crate) struct Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Run {
     Clean,
+    Reserved,
     Live,
     Dirty,
 }
@@ -94,7 +100,16 @@ impl Block {
         &self.slots[page as usize % MAX_SLOTS]
     }
 
-    /// Begins a live run of `pages` pages. The caller's queue had it in a window.
+    /// Makes `range`, which is clean, runs of a window: each has 2^`order` slots.
+    pub(crate) fn reserve(&self, range: Range<u64>, order: u32) {
+        let mut page = range.start;
+        while page < range.end {
+            self.byte(page).store(RESERVED + order as u8, Relaxed);
+            page += 1 << order;
+        }
+    }
+
+    /// Makes a run of a window a live one of `pages` pages. The caller has just taken it out of the window.
     #[inline(always)]
     pub(crate) fn take(&self, start: u64, pages: u64) {
         // Relaxed: who returns it was told the address after this.
@@ -230,6 +245,7 @@ impl Iterator for Runs<'_> {
         }
         let (slots, run) = match self.block.mark(start) {
             Mark::Clean => (1, Run::Clean),
+            Mark::Reserved { order } => (1 << order, Run::Reserved),
             Mark::Live { pages } | Mark::Kept { pages } => (super::slots_for(pages), Run::Live),
             Mark::Dirty { pages } => (super::slots_for(pages), Run::Dirty),
         };
@@ -251,6 +267,7 @@ mod tests {
     #[test]
     fn bytes_read_as_runs() {
         let block = block();
+        block.reserve(1024..1028, 2);
         block.take(1024, 3);
         block.take(1028, 1);
         block.take(1029, 1);

@@ -17,6 +17,8 @@ pub(crate) struct Shelf {
     pub(crate) all: Vec<u64>,
     /// How many are spent, or were when the purge under way took them.
     pub(crate) spent: u64,
+    /// Blocks that were needed since it was last looked for dirty slots.
+    pub(crate) unseen: u64,
     /// Blocks made and freed so far.
     pub(crate) made: u64,
     pub(crate) freed: u64,
@@ -76,12 +78,12 @@ impl Shelf {
         &mut self.part[(slots.ilog2() as usize).min(ORDERS - 1)]
     }
 
-    /// A block that has a clean range of `slots`, a power of two.
+    /// A block that has a clean range for requests of an order.
     pub(crate) fn pop_part<'b, L: lock_api::RawMutex>(
         &mut self,
-        slots: u64,
+        order: usize,
         blocks: &'b Blocks<L>,
     ) -> Option<(u64, &'b Block)> {
-        self.part[slots.ilog2() as usize..].iter_mut().find_map(|list| list.pop(blocks))
+        self.part[order..].iter_mut().find_map(|list| list.pop(blocks))
     }
 }

@@ -3,11 +3,11 @@
 use super::ledger::{Charge, Ledger};
 use super::{Divisible, Shared};
 use crate::addr::PageRange;
+use crate::counted::Counted;
 use crate::error::PlatformError;
 use crate::platform::{
     DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
 };
-use ::alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
@@ -31,9 +31,9 @@ pub struct Child<P: Platform, A = Writable> {
 
 /// The range of a child, which it gives back in the end.
 struct Lease<P: Platform> {
-    shared: Arc<Shared<P>>,
+    shared: Counted<Shared<P>>,
     range: PageRange,
-    ledger: Arc<Mutex<P::RawLock, Ledger>>,
+    ledger: Counted<Mutex<P::RawLock, Ledger>>,
 }
 
 impl<P: Platform> Drop for Lease<P> {
@@ -44,9 +44,9 @@ impl<P: Platform> Drop for Lease<P> {
 
 impl<P: Divisible> Child<P> {
     pub(super) fn new(
-        shared: Arc<Shared<P>>,
+        shared: Counted<Shared<P>>,
         range: PageRange,
-        ledger: Arc<Mutex<P::RawLock, Ledger>>,
+        ledger: Counted<Mutex<P::RawLock, Ledger>>,
     ) -> Self {
         let lease = Lease { shared, range, ledger };
         Self { lease, protection: Protection::ReadWrite, access: PhantomData }

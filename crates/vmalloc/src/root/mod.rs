@@ -43,10 +43,10 @@ pub use error::ChildError;
 pub use plan::{Site, Tenure};
 
 use crate::addr::PageRange;
+use crate::counted::Counted;
 use crate::error::{AllocError, PlatformError, SpaceError};
 use crate::platform::{Platform, Protection};
 use crate::space::{Config, Space, check_span};
-use ::alloc::sync::Arc;
 use ledger::Ledger;
 use lock_api::Mutex;
 use plan::{Entry, Plan};
@@ -129,7 +129,7 @@ struct Shared<P: Platform> {
 /// }
 /// ```
 pub struct Root<P: Platform> {
-    shared: Arc<Shared<P>>,
+    shared: Counted<Shared<P>>,
 }
 
 impl<P: Divisible> Root<P> {
@@ -140,7 +140,8 @@ impl<P: Divisible> Root<P> {
     pub fn new(platform: P) -> Result<Self, SpaceError> {
         let span = check_span(platform.span(), platform.page_shift())?;
         let plan = Mutex::new(Plan::new(span).map_err(|_| SpaceError::Metadata)?);
-        Ok(Self { shared: Arc::new(Shared { platform, plan, sweeper: Mutex::new(()) }) })
+        let shared = Shared { platform, plan, sweeper: Mutex::new(()) };
+        Ok(Self { shared: Counted::new(shared).map_err(|_| SpaceError::Metadata)? })
     }
 
     /// The platform below.
@@ -195,11 +196,12 @@ impl<P: Divisible> Root<P> {
         self.sweep();
         let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
         let entry = |range| {
-            let ledger = Arc::new(Mutex::new(Ledger::new(range, limit)?));
+            let ledger = Mutex::new(Ledger::new(range, limit)?);
+            let ledger = Counted::new(ledger).map_err(|_| AllocError::Metadata)?;
             Ok::<_, AllocError>(Entry { name, range, limit_bytes, ledger, tenure: Tenure::Live })
         };
         let Entry { range, ledger, .. } = self.shared.plan.lock().grant(name, &spot, entry)?;
-        Ok(Child::new(Arc::clone(&self.shared), range, ledger))
+        Ok(Child::new(self.shared.clone(), range, ledger))
     }
 
     /// The children in address order. The lock is taken anew for each: those that come or go meanwhile may or may not be seen.

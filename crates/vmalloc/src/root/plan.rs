@@ -4,9 +4,9 @@ use super::ChildError;
 use super::ledger::Ledger;
 use crate::addr::PageRange;
 use crate::area_map::AreaMap;
+use crate::counted::Counted;
 use crate::error::{AllocError, RequestError};
 use crate::request::{Fit, Policy};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use lock_api::Mutex;
 
@@ -85,13 +85,13 @@ pub(super) struct Entry<L> {
     pub(super) name: &'static str,
     pub(super) range: PageRange,
     pub(super) limit_bytes: Option<usize>,
-    pub(super) ledger: Arc<Mutex<L, Ledger>>,
+    pub(super) ledger: Counted<Mutex<L, Ledger>>,
     pub(super) tenure: Tenure,
 }
 
 impl<L> Clone for Entry<L> {
     fn clone(&self) -> Self {
-        Self { ledger: Arc::clone(&self.ledger), ..*self }
+        Self { ledger: self.ledger.clone(), ..*self }
     }
 }
 

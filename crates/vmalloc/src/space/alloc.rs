@@ -71,12 +71,18 @@ impl<P: Platform> Space<P> {
         match backing {
             Backing::None => self.back(area, &checked, note),
             Backing::Kept => {
-                if request.content == Content::Zeros {
-                    // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
-                    unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
-                }
+                self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))
             }
+        }
+    }
+
+    /// Clears an area just obtained that kept its memory, if that was asked for.
+    #[inline]
+    pub(super) fn clean(&self, area: PageRange, checked: &Checked, request: &Request) {
+        if request.content == Content::Zeros {
+            // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
+            unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
         }
     }
 
@@ -131,7 +137,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     fn fit_huge(&self, checked: &mut Checked) {
         let order = self.platform.huge_order().filter(|&order| {
-            checked.fit.pages() - checked.guard_pages >> order != 0 && checked.fit.alignment() < 1 << order
+            (checked.fit.pages() - checked.guard_pages) >> order != 0 && checked.fit.alignment() < 1 << order
         });
         let Some(order) = order else { return };
         if let Ok(aligned) = checked.fit.align(1 << order)
@@ -143,7 +149,7 @@ impl<P: Platform> Space<P> {
 
     /// Only areas with the usual guard are retained: every area of a size can then stand in for every other.
     #[inline]
-    fn possible(&self, wish: Backing, checked: &Checked) -> Backing {
+    pub(super) fn possible(&self, wish: Backing, checked: &Checked) -> Backing {
         if self.retains && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
     }
 
@@ -271,7 +277,9 @@ impl<P: Platform> Space<P> {
         }
         match backing {
             Backing::None => self.unclaim(area),
-            Backing::Kept => self.discard(area),
+            // Where an area can neither be described nor be given back, it is handed out: it lacks its tag, but is not lost.
+            Backing::Kept if !self.discard(area) => return Ok(()),
+            Backing::Kept => {}
         }
         Err(AllocError::Metadata)
     }

@@ -10,7 +10,7 @@
 //! does the same with a list of its own and a work queue.)
 
 use super::Space;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::node::has_room;
 use super::purge::Purger;
 use crate::error::FreeError;
@@ -108,7 +108,7 @@ impl<P: Platform> Space<P> {
             }
         }
         let mut lots = self.lots.try_lock().ok_or(contended)?;
-        let retired = self.retire_noted(table, page, Freed::ByVfree, || self.try_map())?;
+        let retired = self.retire_noted(table, page, FreedBy::Vfree, || self.try_map())?;
         node.lazy.strays.push(retired.area);
         node.unpublished += retired.area.len();
         if let Some(lot) = lots.leave(page) {

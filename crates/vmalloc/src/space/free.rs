@@ -1,8 +1,9 @@
 //! Taking areas back: out of use at once, unmapped later.
 
-use super::kind::Freed;
+use super::alloc::ROUNDS;
+use super::kind::FreedBy;
 use super::map::HeldMap;
-use super::node::{Node, has_room};
+use super::node::{Lazy, Node, has_room};
 use super::notes::{Note, Table};
 use super::pools::Pools;
 use super::{Kind, Space};
@@ -105,12 +106,13 @@ impl<P: Platform> Space<P> {
         if let Some(record) = self.planes.sure_home(page)
             && !record.may_have_note(page)
         {
-            let (id, node) = self.node();
+            let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.planes.retire(record, page) {
-                return self.take_back(id, node, area, record.asker(), Fate::MayStay);
+                self.take_back(id, node, area, record.asker(), Fate::MayStay);
+                return Ok(());
             }
         }
-        self.free_far(page, Freed::ByVfree)
+        self.free_far(page, FreedBy::Vfree)
     }
 
     /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before reuse, like
@@ -119,32 +121,56 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_far(self.page(addr)?, Freed::ByUnreserve)
+        self.free_far(self.page(addr)?, FreedBy::Unreserve)
     }
 
     /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
     #[inline(never)]
-    pub(super) fn free_far(&self, page: u64, by: Freed) -> Result<(), FreeError> {
+    pub(super) fn free_far(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
         self.free_as(page, by, Fate::MayStay)
     }
 
     /// The same where the memory has to go, for example because it has gone.
-    pub(super) fn free_as(&self, page: u64, by: Freed, fate: Fate) -> Result<(), FreeError> {
-        let (id, node) = self.node();
+    pub(super) fn free_as(&self, page: u64, by: FreedBy, fate: Fate) -> Result<(), FreeError> {
+        let (id, node) = self.node_with_room(page)?;
         let mut retired = self.retire_noted(self.notes.lock(page), page, by, || Some(self.map()))?;
         if fate == Fate::Goes {
             retired.fate = Fate::Goes;
         }
-        if !retired.kind.may_show_lot() {
-            return self.take_back(id, node, retired.area, retired.asker, retired.fate);
-        }
-        let lot = self.lots.lock().leave(page);
-        let freed = self.take_back(id, node, retired.area, retired.asker, retired.fate);
+        let lot = if retired.kind.may_show_lot() { self.lots.lock().leave(page) } else { None };
+        self.take_back(id, node, retired.area, retired.asker, retired.fate);
         // Only now: who purges looks at what is buried before he takes the areas.
         if let Some(lot) = lot {
             self.lots.lock().bury(lot);
         }
-        freed
+        Ok(())
+    }
+
+    /// This CPU's node, held, with room for one more area to be unmapped. What is freed has to be remembered until then: where
+    /// memory for that is short, a purge makes room.
+    #[inline]
+    fn node_with_room(&self, page: u64) -> Result<(usize, MutexGuard<'_, P::RawLock, Node>), FreeError> {
+        let (id, mut node) = self.node();
+        if has_room(&mut node.lazy.strays) { Ok((id, node)) } else { self.node_after_purge(page, node) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn node_after_purge<'a>(
+        &'a self,
+        page: u64,
+        node: MutexGuard<'a, P::RawLock, Node>,
+    ) -> Result<(usize, MutexGuard<'a, P::RawLock, Node>), FreeError> {
+        drop(node);
+        // Others may take the room that it makes.
+        for _ in 0..ROUNDS {
+            self.purge().map_err(|_| FreeError::NoMemory { page })?;
+            let (id, mut node) = self.node();
+            if has_room(&mut node.lazy.strays) {
+                return Ok((id, node));
+            }
+        }
+        Err(FreeError::NoMemory { page })
     }
 
     /// Takes an area that such a call frees out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
@@ -153,7 +179,7 @@ impl<P: Platform> Space<P> {
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
         page: u64,
-        by: Freed,
+        by: FreedBy,
         map: impl FnOnce() -> Option<HeldMap<'a, P::RawLock>>,
     ) -> Result<Retired, FreeError> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
@@ -190,16 +216,16 @@ impl<P: Platform> Space<P> {
         map.retire(page)
     }
 
-    /// Keeps a retired area, or makes it lazy. `asker` is the node that asked for it, if it is near enough for a pool.
+    /// Keeps a retired area, or makes it lazy, for which the node has room. `asker` is the node that asked for it, if it is near enough for a pool.
     #[inline]
-    pub(super) fn take_back(
+    fn take_back(
         &self,
         id: usize,
         mut node: MutexGuard<'_, P::RawLock, Node>,
         area: PageRange,
         asker: Option<usize>,
         fate: Fate,
-    ) -> Result<(), FreeError> {
+    ) {
         let fits = asker.is_some() && Pools::takes(area.len());
         if fate == Fate::MayStay && self.retains && fits {
             let quiet = node.grant == 0;
@@ -208,21 +234,20 @@ impl<P: Platform> Space<P> {
                 if quiet {
                     self.platform.drain_later(Due::ByAge);
                 }
-                return Ok(());
+                return;
             }
         }
-        let list = if asker == Some(id) && fits { &mut node.lazy.own } else { &mut node.lazy.strays };
-        if !has_room(list) {
-            drop(node);
-            self.purge_one(area);
-            return Ok(());
+        let Lazy { own, strays } = &mut node.lazy;
+        let is_own = asker == Some(id) && fits && has_room(own);
+        if is_own {
+            own.push(area);
+        } else {
+            strays.push(area);
         }
-        list.push(area);
         node.unpublished += area.len();
         if node.unpublished >= node.alarm {
             self.publish(node);
         }
-        Ok(())
     }
 
     /// Keeps the memory of `area`, if that is within what is granted.
@@ -294,14 +319,14 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Frees an area just obtained from what was retained.
-    pub(super) fn discard(&self, area: PageRange) {
-        if let Some(record) = self.planes.home(area.start()) {
-            let (id, node) = self.node();
-            if let Some(area) = self.planes.retire(record, area.start()) {
-                let _ = self.take_back(id, node, area, record.asker(), Fate::MayStay);
-            }
+    /// Frees an area just obtained from what was retained, if there is memory to remember that; whether it did.
+    pub(super) fn discard(&self, area: PageRange) -> bool {
+        let Some(record) = self.planes.home(area.start()) else { return false };
+        let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
+        if let Some(area) = self.planes.retire(record, area.start()) {
+            self.take_back(id, node, area, record.asker(), Fate::MayStay);
         }
+        true
     }
 
     /// Does something with the leaf in which the area at `page` starts.

@@ -104,6 +104,7 @@ impl<P: Platform> Space<P> {
 
     /// The area that holds `addr`, which may be anywhere inside it, guard page included. O(1) and without a lock for areas
     /// of up to 256 pages near the start of the span, O(log n) for others.
+    #[doc(alias = "find_vm_area")]
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
         let page = (addr >> self.shift) as u64;
         let area = match self.look(page) {

@@ -30,28 +30,28 @@ pub enum Kind {
 
 /// The call that frees an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Freed {
-    ByVfree,
-    ByUnreserve,
-    ByVunmap,
-    ByUnmapRam,
-    ByFreeArea,
-    ByPcpuFree,
-    /// By the purge.
-    ByPurge,
+pub(super) enum FreedBy {
+    Vfree,
+    Unreserve,
+    Vunmap,
+    UnmapRam,
+    FreeSparse,
+    PcpuFree,
+    /// None: the purge does.
+    Purge,
 }
 
 impl Kind {
     /// Which call frees areas of this kind.
-    pub(super) fn freed(self) -> Freed {
+    pub(super) fn freed(self) -> FreedBy {
         match self {
-            Self::Vmalloc | Self::User | Self::Exec => Freed::ByVfree,
-            Self::Reserved => Freed::ByUnreserve,
-            Self::Vmap | Self::IoMap => Freed::ByVunmap,
-            Self::MapRam => Freed::ByUnmapRam,
-            Self::Sparse => Freed::ByFreeArea,
-            Self::Percpu => Freed::ByPcpuFree,
-            Self::Block => Freed::ByPurge,
+            Self::Vmalloc | Self::User | Self::Exec => FreedBy::Vfree,
+            Self::Reserved => FreedBy::Unreserve,
+            Self::Vmap | Self::IoMap => FreedBy::Vunmap,
+            Self::MapRam => FreedBy::UnmapRam,
+            Self::Sparse => FreedBy::FreeSparse,
+            Self::Percpu => FreedBy::PcpuFree,
+            Self::Block => FreedBy::Purge,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Mappings of frames: the caller's, a device's, or the space's own that several areas show.
 
 use super::alloc::Backing;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::notes::Note;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
@@ -54,8 +54,8 @@ impl<P: Frames> Space<P> {
     pub unsafe fn vunmap(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         // SAFETY: the caller owns the area, if there is one.
-        unsafe { self.let_go(page, Freed::ByVunmap) };
-        self.free_far(page, Freed::ByVunmap)
+        unsafe { self.let_go(page, FreedBy::Vunmap) };
+        self.free_far(page, FreedBy::Vunmap)
     }
 
     /// Memory as [`vzalloc`](Self::vzalloc) gives it, from the platform's supply of frames, so that it can be shown at other addresses as well
@@ -153,8 +153,8 @@ impl<P: Frames> Space<P> {
         let area = self.claim_mapping(asked.len(), self.guard_pages, Kind::Vmap, tag)?;
         let frames = self.shared_frames(first, asked, area.start());
         let payload = self.payload(area, self.guard_pages);
-        // SAFETY: the area was just obtained for this caller alone; the lot that the frames are of has one more share now.
         let mapped = frames.and_then(|frames| {
+            // SAFETY: the area was just obtained for this caller alone; the lot that the frames are of has one more share now.
             unsafe { self.map_or_purge(payload, &frames, protection) }.map_err(AreaError::from)
         });
         if let Err(error) = mapped {
@@ -223,7 +223,7 @@ impl<P: Frames> Space<P> {
     ///
     /// # Safety
     /// The caller owns the area.
-    pub(super) unsafe fn let_go(&self, page: u64, by: Freed) {
+    pub(super) unsafe fn let_go(&self, page: u64, by: FreedBy) {
         let area = self.find(self.addr(page)).filter(|area| area.addr == self.addr(page));
         if let Some(area) = area.filter(|area| area.kind.freed() == by) {
             // SAFETY: by the caller's promise the area is his, and areas of such kinds are mapped by frames.

@@ -39,6 +39,7 @@ mod keys;
 mod kind;
 mod kvmalloc;
 mod linear;
+mod local;
 mod lots;
 mod map;
 mod mapping;
@@ -68,11 +69,11 @@ pub use request::Request;
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
 use crate::block::Blocks;
+use crate::counted::Counted;
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
-use ::alloc::sync::Arc;
 use ::alloc::vec::Vec;
 use deferred::Deferred;
 use free::GRANT_PAGES;
@@ -112,7 +113,7 @@ pub struct Space<P: Platform> {
     portion: u64,
     /// Pages that a node asks for at a time of what all may retain.
     grant_pages: u64,
-    planes: Arc<Planes<Heap>>,
+    planes: Counted<Planes<Heap>>,
 
     // Written by everybody, each for himself.
     nodes: Nodes<P::RawLock>,
@@ -254,7 +255,7 @@ impl<P: Platform> Space<P> {
         }
         core::mem::forget(self.purger.0.lock());
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
-        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.lock()));
+        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.slow.lock()));
         core::mem::forget(self.blocks.shelf.0.lock());
         self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
@@ -276,7 +277,7 @@ impl<P: Platform> Space<P> {
             self.notifiers.resume();
             self.notes.tables().for_each(|table| table.force_unlock());
             self.blocks.shelf.0.force_unlock();
-            self.blocks.queues.iter().for_each(|queue| queue.0.force_unlock());
+            self.blocks.queues.iter().for_each(|queue| queue.0.slow.force_unlock());
             self.nodes.iter().for_each(|node| node.0.force_unlock());
             self.purger.0.force_unlock();
         }

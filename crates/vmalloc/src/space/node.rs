@@ -19,11 +19,11 @@ use alloc::vec::Vec;
 /// What a node's lock protects.
 #[derive(Default)]
 pub(super) struct Node {
-    /// Freed areas that kept their memory.
+    /// FreedBy areas that kept their memory.
     pub(super) retained: Pools,
     /// Addresses without memory that no CPU translates any more.
     pub(super) pools: Pools,
-    /// Freed here, to be unmapped.
+    /// FreedBy here, to be unmapped.
     pub(super) lazy: Lazy,
     /// Pages of these that the space's count does not know of yet.
     pub(super) unpublished: u64,
@@ -92,9 +92,12 @@ impl Lazy {
     /// Empties it, and keeps memory for as many the next time.
     pub(super) fn clear(&mut self) {
         clear(&mut self.own);
-        clear(&mut self.strays);
-        // Without memory for these, what needs them says so.
-        let _ = self.strays.try_reserve(STRAYS);
+        let small = if is_too_large(&self.strays) { Self::new() } else { None };
+        self.strays.clear();
+        // Without memory for less it keeps what it has.
+        if let Some(small) = small {
+            self.strays = small.strays;
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -105,10 +108,14 @@ impl Lazy {
 /// Empties a list. What it held once, and long since does not, is no reason to keep that memory: it is let go whole, since
 /// a smaller piece would have to be asked for, and may be refused.
 pub(super) fn clear<T>(list: &mut Vec<T>) {
-    if list.capacity() > 4 * list.len().max(LIST) {
+    if is_too_large(list) {
         *list = Vec::new();
     }
     list.clear();
+}
+
+fn is_too_large<T>(list: &Vec<T>) -> bool {
+    list.capacity() > 4 * list.len().max(LIST)
 }
 
 /// The room that lists keep in any case: a page or two.

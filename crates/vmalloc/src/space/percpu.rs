@@ -14,12 +14,10 @@
 //! who free the same group one is told so.
 
 use super::alloc::ROUNDS;
-use super::free::Fate;
 use super::notes::Note;
 use super::purge::Drain;
 use super::{Kind, Space};
 use crate::addr::PageRange;
-use crate::area_map::Leaf;
 use crate::error::{CongruentError, FreeError, NoCongruentSpace, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
 use ::alloc::vec::Vec;
@@ -152,15 +150,26 @@ impl<P: Platform> Space<P> {
     ) -> Result<(), PercpuFreeError> {
         let wanted = Wanted::new(offsets, sizes, self.shift)?;
         let base = self.page(base).map_err(|cause| PercpuFreeError::Area { index: 0, cause })?;
+        let mut purger = self.purger.0.lock();
+        if purger.strays().try_reserve(wanted.len()).is_err() {
+            return Err(PercpuError::from(CongruentError::Metadata).into());
+        }
         for index in 0..wanted.len() {
             if let Err(error) = self.retire_part(&wanted, base, index) {
                 self.revive_parts(&wanted, base, index);
                 return Err(error);
             }
         }
+        let mut pages = 0;
         for index in 0..wanted.len() {
-            self.make_lazy(wanted.range(base, index)?);
+            let area = wanted.range(base, index)?;
+            self.remove_note(area.start());
+            purger.strays().push(area);
+            pages += area.len();
         }
+        let total = self.count_taken(wanted.len() as u64, pages);
+        drop(purger);
+        self.see_to(total, total == pages);
         Ok(())
     }
 
@@ -250,18 +259,5 @@ impl<P: Platform> Space<P> {
                 self.platform.fatal(&damage);
             }
         }
-    }
-
-    /// Forgets the note of a retired area, and makes it lazy.
-    fn make_lazy(&self, area: PageRange) {
-        let page = area.start();
-        let mut table = self.notes.lock(page);
-        if self.notes.remove(&mut table, page) {
-            self.with_leaf(page, |leaf| leaf.notes_left(page));
-        }
-        drop(table);
-        let asker = self.planes.sure_home(page).and_then(Leaf::asker);
-        let (id, node) = self.node();
-        let _ = self.take_back(id, node, area, asker, Fate::Goes);
     }
 }

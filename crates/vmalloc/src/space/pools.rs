@@ -1,4 +1,4 @@
-//! Freed areas kept for reuse, by size: one stack for each number of pages, as Linux's nodes have since 2024.
+//! FreedBy areas kept for reuse, by size: one stack for each number of pages, as Linux's nodes have since 2024.
 //!
 //! ```text
 //!   pages     1    2    3    4   …  257

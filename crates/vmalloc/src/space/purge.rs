@@ -238,21 +238,6 @@ impl<P: Platform> Space<P> {
         self.purger.0.try_lock().is_some_and(|mut purger| self.run(&mut purger, Drain::FLUSH).is_ok())
     }
 
-    /// Takes one area that could not be entered in a lazy set back to the map.
-    #[cold]
-    pub(super) fn purge_one(&self, area: PageRange) {
-        let mut purger = self.purger.0.lock();
-        while self.unmap_and_flush(&[area]).is_err() {
-            let list = purger.strays();
-            if list.try_reserve(1).is_ok() {
-                list.push(area);
-                self.count_taken(1, area.len());
-                return;
-            }
-        }
-        self.release(&[area]);
-    }
-
     fn run(&self, purger: &mut Purger, drain: Drain) -> Result<Done, PlatformError> {
         let mut done = Done::default();
         if !purger.is_empty() {
@@ -336,9 +321,10 @@ impl<P: Platform> Space<P> {
         count
     }
 
-    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
+    /// Counts areas that go to the purger; how many pages are lazy now.
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) -> u64 {
         self.counts.taken_areas.fetch_add(areas, Ordering::Relaxed);
-        self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed);
+        self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed) + pages
     }
 
     /// Steps 3: what was taken is reachable no more.

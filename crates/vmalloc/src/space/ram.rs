@@ -1,6 +1,6 @@
 //! Short mappings of given frames: `vm_map_ram`.
 
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::block::{MOST_PAGES, Mark, Place};
@@ -42,7 +42,7 @@ impl<P: Frames> Space<P> {
         let pages = count as u64;
         if pages > MOST_PAGES {
             // SAFETY: the caller owns the mapping.
-            unsafe { self.let_go(page, Freed::ByUnmapRam) };
+            unsafe { self.let_go(page, FreedBy::UnmapRam) };
             return self.free_large(page, pages);
         }
         let block = self.blocks.near(page).or_else(|| self.blocks.get(page));
@@ -121,7 +121,7 @@ impl<P: Platform> Space<P> {
             Kind::MapRam if area.pages != pages => {
                 Err(FreeError::WrongCount { page, mapped: area.pages, given: pages })
             }
-            _ => self.free_far(page, Freed::ByUnmapRam),
+            _ => self.free_far(page, FreedBy::UnmapRam),
         }
     }
 

@@ -10,9 +10,10 @@
 
 use super::alloc::Backing;
 use super::free::Fate;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::map::HeldMap;
 use super::notes::Note;
+use super::purge::Purger;
 use super::request::Checked;
 use super::{AreaInfo, Kind, Request, Space};
 use crate::addr::PageRange;
@@ -78,33 +79,30 @@ impl<P: DirectMemory> Space<P> {
     fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
         let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
-        if new == old {
+        let Some(tail) = PageRange::new(new.end(), old.end()) else {
             return self.renote(old, note).map_err(AreaError::from);
-        }
+        };
+        let mut purger = self.purger.0.lock();
+        purger.strays().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         self.renote(old, note)?;
         if let Err(error) = self.resize(old, new) {
             // There is room for the note that was there.
             let _ = self.renote(old, self.note_of(info));
             return Err(error.into());
         }
-        self.give_tail(old, new, checked.guard_pages);
+        self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
 
-    /// Unmaps what lies behind the payload of `new`, and gives the addresses behind its guard back. What the platform refuses to unmap
-    /// is tried again by the next purge; until then the guard page of `new` may be accessible.
-    fn give_tail(&self, old: PageRange, new: PageRange, guard_pages: u64) {
-        let tail = PageRange::of(new.end(), old.end());
-        let mut purger = self.purger.0.lock();
-        let gone = PageRange::of(new.end() - guard_pages, old.end());
+    /// Unmaps the retired pages `tail` and as many before them as a guard has, and gives their addresses back. What the platform refuses to
+    /// unmap is tried again by the next purge; until then the guard page before them may be accessible.
+    fn give_tail(&self, purger: &mut Purger, tail: PageRange, guard_pages: u64) {
+        let gone = PageRange::of(tail.start() - guard_pages, tail.end());
         if self.unmap_and_flush(&[gone]).is_ok() {
             self.release(&[tail]);
-        } else if purger.strays().try_reserve(1).is_ok() {
+        } else {
             purger.strays().push(tail);
             self.count_taken(1, tail.len());
-        } else {
-            drop(purger);
-            self.purge_one(tail);
         }
     }
 
@@ -155,7 +153,7 @@ impl<P: DirectMemory> Space<P> {
                 self.unbacked(&checked.fit, cause)
             })?,
         };
-        self.free_as(old.start(), Freed::ByVfree, fate)?;
+        self.free_as(old.start(), FreedBy::Vfree, fate)?;
         Ok(self.addr(new.start()))
     }
 
@@ -174,7 +172,7 @@ impl<P: DirectMemory> Space<P> {
 
     /// Frees an area that nobody has seen, of which some part is mapped.
     fn abandon(&self, page: u64) {
-        if let Err(error) = self.free_as(page, Freed::ByVfree, Fate::Goes) {
+        if let Err(error) = self.free_as(page, FreedBy::Vfree, Fate::Goes) {
             self.platform.fatal(&error);
         }
     }

@@ -101,7 +101,7 @@ impl<P: Platform> Space<P> {
         found
     }
 
-    fn take_from(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
+    pub(super) fn take_from(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
         let exact = node.retained.take(fit.pages(), fit.alignment());
         let exact = exact.map(|start| PageRange::of(start, start + fit.pages()));
         let area = exact.or_else(|| self.take_larger(node, fit))?;

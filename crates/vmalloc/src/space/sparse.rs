@@ -1,7 +1,7 @@
 //! Areas in which the caller maps frames page by page.
 
 use super::alloc::Backing;
-use super::kind::Freed;
+use super::kind::FreedBy;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
@@ -31,7 +31,7 @@ impl<P: Platform> Space<P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     #[doc(alias = "free_vm_area")]
     pub unsafe fn free_sparse(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_far(self.page(addr)?, Freed::ByFreeArea)
+        self.free_far(self.page(addr)?, FreedBy::FreeSparse)
     }
 
     /// The pages of the sparse area that `asked` lies in.

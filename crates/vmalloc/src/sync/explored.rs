@@ -137,6 +137,22 @@ impl AtomicUsize {
 }
 
 impl AtomicU64 {
+    pub(crate) fn swap(&self, value: u64, order: Ordering) -> u64 {
+        point();
+        self.0.swap(value, order)
+    }
+
+    pub(crate) fn compare_exchange(
+        &self,
+        old: u64,
+        new: u64,
+        done: Ordering,
+        not: Ordering,
+    ) -> Result<u64, u64> {
+        point();
+        self.0.compare_exchange(old, new, done, not)
+    }
+
     pub(crate) const fn new(value: u64) -> Self {
         Self(atomic::AtomicU64::new(value))
     }

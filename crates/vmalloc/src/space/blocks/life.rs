@@ -1,7 +1,7 @@
 //! What becomes of a block: from a new one to a window, from a window to where its slots can be flushed, and to a window again.
 
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, MOST_PAGES, Place, Queue, Shelf, Window};
+use crate::block::{Block, BlockPolicy, MOST_PAGES, Place, Shelf, Window};
 use crate::error::{AllocError, RequestError};
 use crate::platform::Platform;
 use crate::request::Fit;
@@ -9,63 +9,65 @@ use crate::space::alloc::Backing;
 use crate::space::notes::Note;
 use crate::space::{Kind, Space};
 use crate::sync::size;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lock_api::MutexGuard;
 
 /// So many blocks are few.
-const FEW: u64 = size(8, 2);
+const FEW: u64 = size(16, 2);
 
 /// What a block's area is noted as.
 pub(super) const NOTE: Note = Note { kind: Kind::Block, guard_pages: 0, slack: 0, tag: None };
 
 impl<P: Platform> Space<P> {
-    /// A window of at least `slots` slots in a block that is there.
-    pub(super) fn open_part(&self, slots: u64) -> Option<Window> {
+    /// A window for requests of an order in a block that is there.
+    pub(super) fn open_part(&self, order: usize) -> Option<Window> {
         let blocks = &self.blocks;
         let mut shelf = blocks.shelf.0.lock();
-        if let Some((first, block)) = shelf.pop_part(slots, blocks) {
-            let clean = block.clean_range(blocks.range(first).into(), MOST_PAGES);
-            let window =
-                clean.map_or(Window::default(), |clean| Window { next: clean.start, end: clean.end });
-            block.put(Place::Open);
-            blocks.forget(blocks.dirty_of(block));
-            block.set_clean(block.clean() - window.len());
-            block.hold(window.len());
-            return Some(window);
-        }
-        let (first, block) = shelf.ready.pop(blocks)?;
+        let (range, block) = match shelf.pop_part(order, blocks) {
+            // By its list it has such a range.
+            Some((first, block)) => (self.clean_runs(block, blocks.range(first).into(), order)?, block),
+            None => {
+                let (first, block) = shelf.ready.pop(blocks)?;
+                (blocks.range(first).into(), block)
+            }
+        };
         block.put(Place::Open);
-        block.set_clean(0);
-        block.hold(blocks.slots());
-        Some(Window { next: first, end: first + blocks.slots() })
+        Some(self.open_window(block, range, order))
     }
 
-    /// The next clean slots of the block whose window is used up, as the next window, if `slots` follow each other there: a block is read
-    /// once from end to end, not once for each window.
-    pub(super) fn advance(&self, queue: &mut Queue, slots: u64) -> bool {
-        let (blocks, hot) = (&self.blocks, super::hot(queue, slots));
-        let window = *hot;
-        if window.len() != 0 || !window.is_some() {
-            return false;
+    /// The next window in the block of `before`, which is used up, if there is one behind it: so a block is read once from end to end, not once
+    /// for each window.
+    pub(super) fn advance(&self, before: Window, order: usize) -> Option<Window> {
+        let blocks = &self.blocks;
+        if before.len() != 0 || !before.is_some() {
+            return None;
         }
-        let end = blocks.first(window.end - 1) + blocks.slots();
-        let Some(block) =
-            blocks.get(window.end - 1).filter(|block| window.end < end && block.clean() >= slots)
-        else {
-            return false;
-        };
+        let end = blocks.first(before.end - 1) + blocks.slots();
+        let block = blocks.get(before.end - 1).filter(|block| before.end < end && block.clean() > 0)?;
         let _shelf = blocks.shelf.0.lock();
-        let clean =
-            block.clean_range(window.end..end, slots).filter(|clean| clean.end - clean.start >= slots);
-        let Some(clean) = clean else { return false };
-        *hot = Window { next: clean.start, end: clean.end };
-        block.set_clean(block.clean() - hot.len());
-        block.hold(hot.len());
-        true
+        let range = self.clean_runs(block, before.end..end, order)?;
+        Some(self.open_window(block, range, order))
+    }
+
+    /// The first range of clean slots in `range` that is enough for an order, in whole runs.
+    fn clean_runs(&self, block: &Block, range: Range<u64>, order: usize) -> Option<Range<u64>> {
+        let clean = block.clean_range(range, 1 << order)?;
+        let runs = (clean.end - clean.start) >> order;
+        (runs > 0).then(|| clean.start..clean.start + (runs << order))
+    }
+
+    /// Makes clean slots a window. The shelf is locked.
+    fn open_window(&self, block: &Block, range: Range<u64>, order: usize) -> Window {
+        let window = Window { next: range.start, end: range.end };
+        block.reserve(range, order as u32);
+        block.set_clean(block.clean().saturating_sub(window.len()));
+        block.hold(window.len());
+        window
     }
 
     /// A new block, all window.
-    pub(super) fn new_block(&self) -> Result<Window, AllocError> {
+    pub(super) fn new_block(&self, order: usize) -> Result<Window, AllocError> {
         let blocks = &self.blocks;
         let fit = Fit::plain(blocks.slots(), blocks.slots().ilog2());
         let area = self.claim_high(fit)?;
@@ -79,8 +81,9 @@ impl<P: Platform> Space<P> {
         shelf.enter(area.start(), block);
         block.put(Place::Open);
         block.set_clean(0);
-        block.hold(blocks.slots());
-        Ok(Window { next: area.start(), end: area.end() })
+        // In a line windows serve all orders.
+        let order = if blocks.policy == BlockPolicy::Recycle { order } else { 0 };
+        Ok(self.open_window(block, area.into(), order))
     }
 
     /// Ends a window, and sees where its block belongs now.
@@ -95,7 +98,6 @@ impl<P: Platform> Space<P> {
         block.set_clean(block.clean() + window.len());
         block.set_stale(true);
         block.give(window.len());
-        blocks.soil(blocks.dirty_of(block));
         self.settle(shelf, block, blocks.first(window.end - 1));
     }
 
@@ -105,20 +107,22 @@ impl<P: Platform> Space<P> {
         if block.held() == 0 && block.clean() < blocks.slots() {
             return self.spend(shelf, block, first);
         }
+        if block.clean() == blocks.slots() {
+            block.put(Place::Ready);
+            return shelf.ready.push(first, block);
+        }
         let best = match blocks.policy {
             BlockPolicy::Recycle if block.clean() > 0 => {
                 block.clean_range(blocks.range(first).into(), MOST_PAGES)
             }
             _ => None,
         };
-        if block.clean() == blocks.slots() {
-            block.put(Place::Ready);
-            shelf.ready.push(first, block);
-        } else if let Some(best) = best {
-            block.put(Place::Part);
-            shelf.list(best.end - best.start).push(first, block);
-        } else {
-            block.put(Place::Closed);
+        match best {
+            Some(best) => {
+                block.put(Place::Part);
+                shelf.list(best.end - best.start).push(first, block);
+            }
+            None => block.put(Place::Closed),
         }
     }
 
@@ -146,14 +150,22 @@ impl<P: Platform> Space<P> {
     /// Makes slots that were returned available, if there are so many that this is better than a new block; whether it did.
     pub(super) fn make_slots(&self) -> bool {
         let blocks = &self.blocks;
-        let shelf = blocks.shelf.0.lock();
-        let idle = shelf.spent + shelf.ready.len() + blocks.queues.len() as u64;
-        let live = (shelf.all.len() as u64).saturating_sub(idle);
-        drop(shelf);
-        // Where few blocks have something live, a flush for eight blocks is cheap enough; where many have, what is dirty shall be
+        let mut shelf = blocks.shelf.0.lock();
+        let (all, spent) = (shelf.all.len() as u64, shelf.spent);
+        let idle = spent + shelf.ready.len() + blocks.queues.len() as u64;
+        // Where few blocks have something live, a flush for these few is cheap enough; where many have, what is dirty shall be
         // little against it.
-        let worth = if live < FEW { FEW } else { (live / 16).max(1) } * blocks.slots();
-        if blocks.policy != BlockPolicy::Recycle || blocks.dirty() < worth {
+        let live = all.saturating_sub(idle);
+        let worth = if live < FEW { FEW } else { (live / 32).max(1) };
+        shelf.unseen += 1;
+        // Where there are many, they are looked through once for each thirty-second that comes.
+        let may_look = spent < worth && shelf.unseen * 32 >= all;
+        if blocks.policy != BlockPolicy::Recycle || !may_look && spent < worth {
+            return false;
+        }
+        shelf.unseen = 0;
+        drop(shelf);
+        if may_look && self.dirty_slots() < worth * blocks.slots() {
             return false;
         }
         if blocks.replaces {
@@ -163,9 +175,18 @@ impl<P: Platform> Space<P> {
         self.flush_if_idle()
     }
 
+    /// All slots that a flush would make clean.
+    fn dirty_slots(&self) -> u64 {
+        let mut dirty = 0;
+        self.each_block(|_, _, block| {
+            let is_idle = matches!(block.place(), Place::Closed | Place::Part | Place::Spent);
+            dirty += if is_idle { self.blocks.dirty_of(block) } else { 0 };
+        });
+        dirty
+    }
+
     /// Where mappings replace what was there, all that is dirty is clean.
     fn collect_replaceable(&self) {
-        self.blocks.forget_all();
         self.each_block(|shelf, first, block| {
             if block.place() == Place::Closed && block.held() + block.clean() < self.blocks.slots() {
                 block.set_clean(block.clean() + block.clear_dirty(self.blocks.range(first).into()));

@@ -11,11 +11,10 @@ pub(super) use purge::Taken;
 
 use super::{Kind, Space};
 use crate::block::{
-    Block, BlockPolicy, MOST_KEPT, Mark, PORTION, Place, Queue, Window, order_of, place, slots_for,
+    Block, BlockPolicy, MOST_KEPT, Mark, ORDERS, Place, Queue, Slow, Window, order_of, place, slots_for,
 };
 use crate::error::{AllocError, FreeError};
 use crate::platform::Platform;
-use lock_api::MutexGuard;
 
 impl<P: Platform> Space<P> {
     /// Addresses for `pages` pages, up to 64 of them from a block: for what the caller maps himself and for a short while, without guard
@@ -41,106 +40,146 @@ impl<P: Platform> Space<P> {
         if self.give_slots(addr, pages) { Ok(()) } else { self.give_slots_far(addr, pages) }
     }
 
-    /// The common case: this CPU's queue is free and its hot window long enough. Else 0.
+    /// The common case: this CPU's window for such requests is not used up. Else 0.
     #[inline(never)]
     fn take_slots(&self, pages: u64) -> usize {
-        let queue = self.blocks.queues.get(self.platform.cpu()).and_then(|queue| queue.0.try_lock());
-        let Some(mut queue) = queue else { return 0 };
         let order = order_of(pages);
-        let Some(window) = queue.hot.get_mut(order) else { return leave(queue) };
-        let start = window.next;
-        let Some(block) = self.blocks.near(start).filter(|_| window.len() >= 1 << order) else {
-            return leave(queue);
-        };
-        window.next = start + (1 << order);
+        let hot = self.blocks.queues.get(self.platform.cpu()).and_then(|queue| queue.0.hot.get(order));
+        let Some(start) = hot.and_then(|hot| hot.take(order)) else { return 0 };
+        let Some(block) = self.blocks.near(start) else { return self.take_slots_beyond(start, pages) };
         block.take(start, pages);
-        drop(queue);
         self.addr(start)
     }
 
-    /// The common case: one of the first blocks, and not the last slots of a portion.
+    /// The same beyond the first blocks.
+    #[inline(never)]
+    fn take_slots_beyond(&self, start: u64, pages: u64) -> usize {
+        self.mark_taken(start, pages);
+        self.addr(start)
+    }
+
+    /// The common case: one of the first blocks.
     #[inline(never)]
     fn give_slots(&self, addr: usize, pages: u64) -> bool {
         let page = (addr >> self.shift) as u64;
         let Some(block) = self.blocks.near(page) else { return false };
-        let slots = slots_for(pages);
-        if addr & self.offset_mask != 0 || slots == 0 || !block.give_run(page, pages) {
+        let order = order_of(pages);
+        if addr & self.offset_mask != 0 || order >= ORDERS || !block.give_run(page, pages) {
             return false;
         }
-        self.given(block, page, block.give(slots), slots);
+        self.given(block, page, 1 << order);
         true
     }
 
-    /// Sees to it that slots of a block that were held, and are not any more, are counted, and the last of them noticed.
+    /// Slots of a block that were held are not any more: who gives the last of them says so.
     #[inline(always)]
-    fn given(&self, block: &Block, page: u64, old: u64, slots: u64) {
-        let new = old - slots;
-        if old.wrapping_sub(1) ^ new.wrapping_sub(1) >= PORTION {
-            self.given_portion(block, page, old, new);
+    fn given(&self, block: &Block, page: u64, slots: u64) {
+        if block.give(slots) == slots {
+            self.emptied(block, page);
         }
     }
 
     #[inline(never)]
-    fn given_portion(&self, block: &Block, page: u64, old: u64, new: u64) {
-        if block.place() != Place::Open {
-            self.blocks.soil((old.div_ceil(PORTION) - new.div_ceil(PORTION)) * PORTION);
-        }
-        if new == 0 {
-            // If it is elsewhere, the purge under way or the next one sees to it.
-            let shelf = self.blocks.shelf.0.lock();
-            if block.place() == Place::Closed && block.held() == 0 {
-                self.spend(shelf, block, self.blocks.first(page));
-            }
+    fn emptied(&self, block: &Block, page: u64) {
+        // If it is elsewhere, the purge under way or the next one sees to it.
+        let shelf = self.blocks.shelf.0.lock();
+        if block.place() == Place::Closed && block.held() == 0 {
+            self.spend(shelf, block, self.blocks.first(page));
         }
     }
 
     /// Any case.
     #[inline(never)]
     fn take_slots_far(&self, pages: u64) -> Result<usize, AllocError> {
-        let slots = slots_for(pages);
-        if slots == 0 {
+        let order = order_of(pages);
+        if order >= ORDERS {
             return self.claim_mapping(pages, 0, Kind::MapRam, None).map(|area| self.addr(area.start()));
         }
-        let mut may_flush = true;
+        let mut may_make = true;
         loop {
-            let mut queue = self.queue();
-            if let Some((start, used_up)) = self.take_queued(&mut queue, slots) {
+            let queue = &self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0;
+            let mut slow = queue.slow.lock();
+            if let Some((start, used_up)) = self.take_queued(queue, &mut slow, order) {
                 self.mark_taken(start, pages);
-                drop(queue);
+                drop(slow);
                 self.close(used_up);
                 return Ok(self.addr(start));
             }
-            if self.advance(&mut queue, slots) {
-                continue;
-            }
-            if let Some(window) = self.open_part(slots) {
-                let left = self.enter(&mut queue, window, slots);
-                drop(queue);
-                self.close(left);
-                continue;
-            }
-            drop(queue);
-            if !core::mem::take(&mut may_flush) || !self.make_slots() {
-                return self.take_new(pages, slots);
+            let found = if self.blocks.policy == BlockPolicy::Recycle {
+                self.next_window(queue, order)
+            } else {
+                None
+            };
+            drop(slow);
+            match found {
+                Some(left) => self.close(left),
+                None if core::mem::take(&mut may_make) && self.make_slots() => {}
+                None => return self.take_new(pages, order),
             }
         }
     }
 
-    /// From a new block, which is occupied at once.
-    fn take_new(&self, pages: u64, slots: u64) -> Result<usize, AllocError> {
-        let mut window = self.new_block()?;
-        if self.blocks.policy == BlockPolicy::ClassicHead {
-            let left = self.enter(&mut self.queue(), window, slots);
-            self.close(left);
-            // As it was done then: the search begins anew, and finds it.
-            return self.take_slots_far(pages);
+    /// Slots of a window of the queue, which is held; and that window if it has to be closed.
+    fn take_queued(
+        &self,
+        queue: &Queue<P::RawLock>,
+        slow: &mut Slow,
+        order: usize,
+    ) -> Option<(u64, Option<Window>)> {
+        if self.blocks.policy != BlockPolicy::Recycle {
+            return slow.take_in_line(1 << order);
         }
+        let hot = &queue.hot[order];
+        // Others exchange the word as well, and so it may take more than one try.
+        core::iter::from_fn(|| (hot.window().len() > 0).then(|| hot.take(order)))
+            .flatten()
+            .next()
+            .map(|start| (start, None))
+    }
+
+    /// The next window for requests of an order; the one before, which has to be closed.
+    fn next_window(&self, queue: &Queue<P::RawLock>, order: usize) -> Option<Option<Window>> {
+        let before = queue.hot[order].window();
+        if let Some(window) = self.advance(before, order) {
+            queue.hot[order].open(window);
+            return Some(None);
+        }
+        let window = self.open_part(order)?;
+        queue.hot[order].open(window);
+        Some(Some(before).filter(Window::is_some))
+    }
+
+    /// From a new block, which is occupied at once.
+    fn take_new(&self, pages: u64, order: usize) -> Result<usize, AllocError> {
+        let mut window = self.new_block(order)?;
+        let head = self.blocks.policy == BlockPolicy::ClassicHead;
         let start = window.next;
-        window.take(slots);
-        self.mark_taken(start, pages);
-        let left = self.enter(&mut self.queue(), window, slots);
+        if !head {
+            window.take(1 << order);
+            self.mark_taken(start, pages);
+        }
+        let left = self.enter(window, order);
         self.close(left);
-        Ok(self.addr(start))
+        // At the head, as it was done then: the search begins anew, and finds it.
+        if head { self.take_slots_far(pages) } else { Ok(self.addr(start)) }
+    }
+
+    /// Enters the window of a new block; returns the one that has to be closed for that.
+    #[must_use]
+    fn enter(&self, window: Window, order: usize) -> Option<Window> {
+        let queue = &self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0;
+        let mut slow = queue.slow.lock();
+        if self.blocks.policy == BlockPolicy::Recycle {
+            let before = queue.hot[order].close();
+            queue.hot[order].open(window);
+            return Some(before).filter(Window::is_some);
+        }
+        if window.len() == 0 || slow.line.try_reserve(1).is_err() {
+            return Some(window);
+        }
+        let place = if self.blocks.policy == BlockPolicy::ClassicHead { 0 } else { slow.line.len() };
+        slow.line.insert(place, window);
+        None
     }
 
     fn mark_taken(&self, start: u64, pages: u64) {
@@ -150,33 +189,6 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Slots of a window of the queue, and that window if it has to be closed.
-    fn take_queued(&self, queue: &mut Queue, slots: u64) -> Option<(u64, Option<Window>)> {
-        match self.blocks.policy {
-            BlockPolicy::Recycle => Some((hot(queue, slots).take(slots)?, None)),
-            BlockPolicy::ClassicTail | BlockPolicy::ClassicHead => queue.take_in_line(slots),
-        }
-    }
-
-    /// Enters a window for requests of `slots` slots; returns the one that has to be closed for that.
-    #[must_use]
-    fn enter(&self, queue: &mut Queue, window: Window, slots: u64) -> Option<Window> {
-        if self.blocks.policy == BlockPolicy::Recycle {
-            return Some(core::mem::replace(hot(queue, slots), window)).filter(Window::is_some);
-        }
-        if window.len() == 0 || queue.line.try_reserve(1).is_err() {
-            return Some(window);
-        }
-        let place = if self.blocks.policy == BlockPolicy::ClassicHead { 0 } else { queue.line.len() };
-        queue.line.insert(place, window);
-        None
-    }
-
-    /// This CPU's queue, held.
-    fn queue(&self) -> MutexGuard<'_, P::RawLock, Queue> {
-        self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0.lock()
-    }
-
     /// Whether runs of `pages` pages may be kept mapped for the next who maps the same frames.
     pub(super) fn may_keep(&self, pages: u64) -> bool {
         self.blocks.replaces && self.blocks.policy == BlockPolicy::Recycle && pages <= MOST_KEPT
@@ -184,7 +196,7 @@ impl<P: Platform> Space<P> {
 
     /// Slots for `pages` pages that were kept by this CPU, of which the first may lead to frame `frame`; their address.
     pub(super) fn take_kept_run(&self, frame: u64, pages: u64) -> Option<usize> {
-        let mut queue = self.blocks.queues.get(self.platform.cpu())?.0.try_lock()?;
+        let mut queue = self.blocks.queues.get(self.platform.cpu())?.0.slow.try_lock()?;
         let entry = &mut queue.kept[place(frame, pages)];
         let block = self.blocks.get(*entry)?;
         let page = block.revive_run(*entry, pages).then(|| core::mem::take(entry))?;
@@ -195,7 +207,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn keep_run(&self, page: u64, frame: u64, pages: u64) -> bool {
         let kept = self.blocks.get(page).is_some_and(|block| block.keep_run(page, pages));
         if kept {
-            let queue = self.blocks.queues.get(self.platform.cpu()).and_then(|queue| queue.0.try_lock());
+            let queue = self.blocks.queues.get(self.platform.cpu()).and_then(|queue| queue.0.slow.try_lock());
             let other = match queue {
                 Some(mut queue) => core::mem::replace(&mut queue.kept[place(frame, pages)], page),
                 None => page,
@@ -212,8 +224,7 @@ impl<P: Platform> Space<P> {
             return;
         };
         if block.drop_run(page, pages) {
-            let slots = slots_for(pages);
-            self.given(block, page, block.give(slots), slots);
+            self.given(block, page, slots_for(pages));
         }
     }
 
@@ -226,26 +237,13 @@ impl<P: Platform> Space<P> {
         };
         let slots = slots_for(pages);
         if slots != 0 && block.give_run(page, pages) {
-            self.given(block, page, block.give(slots), slots);
+            self.given(block, page, slots);
             return Ok(());
         }
         match block.mark(page) {
-            Mark::Clean => Err(FreeError::NotAnArea { page }),
+            Mark::Clean | Mark::Reserved { .. } => Err(FreeError::NotAnArea { page }),
             Mark::Live { pages: mapped } => Err(FreeError::WrongCount { page, mapped, given: pages }),
             Mark::Kept { .. } | Mark::Dirty { .. } => Err(FreeError::AlreadyFreed { page }),
         }
     }
-}
-
-/// The window for requests of `slots` slots, a power of two.
-fn hot(queue: &mut Queue, slots: u64) -> &mut Window {
-    &mut queue.hot[slots.trailing_zeros() as usize]
-}
-
-/// Apart, so that the common way has nothing to remember over the release.
-#[cold]
-#[inline(never)]
-fn leave<L: lock_api::RawMutex>(queue: MutexGuard<'_, L, Queue>) -> usize {
-    drop(queue);
-    0
 }

@@ -2,10 +2,10 @@
 
 use super::life::NOTE;
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, Place, Queue, Run};
+use crate::block::{Block, BlockPolicy, Hot, Place, Run, Slow, Window};
 use crate::platform::Platform;
 use crate::space::Space;
-use crate::space::node::clear;
+use crate::space::node::{Padded, clear};
 use crate::space::pools::Share;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -119,9 +119,6 @@ impl<P: Platform> Space<P> {
             }
             self.settle(shelf, block, first);
         }
-        if !taken.blocks.is_empty() {
-            self.blocks.forget_all();
-        }
         clear(&mut taken.blocks);
         clear(&mut taken.runs);
     }
@@ -163,16 +160,13 @@ impl<P: Platform> Space<P> {
 
     /// Ends the windows of all queues, and what they keep.
     fn close_windows(&self) {
-        for queue in &self.blocks.queues {
-            let kept = core::mem::replace(&mut queue.0.lock().kept, Queue::default().kept);
+        for Padded(queue) in &self.blocks.queues {
+            let mut slow = queue.slow.lock();
+            let Slow { line, kept } = core::mem::take(&mut *slow);
+            let hot = queue.hot.each_ref().map(Hot::close);
+            drop(slow);
             kept.into_iter().for_each(|page| self.drop_kept_run(page));
-            loop {
-                let window = queue.0.lock().close();
-                if window.is_none() {
-                    break;
-                }
-                self.close(window);
-            }
+            line.into_iter().chain(hot).filter(Window::is_some).for_each(|window| self.close(Some(window)));
         }
     }
 

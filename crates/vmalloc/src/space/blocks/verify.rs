@@ -1,7 +1,7 @@
 //! The invariants of blocks, checked.
 
 use crate::area_map::Violation;
-use crate::block::{Block, Place, Run, Window};
+use crate::block::{Block, Hot, Place, Run, Window};
 use crate::platform::Platform;
 use crate::space::notes::Table;
 use crate::space::{Kind, Space};
@@ -14,8 +14,11 @@ impl<P: Platform> Space<P> {
         &self,
         tables: &[MutexGuard<'_, P::RawLock, Table>],
     ) -> Result<(), Violation> {
-        let queues: Vec<_> = self.blocks.queues.iter().map(|queue| queue.0.lock()).collect();
-        let windows: Vec<Window> = queues.iter().flat_map(|queue| queue.windows().copied()).collect();
+        let queues: Vec<_> =
+            self.blocks.queues.iter().map(|queue| (queue.0.slow.lock(), &queue.0.hot)).collect();
+        let lines = queues.iter().flat_map(|(slow, _)| slow.line.iter().copied());
+        let hot = queues.iter().flat_map(|(_, hot)| hot.iter().map(Hot::window));
+        let windows: Vec<Window> = lines.chain(hot).filter(Window::is_some).collect();
         let shelf = self.blocks.shelf.0.lock();
         let noted = tables.iter().flat_map(|table| table.values());
         if noted.filter(|note| note.kind == Kind::Block).count() != shelf.all.len() {
@@ -46,18 +49,17 @@ impl<P: Platform> Space<P> {
                 wrong("B2: something of a block is held that is not in use")
             };
         }
-        let open = window.map_or(end..end, |window| window.next..window.end);
-        let runs = || block.runs(first..open.start).chain(block.runs(open.end..end));
         let sum = |wanted| {
-            let wanted = runs().filter(|(_, run)| *run == wanted);
+            let wanted = block.runs(first..end).filter(|(_, run)| *run == wanted);
             wanted.map(|(pages, _)| pages.end - pages.start).sum::<u64>()
         };
-        let window_slots = open.end - open.start;
         let (clean, live, dirty) = (sum(Run::Clean), sum(Run::Live), sum(Run::Dirty));
-        if clean + live + dirty + window_slots != self.blocks.slots() {
-            return wrong("B1: the bytes of a block do not read as runs");
+        let reserved = sum(Run::Reserved);
+        if clean + live + dirty + reserved != self.blocks.slots() || reserved != window.map_or(0, Window::len)
+        {
+            return wrong("B1: the bytes of a block do not read as its runs");
         }
-        if block.held() != live + window_slots {
+        if block.held() != live + reserved {
             return wrong("B2: held slots");
         }
         if block.clean() != clean { wrong("B3: clean slots") } else { Ok(()) }

@@ -1,0 +1,194 @@
+//! `vrealloc`: areas that grow and shrink, where they are and elsewhere.
+
+use super::*;
+use vmalloc::Request;
+
+const MIB: usize = 1 << 20;
+
+fn vrealloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
+    // SAFETY: the tests own the area, and go on with what is returned.
+    unsafe { space.vrealloc_addr(addr, bytes) }.unwrap()
+}
+
+fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
+    space.vmalloc(bytes).unwrap().as_ptr().expose_provenance()
+}
+
+/// Writes the number of each page to all its words.
+fn number(addr: usize, pages: std::ops::Range<usize>) {
+    for page in pages {
+        for word in 0..PAGE / 8 {
+            // SAFETY: the test owns the page.
+            unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
+        }
+    }
+}
+
+#[track_caller]
+fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
+    for page in pages {
+        for word in 0..PAGE / 8 {
+            // SAFETY: the test owns the page.
+            let found = unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
+            assert_eq!(found, page, "word {word}");
+        }
+    }
+}
+
+/// Resident pages of the area, as the kernel counts them.
+fn resident(addr: usize, pages: usize) -> usize {
+    let mut present = vec![0_u8; pages];
+    // SAFETY: the kernel writes a byte for each page.
+    let answer = unsafe { libc::mincore(pointer(addr).cast(), pages * PAGE, present.as_mut_ptr()) };
+    assert_eq!(answer, 0);
+    present.iter().filter(|byte| **byte & 1 == 1).count()
+}
+
+#[test]
+fn an_area_grows_where_it_is_while_there_is_room_behind() {
+    in_both_modes(Config::default(), |space| {
+        let addr = vmalloc(space, 3 * PAGE);
+        number(addr, 0..3);
+        // What the node keeps for the next of this size is in the way.
+        space.purge().unwrap();
+        for pages in [4, 5, 20, 600, 5000] {
+            assert_eq!(vrealloc(space, addr, pages * PAGE), addr);
+            assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
+            assert!(!traps(space, addr + (pages - 1) * PAGE));
+        }
+        assert_numbered(addr, 0..3);
+        number(addr, 3..5000);
+        assert_numbered(addr, 0..5000);
+        vfree(space, addr);
+    });
+}
+
+#[test]
+fn an_area_with_a_neighbour_moves_with_all_it_holds() {
+    in_both_modes(Config::default(), |space| {
+        let addr = vmalloc(space, 50 * PAGE);
+        let neighbour = vmalloc(space, PAGE);
+        number(addr, 0..50);
+        set(neighbour, 9);
+        let moved = vrealloc(space, addr, 70 * PAGE);
+        assert_ne!(moved, addr);
+        assert_numbered(moved, 0..50);
+        number(moved, 50..70);
+        assert!(traps(space, moved + 70 * PAGE));
+        space.purge().unwrap();
+        assert!((0..51).all(|page| traps(space, addr + page * PAGE)));
+        assert_eq!(get(neighbour), 9);
+        // Room was kept behind it.
+        assert_eq!(vrealloc(space, moved, 100 * PAGE), moved);
+        assert_numbered(moved, 0..70);
+        [moved, neighbour].iter().for_each(|addr| vfree(space, *addr));
+    });
+}
+
+/// No page is copied: the ones that are there are moved, and resident before and after.
+#[test]
+fn what_moves_is_not_copied() {
+    in_both_modes(Config::default(), |space| {
+        let addr = vmalloc(space, 16 * MIB);
+        let neighbour = vmalloc(space, PAGE);
+        number(addr, 7..9);
+        let moved = vrealloc(space, addr, 32 * MIB);
+        assert_numbered(moved, 7..9);
+        assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
+        [moved, neighbour].iter().for_each(|addr| vfree(space, *addr));
+    });
+}
+
+#[test]
+fn from_one_mib_to_sixty_four_page_by_page() {
+    in_both_modes(Config::default(), |space| {
+        let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
+        let mut addr = vmalloc(space, MIB);
+        // In its way, so that it has to move at first.
+        let neighbour = vmalloc(space, PAGE);
+        number(addr, 0..first);
+        let mut moves = 0;
+        for pages in first + 1..=last {
+            let grown = vrealloc(space, addr, pages * PAGE);
+            moves += usize::from(grown != addr);
+            addr = grown;
+            number(addr, pages - 1..pages);
+            if pages % 1024 == 0 {
+                assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
+            }
+        }
+        assert_numbered(addr, 0..last);
+        assert!((1..=20).contains(&moves), "{moves} moves");
+        [addr, neighbour].iter().for_each(|addr| vfree(space, *addr));
+    });
+}
+
+#[test]
+fn what_shrinks_gives_its_memory_back() {
+    in_both_modes(Config::default(), |space| {
+        let addr = vmalloc(space, 16 * MIB);
+        number(addr, 0..4096);
+        let before = resident_bytes();
+        assert_eq!(vrealloc(space, addr, MIB), addr);
+        assert!(before - resident_bytes() > 14 * MIB, "{before} bytes before, {} after", resident_bytes());
+        assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
+        assert_numbered(addr, 0..256);
+        // Others may have what it gave back, and it can have it again.
+        let other = vmalloc(space, MIB);
+        assert!(other > addr && other < addr + 16 * MIB);
+        vfree(space, other);
+        space.purge().unwrap();
+        assert_eq!(vrealloc(space, addr, 2 * MIB), addr);
+        assert_numbered(addr, 0..256);
+        assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
+        assert_eq!(vrealloc(space, addr, 1), addr);
+        assert!(traps(space, addr + PAGE) && !traps(space, addr));
+        vfree(space, addr);
+    });
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
+}
+
+#[test]
+fn the_tag_goes_with_it_and_other_kinds_stay_as_they_are() {
+    in_both_modes(Config::default(), |space| {
+        let addr = space.alloc(&Request::new(PAGE).tag("ring")).unwrap();
+        let neighbour = vmalloc(space, PAGE);
+        let moved = vrealloc(space, addr, 100_000);
+        let info = space.find(moved + 99_999).unwrap();
+        assert_eq!((info.tag, info.bytes, info.addr), (Some("ring"), 100_000, moved));
+        let user = space.vmalloc_user(&Request::new(PAGE)).unwrap();
+        // SAFETY: they are refused.
+        unsafe {
+            assert!(space.vrealloc_addr(user, 9 * PAGE).is_err());
+            assert!(space.vrealloc_addr(moved + PAGE, 9 * PAGE).is_err());
+            assert!(space.vrealloc_addr(moved, 0).is_err());
+        }
+        [moved, neighbour, user].iter().for_each(|addr| vfree(space, *addr));
+    });
+}
+
+/// Moved pages are moved again, and what they were in is memory as any other.
+#[test]
+fn areas_that_chase_each_other_keep_what_they_hold() {
+    in_both_modes(Config::default().unmap_on_free(), |space| {
+        let mut areas: Vec<(usize, usize)> = (0..6).map(|_| (vmalloc(space, PAGE), 1)).collect();
+        areas.iter().for_each(|(addr, _)| number(*addr, 0..1));
+        for round in 0..300 {
+            let (addr, pages) = areas[round % 6];
+            let wanted = if round % 7 == 6 { pages.div_ceil(3) } else { pages + 1 + round % 5 };
+            let addr = vrealloc(space, addr, wanted * PAGE);
+            assert_numbered(addr, 0..pages.min(wanted));
+            number(addr, pages.min(wanted)..wanted);
+            assert!(traps(space, addr + wanted * PAGE));
+            areas[round % 6] = (addr, wanted);
+        }
+        for (addr, pages) in areas {
+            assert_numbered(addr, 0..pages);
+            vfree(space, addr);
+        }
+    });
+}

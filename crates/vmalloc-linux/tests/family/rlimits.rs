@@ -1,0 +1,139 @@
+//! Limits on memory, reached for real: each in a process of its own.
+
+use super::*;
+use common::in_own_process;
+use vmalloc::{AreaError, Protection, Request};
+
+const MIB: usize = 1 << 20;
+
+/// A line of `/proc/self/status`, in bytes.
+fn status_bytes(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<u64>().unwrap() << 10
+}
+
+/// Runs `act` with at most `more` bytes above what is in use.
+fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce() -> R) -> R {
+    let used = status_bytes(if resource == libc::RLIMIT_AS { "VmSize:" } else { "VmData:" });
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit; then valid limits, in a process made for them.
+    unsafe {
+        assert_eq!(libc::getrlimit(resource, &mut old), 0);
+        let new = libc::rlimit { rlim_cur: used + more as u64, ..old };
+        assert_eq!(libc::setrlimit(resource, &new), 0);
+        let result = act();
+        assert_eq!(libc::setrlimit(resource, &old), 0);
+        result
+    }
+}
+
+/// Mapping frames needs as many addresses as they have, for a moment.
+#[test]
+fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
+    in_own_process("rlimits::without_addresses_frames_are_not_mapped_and_nothing_is_lost", || {
+        in_both_modes(Config::default(), |space| {
+            let first = space.platform().take_run(4096, 1).unwrap();
+            let frames: Vec<_> = (0..4096).map(|nth| first.plus(nth)).collect();
+            let small = space.vmap(&frames[..2], Protection::ReadWrite, None).unwrap();
+            fill_from(small, 2, 1);
+            let shown = space.vmalloc_user(&Request::new(8 * MIB)).unwrap();
+            limited(libc::RLIMIT_AS, MIB, || {
+                unbacked(space.vmap(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
+                unbacked(space.vmalloc_user(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
+                let refused = space.remap_vmalloc_range(shown, 8 * MIB, Protection::ReadWrite, None);
+                assert!(
+                    matches!(refused, Err(AreaError::Platform(error)) if error.fault == PlatformFault::OutOfMemory)
+                );
+                space.verify().unwrap();
+                // What fits is served, and what is given back is.
+                let other = space.vmap(&frames[..100], Protection::ReadWrite, None).unwrap();
+                assert_filled(other, 2, 1);
+                vunmap(space, other);
+                space.purge().unwrap();
+            });
+            assert_filled(small, 2, 1);
+            let all = space.vmap(&frames, Protection::ReadWrite, None).unwrap();
+            assert_filled(all, 2, 1);
+            [small, all].iter().for_each(|addr| vunmap(space, *addr));
+            vfree(space, shown);
+            space.purge().unwrap();
+            give(space, &frames);
+        });
+    });
+}
+
+/// Accessible private memory counts; frames are shared memory and do not.
+#[test]
+fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
+    in_own_process("rlimits::without_memory_areas_do_not_grow_and_nothing_is_lost", || {
+        in_both_modes(Config::default(), |space| {
+            let area = space.vzalloc(4 * MIB).unwrap().as_ptr().expose_provenance();
+            let blocked = space.vzalloc(4 * MIB).unwrap().as_ptr().expose_provenance();
+            [area, blocked].iter().for_each(|addr| fill_from(*addr, 1024, 1));
+            limited(libc::RLIMIT_DATA, 128 * MIB, || {
+                for addr in [area, blocked] {
+                    // SAFETY: the test owns the area.
+                    let refused = unsafe { space.vrealloc_addr(addr, 700 * MIB) };
+                    let Err(AreaError::Alloc(refused)) = refused else { panic!("{refused:?}") };
+                    unbacked(Err::<(), _>(refused), PlatformFault::OutOfMemory);
+                    assert_filled(addr, 1024, 1);
+                    assert!(traps(space, addr + 4 * MIB));
+                    space.verify().unwrap();
+                }
+                unbacked(space.vmalloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
+                let user = space.vmalloc_user(&Request::new(16 * MIB)).unwrap();
+                fill_from(user, 4096, 1);
+                vfree(space, user);
+                space.purge().unwrap();
+            });
+            // SAFETY: the test owns the area.
+            let grown = unsafe { space.vrealloc_addr(area, 200 * MIB) }.unwrap();
+            assert_filled(grown, 1024, 1);
+            [grown, blocked].iter().for_each(|addr| vfree(space, *addr));
+        });
+    });
+}
+
+/// Putting windows back to what they were takes memory, too: until there is some they wait, and trap no less than before.
+#[test]
+fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
+    in_own_process("rlimits::what_can_not_be_purged_for_want_of_memory_is_purged_later", || {
+        in_both_modes(Config::default(), |space| {
+            let frames = take(space, FRAMES / 2);
+            let addr = space.vmap(&frames, Protection::ReadWrite, None).unwrap();
+            fill_from(addr, 9, 1);
+            limited(libc::RLIMIT_DATA, 4 * MIB, || {
+                vunmap(space, addr);
+                let purged = space.purge();
+                eprintln!("{purged:?}");
+                assert!(purged.is_ok() || space.stats().lazy_areas == 1);
+                space.verify().unwrap();
+            });
+            space.purge().unwrap();
+            assert!((0..9).all(|page| traps(space, addr + page * PAGE)));
+            give(space, &frames);
+        });
+    });
+}
+
+/// What is retained is given up before growing is refused.
+#[test]
+#[ignore = "core: vrealloc does not give up what is retained when the platform is short of memory"]
+fn what_is_retained_makes_room_for_what_grows() {
+    in_own_process("rlimits::what_is_retained_makes_room_for_what_grows", || {
+        let Some(space) = space_with(options(Guards::Islands), Config::default().retain(SPAN)) else {
+            return;
+        };
+        let area = space.vmalloc(MIB).unwrap().as_ptr().expose_provenance();
+        let kept: Vec<_> = (0..200).map(|_| space.vmalloc(MIB).unwrap()).collect();
+        kept.iter().for_each(|memory| vfree(&space, memory.as_ptr().expose_provenance()));
+        assert_eq!(space.stats().retained_areas, 200);
+        limited(libc::RLIMIT_DATA, 32 * MIB, || {
+            // SAFETY: the test owns the area.
+            let grown = unsafe { space.vrealloc_addr(area, 150 * MIB) }.unwrap();
+            vfree(&space, grown);
+        });
+        assert_whole(&space);
+    });
+}

@@ -1,0 +1,368 @@
+//! Mappings of frames, and the rest of the family, of a whole machine and of a part of one.
+
+use super::scene::{Machine, PAGE, Scene, configs};
+use super::table;
+use std::fmt::Debug;
+use vmalloc::block::BlockPolicy;
+use vmalloc::root::{Child, ChildConfig, Root, Site};
+use vmalloc::{AreaError, Config, Frame, Frames, Kind, Protect, Protection, Request, Space};
+use vmalloc_sim::harness::{Case, Simulated, Step};
+use vmalloc_sim::{Point, Sim};
+
+pub(crate) const RW: Protection = Protection::ReadWrite;
+pub(crate) const UNMAP: Step = Step::Machine(Point::Unmap);
+pub(crate) const FLUSH: Step = Step::Machine(Point::Flush);
+pub(crate) const MAP_FRAMES: Step = Step::Machine(Point::MapFrames);
+const TAKE_FRAMES: Step = Step::Machine(Point::TakeFrames);
+/// Pages of a large short mapping.
+const LARGE: usize = 70;
+
+/// What an operation works on, with room for what it makes.
+pub(crate) struct Family {
+    /// The test's own.
+    pub(crate) frames: Vec<Frame>,
+    /// Short mappings in blocks: where, and of how many pages.
+    pub(crate) slots: Vec<(usize, usize)>,
+    /// Other areas.
+    pub(crate) areas: Vec<usize>,
+}
+
+pub(crate) trait Machined: Simulated + Frames + Protect {}
+impl<P: Simulated + Frames + Protect> Machined for P {}
+
+/// A space with frames for its user.
+pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
+    let mut frames = vec![Frame(0); LARGE];
+    space.platform().take_frames(&mut frames).expect("there are many");
+    (space, Family { frames, slots: Vec::with_capacity(8), areas: Vec::with_capacity(8) })
+}
+
+/// Frees whatever there is, and gives the frames back.
+pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
+    for &(addr, count) in &family.slots {
+        // SAFETY: nothing is used any more: here and below.
+        unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+    }
+    for area in space.areas() {
+        let freed = match area.kind {
+            // SAFETY: as above.
+            Kind::Vmalloc | Kind::User | Kind::Exec => unsafe { space.vfree(area.addr) },
+            // SAFETY: as above.
+            Kind::Vmap | Kind::IoMap => unsafe { space.vunmap(area.addr) },
+            // SAFETY: as above.
+            Kind::MapRam => unsafe { space.vm_unmap_ram(area.addr, area.pages as usize) },
+            // SAFETY: as above.
+            Kind::Sparse => unsafe { space.free_sparse(area.addr) },
+            Kind::Reserved => space.unreserve(area.addr),
+            Kind::Percpu => {
+                space.pcpu_free_vm_areas(area.addr, &[0], &[area.bytes]).expect("it is busy");
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        freed.expect("it is busy");
+    }
+    // Before frames are given back that something may lead to.
+    space.purge().expect("nothing is made to fail");
+    // SAFETY: nothing leads to them any more.
+    unsafe { space.platform().give_frames(&family.frames) };
+}
+
+/// Where the rows begin: a machine, or a part of one.
+trait Ground {
+    type On: Machined;
+    fn space(scene: Scene) -> Space<Self::On>;
+}
+
+struct Whole;
+
+impl Ground for Whole {
+    type On = Sim;
+    fn space(scene: Scene) -> Space<Sim> {
+        scene.build().0
+    }
+}
+
+struct Part;
+
+impl Ground for Part {
+    type On = Child<Sim>;
+    fn space(scene: Scene) -> Space<Child<Sim>> {
+        let root = Root::new(scene.sim()).expect("a root");
+        let config = ChildConfig::default().config(scene.config()).limit(1024 * PAGE);
+        root.child("part", Site::lowest(2048 * PAGE), config).expect("room")
+    }
+}
+
+/// A row that begins with nothing.
+fn make<G: Ground, E: Debug + 'static>(
+    name: &'static str,
+    scene: Scene,
+    operation: impl Fn(&Space<G::On>, &mut Family) -> Result<usize, E> + 'static,
+) -> Case
+where
+    G::On: 'static,
+{
+    let setup = move || begin(G::space(scene));
+    let operation = move |space: &Space<G::On>, family: &mut Family| {
+        operation(space, family).map(|addr| family.areas.push(addr))
+    };
+    Case::new(name, setup, operation, release)
+}
+
+fn makers<G: Ground>(scene: Scene) -> Vec<Case>
+where
+    G::On: 'static,
+{
+    let two = || Request::new(2 * PAGE);
+    let devices = [Frame(8192), Frame(8193)];
+    let map = Step::Machine(Point::Map);
+    vec![
+        make::<G, _>("vmap", scene, |space, own| space.vmap(&own.frames[..3], RW, None))
+            .meets([MAP_FRAMES, Step::Heap]),
+        make::<G, _>("vmap tagged", scene, |space, own| space.vmap(&own.frames[..9], RW, Some("tag")))
+            .meets([MAP_FRAMES]),
+        make::<G, _>("vmap_pfn", scene, move |space, _| space.vmap_pfn(&devices, RW, None))
+            .meets([MAP_FRAMES]),
+        make::<G, _>("vm_map_ram of 70", scene, |space, own| space.vm_map_ram(&own.frames))
+            .meets([MAP_FRAMES]),
+        make::<G, _>("vmalloc_exec", scene, move |space, _| space.vmalloc_exec(&two()))
+            .meets([map, Step::Heap]),
+        make::<G, _>("sparse", scene, move |space, _| space.sparse(&two())).meets([Step::Heap]),
+        short::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
+        short::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
+    ]
+}
+
+/// A short mapping in a block.
+fn short<G: Ground>(name: &'static str, scene: Scene, count: usize) -> Case
+where
+    G::On: 'static,
+{
+    let operation = move |space: &Space<G::On>, family: &mut Family| {
+        space.vm_map_ram(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
+    };
+    Case::new(name, move || begin(G::space(scene)), operation, release)
+}
+
+/// A row that begins with areas of every kind, of which some are freed; all CPUs remember everything.
+fn change<G: Ground, E: Debug + 'static>(
+    name: &'static str,
+    scene: Scene,
+    operation: impl Fn(&Space<G::On>, &mut Family) -> Result<(), E> + 'static,
+) -> Case
+where
+    G::On: 'static,
+{
+    Case::new(name, move || furnished(begin(G::space(scene))), operation, release)
+}
+
+const USER: usize = 0;
+const SHOWN: usize = 1;
+const EXEC: usize = 2;
+const SPARSE: usize = 3;
+const VMAP: usize = 4;
+const PERCPU: usize = 5;
+
+fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Family) {
+    let request = Request::new(4 * PAGE);
+    let user = space.vmalloc_user(&request).expect("room");
+    own.areas.extend([
+        user,
+        space.remap_vmalloc_range(user, 2 * PAGE, RW, None).expect("room"),
+        space.vmalloc_exec(&request).expect("room"),
+        space.sparse(&request).expect("room"),
+        space.vmap(&own.frames[..4], RW, None).expect("room"),
+        space.pcpu_get_vm_areas(&[0], &[4 * PAGE], PAGE).expect("room"),
+    ]);
+    // SAFETY: the pages are the test's.
+    unsafe { space.map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
+    own.slots.extend([3, 2].map(|count| (space.vm_map_ram(&own.frames[..count]).expect("room"), count)));
+    let span = space.platform().span();
+    (0..3).for_each(|cpu| space.platform().machine().prefetch(cpu, span));
+    (space, own)
+}
+
+fn changes<G: Ground>(scene: Scene) -> Vec<Case>
+where
+    G::On: 'static,
+{
+    let protect = Step::Machine(Point::Protect);
+    vec![
+        change::<G, _>("remap_vmalloc_range", scene, |space, own| {
+            let shown = space.remap_vmalloc_range(own.areas[USER] + PAGE, 3 * PAGE, RW, Some("again"))?;
+            own.areas.push(shown);
+            Ok::<(), AreaError>(())
+        })
+        .meets([MAP_FRAMES, Step::Heap]),
+        change::<G, _>("map_pages of a group", scene, |space, own| {
+            // SAFETY: the pages are the test's.
+            unsafe { space.map_pages(own.areas[PERCPU] + PAGE, &own.frames[..2], RW) }
+        })
+        .meets([MAP_FRAMES]),
+        change::<G, _>("set_protection", scene, |space, own| {
+            // SAFETY: nothing is used otherwise.
+            unsafe {
+                space.set_protection(own.areas[EXEC], Protection::ReadExecute)?;
+                space.set_protection(own.areas[VMAP], Protection::Read)
+            }
+        })
+        .meets([protect]),
+    ]
+}
+
+/// Whatever fails, frees succeed; what they leave goes with the next purge that does.
+fn ends<G: Ground>(scene: Scene) -> Vec<Case>
+where
+    G::On: 'static,
+{
+    let free_some = |space: &Space<G::On>, own: &mut Family| {
+        if own.areas.len() == 6 {
+            own.areas.truncate(4);
+            let (vmap, percpu) = family_ends(space);
+            // SAFETY: nothing uses it any more.
+            unsafe { space.vunmap(vmap) }.expect("it is busy");
+            space.pcpu_free_vm_areas(percpu, &[0], &[4 * PAGE]).expect("it is busy");
+            for which in [SHOWN, USER, EXEC, SPARSE] {
+                free(space, own.areas[which]);
+            }
+        }
+        while let Some((addr, count)) = own.slots.pop() {
+            // SAFETY: nothing uses it any more.
+            unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+        }
+    };
+    vec![
+        change::<G, _>("everything freed and purged", scene, move |space, own| {
+            free_some(space, own);
+            space.purge()
+        })
+        .meets([UNMAP, FLUSH]),
+        change::<G, _>("everything freed and flushed", scene, move |space, own| {
+            free_some(space, own);
+            space.flush_unmap_aliases()
+        })
+        .meets([UNMAP, FLUSH]),
+    ]
+}
+
+/// Where the mapping and the group are.
+fn family_ends<P: Machined>(space: &Space<P>) -> (usize, usize) {
+    let mut found = (0, 0);
+    for area in space.areas() {
+        match area.kind {
+            Kind::Vmap if area.pages == 4 => found.0 = area.addr,
+            Kind::Percpu => found.1 = area.addr,
+            _ => {}
+        }
+    }
+    found
+}
+
+fn free<P: Machined>(space: &Space<P>, addr: usize) {
+    let kind = space.find(addr).map(|area| area.kind);
+    // SAFETY: nothing uses it any more: here and below.
+    let freed = match kind {
+        // SAFETY: as above.
+        Some(Kind::Vmap) => unsafe { space.vunmap(addr) },
+        // SAFETY: as above.
+        Some(Kind::Sparse) => unsafe { space.free_sparse(addr) },
+        // SAFETY: as above.
+        _ => unsafe { space.vfree(addr) },
+    };
+    freed.expect("it is busy");
+}
+
+/// Every configuration on every machine on which blocks hold their invariants.
+fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
+    Machine::ALL.into_iter().flat_map(|machine| {
+        configs().into_iter().map(move |(name, config)| {
+            let policy =
+                if machine == Machine::Replaces { BlockPolicy::ClassicTail } else { BlockPolicy::Recycle };
+            (name, Scene::empty(config.blocks(64, policy)).on(machine))
+        })
+    })
+}
+
+#[test]
+fn what_makes_mappings() {
+    for (config, scene) in grounds() {
+        table(config, makers::<Whole>(scene));
+    }
+}
+
+#[test]
+fn what_changes_mappings() {
+    for (config, scene) in grounds() {
+        table(config, changes::<Whole>(scene));
+    }
+}
+
+#[test]
+fn what_ends_mappings() {
+    for (config, scene) in grounds() {
+        table(config, ends::<Whole>(scene));
+    }
+}
+
+#[test]
+fn mappings_in_a_part_of_a_machine() {
+    for (config, scene) in grounds() {
+        table(
+            config,
+            makers::<Part>(scene).into_iter().chain(changes::<Part>(scene)).chain(ends::<Part>(scene)),
+        );
+    }
+}
+
+#[test]
+#[ignore = "what was unmapped before the refusal is refused as not mapped"]
+fn unmap_pages() {
+    for (config, scene) in grounds() {
+        let unmap = change::<Whole, _>("unmap_pages", scene, |space, own| {
+            // SAFETY: nothing uses the pages any more.
+            unsafe { space.unmap_pages(own.areas[SPARSE], 3) }
+        });
+        table(config, [unmap.meets([UNMAP, FLUSH])]);
+    }
+}
+
+/// In a space that is full of what was freed.
+#[test]
+fn mappings_in_need() {
+    for (config, settings) in configs() {
+        let scene = Scene::full(settings.lazy_max(1 << 20)).pages(256);
+        table(
+            config,
+            [make::<Whole, _>("vmap in need", scene, |space, own| space.vmap(&own.frames[..3], RW, None))
+                .meets([UNMAP, FLUSH, MAP_FRAMES])],
+        );
+    }
+}
+
+/// Memory that has frames of its own, in an empty space and in one that is full of what was freed.
+fn user_rows(settings: Config, scene: Scene) -> [Case; 2] {
+    let user = |space: &Space<Sim>, _: &mut Family| space.vmalloc_user(&Request::new(3 * PAGE));
+    let full = Scene::full(settings.lazy_max(1 << 20)).pages(256);
+    [
+        make::<Whole, _>("vmalloc_user", scene, user).meets([TAKE_FRAMES, MAP_FRAMES, Step::Heap]),
+        make::<Whole, _>("vmalloc_user in need", full, user).meets([UNMAP, FLUSH, TAKE_FRAMES]),
+    ]
+}
+
+#[test]
+fn user_memory() {
+    for (config, settings) in configs() {
+        for row in user_rows(settings, Scene::empty(settings)) {
+            println!("{config:14} {}", row.walk());
+        }
+    }
+}
+
+#[test]
+#[ignore = "when there is no memory to remember its frames and they can't be unmapped either, they stay taken for good"]
+fn user_memory_when_two_steps_fail() {
+    for (_, settings) in configs() {
+        user_rows(settings, Scene::empty(settings)).iter().for_each(|row| _ = row.walk_pairs());
+    }
+}

@@ -1,0 +1,92 @@
+//! Changing the size of memory: in place, by moving its pages, by copying them.
+
+use super::scene::{Areas, PAGE, Scene, configs};
+use super::table;
+use std::alloc::Layout;
+use std::ptr::with_exposed_provenance_mut;
+use vmalloc::{AreaError, Config, Request, Space};
+use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::{Direct, Point};
+
+/// Too large for pools: what is behind it is free.
+const PAGES: usize = 270;
+
+/// An area, and perhaps one behind it.
+fn setup(config: Config, has_neighbour: bool) -> (Space<Direct>, Areas) {
+    let (space, mut areas) = Scene::empty(config).build_direct();
+    let tagged = Request::new(PAGES * PAGE - 7).tag("grows");
+    areas.push(space.alloc(&tagged).expect("room"));
+    write(areas[0]);
+    if has_neighbour {
+        space.alloc(&Request::new(PAGE)).expect("room");
+    }
+    (space, areas)
+}
+
+/// A byte in each page.
+fn write(addr: usize) {
+    for nth in 0..PAGES {
+        // SAFETY: the area is the test's, and that large.
+        unsafe { with_exposed_provenance_mut::<u8>(addr + nth * PAGE).write(nth as u8 | 1) };
+    }
+}
+
+fn holds(addr: usize, pages: usize) {
+    for nth in 0..pages.min(PAGES) {
+        // SAFETY: as above.
+        let byte = unsafe { with_exposed_provenance_mut::<u8>(addr + nth * PAGE).read() };
+        assert_eq!(byte, nth as u8 | 1, "page {nth}");
+    }
+}
+
+fn to(pages: usize) -> impl Fn(&Space<Direct>, &mut Areas) -> Result<(), AreaError> {
+    move |space, areas| {
+        // SAFETY: the area is the test's, and where it was is forgotten.
+        let result = unsafe { space.vrealloc_addr(areas[0], pages * PAGE) };
+        match result {
+            Ok(addr) => areas[0] = addr,
+            Err(_) => assert_eq!(space.find(areas[0]).map(|area| area.bytes), Some(PAGES * PAGE - 7)),
+        }
+        holds(areas[0], pages);
+        result.map(|_| ())
+    }
+}
+
+fn case(name: &'static str, config: Config, has_neighbour: bool, pages: usize) -> Case {
+    Case::new(name, move || setup(config, has_neighbour), to(pages), |space, _| free_all(space))
+}
+
+#[test]
+fn vrealloc_grows() {
+    let [map, frame, relocate] = [Point::Map, Point::Frame, Point::Relocate].map(Step::Machine);
+    for (config, settings) in configs() {
+        table(
+            config,
+            [
+                case("vrealloc grows in place", settings, false, PAGES + 3).meets([map, frame]),
+                case("vrealloc moves", settings, true, PAGES + 3).meets([map, frame, relocate]),
+            ],
+        );
+    }
+}
+
+#[test]
+#[ignore = "what is left to the purge begins behind the guard page"]
+fn vrealloc_shrinks() {
+    let [unmap, flush] = [Point::Unmap, Point::Flush].map(Step::Machine);
+    for (config, settings) in configs() {
+        let shrinks = case("vrealloc shrinks", settings, true, 3);
+        table(config, [shrinks.meets([unmap, flush])]);
+    }
+}
+
+#[test]
+fn kvmalloc() {
+    for (config, settings) in configs() {
+        let large = Layout::from_size_align(20 * PAGE, 64).expect("a power of two");
+        let make = move |space: &Space<Direct>, _: &mut Areas| space.kvmalloc(large).map(|_| ());
+        let empty = move || Scene::empty(settings).build_direct();
+        let case = Case::new("kvmalloc", empty, make, |space, _| free_all(space));
+        table(config, [case.meets([Point::Map, Point::Frame].map(Step::Machine))]);
+    }
+}

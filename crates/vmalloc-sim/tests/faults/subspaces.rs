@@ -1,0 +1,82 @@
+//! Parts of a machine: given back while steps fail, and made where others linger.
+//!
+//! Without the heap: a space is not made without memory (see `new`).
+
+use super::scene::{PAGE, Scene, configs, touch};
+use vmalloc::root::{Child, ChildConfig, ChildError, Root, Site, Tenure};
+use vmalloc::{Config, Request, Space};
+use vmalloc_sim::harness::{Injection, Lasting, Step, each};
+use vmalloc_sim::{Point, Sim};
+
+type Part = Space<Child<Sim>>;
+
+fn part(root: &Root<Sim>, name: &'static str, settings: Config) -> Result<Part, ChildError> {
+    root.child(name, Site::at(0x1_0100 * PAGE, 0x1_0200 * PAGE), ChildConfig::default().config(settings))
+}
+
+/// Areas in use and freed ones, which all CPUs remember.
+fn use_it(space: &Part) {
+    for nth in 0..6 {
+        let addr = space.alloc(&Request::new(3 * PAGE)).expect("room");
+        touch(space, addr);
+        if nth % 2 == 0 {
+            super::scene::free(space, addr);
+        }
+    }
+}
+
+fn is_whole(root: &Root<Sim>) {
+    assert_eq!(root.children().next(), None);
+    assert_eq!((root.platform().check_end(), root.platform().taken_frames()), (vec![], vec![]));
+}
+
+/// A part is dropped while a step fails: its range is nobody's until that is made good.
+fn drop_one(settings: Config, injection: Injection) -> bool {
+    let root = Root::new(Scene::empty(settings).sim()).expect("a root");
+    let space = part(&root, "first", settings).expect("room");
+    use_it(&space);
+    let ((), failed) = injection.during(root.platform(), || drop(space));
+    let lingers = root.children().any(|child| child.tenure == Tenure::Lingering);
+    assert_eq!(lingers, failed > 0, "{injection}");
+    let next = part(&root, "second", settings).expect("what lingers is swept");
+    use_it(&next);
+    drop(next);
+    is_whole(&root);
+    failed > 0
+}
+
+/// A part is made where another lingers, while a step fails again.
+fn make_one(settings: Config, injection: Injection) -> bool {
+    let root = Root::new(Scene::empty(settings).sim()).expect("a root");
+    let space = part(&root, "first", settings).expect("room");
+    use_it(&space);
+    root.platform().fail_nth(Point::Flush, 1);
+    drop(space);
+    let (made, failed) = injection.during(root.platform(), || part(&root, "second", settings));
+    match &made {
+        Ok(next) => use_it(next),
+        Err(error) => assert!(matches!(error, ChildError::Overlap { .. }), "{error}"),
+    }
+    assert_eq!(made.is_err(), failed > 0, "{injection}");
+    drop(made);
+    drop(part(&root, "third", settings).expect("nothing fails any more"));
+    is_whole(&root);
+    failed > 0
+}
+
+#[test]
+fn parts_are_given_back_and_made_anew() {
+    for (config, settings) in configs() {
+        for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
+            for lasting in [Lasting::Once, Lasting::Onward] {
+                let failed = [Point::Unmap, Point::Flush]
+                    .map(|point| each(Step::Machine(point), lasting, |injection| act(settings, injection)));
+                println!(
+                    "{config:14} {name} a sub-space, {lasting:?}: unmap {}, flush {}",
+                    failed[0], failed[1]
+                );
+                assert!(failed.iter().all(|&failed| failed > 0));
+            }
+        }
+    }
+}

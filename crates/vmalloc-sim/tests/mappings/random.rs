@@ -1,0 +1,49 @@
+//! The whole family at random, against a model that knows which page shows what.
+//!
+//! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
+
+use crate::model::User;
+use crate::support::{Context, machines, space};
+use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
+use vmalloc::{Config, Platform};
+use vmalloc_model::env;
+
+/// Little, so that addresses run out and come back.
+const PAGES: u64 = 1024;
+
+fn configs() -> [Config; 4] {
+    let unmapping = Config::default().unmap_on_free();
+    [
+        Config::default(),
+        unmapping.lazy_max(64).blocks(64, Recycle),
+        unmapping.blocks(64, ClassicTail),
+        Config::default().without_guards().retain(1 << 18).blocks(128, ClassicHead),
+    ]
+}
+
+#[test]
+fn every_page_shows_what_it_should_and_nothing_is_left() {
+    let mut seed = 0;
+    for options in machines(PAGES) {
+        for config in configs() {
+            seed += 1;
+            let seed = env::seed(seed);
+            let _context = Context((seed, &options, &config));
+            let space = space(options.clone(), config);
+            if space.platform().replaces() && config.blocks == Recycle {
+                // Until the tests in `replacing` pass.
+                continue;
+            }
+            let mut user = User::new(space, seed);
+            for op in 0..env::ops(1500) {
+                user.step();
+                if op % 64 == 0 {
+                    user.check();
+                }
+            }
+            let done = user.done();
+            assert!(done.iter().all(|&(_, times)| times > 0) || env::ops(1500) < 1500, "{done:?}");
+            user.end();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Blocks on machines whose mappings replace what was there: their slots are handed out again without a flush, but not to others.
+
+use crate::support::{PAGES, fill, finish, give, plain, space, take, unmap_ram, vfree};
+use vmalloc::block::BlockPolicy;
+use vmalloc::{Config, Request, Space};
+use vmalloc_sim::Sim;
+
+const PAGE: usize = crate::support::PAGE;
+
+fn replacing(pages: u64, config: Config) -> Space<Sim> {
+    space(plain(pages, 2).replaces(), config.blocks(64, BlockPolicy::Recycle))
+}
+
+#[test]
+#[ignore = "a block that is all clean is taken as its old bytes read, and counted twice: B3"]
+fn a_block_that_is_all_returned_is_whole_after_a_purge() {
+    let space = replacing(PAGES, Config::default());
+    let frames = take(&space, 2);
+    let addr = space.vm_map_ram(&frames).expect("room");
+    fill(&space, addr, 2);
+    unmap_ram(&space, addr, 2);
+    give(&space, &frames);
+    finish(&space);
+}
+
+#[test]
+#[ignore = "a block that becomes clean is stale only if its window was closed since the last purge"]
+fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses() {
+    let space = replacing(128, Config::default());
+    let frames = take(&space, 64);
+    // All slots of a block, so that its window is used up.
+    let addr = space.vm_map_ram(&frames).expect("room");
+    fill(&space, addr, 64);
+    let other = space.vm_map_ram(&frames).expect("room");
+    space.purge().expect("nothing fails");
+    unmap_ram(&space, addr, 64);
+    space.purge().expect("nothing fails");
+    let request = Request::new(64 * PAGE).without_guard();
+    let memory = space.alloc(&request).expect("the block is given back");
+    fill(&space, memory, 64);
+    vfree(&space, memory);
+    unmap_ram(&space, other, 64);
+    give(&space, &frames);
+    finish(&space);
+}
+
+#[test]
+#[ignore = "a small purge gives a share of the clean blocks up, and has not flushed them"]
+fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
+    let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max(1));
+    let frames = take(&space, 64);
+    let addr = space.vm_map_ram(&frames).expect("room");
+    let other = space.vm_map_ram(&frames[..2]).expect("room");
+    fill(&space, addr, 64);
+    space.purge().expect("nothing fails");
+    unmap_ram(&space, addr, 64);
+    // Frees so much that a purge is due.
+    let memory = space.alloc(&Request::new(300 * PAGE)).expect("room");
+    fill(&space, memory, 300);
+    vfree(&space, memory);
+    // A new area where the block was.
+    let range = (addr, addr + 64 * PAGE);
+    if let Ok(memory) = space.alloc(&Request::new(64 * PAGE).without_guard().within(range.0, range.1)) {
+        fill(&space, memory, 64);
+        vfree(&space, memory);
+    }
+    unmap_ram(&space, other, 2);
+    give(&space, &frames);
+    finish(&space);
+}

@@ -1,0 +1,237 @@
+//! Machines of every kind, and what tests do with them.
+
+use std::fmt;
+use vmalloc::block::BlockPolicy;
+use vmalloc::{Config, Frame, Frames, Kind, PageRange, Platform, Space, Stats};
+use vmalloc_sim::harness::{Simulated, check, check_whole};
+use vmalloc_sim::{Counts, Fault, LetGo, Options, Sight, Sim};
+
+pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+/// The span.
+pub(crate) const START: u64 = 0x1000;
+pub(crate) const PAGES: u64 = 0x1000;
+/// Frames of the supply, and the first frame of a device.
+pub(crate) const FRAMES: u64 = 0x2000;
+pub(crate) const DEVICES: u64 = 8;
+/// Where linear maps are.
+const LINEAR: u64 = 0x10_0000;
+
+/// A machine of `cpus` CPUs without special powers.
+pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
+    let span = PageRange::from_len(START, pages).expect("not empty");
+    Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
+}
+
+/// Every kind of machine: does it unmap what is let go, does it replace, has it a linear map, how many CPUs.
+pub(crate) fn machines(pages: u64) -> Vec<Options> {
+    let kinds = (1..=3).flat_map(|cpus| {
+        let plain = plain(pages, cpus);
+        [
+            plain.clone(),
+            plain.clone().replaces(),
+            plain.clone().linear(LINEAR),
+            plain.replaces().linear(LINEAR),
+        ]
+    });
+    kinds.flat_map(|kind| [LetGo::Unmaps, LetGo::Keeps].map(|let_go| kind.clone().let_go(let_go))).collect()
+}
+
+/// What is freed becomes lazy, or is kept; blocks are used in every way.
+fn configs() -> [Config; 4] {
+    let unmapping = Config::default().unmap_on_free();
+    [
+        Config::default(),
+        unmapping,
+        unmapping.lazy_max(1).blocks(64, BlockPolicy::Recycle),
+        unmapping.blocks(64, BlockPolicy::ClassicTail),
+    ]
+}
+
+/// A space on `options`, used from CPU 0.
+pub(crate) fn space(options: Options, config: Config) -> Space<Sim> {
+    Sim::run_on(0);
+    Space::new(options.build(), config).expect("an empty space")
+}
+
+/// Runs a test that leaves nothing behind on every machine with every configuration.
+pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
+    everywhere_in(PAGES, test);
+}
+
+/// The same in so many pages.
+pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
+    for options in machines(pages) {
+        for config in configs() {
+            let _context = Context((&options, &config));
+            let space = space(options.clone(), config);
+            test(&space);
+            finish(&space);
+        }
+    }
+}
+
+/// The same where blocks hold their invariants: on machines that replace, recycled ones don't (see `replacing`).
+pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
+    with_blocks_in(PAGES, test);
+}
+
+/// The same in so many pages.
+pub(crate) fn with_blocks_in(pages: u64, test: impl Fn(&Space<Sim>)) {
+    everywhere_in(pages, |space| {
+        if !(space.platform().replaces() && space.config().blocks == BlockPolicy::Recycle) {
+            test(space);
+        }
+    });
+}
+
+/// Tells where a check has failed.
+pub(crate) struct Context<T: fmt::Debug>(pub(crate) T);
+
+impl<T: fmt::Debug> Drop for Context<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("in: {:?}", self.0);
+        }
+    }
+}
+
+/// Everything was freed: after a purge the space is what it was, and the machine has everything back.
+pub(crate) fn finish<P: Simulated>(space: &Space<P>) {
+    Sim::run_on(0);
+    check_whole(space);
+    assert_eq!(space.stats().blocks, 0, "every block is given back");
+}
+
+/// Frames of the caller's, on machines with a linear map in an order in which they don't follow each other.
+pub(crate) fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(0); count];
+    space.platform().take_frames(&mut frames).expect("there are many");
+    frames.sort_by_key(|frame| std::cmp::Reverse(frame.0));
+    frames
+}
+
+/// Frames that follow each other.
+pub(crate) fn take_run(space: &Space<Sim>, count: usize) -> Vec<Frame> {
+    let first = space.platform().take_run(count as u64, 1).expect("there are many");
+    (0..count as u64).map(|nth| first.plus(nth)).collect()
+}
+
+pub(crate) fn give(space: &Space<Sim>, frames: &[Frame]) {
+    // SAFETY: the frames are the test's, and what led to them was ended.
+    unsafe { space.platform().give_frames(frames) };
+}
+
+pub(crate) fn devices(count: u64) -> Vec<Frame> {
+    (FRAMES..FRAMES + count).map(Frame).collect()
+}
+
+pub(crate) fn page(addr: usize) -> u64 {
+    (addr / PAGE) as u64
+}
+
+/// `count` pages from `addr` on.
+pub(crate) fn pages(addr: usize, count: usize) -> PageRange {
+    PageRange::from_len(page(addr), count as u64).expect("not empty")
+}
+
+pub(crate) fn cpus<P: Simulated>(space: &Space<P>) -> std::ops::Range<usize> {
+    0..space.platform().cpus()
+}
+
+/// Writes to the `nth` page on the last CPU.
+pub(crate) fn write(space: &Space<Sim>, addr: usize, nth: usize, word: u64) {
+    let cpu = space.platform().cpus() - 1;
+    space.platform().write(cpu, page(addr) + nth as u64, word).expect("it is mapped");
+}
+
+/// Every CPU reads `words` in the pages from `addr` on, and remembers them.
+pub(crate) fn shows(space: &Space<Sim>, addr: usize, words: &[u64]) {
+    for cpu in cpus(space) {
+        for (page, word) in (page(addr)..).zip(words) {
+            assert_eq!(space.platform().read(cpu, page), Ok(*word), "page {page:#x} on CPU {cpu}");
+        }
+    }
+}
+
+/// Writes words that are nowhere else to `count` pages from `addr` on, and has every CPU remember them.
+pub(crate) fn fill(space: &Space<Sim>, addr: usize, count: usize) -> Vec<u64> {
+    let words: Vec<u64> = (page(addr)..).take(count).map(|page| page << 8 | 1).collect();
+    words.iter().enumerate().for_each(|(nth, &word)| write(space, addr, nth, word));
+    shows(space, addr, &words);
+    words
+}
+
+/// No CPU gets anywhere in `count` pages from `addr` on.
+pub(crate) fn faults<P: Simulated>(space: &Space<P>, addr: usize, count: usize) {
+    for cpu in cpus(space) {
+        for page in page(addr)..page(addr) + count as u64 {
+            let read = space.platform().machine().read(cpu, page);
+            assert_eq!(read, Err(Fault::NotMapped { cpu, page }), "page {page:#x} on CPU {cpu}");
+        }
+    }
+}
+
+/// No CPU remembers `count` pages from `addr` on.
+pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usize) {
+    for cpu in cpus(space) {
+        for page in page(addr)..page(addr) + count as u64 {
+            let sight = space.platform().machine().look(cpu, page);
+            assert_eq!(sight, Sight::Nothing, "page {page:#x} on CPU {cpu}");
+        }
+    }
+}
+
+/// Ends a mapping of the test's.
+pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
+    // SAFETY: nothing uses it any more.
+    unsafe { space.vunmap(addr) }.expect("it is mapped");
+}
+
+pub(crate) fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
+    // SAFETY: nothing uses it any more.
+    unsafe { space.vfree(addr) }.expect("it is busy");
+}
+
+pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {
+    // SAFETY: nothing uses it any more.
+    unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+}
+
+pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {
+    // SAFETY: nothing uses it any more.
+    unsafe { space.free_sparse(addr) }.expect("it is busy");
+}
+
+/// What `addr` is for.
+pub(crate) fn kind<P: Platform>(space: &Space<P>, addr: usize) -> Option<Kind> {
+    space.find(addr).map(|area| area.kind)
+}
+
+/// All that an error leaves as it was.
+#[derive(PartialEq, Debug)]
+struct Snapshot {
+    stats: Stats,
+    info: String,
+    taken: Vec<Frame>,
+    counts: Counts,
+}
+
+impl Snapshot {
+    fn of<P: Simulated>(space: &Space<P>) -> Self {
+        let sim = space.platform().machine();
+        let (mut stats, mut counts) = (space.stats(), sim.counts());
+        // Memory may be made ready for what was then refused, and refusals are counted.
+        (stats.metadata_bytes, counts.failed, counts.out_of_frames) = (0, 0, 0);
+        Self { stats, info: space.vmallocinfo().to_string(), taken: sim.taken_frames(), counts }
+    }
+}
+
+/// What `act` returns, after which everything is as it was before, the machine was asked for nothing, and every invariant
+/// holds.
+pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
+    let before = Snapshot::of(space);
+    let result = act();
+    assert_eq!(Snapshot::of(space), before);
+    check(space);
+    result
+}
