@@ -95,15 +95,4 @@ mod tests {
             assert_eq!(all, frames);
         }
     }
-
-    #[test]
-    fn runs_take_a_mapping_each_and_consecutive_frames_none() {
-        for runs in RUNS {
-            let row = run(500, runs);
-            let expected = if runs == 1 { 0..20 } else { 500 * runs..500 * runs + 20 };
-            // Other tests of this program map and unmap meanwhile.
-            assert!(row.live == 500 && row.refusal.is_none(), "{row:?}");
-            assert!(expected.end + 200 > row.kernel && row.kernel + 200 > expected.start, "{row:?}");
-        }
-    }
 }
