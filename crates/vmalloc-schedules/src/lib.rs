@@ -44,6 +44,7 @@
 //! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
 #![cfg(shuttle)]
 
+pub mod block_scenes;
 mod explore;
 mod lock;
 mod machine;
@@ -54,4 +55,4 @@ pub use explore::{Failure, Plan, explore, tell};
 pub use lock::Lock;
 pub use machine::{Flushes, Machine};
 pub use vmalloc::sync::{Grain, Mutant, point};
-pub use world::{World, here};
+pub use world::{Mapping, World, here};

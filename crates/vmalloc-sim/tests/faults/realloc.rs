@@ -71,7 +71,6 @@ fn vrealloc_grows() {
 }
 
 #[test]
-#[ignore = "what is left to the purge begins behind the guard page"]
 fn vrealloc_shrinks() {
     let [unmap, flush] = [Point::Unmap, Point::Flush].map(Step::Machine);
     for (config, settings) in configs() {
