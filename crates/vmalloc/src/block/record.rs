@@ -1,6 +1,6 @@
 //! What is known of one block.
 
-use crate::sync::{AtomicU8, AtomicU64, size};
+use crate::sync::{AtomicU8, AtomicU64, Mutant, is, size};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use zerocopy::{FromBytes, IntoBytes};
@@ -78,6 +78,13 @@ impl Block {
     #[inline(always)]
     pub(crate) fn give_run(&self, start: u64, pages: u64) -> bool {
         let live = pages as u8;
+        if is(Mutant::SplitReturn) {
+            let is_live = self.mark(start) == live;
+            if is_live {
+                self.byte(start).store(live | DIRTY, Relaxed);
+            }
+            return is_live;
+        }
         // Acquire and release: what was done with the mapping is done before its slots are found dirty.
         self.byte(start).compare_exchange(live, live | DIRTY, AcqRel, Relaxed).is_ok()
     }
@@ -85,6 +92,11 @@ impl Block {
     /// Slots are held no more; how many were.
     #[inline(always)]
     pub(crate) fn give(&self, slots: u64) -> u64 {
+        if is(Mutant::SplitHeld) {
+            let old = self.held();
+            self.held.store(old - slots, Relaxed);
+            return old;
+        }
         self.held.fetch_sub(slots, AcqRel)
     }
 

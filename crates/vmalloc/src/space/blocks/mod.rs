@@ -13,6 +13,7 @@ use super::{Kind, Space};
 use crate::block::{Block, BlockPolicy, DIRTY, PORTION, Place, Queue, Window, order_of, slots_for};
 use crate::error::{AllocError, FreeError};
 use crate::platform::Platform;
+use crate::sync::{Mutant, is};
 use lock_api::MutexGuard;
 
 impl<P: Platform> Space<P> {
@@ -86,7 +87,8 @@ impl<P: Platform> Space<P> {
         if new == 0 {
             // If it is elsewhere, the purge under way or the next one sees to it.
             let shelf = self.blocks.shelf.0.lock();
-            if block.place() == Place::Closed && block.held() == 0 {
+            let is_closed = block.place() == Place::Closed || is(Mutant::SpendAnywhere);
+            if is_closed && block.held() == 0 {
                 self.spend(shelf, block, self.blocks.first(page));
             }
         }

@@ -7,6 +7,7 @@ use crate::platform::Platform;
 use crate::space::Space;
 use crate::space::node::clear;
 use crate::space::pools::Share;
+use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -114,7 +115,9 @@ impl<P: Platform> Space<P> {
                 shelf.spent -= 1;
                 self.lazy_pages.0.fetch_sub(self.blocks.slots(), Ordering::Relaxed);
             } else {
-                let clean: u64 = own.iter().map(|&run| block.clear_dirty(run.into())).sum();
+                let all = [self.blocks.range(first)];
+                let flushed = if is(Mutant::EagerClean) { &all } else { own };
+                let clean: u64 = flushed.iter().map(|&run| block.clear_dirty(run.into())).sum();
                 block.set_clean(block.clean() + clean);
             }
             self.settle(shelf, block, first);
