@@ -12,7 +12,7 @@
 //! ```text
 //!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   weak memory
 //!            │                                           │                                            │
-//!   scenes.rs   what the threads do                      │                             the core's area_map/version.rs,
+//!   scenes.rs, block_scenes.rs   what the threads do     │                             the core's area_map/version.rs,
 //!   explore.rs  PCT and random schedules  ◄──────────────┘                             and models of what is smaller
 //!   world.rs    a small space: few pages, small pools and batches, one CPU a thread
 //!   machine.rs  the simulator, a scheduling point at each call         lock.rs   threads that wait are blocked: deadlocks show
@@ -36,6 +36,10 @@
 //! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
 //! | the version of the planes stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
 //! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
+//! | slots are returned by a load and a store | `Mutant::SplitReturn` | `slots_returned_in_two_steps_are_caught` |
+//! | held slots are counted off by a load and a store | `Mutant::SplitHeld` | `held_slots_counted_in_two_steps_are_caught` |
+//! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_made_clean_by_a_flush_before_they_were_returned_are_caught` |
+//! | a block is spent wherever it is | `Mutant::SpendAnywhere` | `a_block_that_is_spent_wherever_it_is_is_caught` |
 //!
 //! The models have theirs: no version, no fences, a flip in two steps, pages told of too late, need told of too late.
 //!
@@ -44,6 +48,7 @@
 //! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
 #![cfg(shuttle)]
 
+pub mod block_scenes;
 mod explore;
 mod lock;
 mod machine;
@@ -54,4 +59,4 @@ pub use explore::{Failure, Plan, explore, tell};
 pub use lock::Lock;
 pub use machine::{Flushes, Machine};
 pub use vmalloc::sync::{Grain, Mutant, point};
-pub use world::{World, here};
+pub use world::{Mapping, World, here};

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use vmalloc::sync::point;
-use vmalloc::{DirectMemory, Due, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{DirectMemory, Due, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
 use vmalloc_sim::Sim;
 
 /// What becomes of the flushes that the space asks for.
@@ -160,6 +160,10 @@ unsafe impl Platform for Machine {
         self.drains
     }
 
+    fn replaces(&self) -> bool {
+        self.sim.replaces()
+    }
+
     fn entropy(&self) -> u64 {
         self.sim.entropy()
     }
@@ -172,3 +176,47 @@ unsafe impl Platform for Machine {
 // SAFETY: the span is memory of this program, which is never released, at its own addresses. That it is not zeroed is seen by
 // nobody: scenarios read and write through the simulator.
 unsafe impl DirectMemory for Machine {}
+
+// SAFETY: as for `Platform`.
+unsafe impl Frames for Machine {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.sim.take_frames(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.sim.take_run(count, align)
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        point();
+        // SAFETY: the caller's promise.
+        unsafe { self.sim.give_frames(frames) };
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.sim.origin(frame)
+    }
+
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        point();
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.sim.map_frames(range, frames, protection) };
+        self.catch_up();
+        result
+    }
+
+    unsafe fn let_go(&self, range: PageRange) {
+        point();
+        // SAFETY: the caller's promise.
+        unsafe { self.sim.let_go(range) };
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.sim.frame_at(page)
+    }
+}

@@ -5,7 +5,7 @@ use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
+use vmalloc::{AllocError, Config, Frame, Frames, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
 /// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
@@ -117,6 +117,35 @@ impl World {
         unsafe { self.vfree(addr) }.is_ok()
     }
 
+    /// Maps `pages` frames of its own for a short while, and writes to each.
+    pub fn map_ram(&self, pages: u64) -> Mapping {
+        let mut frames = vec![Frame(0); pages as usize];
+        self.platform().take_frames(&mut frames).expect("there are many");
+        let addr = self.vm_map_ram(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
+        let first = (addr / Self::PAGE) as u64;
+        for page in first..first + pages {
+            self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
+        }
+        Mapping { addr, frames }
+    }
+
+    /// Reads a short mapping from here, ends it, and gives its frames back at once.
+    pub fn unmap_ram(&self, mapping: Mapping) {
+        let (first, pages) = ((mapping.addr / Self::PAGE) as u64, mapping.frames.len() as u64);
+        for page in first..first + pages {
+            assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        }
+        assert!(self.try_unmap_ram(&mapping), "it is mapped");
+        // SAFETY: nothing uses them any more.
+        unsafe { self.platform().give_frames(&mapping.frames) };
+    }
+
+    /// Ends a short mapping, if it is one.
+    pub fn try_unmap_ram(&self, mapping: &Mapping) -> bool {
+        // SAFETY: nothing is behind the addresses of a simulated machine.
+        unsafe { self.vm_unmap_ram(mapping.addr, mapping.frames.len()) }.is_ok()
+    }
+
     /// What must hold when everything was freed: nothing is kept, counted or leaked, and the span is one free range.
     pub fn finish(&self) {
         self.purge().expect("no fault was asked for");
@@ -127,8 +156,17 @@ impl World {
         assert_eq!((stats.free_pages, stats.largest_free_pages), (pages, pages), "one free range");
         assert_eq!((stats.lazy_pages, stats.lazy_areas), (0, 0), "the counts return to zero");
         assert_eq!(self.shrinkable(), 0);
-        assert_eq!(self.sim().check_end(), []);
+        assert_eq!(stats.blocks, 0, "every block is given back");
+        assert_eq!((self.sim().check_end(), self.sim().taken_frames()), (vec![], vec![]));
     }
+}
+
+/// A short mapping.
+pub struct Mapping {
+    /// Where it begins.
+    pub addr: usize,
+    /// What it shows.
+    pub frames: Vec<Frame>,
 }
 
 /// What is written to a page.

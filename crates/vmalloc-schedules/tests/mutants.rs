@@ -1,6 +1,7 @@
 //! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same schedules.
 #![cfg(shuttle)]
 
+use vmalloc_schedules::block_scenes::{self, Slots};
 use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, scenes, tell};
 
 /// Schedules within which every mutant is caught.
@@ -80,4 +81,38 @@ fn a_change_without_version_is_caught() {
 #[test]
 fn locks_out_of_order_are_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", scenes::fork_meets_everything);
+}
+
+#[test]
+fn slots_returned_in_two_steps_are_caught() {
+    let plan = Plan::fixed(SCHEDULES).fine();
+    catches(plan, Mutant::SplitReturn, "how often a mapping was ended", || {
+        block_scenes::unmapped_twice(Slots::Recycled);
+    });
+}
+
+#[test]
+fn held_slots_counted_in_two_steps_are_caught() {
+    catches(Plan::fixed(SCHEDULES).fine(), Mutant::SplitHeld, "the block is spent", || {
+        block_scenes::last_slots_of_two(Slots::Recycled);
+    });
+}
+
+#[test]
+fn slots_made_clean_by_a_flush_before_they_were_returned_are_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "was unmapped and not flushed", recycled);
+    catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "is still mapped", kept);
+}
+
+fn recycled() {
+    block_scenes::unmapped_while_purged(Slots::Recycled);
+}
+
+fn kept() {
+    block_scenes::unmapped_while_purged(Slots::Kept);
+}
+
+#[test]
+fn a_block_that_is_spent_wherever_it_is_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::SpendAnywhere, "the counts return to zero", recycled);
 }

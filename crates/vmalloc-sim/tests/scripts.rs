@@ -14,13 +14,11 @@ fn play(name: &str, script: Script) {
 }
 
 #[test]
-#[ignore = "core: on a machine that replaces, purges lose track of what is mapped in blocks (B3)"]
 fn mappings_of_every_kind_show_what_they_should() {
     play("family", script::family);
 }
 
 #[test]
-#[ignore = "core: on a machine that replaces, purges lose track of what is mapped in blocks (B3)"]
 fn whatever_is_read_is_what_is_mapped() {
     play("vread", script::vread);
 }
@@ -32,7 +30,6 @@ fn areas_that_change_their_size_keep_what_they_hold() {
 
 /// The shortest program that shows it: a short mapping outlives a purge, is ended, and its block is given up to make room.
 #[test]
-#[ignore = "core: on a machine that replaces, blocks are given up while pages of them are mapped"]
 fn blocks_that_are_given_up_are_unmapped() {
     script::family(&[
         0x6d, 0x91, 0x00, 0x5d, 0xa2, 0x0b, 0x00, 0x00, 0x52, 0xd2, 0x55, 0x00, 0x00, 0xd1, 0x00, 0xf6, 0x00,
@@ -42,7 +39,6 @@ fn blocks_that_are_given_up_are_unmapped() {
 }
 
 #[test]
-#[ignore = "core: unmap_pages can't be called again after the platform refused, for some pages are unmapped"]
 #[allow(unsafe_code)]
 fn unmapping_pages_can_be_repeated_after_a_refusal() {
     let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).build();
@@ -62,7 +58,6 @@ fn unmapping_pages_can_be_repeated_after_a_refusal() {
 }
 
 #[test]
-#[ignore = "core: the guard page of an area that shrank is not unmapped later when the platform refused at first"]
 #[allow(unsafe_code)]
 fn an_area_grows_again_where_the_platform_refused_to_shrink_it() {
     for point in [Point::Unmap, Point::Flush] {

@@ -35,4 +35,12 @@ pub enum Mutant {
     NoVersion,
     /// A fork takes the map before what comes before it.
     ForkOutOfOrder,
+    /// Slots are returned by a load and a store.
+    SplitReturn,
+    /// Slots that are held are counted off by a load and a store.
+    SplitHeld,
+    /// A flush makes all dirty slots of a block clean, those too that were returned meanwhile.
+    EagerClean,
+    /// Who returns the last slots of a block does not look where it is.
+    SpendAnywhere,
 }

@@ -2,6 +2,7 @@
 //! is not faults, nothing is handed out while a CPU remembers it, frames come back when nothing leads to them, and
 //! what is refused changes nothing.
 
+mod everything;
 mod exec;
 mod info;
 mod model;
@@ -11,6 +12,7 @@ mod random;
 mod read;
 mod realloc;
 mod refusals;
+mod refused_frees;
 mod replacing;
 mod requests;
 mod sparse;

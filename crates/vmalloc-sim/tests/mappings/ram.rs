@@ -56,7 +56,8 @@ fn a_frame_may_be_mapped_twice_in_one_call_and_in_two() {
         let frames = take(space, 2);
         let addr = space.vm_map_ram(&[frames[0], frames[1], frames[0]]).expect("room");
         let other = space.vm_map_ram(&[frames[1], frames[0]]).expect("room");
-        (write(space, addr, 2, 6), write(space, other, 0, 4));
+        write(space, addr, 2, 6);
+        write(space, other, 0, 4);
         shows(space, addr, &[6, 4, 6]);
         shows(space, other, &[4, 6]);
         unmap_ram(space, addr, 3);

@@ -65,3 +65,26 @@ fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
     give(&space, &frames);
     finish(&space);
 }
+
+#[test]
+fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
+    let space = space(plain(1 << 15, 2).replaces(), Config::default().blocks(1024, BlockPolicy::Recycle));
+    let frames = take(&space, 64);
+    // Twelve blocks full.
+    let mapped: Vec<usize> = (0..12 * 16).map(|_| space.vm_map_ram(&frames).expect("room")).collect();
+    space.purge().expect("nothing fails");
+    let (kept, gone): (Vec<_>, Vec<_>) = mapped.into_iter().enumerate().partition(|(nth, _)| nth % 16 == 0);
+    gone.iter().for_each(|&(_, addr)| {
+        fill(&space, addr, 64);
+        unmap_ram(&space, addr, 64);
+    });
+    // There is no window: what was returned is made clean.
+    let next = space.vm_map_ram(&frames).expect("room");
+    space.flush_unmap_aliases().expect("nothing fails");
+    let gone = gone.into_iter().map(|(_, addr)| addr).filter(|&addr| addr != next);
+    gone.for_each(|addr| crate::support::forgotten(&space, addr, 64));
+    kept.into_iter().for_each(|(_, addr)| unmap_ram(&space, addr, 64));
+    unmap_ram(&space, next, 64);
+    give(&space, &frames);
+    finish(&space);
+}

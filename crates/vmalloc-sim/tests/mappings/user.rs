@@ -88,9 +88,9 @@ fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
                 for (nth, which) in order.into_iter().enumerate() {
                     Sim::run_on(nth);
                     if which == 0 {
-                        vfree(&space, areas[0])
+                        vfree(&space, areas[0]);
                     } else {
-                        vunmap(&space, areas[which])
+                        vunmap(&space, areas[which]);
                     }
                     assert_eq!(taken(&space), 4, "not flushed");
                     flush(&space).expect("nothing fails");

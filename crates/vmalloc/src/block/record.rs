@@ -1,6 +1,6 @@
 //! What is known of one block.
 
-use crate::sync::{AtomicU8, AtomicU64, size};
+use crate::sync::{AtomicU8, AtomicU64, Mutant, is, size};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use zerocopy::{FromBytes, IntoBytes};
@@ -119,6 +119,13 @@ impl Block {
     /// Makes the live run of `pages` pages that begins at `start` dirty, if there is one.
     #[inline(always)]
     pub(crate) fn give_run(&self, start: u64, pages: u64) -> bool {
+        if is(Mutant::SplitReturn) {
+            let is_live = self.mark(start) == Mark::Live { pages };
+            if is_live {
+                self.byte(start).store(pages as u8 | DIRTY, Relaxed);
+            }
+            return is_live;
+        }
         // Acquire and release: what was done with the mapping is done before its slots are found dirty.
         self.exchange(start, pages as u8, pages as u8 | DIRTY)
     }
@@ -126,6 +133,11 @@ impl Block {
     /// Slots are held no more; how many were.
     #[inline(always)]
     pub(crate) fn give(&self, slots: u64) -> u64 {
+        if is(Mutant::SplitHeld) {
+            let old = self.held();
+            self.held.store(old - slots, Relaxed);
+            return old;
+        }
         self.held.fetch_sub(slots, AcqRel)
     }
 

@@ -17,6 +17,7 @@ use crate::block::{
 };
 use crate::error::{AllocError, FreeError};
 use crate::platform::Platform;
+use crate::sync::{Mutant, is};
 
 impl<P: Platform> Space<P> {
     /// Addresses for `pages` pages, up to 64 of them from a block: for what the caller maps himself and for a short while, without guard
@@ -85,7 +86,8 @@ impl<P: Platform> Space<P> {
     fn emptied(&self, block: &Block, page: u64) {
         // If it is elsewhere, the purge under way or the next one sees to it.
         let shelf = self.blocks.shelf.0.lock();
-        if block.place() == Place::Closed && block.held() == 0 {
+        let is_closed = block.place() == Place::Closed || is(Mutant::SpendAnywhere);
+        if is_closed && block.held() == 0 {
             self.spend(shelf, block, self.blocks.first(page));
         }
     }

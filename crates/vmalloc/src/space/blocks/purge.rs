@@ -7,6 +7,7 @@ use crate::platform::Platform;
 use crate::space::Space;
 use crate::space::node::{Padded, clear};
 use crate::space::pools::Share;
+use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -44,7 +45,18 @@ impl<P: Platform> Space<P> {
         if everything {
             self.close_windows();
         }
-        self.unshelve(everything);
+        let parts = core::mem::take(&mut self.blocks.shelf.0.lock().part);
+        self.unshelve(parts);
+        self.collect(taken, everything);
+        if everything && self.blocks.replaces {
+            // Only now: what became clean without a flush while the others were taken is here.
+            let ready = core::mem::take(&mut self.blocks.shelf.0.lock().ready);
+            self.unshelve([ready]);
+            self.collect(taken, everything);
+        }
+    }
+
+    fn collect(&self, taken: &mut Taken, everything: bool) {
         self.each_block(|shelf, first, block| {
             let wanted = match block.place() {
                 Place::Spent => true,
@@ -118,7 +130,9 @@ impl<P: Platform> Space<P> {
             if is_whole {
                 block.set_clean(self.blocks.slots());
             } else {
-                let clean: u64 = own.iter().map(|&run| block.clear_dirty(run.into())).sum();
+                let all = [self.blocks.range(first)];
+                let flushed = if is(Mutant::EagerClean) { &all } else { own };
+                let clean: u64 = flushed.iter().map(|&run| block.clear_dirty(run.into())).sum();
                 block.set_clean(block.clean() + clean);
             }
             self.settle(shelf, block, first);
@@ -184,20 +198,11 @@ impl<P: Platform> Space<P> {
     }
 
     /// Takes blocks from the shelf that a purge has to look at.
-    fn unshelve(&self, everything: bool) {
-        let blocks = &self.blocks;
-        let mut shelf = blocks.shelf.0.lock();
-        let lists = core::mem::take(&mut shelf.part);
-        let ready = if everything && blocks.replaces {
-            core::mem::take(&mut shelf.ready)
-        } else {
-            Default::default()
-        };
-        drop(shelf);
-        for mut list in lists.into_iter().chain([ready]) {
+    fn unshelve(&self, lists: impl IntoIterator<Item = List>) {
+        for mut list in lists {
             loop {
-                let _shelf = blocks.shelf.0.lock();
-                let Some((_, block)) = list.pop(blocks) else { break };
+                let _shelf = self.blocks.shelf.0.lock();
+                let Some((_, block)) = list.pop(&self.blocks) else { break };
                 block.put(Place::Closed);
             }
         }

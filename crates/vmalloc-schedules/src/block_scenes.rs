@@ -1,0 +1,252 @@
+//! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given back as soon as their mapping is
+//! ended, so that whoever still reaches them is noticed.
+//!
+//! A block has eight slots here, and a request up to four pages.
+
+use crate::machine::Flushes;
+use crate::world::{Mapping, World};
+use shuttle::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use vmalloc::Frames;
+use vmalloc::block::BlockPolicy;
+use vmalloc::sync::point;
+use vmalloc_sim::{LetGo, Sight};
+
+/// What becomes of slots that are returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slots {
+    /// They are unmapped at once, and recycled after a flush.
+    Recycled,
+    /// They stay mapped until the flush.
+    Kept,
+    /// They are never handed out again while their block lives.
+    Classic,
+    /// They are mapped anew without a flush.
+    Replaced,
+}
+
+fn world(slots: Slots) -> World {
+    world_of(64, slots)
+}
+
+fn world_of(pages: u64, slots: Slots) -> World {
+    let options = World::options(pages).frames(2 * pages);
+    let options = match slots {
+        Slots::Recycled | Slots::Classic => options,
+        Slots::Kept => options.let_go(LetGo::Keeps),
+        Slots::Replaced => options.let_go(LetGo::Keeps).replaces(),
+    };
+    let policy = if slots == Slots::Classic { BlockPolicy::ClassicTail } else { BlockPolicy::Recycle };
+    World::on(options, World::tight().lazy_max(100).blocks(0, policy), Flushes::Done)
+}
+
+/// Maps `PAGES` pages and ends that, a few times.
+fn come_and_go<const PAGES: u64>(world: &World) {
+    for _ in 0..4 {
+        let mapping = world.map_ram(PAGES);
+        point();
+        world.unmap_ram(mapping);
+    }
+}
+
+/// Every CPU works with its own queue, and a purge takes what they return.
+pub fn each_with_its_own(slots: Slots) {
+    let world = world(slots);
+    world.run([come_and_go::<1>, come_and_go::<4>, |world| {
+        world.purge().expect("no fault was asked for");
+        world.flush_unmap_aliases().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// One CPU maps and another unmaps, whatever the first does with its queue meanwhile.
+pub fn unmapped_elsewhere(slots: Slots) {
+    let world = world(slots);
+    let (sender, receiver) = mpsc::channel();
+    let (mapper, unmapper) = (world.clone(), world.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            for pages in [4, 4, 2, 4, 1] {
+                sender.send(mapper.map_ram(pages)).expect("the other side waits");
+            }
+        }),
+        shuttle::thread::spawn(move || {
+            while let Ok(mapping) = receiver.recv() {
+                unmapper.unmap_ram(mapping);
+            }
+        }),
+    ];
+    come_and_go::<2>(&world);
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before this.
+fn with_mappings<const N: usize>(
+    world: &World,
+    mappings: [Vec<Mapping>; N],
+    bodies: [fn(&World, Vec<Mapping>); N],
+) {
+    let threads: Vec<_> = mappings
+        .into_iter()
+        .zip(bodies)
+        .map(|(mappings, body)| {
+            let world = world.clone();
+            shuttle::thread::spawn(move || body(&world, mappings))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+}
+
+fn unmap_all(world: &World, mappings: Vec<Mapping>) {
+    mappings.into_iter().for_each(|mapping| world.unmap_ram(mapping));
+}
+
+/// The last slots of a block are returned while its queue closes the used-up window for a new one.
+pub fn last_slot_meets_closing(slots: Slots) {
+    let world = world(slots);
+    let mappings = vec![world.map_ram(4), world.map_ram(4)];
+    let other = world.clone();
+    let thread = shuttle::thread::spawn(move || unmap_all(&other, mappings));
+    // From the same queue: the window is used up.
+    let next = world.map_ram(4);
+    world.unmap_ram(next);
+    thread.join().expect("the thread ends");
+    world.finish();
+}
+
+/// Slots are returned while a purge has their block, and mapped again after it.
+pub fn unmapped_while_purged(slots: Slots) {
+    let world = world(slots);
+    // Two blocks, of one of which slots are returned already.
+    let [a, b, c, d] = [2, 2, 4, 4].map(|pages| world.map_ram(pages));
+    world.unmap_ram(a);
+    with_mappings(
+        &world,
+        [vec![b, c], vec![d], vec![]],
+        [
+            unmap_all,
+            |world, mappings| {
+                world.flush_unmap_aliases().expect("no fault was asked for");
+                unmap_all(world, mappings);
+            },
+            |world, _| come_and_go::<2>(world),
+        ],
+    );
+    world.finish();
+}
+
+/// Somebody purges everything, windows too, while others map from theirs.
+pub fn purges_meet_mapping(slots: Slots) {
+    let world = world(slots);
+    let stays = world.map_ram(1);
+    world.run([come_and_go::<1>, come_and_go::<2>, |world| {
+        for _ in 0..3 {
+            world.purge().expect("no fault was asked for");
+        }
+    }]);
+    world.unmap_ram(stays);
+    world.finish();
+}
+
+/// Two CPUs return the last slots of a closed block: one of them notices.
+pub fn last_slots_of_two(slots: Slots) {
+    let world = world(slots);
+    let (one, other) = (world.map_ram(4), world.map_ram(4));
+    // Closes the window.
+    world.flush_unmap_aliases().expect("no fault was asked for");
+    with_mappings(&world, [vec![one], vec![other]], [unmap_all; 2]);
+    let stats = world.stats();
+    assert!(
+        stats.blocks == 0 || stats.busy_pages == 0 || slots == Slots::Replaced,
+        "the block is spent: {stats:?}"
+    );
+    world.finish();
+}
+
+/// After a flush no CPU translates what was returned before, though others are returned meanwhile.
+pub fn flushed_while_unmapping(slots: Slots) {
+    let world = world(slots);
+    let [gone, one, other] = [2, 2, 4].map(|pages| world.map_ram(pages));
+    let first = (gone.addr / World::PAGE) as u64;
+    let sim = world.platform().sim();
+    (0..4).for_each(|cpu| sim.prefetch(cpu, vmalloc::PageRange::from_len(first, 2).expect("two")));
+    world.unmap_ram(gone);
+    let threads = [one, other].map(|mapping| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || world.unmap_ram(mapping))
+    });
+    world.flush_unmap_aliases().expect("no fault was asked for");
+    for (cpu, page) in (0..4).flat_map(|cpu| [(cpu, first), (cpu, first + 1)]) {
+        assert_eq!(world.platform().sim().look(cpu, page), Sight::Nothing, "cpu {cpu} translates {page:#x}");
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+/// Of two who end a mapping one succeeds.
+pub fn unmapped_twice(slots: Slots) {
+    let world = world(slots);
+    let beside = world.map_ram(2);
+    let mut frames = vec![vmalloc::Frame(0); 2];
+    world.platform().take_frames(&mut frames).expect("there are many");
+    // Without frames: those would be let go twice, which their owner answers for.
+    let addr = world.block_alloc(2).expect("room");
+    let ended = Arc::new(AtomicUsize::new(0));
+    let threads = [ended.clone(), ended.clone()].map(|ended| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || {
+            ended.fetch_add(usize::from(world.block_free(addr, 2).is_ok()), Relaxed);
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(ended.load(Relaxed), 1, "how often a mapping was ended");
+    world.unmap_ram(beside);
+    // SAFETY: they were never mapped.
+    unsafe { world.platform().give_frames(&frames) };
+    world.finish();
+}
+
+/// A fork holds everything for a while, and mappings go on afterwards.
+pub fn fork_meets_blocks(slots: Slots) {
+    let world = world(slots);
+    world.run([
+        come_and_go::<2>,
+        |world| {
+            world.quiesce();
+            point();
+            // SAFETY: this thread has just called `quiesce`.
+            unsafe { world.resume() };
+        },
+        |world| {
+            let mapping = world.map_ram(4);
+            world.purge().expect("no fault was asked for");
+            world.unmap_ram(mapping);
+        },
+    ]);
+    world.finish();
+}
+
+/// There are few addresses: who finds none waits for what is on its way back.
+pub fn slots_run_out(slots: Slots) {
+    let world = world_of(24, slots);
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let shared = kept.clone();
+    let other = world.clone();
+    let thread = shuttle::thread::spawn(move || {
+        for _ in 0..3 {
+            let mapping = other.map_ram(4);
+            shared.lock().expect("nobody fails with it").push(mapping);
+            let last = shared.lock().expect("nobody fails with it").pop();
+            last.into_iter().for_each(|mapping| other.unmap_ram(mapping));
+        }
+    });
+    for _ in 0..3 {
+        let mapping = world.map_ram(4);
+        world.unmap_ram(mapping);
+    }
+    thread.join().expect("the thread ends");
+    unmap_all(&world, std::mem::take(&mut *kept.lock().expect("nobody fails with it")));
+    world.finish();
+}

@@ -1,0 +1,52 @@
+//! Scenarios of blocks hold, whatever the schedule and whatever becomes of slots that are returned.
+#![cfg(shuttle)]
+
+use vmalloc_schedules::block_scenes::{self, Slots};
+use vmalloc_schedules::{Plan, explore};
+
+/// Schedules of a scenario with one kind of slots; a tenth as many more with points at every access.
+const SCHEDULES: usize = 4_000;
+
+fn explored(name: &str, slots: Slots, scene: fn(Slots)) {
+    let plan = Plan::new(SCHEDULES);
+    let name = format!("{name}, {slots:?}");
+    explore(&name, plan, move || scene(slots));
+    explore(&name, plan.tenth().fine(), move || scene(slots));
+}
+
+macro_rules! holds {
+    ($($name:ident),*) => {$(
+        #[test]
+        fn $name() {
+            for slots in [Slots::Recycled, Slots::Kept, Slots::Classic] {
+                explored(stringify!($name), slots, block_scenes::$name);
+            }
+        }
+    )*
+
+        /// The same where mappings replace what was there.
+        mod replaced {
+            use super::*;
+            $(
+                #[test]
+                #[ignore = "a block that is all clean is taken as its old bytes read, and counted twice: B3"]
+                fn $name() {
+                    explored(stringify!($name), Slots::Replaced, block_scenes::$name);
+                }
+            )*
+        }
+    };
+}
+
+holds!(
+    each_with_its_own,
+    unmapped_elsewhere,
+    last_slot_meets_closing,
+    unmapped_while_purged,
+    purges_meet_mapping,
+    last_slots_of_two,
+    flushed_while_unmapping,
+    unmapped_twice,
+    fork_meets_blocks,
+    slots_run_out
+);

@@ -1,0 +1,110 @@
+//! An area of every kind, for tests of calls that are wrong for most of them.
+
+use crate::support::{PAGE, devices, fill, free_sparse, give, shows, take, unmap_ram, vfree, vunmap};
+use vmalloc::{Frame, FreeError, Platform, Protection, Request, Space};
+use vmalloc_sim::Sim;
+
+const RW: Protection = Protection::ReadWrite;
+
+/// An area of every kind, in a space whose frames are these.
+pub(crate) struct Everything {
+    /// Some for the areas, and three in reserve.
+    pub(crate) frames: Vec<Frame>,
+    /// By address: what is there, and how many pages.
+    pub(crate) areas: Vec<(usize, usize)>,
+    pub(crate) words: Vec<Vec<u64>>,
+    pub(crate) base: usize,
+}
+
+pub(crate) const OFFSETS: [usize; 2] = [0, 8 * PAGE];
+pub(crate) const SIZES: [usize; 2] = [4 * PAGE, 4 * PAGE];
+/// Which area is what.
+pub(crate) const PLAIN: usize = 0;
+pub(crate) const EXEC: usize = 1;
+pub(crate) const USER: usize = 2;
+pub(crate) const VMAP: usize = 3;
+pub(crate) const IOMAP: usize = 4;
+pub(crate) const SHOWN: usize = 5;
+pub(crate) const SPARSE: usize = 6;
+pub(crate) const SLOT: usize = 7;
+pub(crate) const LARGE: usize = 8;
+pub(crate) const RESERVED: usize = 9;
+
+impl Everything {
+    pub(crate) fn new(space: &Space<Sim>) -> Self {
+        let frames = take(space, 80);
+        let request = Request::new(4 * PAGE);
+        let user = space.vmalloc_user(&request).expect("room");
+        let sparse = space.sparse(&request).expect("room");
+        // SAFETY: nobody else maps there.
+        unsafe { space.map_pages(sparse, &frames[..2], RW) }.expect("room");
+        let areas = vec![
+            (space.alloc(&request).expect("room"), 4),
+            (space.vmalloc_exec(&request).expect("room"), 4),
+            (user, 4),
+            (space.vmap(&frames[2..6], RW, None).expect("room"), 4),
+            (space.vmap_pfn(&devices(4), RW, None).expect("room"), 4),
+            (space.remap_vmalloc_range(user, 4 * PAGE, RW, None).expect("room"), 4),
+            (sparse, 2),
+            (space.vm_map_ram(&frames[6..10]).expect("room"), 4),
+            (space.vm_map_ram(&frames[10..77]).expect("room"), 67),
+        ];
+        let words = areas.iter().map(|&(addr, count)| fill(space, addr, count)).collect();
+        let reserved = space.reserve(&request).expect("room");
+        let base = space.pcpu_get_vm_areas(&OFFSETS, &SIZES, PAGE).expect("room");
+        let areas = areas.into_iter().chain([(reserved, 4)]).collect();
+        Self { frames, areas, words, base }
+    }
+
+    pub(crate) fn addr(&self, which: usize) -> usize {
+        self.areas[which].0
+    }
+
+    pub(crate) fn spare(&self) -> &[Frame] {
+        &self.frames[77..]
+    }
+
+    /// Starts of areas but these.
+    pub(crate) fn but(&self, which: &[usize]) -> Vec<usize> {
+        let others = self.areas.iter().enumerate().filter(|(nth, _)| !which.contains(nth));
+        others.map(|(_, &(addr, _))| addr).collect()
+    }
+
+    /// Everything is as it was, and is freed.
+    pub(crate) fn end(self, space: &Space<Sim>) {
+        for (nth, (&(addr, _), words)) in self.areas.iter().zip(&self.words).enumerate() {
+            // What is shown was written last.
+            shows(space, addr, if nth == USER { &self.words[SHOWN] } else { words });
+        }
+        [PLAIN, EXEC, USER].into_iter().for_each(|which| vfree(space, self.addr(which)));
+        [VMAP, IOMAP, SHOWN].into_iter().for_each(|which| vunmap(space, self.addr(which)));
+        [SLOT, LARGE].into_iter().for_each(|which| unmap_ram(space, self.addr(which), self.areas[which].1));
+        space.unreserve(self.addr(RESERVED)).expect("reserved");
+        free_sparse(space, self.addr(SPARSE));
+        space.pcpu_free_vm_areas(self.base, &OFFSETS, &SIZES).expect("made");
+        space.purge().expect("nothing fails");
+        give(space, &self.frames);
+    }
+}
+
+/// Addresses at which nothing begins.
+pub(crate) fn nowhere(space: &Space<Sim>, all: &Everything) -> Vec<usize> {
+    let span = space.platform().span();
+    let inside = all.areas.iter().flat_map(|&(addr, _)| [addr + 1, addr + PAGE, addr + PAGE / 2]);
+    let outside = [0, 1, PAGE, usize::MAX, usize::MAX & !(PAGE - 1), (span.start() as usize - 1) * PAGE];
+    let free = (span.end() as usize - 40) * PAGE;
+    inside.chain(outside).chain([span.end() as usize * PAGE, free]).collect()
+}
+
+pub(crate) type Free = fn(&Space<Sim>, usize) -> Result<(), FreeError>;
+
+/// What frees by address alone, and which areas it is for.
+pub(crate) const FREES: [(&str, Free, &[usize]); 4] = [
+    // SAFETY: what is freed is the test's, and nothing uses it: here and below.
+    ("vfree", |space, addr| unsafe { space.vfree(addr) }, &[PLAIN, EXEC, USER]),
+    // SAFETY: as above.
+    ("vunmap", |space, addr| unsafe { space.vunmap(addr) }, &[VMAP, IOMAP, SHOWN]),
+    // SAFETY: as above.
+    ("free_sparse", |space, addr| unsafe { space.free_sparse(addr) }, &[SPARSE]),
+    ("unreserve", |space, addr| space.unreserve(addr), &[RESERVED]),
+];
