@@ -29,7 +29,6 @@ macro_rules! holds {
             use super::*;
             $(
                 #[test]
-                #[ignore = "a block that is all clean is taken as its old bytes read, and counted twice: B3"]
                 fn $name() {
                     explored(stringify!($name), Slots::Replaced, block_scenes::$name);
                 }

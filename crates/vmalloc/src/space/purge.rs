@@ -310,8 +310,12 @@ impl<P: Platform> Space<P> {
         if self.is_torn() { self.mend_with(&mut self.purger.0.lock()) } else { Ok(()) }
     }
 
-    /// Whether there is something of that kind.
-    pub(super) fn is_torn(&self) -> bool {
+    /// Whether something of that kind is in `range`.
+    pub(super) fn is_torn_in(&self, range: PageRange) -> bool {
+        self.is_torn() && self.purger.0.lock().torn.iter().any(|torn| torn.intersection(&range).is_some())
+    }
+
+    fn is_torn(&self) -> bool {
         // Relaxed: whose pages they are has counted them, or was told of them.
         self.torn.load(Ordering::Relaxed) != 0
     }

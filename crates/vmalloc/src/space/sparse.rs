@@ -108,7 +108,7 @@ impl<P: Frames> Space<P> {
     pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, pages)?;
         // What was refused before may be what is asked for again.
-        let is_torn = self.is_torn();
+        let is_torn = self.is_torn_in(range);
         self.mend()?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
