@@ -352,3 +352,26 @@ fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
     space.purge().unwrap();
     space.verify().unwrap();
 }
+
+#[test]
+#[allow(unsafe_code)]
+fn an_area_is_removed_whatever_it_is_and_tells_what_it_was() {
+    let space = space(1 << 16, Config::default());
+    let plain = space.alloc(&Request::new(10).tag("a tag")).unwrap();
+    let reserved = space.reserve(&Request::new(3 * PAGE)).unwrap();
+    let slot = space.block_alloc(1).unwrap();
+    // SAFETY: nothing is behind this platform's addresses.
+    let remove = |addr| unsafe { space.remove_vm_area(addr) };
+    let page = |addr: usize| (addr / PAGE) as u64;
+    assert_eq!(remove(slot), Err(FreeError::WrongKind { page: page(slot) }));
+    assert_eq!(
+        remove(reserved + PAGE),
+        Err(FreeError::Interior { page: page(reserved) + 1, start: page(reserved) })
+    );
+    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((10, Some("a tag"))));
+    assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
+    assert!(remove(plain).is_err());
+    space.block_free(slot, 1).unwrap();
+    space.purge().unwrap();
+    assert!(is_whole(&space.stats()));
+}

@@ -6,7 +6,7 @@ use super::map::HeldMap;
 use super::node::{Lazy, Node, has_room};
 use super::notes::{Note, Table};
 use super::pools::Pools;
-use super::{Kind, Space};
+use super::{AreaInfo, Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::FreeError;
@@ -122,6 +122,26 @@ impl<P: Platform> Space<P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
         self.free_far(self.page(addr)?, FreedBy::Unreserve)
+    }
+
+    /// Frees an area of any kind that has a call of its own to free it, and tells what it was. Frames of the caller's that were mapped there can
+    /// be given back after the next [`flush_unmap_aliases`](Self::flush_unmap_aliases).
+    ///
+    /// # Safety
+    /// As for that call.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
+    pub unsafe fn remove_vm_area(&self, addr: usize) -> Result<AreaInfo, FreeError> {
+        let page = self.page(addr)?;
+        let info = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
+        if info.addr != addr {
+            return Err(FreeError::Interior { page, start: (info.addr >> self.shift) as u64 });
+        }
+        match info.kind.freed() {
+            FreedBy::UnmapRam | FreedBy::PcpuFree | FreedBy::Purge => Err(FreeError::WrongKind { page }),
+            by => self.free_far(page, by).map(|()| info),
+        }
     }
 
     /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
