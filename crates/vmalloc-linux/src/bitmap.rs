@@ -91,6 +91,21 @@ impl Bitmap {
         frame < self.frames && self.load(0, frame / WORD) & (1 << (frame % WORD)) != 0
     }
 
+    /// Whether any of `[first, end)` is a member. Needs no lock, as [`contains`](Self::contains).
+    pub(crate) fn meets(&self, first: u64, end: u64) -> bool {
+        let end = end.min(self.frames);
+        let mut from = first;
+        while from < end {
+            let to = end.min((from / WORD + 1) * WORD);
+            let mask = u64::MAX >> (WORD - (to - from)) << (from % WORD);
+            if self.load(0, from / WORD) & mask != 0 {
+                return true;
+            }
+            from = to;
+        }
+        false
+    }
+
     /// The first member from `from` on.
     pub(crate) fn next(&self, from: u64) -> Option<u64> {
         let mut at = from;
@@ -269,6 +284,18 @@ mod tests {
             assert_eq!(bitmap.next(frames / 2 + 1), None);
             assert_eq!((bitmap.remove(one(frames / 2)), bitmap.remove(one(frames / 2))), (1, 0));
         }
+    }
+
+    #[test]
+    fn a_range_meets_what_is_in_it() {
+        let bitmap = bitmap(300, Begin::Empty);
+        bitmap.insert(one(130));
+        for first in 0..300 {
+            for end in first..300 {
+                assert_eq!(bitmap.meets(first, end), (first..end).contains(&130), "{first}..{end}");
+            }
+        }
+        assert!(!bitmap.meets(300, u64::MAX));
     }
 
     #[test]

@@ -133,6 +133,13 @@ impl Supply {
         if taken { Origin::Supply } else { Origin::Foreign }
     }
 
+    /// The same for a run, at a glance.
+    pub(crate) fn are_taken(&self, first: u64, count: u64) -> bool {
+        let Some(end) = first.checked_add(count) else { return false };
+        // Acquire: as above.
+        end <= self.state.top.load(Ordering::Acquire) && !self.free.meets(first, end)
+    }
+
     /// Fills `frames`.
     pub(crate) fn take(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         let _held = self.enter_started()?;

@@ -55,6 +55,10 @@ unsafe impl Frames for Linux {
         self.supply.as_ref().map_or(Origin::Foreign, |supply| supply.origin(frame))
     }
 
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        self.supply.as_ref().is_some_and(|supply| supply.are_taken(first.0, count))
+    }
+
     unsafe fn map_frames(
         &self,
         range: PageRange,

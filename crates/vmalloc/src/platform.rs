@@ -257,6 +257,11 @@ pub unsafe trait Frames: Platform {
     /// Whose `frame` is. Never waits.
     fn origin(&self, frame: Frame) -> Origin;
 
+    /// Whether `count` frames from `first` on are all the [supply's](Origin::Supply). Never waits.
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        (0..count).all(|nth| self.origin(first.plus(nth)) == Origin::Supply)
+    }
+
     /// Puts `frames`, as many as `range` has pages, behind `range`.
     ///
     /// The range is inside the span and not mapped; if the platform [`replaces`](Platform::replaces), it may be mapped to other frames.

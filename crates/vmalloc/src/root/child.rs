@@ -197,6 +197,10 @@ unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
         self.parent().origin(frame)
     }
 
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        self.parent().are_taken(first, count)
+    }
+
     unsafe fn map_frames(
         &self,
         range: PageRange,

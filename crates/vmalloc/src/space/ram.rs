@@ -76,8 +76,8 @@ impl<P: Frames> Space<P> {
         if first.0.checked_add(pages).is_none_or(|end| end > linear.len()) {
             return None;
         }
-        let taken = frames.iter().all(|&frame| self.platform.origin(frame) == Origin::Supply);
-        (taken && self.linear.take(first, pages)).then(|| self.addr(linear.start() + first.0))
+        (self.platform.are_taken(first, pages) && self.linear.take(first, pages))
+            .then(|| self.addr(linear.start() + first.0))
     }
 
     fn end_linear(&self, page: u64, first: Frame, count: usize) -> Result<(), FreeError> {
