@@ -8,7 +8,7 @@ use super::request::{Checked, Content, PageSize, Patience};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
-use crate::error::{AllocError, NoSpace, PlatformError, Unbacked};
+use crate::error::{AllocError, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
 use crate::sync::{Mutant, is, size};
@@ -159,39 +159,44 @@ impl<P: Platform> Space<P> {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
         match self.try_claim(&fit) {
-            Err(AllocError::NoSpace(refusal)) => {
-                // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
-                self.in_need.0.fetch_add(1, Ordering::Relaxed);
-                let result = self.claim_in_need(&fit, refusal);
-                self.in_need.0.fetch_sub(1, Ordering::Relaxed);
-                result
+            Err(AllocError::NoSpace(mut refusal)) => {
+                let claimed = self.until_room(fit.pages(), || match self.try_claim(&fit) {
+                    Err(AllocError::NoSpace(again)) => {
+                        refusal = again;
+                        None
+                    }
+                    result => Some(result),
+                });
+                claimed.unwrap_or(Err(refusal.into()))
             }
             result => result,
         }
     }
 
-    /// Purges, and then asks the notifiers, for as long as either brings anything.
+    /// Purges, and then asks the notifiers for room for `pages` pages, for as long as either brings anything and `retry` has no result.
     #[cold]
-    fn claim_in_need(&self, fit: &Fit, mut refusal: NoSpace) -> Result<PageRange, AllocError> {
-        let mut notified = 0;
-        loop {
-            for _ in 0..ROUNDS {
+    pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
+        // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
+        self.in_need.0.fetch_add(1, Ordering::Relaxed);
+        let result = (0..=ROUNDS).find_map(|round| {
+            let found = (0..ROUNDS).find_map(|_| {
                 // Waits for a purge under way: what that gives back counts for this allocation as well. Should the platform
                 // fail here, less is free than could be: the retry tells.
                 let given = self.purge_with(Drain::ALL).map_or(0, |done| done.given);
-                match self.try_claim(fit) {
-                    Err(AllocError::NoSpace(again)) => refusal = again,
-                    result => return result,
+                match retry() {
+                    None if given == 0 => Some(None),
+                    None => None,
+                    found => Some(found),
                 }
-                if given == 0 {
-                    break;
-                }
+            });
+            match found.flatten() {
+                None if round == ROUNDS || self.notify(pages) == 0 => Some(None),
+                None => None,
+                found => Some(found),
             }
-            notified += 1;
-            if notified > ROUNDS || self.notify(fit.pages()) == 0 {
-                return Err(refusal.into());
-            }
-        }
+        });
+        self.in_need.0.fetch_sub(1, Ordering::Relaxed);
+        result.flatten()
     }
 
     pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {

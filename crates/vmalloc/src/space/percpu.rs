@@ -13,15 +13,12 @@
 //! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
 //! who free the same group one is told so.
 
-use super::alloc::ROUNDS;
 use super::notes::Note;
-use super::purge::Drain;
 use super::{Kind, Space};
 use crate::addr::PageRange;
-use crate::error::{CongruentError, FreeError, NoCongruentSpace, PercpuError, PercpuFreeError};
+use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
 use ::alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 /// Offsets and sizes in bytes, of which each may still be wrong.
 #[derive(Clone, Copy)]
@@ -175,12 +172,15 @@ impl<P: Platform> Space<P> {
 
     fn claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
         match self.try_claim_group(group) {
-            Err(CongruentError::NoSpace(refusal)) => {
-                // Relaxed: as for other allocations in need.
-                self.in_need.0.fetch_add(1, Ordering::Relaxed);
-                let result = self.claim_group_in_need(group, refusal);
-                self.in_need.0.fetch_sub(1, Ordering::Relaxed);
-                result
+            Err(CongruentError::NoSpace(mut refusal)) => {
+                let claimed = self.until_room(refusal.pages, || match self.try_claim_group(group) {
+                    Err(CongruentError::NoSpace(again)) => {
+                        refusal = again;
+                        None
+                    }
+                    result => Some(result),
+                });
+                claimed.unwrap_or(Err(refusal.into()))
             }
             result => result,
         }
@@ -188,32 +188,6 @@ impl<P: Platform> Space<P> {
 
     fn try_claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
         self.map().alloc_congruent(&group.offsets, &group.sizes, group.align, None)
-    }
-
-    /// Purges, and then asks the notifiers, for as long as either brings anything: as one area in need does.
-    #[cold]
-    fn claim_group_in_need(
-        &self,
-        group: &Group<'_>,
-        mut refusal: NoCongruentSpace,
-    ) -> Result<u64, CongruentError> {
-        let mut notified = 0;
-        loop {
-            for _ in 0..ROUNDS {
-                let given = self.purge_with(Drain::ALL).map_or(0, |done| done.given);
-                match self.try_claim_group(group) {
-                    Err(CongruentError::NoSpace(again)) => refusal = again,
-                    result => return result,
-                }
-                if given == 0 {
-                    break;
-                }
-            }
-            notified += 1;
-            if notified > ROUNDS || self.notify(refusal.pages) == 0 {
-                return Err(refusal.into());
-            }
-        }
     }
 
     /// Notes what the areas are; if memory is short, they are taken back.
