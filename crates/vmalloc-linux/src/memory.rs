@@ -252,10 +252,9 @@ impl Memory {
     /// They are as long as each other and disjoint. The first is readable and the second writable, and nobody else uses them.
     pub(crate) unsafe fn copy(&self, from: PageRange, to: PageRange) {
         let (source, target) = (self.run(from), self.run(to));
+        let (first, second) = (source.iov_base.cast::<u8>(), target.iov_base.cast());
         // SAFETY: M1, M2, and the caller's promise.
-        unsafe {
-            ptr::copy_nonoverlapping(source.iov_base.cast::<u8>(), target.iov_base.cast(), source.iov_len)
-        };
+        unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
     }
 
     pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {

@@ -375,6 +375,38 @@ fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
     });
 }
 
+/// Not for want of mappings: then what was moved before is moved back, and not copied.
+#[test]
+fn a_move_into_a_hole_of_the_span_is_undone() {
+    in_own_process("a_move_into_a_hole_of_the_span_is_undone", || {
+        for guards in Guards::ALL {
+            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
+            map_in_several(&linux, from);
+            // Somebody has unmapped the last pages: the last of five moves finds nothing.
+            let end = page_ptr(&linux, from.end() - 3).cast();
+            let bytes = 3 << linux.page_shift();
+            // SAFETY: the test owns the pages.
+            assert_eq!(unsafe { libc::munmap(end, bytes) }, 0);
+            let before = mappings(&linux);
+            // SAFETY: the test owns both.
+            let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
+            assert_traps(&linux, to);
+            for page in (0..9).filter(|page| *page != 4) {
+                assert_eq!(peek(&linux, from.start() + page), Some(page as u8 + 1), "page {page}");
+            }
+            assert_eq!(peek(&linux, from.start() + 4), Some(0));
+            assert!(mappings(&linux) <= before + 1, "{} mappings, there were {before}", mappings(&linux));
+            // The span is unmapped as one.
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: nothing is there.
+            let again = unsafe { libc::mmap(end, bytes, libc::PROT_NONE, flags, -1, 0) };
+            assert_eq!(again, end);
+        }
+    });
+}
+
 /// The kernel's own refusal, in the middle of a range.
 #[test]
 fn windows_that_the_kernel_refuses_leave_nothing_behind() {
