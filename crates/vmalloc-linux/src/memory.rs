@@ -11,8 +11,8 @@ use crate::error::platform_error;
 use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
-use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munmap};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use vmalloc::{PageRange, PlatformError, Protection};
@@ -127,6 +127,14 @@ impl Access {
     }
 }
 
+/// A move that has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stuck {
+    /// So many pages at the begin were moved.
+    pub(crate) pages: u64,
+    pub(crate) errno: Errno,
+}
+
 /// The reserved span.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -204,14 +212,49 @@ impl Memory {
     }
 
     /// Moves the pages behind `from`, which is private memory, to `to`, of the same length; new ones appear behind
-    /// `from` at a touch. Should this fail, nothing may be mapped at `to`, as for [`duplicate`](Self::duplicate).
-    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Errno> {
+    /// `from` at a touch. Should this fail, nothing may be mapped at `to` behind what was moved, as for
+    /// [`duplicate`](Self::duplicate).
+    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Stuck> {
         let (source, target) = (self.run(from), self.run(to));
         let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
         // SAFETY: M1, M2 for both; the caller owns both, and nobody else uses them.
         let moved =
             unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
-        moved.map(drop)
+        moved.map(drop).map_err(|errno| Stuck { pages: self.moved(to), errno })
+    }
+
+    /// How many pages are at `to`, by a move that has failed: the kernel goes from mapping to mapping, and takes away what
+    /// was at the place of each before it moves it. Where nothing was taken away it has not begun.
+    #[cold]
+    fn moved(&self, to: PageRange) -> u64 {
+        let has_hole = |pages| PageRange::from_len(to.start(), pages).is_some_and(|part| self.has_hole(part));
+        if !has_hole(to.len()) {
+            return 0;
+        }
+        let (mut whole, mut torn) = (0, to.len());
+        while torn - whole > 1 {
+            let middle = whole + (torn - whole) / 2;
+            *(if has_hole(middle) { &mut torn } else { &mut whole }) = middle;
+        }
+        whole
+    }
+
+    /// Whether nothing is mapped at some page of `range`.
+    fn has_hole(&self, range: PageRange) -> bool {
+        let run = self.run(range);
+        // SAFETY: M1, M2; to private memory this does nothing, and it fails where there is none.
+        unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) }.is_err()
+    }
+
+    /// Copies what is in `from` to `to`.
+    ///
+    /// # Safety
+    /// They are as long as each other and disjoint. The first is readable and the second writable, and nobody else uses them.
+    pub(crate) unsafe fn copy(&self, from: PageRange, to: PageRange) {
+        let (source, target) = (self.run(from), self.run(to));
+        let (first, second) = (source.iov_base.cast::<u8>(), target.iov_base.cast());
+        // SAFETY: M1, M2, and the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
     }
 
     pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {

@@ -3,49 +3,114 @@
 //! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping. It does not merge
 //! what was moved with its new neighbours, so these pages are marked [special](crate::table) and replaced when they are
 //! unmapped. The mapping that they came from stays, with nothing in it: it is made to fault as any free range is.
+//!
+//! # Runs
+//! ```text
+//!   moved once, and grown        │ 1          │ plain │
+//!   moved again, and grown       │ 1          │ 2     │ plain   │      one mapping, and one mremap(2), each
+//! ```
+//! An area of several mappings is moved run by run of equal entries, which number the mappings. Nothing ever merges them, so there
+//! is one more after each move: beyond [`RUNS_MAX`] moving is unsupported, and the copy that the caller makes is
+//! in one mapping again.
 
 use crate::budget::SPLIT;
 use crate::error::{mapping_error, platform_error};
+use crate::memory::{Access, Stuck};
 use crate::platform::Linux;
 use crate::table::Entry;
 use rustix::io::Errno;
-use vmalloc::{DirectMemory, PageRange, PlatformError, PlatformFault};
+use std::iter;
+use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault};
+
+/// The most runs that are moved.
+const RUNS_MAX: usize = 8;
 
 // SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
 // address zero.
 unsafe impl DirectMemory for Linux {
-    /// Windows are not moved, nor ranges that the kernel keeps in several mappings, as parts of different protection: for
-    /// these it is unsupported.
+    /// Windows are not moved, nor pages of which the protection is not known, nor ranges of more than eight mappings: for these it
+    /// is unsupported. Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;
         self.check(to)?;
-        if from.len() != to.len() || from.intersection(&to).is_some() || !self.is_movable(from) {
-            return Err(unsupported(Errno::INVAL));
-        }
+        let runs = self.movable_runs(from);
+        let runs = runs.filter(|_| from.len() == to.len() && from.intersection(&to).is_none());
+        let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.restore(to)?;
         self.admit(to)?;
-        self.move_pages(from, to).inspect_err(|_| self.put_back(to))?;
+        let moved = self.budget.take(SPLIT * runs as u64).and_then(|()| self.move_runs(from, to));
+        moved.inspect_err(|_| self.put_back(to))?;
         self.leave(from);
         Ok(())
     }
 }
 
 impl Linux {
-    fn move_pages(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
-        self.budget.take(SPLIT)?;
-        self.table.update(to, |_, _| Entry::MARKED);
-        self.memory.relocate(from, to).map_err(|errno| match errno {
-            // Several mappings, locked pages, or a kernel before 5.7.
-            Errno::FAULT | Errno::INVAL => unsupported(errno),
-            _ => mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno),
+    /// Moves all of `from` or, in the end, nothing.
+    fn move_runs(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        for (number, (run, entry)) in (1..).zip(self.runs(from)) {
+            let target = counterpart(run, from, to);
+            self.table.update(target, |_, _| entry.moved(number));
+            self.memory.relocate(run, target).map_err(|Stuck { pages, errno }| {
+                let error = move_error(errno);
+                if let Some(moved) = PageRange::new(from.start(), run.start() + pages) {
+                    self.bring_back(moved, from, to);
+                }
+                error
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The runs of `range`, each of which the kernel may well keep in one mapping, and what the entries of each are. Should it keep
+    /// one in several for all that, kernels before 6.17 refuse to move it.
+    fn runs(&self, range: PageRange) -> impl Iterator<Item = (PageRange, Entry)> {
+        let mut rest = Some(range);
+        iter::from_fn(move || {
+            let range = rest?;
+            let entry = self.table.get(range.start());
+            let differs = |page: &u64| self.table.get(*page) != entry;
+            let end = (range.start()..range.end()).find(differs).unwrap_or(range.end());
+            rest = PageRange::new(end, range.end());
+            PageRange::new(range.start(), end).map(|run| (run, entry))
         })
     }
 
-    /// Whether `range` may well be in one mapping, and of private memory. Were it in several for all that, old kernels
-    /// would refuse to move it; kernels from 6.17 on move one mapping after the other.
-    fn is_movable(&self, range: PageRange) -> bool {
-        let first = self.table.get(range.start());
-        first.frame().is_none() && (range.start()..range.end()).all(|page| self.table.get(page) == first)
+    /// How many runs `range` has, if all can be moved.
+    fn movable_runs(&self, range: PageRange) -> Option<usize> {
+        let mut runs = self.runs(range).take(RUNS_MAX + 1);
+        let count = runs.try_fold(0, |count, (_, entry)| entry.private_access().map(|_| count + 1));
+        count.filter(|count| *count <= RUNS_MAX)
+    }
+
+    /// Moves the pages back that were moved out of `moved`, the begin of `from`.
+    #[cold]
+    fn bring_back(&self, moved: PageRange, from: PageRange, to: PageRange) {
+        for (run, entry) in self.runs(moved) {
+            let Err(Stuck { pages, .. }) = self.memory.relocate(counterpart(run, from, to), run) else {
+                continue;
+            };
+            if let Some(rest) = PageRange::new(run.start() + pages, run.end()) {
+                self.copy_back(rest, entry, counterpart(rest, from, to));
+            }
+        }
+    }
+
+    /// What refused the move is likely to refuse the way back: then the bytes go alone, into the mapping that they were in. If the
+    /// kernel has taken that away before it refused, into a new one.
+    fn copy_back(&self, run: PageRange, entry: Entry, target: PageRange) {
+        let writable = self.memory.protect(run, Access::ReadWrite);
+        if let Err(errno) = writable.or_else(|_| self.memory.replace(run, Access::ReadWrite)) {
+            self.fatal(&format_args!("pages can be moved neither on nor back ({errno})"));
+        }
+        // SAFETY: the pages at `target` came from `run`, so they are readable; `run` was just made writable. The
+        // caller of `relocate` owns both.
+        unsafe { self.memory.copy(target, run) };
+        if let Some(access) = entry.private_access().filter(|access| *access != Access::ReadWrite)
+            && self.memory.protect(run, access).is_err()
+        {
+            self.table.update(run, |_, old| old.unsure());
+        }
     }
 
     /// Makes `from` fault, of which the pages have gone. Should that fail, a stray access finds zeros until the caller
@@ -55,6 +120,21 @@ impl Linux {
     }
 }
 
+/// The part of `to` that is as far into it as `run` is into `from`, which is as long.
+fn counterpart(run: PageRange, from: PageRange, to: PageRange) -> PageRange {
+    PageRange::from_len(to.start() + (run.start() - from.start()), run.len()).unwrap_or(to)
+}
+
+#[cold]
+fn move_error(errno: Errno) -> PlatformError {
+    match errno {
+        // Several mappings, locked pages, or a kernel before 5.7.
+        Errno::FAULT | Errno::INVAL => unsupported(errno),
+        _ => mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno),
+    }
+}
+
+#[cold]
 fn unsupported(errno: Errno) -> PlatformError {
     let error = platform_error("moving these pages", errno);
     PlatformError { fault: PlatformFault::Unsupported, ..error }

@@ -37,36 +37,63 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vmalloc::{Frame, PageRange, PlatformError};
 
-/// What stands behind a page, in a word: three bits of kind, 29 of a frame.
+/// What stands behind a page, in a word: three bits of kind, and 29 of a frame or of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry(u32);
 
 impl Entry {
     /// Zero, for that is what fresh entries are.
     pub(crate) const PLAIN: Self = Self(0);
-    /// Private memory in a mapping of its own.
-    pub(crate) const MARKED: Self = Self(1);
 
     const KIND_BITS: u32 = 3;
+    /// Above it another kind, which tells the protection, and above that the number of a mapping.
+    const MARK: u32 = 1;
     const READ_WRITE: u32 = 2;
     const READ: u32 = 3;
     const READ_EXECUTE: u32 = 4;
-    /// A window of which the protection is not known.
+    /// A window or mark of which the protection is not known.
     const UNSURE: u32 = 5;
 
     /// A window. The frame is below [`FRAMES_MAX`](crate::supply::FRAMES_MAX).
     pub(crate) fn window(frame: Frame, access: Access) -> Self {
-        let kind = match access {
+        Self((frame.0 as u32) << Self::KIND_BITS | Self::kind_of(access))
+    }
+
+    /// Private memory with this protection, in mapping `number` of those that an area was moved in; 0 is for what was not moved.
+    fn marked(access: Access, number: u32) -> Self {
+        Self((number << Self::KIND_BITS | Self::kind_of(access)) << Self::KIND_BITS | Self::MARK)
+    }
+
+    fn kind_of(access: Access) -> u32 {
+        match access {
             Access::ReadWrite => Self::READ_WRITE,
             Access::Read => Self::READ,
             Access::ReadExecute => Self::READ_EXECUTE,
             Access::None => Self::UNSURE,
-        };
-        Self((frame.0 as u32) << Self::KIND_BITS | kind)
+        }
     }
 
     fn kind(self) -> u32 {
         self.0 & ((1 << Self::KIND_BITS) - 1)
+    }
+
+    fn number(self) -> u32 {
+        if self.kind() == Self::MARK { self.0 >> (2 * Self::KIND_BITS) } else { 0 }
+    }
+
+    /// The protection of a page that is mapped and not a window; `None` where it is not known.
+    pub(crate) fn private_access(self) -> Option<Access> {
+        let known = [Access::ReadWrite, Access::Read, Access::ReadExecute];
+        match self.kind() {
+            _ if self == Self::PLAIN => Some(Access::ReadWrite),
+            Self::MARK => known.into_iter().find(|access| self == Self::marked(*access, self.number())),
+            _ => None,
+        }
+    }
+
+    /// What such a page is after it was moved, with its protection, in mapping `number`, not 0.
+    pub(crate) fn moved(self, number: u32) -> Self {
+        Self::marked(self.private_access().unwrap_or(Access::None), number)
     }
 
     /// The frame that this leads to, if it is a window.
@@ -81,7 +108,7 @@ impl Entry {
 
     /// The same with its protection changed.
     pub(crate) fn protected(self, access: Access) -> Self {
-        self.frame().map_or(Self::MARKED, |frame| Self::window(frame, access))
+        self.frame().map_or(Self::marked(access, self.number()), |frame| Self::window(frame, access))
     }
 
     /// Whether the kernel keeps two neighbours like these in one mapping: for certain, but for unsure ones and marked ones.
@@ -239,9 +266,29 @@ mod tests {
                 assert!(!Entry::window(Frame(9), access).joins(next));
             }
         }
-        assert_eq!(Entry::PLAIN.unsure(), Entry::MARKED);
-        assert_eq!((Entry::PLAIN.frame(), Entry::MARKED.frame()), (None, None));
-        assert!(Entry::PLAIN.joins(Entry::PLAIN) && !Entry::PLAIN.joins(Entry::MARKED));
+        let marked = Entry::PLAIN.unsure();
+        assert_eq!((Entry::PLAIN.frame(), marked.frame()), (None, None));
+        assert!(Entry::PLAIN.joins(Entry::PLAIN) && !Entry::PLAIN.joins(marked));
+    }
+
+    #[test]
+    fn marks_tell_mappings_and_protections_apart() {
+        let all = [Access::ReadWrite, Access::Read, Access::ReadExecute];
+        assert_eq!(Entry::PLAIN.private_access(), Some(Access::ReadWrite));
+        assert_eq!((Entry::PLAIN.unsure().private_access(), Entry::PLAIN.unsure().number()), (None, 0));
+        assert_eq!(Entry::window(Frame(1), Access::Read).private_access(), None);
+        for access in all {
+            let protected = Entry::PLAIN.protected(access);
+            assert_eq!((protected.private_access(), protected.frame()), (Some(access), None));
+            let moved = protected.moved(3);
+            assert_eq!((moved.private_access(), moved.number(), moved.frame()), (Some(access), 3, None));
+            assert_ne!(moved, protected.moved(2));
+            assert_ne!(moved, protected);
+            assert_eq!((moved.unsure().private_access(), moved.unsure().number()), (None, 3));
+            for other in all {
+                assert_eq!(moved.unsure().protected(other) == moved, access == other);
+            }
+        }
     }
 
     #[test]

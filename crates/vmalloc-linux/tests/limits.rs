@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use std::num::NonZeroUsize;
 use vmalloc::{
-    DirectMemory, Frame, Frames, Peek, Platform, PlatformError, PlatformFault, Protect, Protection,
+    DirectMemory, Frame, Frames, PageRange, Peek, Platform, PlatformError, PlatformFault, Protect, Protection,
 };
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
 
@@ -137,6 +137,7 @@ fn islands_stop_before_the_limit_on_mappings() {
 struct Crowd {
     base: *mut libc::c_void,
     bytes: usize,
+    splits: usize,
 }
 
 impl Crowd {
@@ -163,7 +164,16 @@ impl Crowd {
         };
         let splits = (0..max as usize).take_while(split).count();
         assert!(splits < max as usize);
-        Self { base, bytes }
+        Self { base, bytes, splits }
+    }
+
+    /// Makes room for one mapping: the last that was made.
+    fn thin(&mut self) {
+        let page = rustix::param::page_size();
+        self.splits -= 1;
+        let at = self.base.wrapping_byte_add(2 * self.splits * page);
+        // SAFETY: inside the mapping, in which nothing is.
+        assert_eq!(unsafe { libc::munmap(at, page) }, 0);
     }
 }
 
@@ -260,6 +270,8 @@ fn windows_stop_before_the_limit_on_mappings() {
             let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
+            let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
+            map_in_several(&linux, in_several_mappings);
             let before = mappings(&linux);
             let (mapped, refused) = window_until_refused(&linux, &frames, max);
             assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
@@ -271,6 +283,7 @@ fn windows_stop_before_the_limit_on_mappings() {
             assert_reads(&linux, pages(&linux, 3 * (mapped - 1), 1), 5);
 
             // All draw from the same budget.
+            assert_stays(&linux, in_several_mappings, elsewhere);
             // Windows in place of windows cost nothing.
             map_frames(&linux, pages(&linux, 300, 1), &[frames[7]]);
             // The rest of the program goes on, and what is freed can be had again.
@@ -281,6 +294,115 @@ fn windows_stop_before_the_limit_on_mappings() {
             assert!(mappings(&linux) <= before + 4, "{} mappings, there were {before}", mappings(&linux));
             map(&linux, all[3]);
             assert_reads(&linux, all[3], 0);
+        }
+    });
+}
+
+/// Five mappings: moved twice, and a part of it can't be written. Each page has a value of its own.
+fn map_in_several(linux: &Linux, range: PageRange) {
+    let part = |first, len| PageRange::from_len(range.start() + first, len).unwrap();
+    let begin = pages(linux, 1 << 19, 3);
+    map(linux, begin);
+    fill(linux, begin, 0);
+    // SAFETY: the test owns all of them.
+    unsafe {
+        linux.relocate(begin, part(0, 3)).unwrap();
+        linux.do_unmap(&[begin]).unwrap();
+        map(linux, part(3, 9));
+        for page in (0..12).filter(|page| *page != 4) {
+            fill(linux, part(page, 1), page as u8 + 1);
+        }
+        linux.protect(part(1, 1), Protection::Read).unwrap();
+        linux.protect(part(6, 3), Protection::Read).unwrap();
+    }
+}
+
+fn assert_in_several(linux: &Linux, range: PageRange) {
+    for page in 0..12 {
+        let value = if page == 4 { 0 } else { page as u8 + 1 };
+        assert_eq!(peek(linux, range.start() + page), Some(value), "page {page}");
+    }
+}
+
+/// Moving is refused at the limit on mappings, and both ranges are as before.
+fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
+    // SAFETY: the test owns both.
+    let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+    assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+    assert_in_several(linux, from);
+    assert_traps(linux, to);
+}
+
+/// The kernel's own refusal, before each of the mappings that an area is in.
+#[test]
+fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
+    in_own_process("a_move_that_the_kernel_refuses_in_the_middle_moves_nothing", || {
+        let max = map_limit();
+        if max > 1 << 20 {
+            eprintln!("skipped: {max} mappings would take too long");
+            return;
+        }
+        for guards in Guards::ALL {
+            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
+            map_in_several(&linux, from);
+            // The chunks are open, and what is there was restored: only the moves are refused.
+            map_in_several(&linux, to);
+            linux.do_unmap(&[to]).unwrap();
+            let before = mappings(&linux);
+            // The budget believes that there is plenty.
+            let mut crowd = Crowd::gather(max);
+            let mut refusals = 0;
+            // SAFETY: the test owns both.
+            while let Err(refused) = unsafe { linux.relocate(from, to) } {
+                refusals += 1;
+                assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+                assert_in_several(&linux, from);
+                assert_traps(&linux, to);
+                crowd.thin();
+                assert!(refusals < 40, "{refused}");
+            }
+            eprintln!("{guards:?}: {refusals} refusals");
+            assert!(refusals > 4, "{refusals} refusals");
+            assert_in_several(&linux, to);
+            assert_traps(&linux, from);
+            drop(crowd);
+            linux.do_unmap(&[from]).unwrap();
+            assert!(mappings(&linux) <= before + 3, "{} mappings, there were {before}", mappings(&linux));
+            linux.do_unmap(&[to]).unwrap();
+            assert!(mappings(&linux) <= 4, "{} mappings are left", mappings(&linux));
+        }
+    });
+}
+
+/// Not for want of mappings: then what was moved before is moved back, and not copied.
+#[test]
+fn a_move_into_a_hole_of_the_span_is_undone() {
+    in_own_process("a_move_into_a_hole_of_the_span_is_undone", || {
+        for guards in Guards::ALL {
+            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
+            map_in_several(&linux, from);
+            // Somebody has unmapped the last pages: the last of five moves finds nothing.
+            let end = page_ptr(&linux, from.end() - 3).cast();
+            let bytes = 3 << linux.page_shift();
+            // SAFETY: the test owns the pages.
+            assert_eq!(unsafe { libc::munmap(end, bytes) }, 0);
+            let before = mappings(&linux);
+            // SAFETY: the test owns both.
+            let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
+            assert_traps(&linux, to);
+            for page in (0..9).filter(|page| *page != 4) {
+                assert_eq!(peek(&linux, from.start() + page), Some(page as u8 + 1), "page {page}");
+            }
+            assert_eq!(peek(&linux, from.start() + 4), Some(0));
+            assert!(mappings(&linux) <= before + 1, "{} mappings, there were {before}", mappings(&linux));
+            // The span is unmapped as one.
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: nothing is there.
+            let again = unsafe { libc::mmap(end, bytes, libc::PROT_NONE, flags, -1, 0) };
+            assert_eq!(again, end);
         }
     });
 }

@@ -22,6 +22,7 @@ for_all_strategies!(
     protections_trap_what_they_do_not_allow,
     what_is_executable_runs,
     moved_pages_keep_their_content_and_leave_a_trap,
+    what_is_in_several_mappings_moves_with_its_protections,
     what_cannot_be_moved_stays,
     peeking_ends_at_the_first_page_that_traps,
     peeking_at_pages_that_come_and_go_never_faults,
@@ -337,13 +338,48 @@ fn what_cannot_be_moved_stays(linux: &Linux) {
     fill(linux, from, 5);
     refuse(from, pages(linux, 6, 4));
     refuse(from, pages(linux, 20, 3));
-    // Several mappings.
-    protect(linux, pages(linux, 4, 1), Protection::Read);
+    // Too many mappings.
+    let (from, to) = (pages(linux, 40, 9), pages(linux, 60, 9));
+    map(linux, from);
+    fill(linux, from, 5);
+    (41..49).step_by(2).for_each(|page| protect(linux, pages(linux, page, 1), Protection::Read));
     refuse(from, to);
     assert_traps(linux, to);
     assert!(!can_write(linux, from.start() + 1) && can_write(linux, from.start()));
     map(linux, to);
     assert_reads(linux, to, 0);
+}
+
+fn what_is_in_several_mappings_moves_with_its_protections(linux: &Linux) {
+    let mut at = pages(linux, 10, 8);
+    map(linux, at);
+    let before = mappings(linux);
+    let value = |offset: u64| if offset == 1 { 0 } else { offset as u8 + 1 };
+    for offset in (0..8).filter(|offset| *offset != 1) {
+        fill(linux, PageRange::from_len(at.start() + offset, 1).unwrap(), value(offset));
+    }
+    // Three mappings, then five; a part of what was moved is protected, too.
+    protect(linux, pages(linux, 13, 2), Protection::Read);
+    for (round, offset) in [CHUNK_PAGES - 4, 100, 3 * CHUNK_PAGES].into_iter().enumerate() {
+        let to = pages(linux, offset, 8);
+        // SAFETY: the test owns both.
+        unsafe { linux.relocate(at, to) }.unwrap();
+        assert_traps(linux, at);
+        linux.do_unmap(&[at]).unwrap();
+        if round == 0 {
+            protect(linux, PageRange::from_len(to.start() + 6, 1).unwrap(), Protection::ReadExecute);
+        }
+        for offset in 0..8 {
+            let page = to.start() + offset;
+            assert_eq!(peek(linux, page), Some(value(offset)), "{offset} in round {round}");
+            assert_eq!(can_write(linux, page), ![3, 4, 6].contains(&offset), "{offset} in round {round}");
+        }
+        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
+        at = to;
+    }
+    linux.do_unmap(&[at]).unwrap();
+    assert_traps(linux, at);
+    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
 }
 
 fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {

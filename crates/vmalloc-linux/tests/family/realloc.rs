@@ -1,5 +1,6 @@
 //! `vrealloc`: areas that grow and shrink, where they are and elsewhere.
 
+use super::common::mappings;
 use super::*;
 use vmalloc::Request;
 
@@ -191,4 +192,43 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
             vfree(space, addr);
         }
     });
+}
+
+/// Each time in one kernel mapping more, until a copy makes one of all. Of what they were in, nothing is left.
+#[test]
+fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
+    for guards in Guards::ALL {
+        let Some(space) = space_with(options(guards), Config::default()) else { continue };
+        let linux = space.platform();
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            let (mut addr, first) = (vmalloc(&space, 3 * PAGE), 3);
+            number(addr, 0..first);
+            let before = mappings(linux);
+            let mut counts = Vec::new();
+            for pages in (first..).step_by(2).take(50) {
+                // Behind its guard page.
+                let behind = addr + (pages + 1) * PAGE;
+                let page = Request::new(PAGE).without_guard().within(behind, behind + PAGE);
+                let neighbour = space.reserve(&page).unwrap();
+                let moved = vrealloc(&space, addr, (pages + 2) * PAGE);
+                assert_ne!(moved, addr);
+                addr = moved;
+                number(addr, pages..pages + 2);
+                assert_numbered(addr, 0..pages + 2);
+                assert!(traps(&space, addr + (pages + 2) * PAGE));
+                space.unreserve(neighbour).unwrap();
+                space.purge().unwrap();
+                counts.push(mappings(linux));
+            }
+            eprintln!("{guards:?}: {before} mappings, then {counts:?}");
+            assert!(counts.iter().all(|count| *count <= before + 20), "{before} mappings, then {counts:?}");
+            assert_eq!(counts.iter().max(), counts[..9].iter().max(), "{counts:?}");
+            vfree(&space, addr);
+            assert_whole(&space);
+            left.push(mappings(linux));
+        }
+        eprintln!("{guards:?}: {left:?} mappings are left");
+        assert!(left.iter().all(|count| *count <= 3 && *count == left[0]), "{left:?}");
+    }
 }
