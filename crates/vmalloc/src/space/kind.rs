@@ -20,7 +20,7 @@ pub enum Kind {
     Exec,
     /// Addresses in which the caller maps frames page by page ([`Space::sparse`]).
     Sparse,
-    /// One of a group of [congruent areas](Space::pcpu_get_vm_areas).
+    /// One of a group of [congruent areas](crate::Space::pcpu_get_vm_areas).
     Percpu,
     /// A block of short mappings ([`block`](crate::block)).
     Block,
