@@ -10,21 +10,21 @@ pub enum Kind {
     Vmalloc,
     /// Addresses only.
     Reserved,
-    /// Frames of the caller's ([`Space::vmap`]).
+    /// Frames of the caller's ([`Space::vmap`](crate::Space::vmap)).
     Vmap,
-    /// Memory of a device ([`Space::vmap_pfn`]).
+    /// Memory of a device ([`Space::vmap_pfn`](crate::Space::vmap_pfn)).
     IoMap,
-    /// Memory that can be mapped a second time ([`Space::vmalloc_user`]).
+    /// Memory that can be mapped a second time ([`Space::vmalloc_user`](crate::Space::vmalloc_user)).
     User,
-    /// Memory that can be made executable ([`Space::vmalloc_exec`]).
+    /// Memory that can be made executable ([`Space::vmalloc_exec`](crate::Space::vmalloc_exec)).
     Exec,
-    /// Addresses in which the caller maps frames page by page ([`Space::sparse`]).
+    /// Addresses in which the caller maps frames page by page ([`Space::sparse`](crate::Space::sparse)).
     Sparse,
     /// One of a group of [congruent areas](crate::Space::pcpu_get_vm_areas).
     Percpu,
     /// A block of short mappings ([`block`](crate::block)).
     Block,
-    /// A short mapping too large for a block ([`Space::vm_map_ram`]).
+    /// A short mapping too large for a block ([`Space::vm_map_ram`](crate::Space::vm_map_ram)).
     MapRam,
 }
 
