@@ -125,7 +125,7 @@ impl Options {
         self
     }
 
-    /// A machine that [replaces](vmalloc::Frames::replaces) what is mapped.
+    /// A machine that [replaces](vmalloc::Platform::replaces) what is mapped.
     #[must_use]
     pub fn replaces(mut self) -> Self {
         self.remap = Remap::Replaces;
