@@ -19,6 +19,8 @@ pub(crate) struct Shelf {
     pub(crate) spent: u64,
     /// Blocks that were needed since it was last looked for dirty slots.
     pub(crate) unseen: u64,
+    /// As many dirty blocks were worth a flush then.
+    pub(crate) worth: u64,
     /// Blocks made and freed so far.
     pub(crate) made: u64,
     pub(crate) freed: u64,

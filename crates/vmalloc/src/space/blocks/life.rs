@@ -152,38 +152,42 @@ impl<P: Platform> Space<P> {
     pub(super) fn make_slots(&self) -> bool {
         let blocks = &self.blocks;
         let mut shelf = blocks.shelf.0.lock();
-        let (all, spent) = (shelf.all.len() as u64, shelf.spent);
-        let idle = spent + shelf.ready.len() + blocks.queues.len() as u64;
-        // Where few blocks have something live, a flush for these few is cheap enough; where many have, what is dirty shall be
-        // little against it.
-        let live = all.saturating_sub(idle);
-        let worth = if live < FEW { FEW } else { (live / 32).max(1) };
         shelf.unseen += 1;
         // Where there are many, they are looked through once for each thirty-second that comes.
-        let may_look = spent < worth && shelf.unseen * 32 >= all;
-        if blocks.policy != BlockPolicy::Recycle || !may_look && spent < worth {
+        let may_look = shelf.unseen * 32 >= shelf.all.len() as u64;
+        if blocks.policy != BlockPolicy::Recycle || !may_look && shelf.spent < shelf.worth {
             return false;
         }
         shelf.unseen = 0;
         drop(shelf);
-        if may_look && self.dirty_slots() < worth * blocks.slots() {
+        let (dirty, live) = self.idle_slots();
+        // Where nothing lives long, a flush for a few blocks is cheap enough; where much does, what is dirty shall be little
+        // against it.
+        let worth = if live < blocks.slots() / 2 { FEW } else { (live / blocks.slots() / 32).max(1) };
+        blocks.shelf.0.lock().worth = worth;
+        if dirty < worth * blocks.slots() {
             return false;
         }
         if blocks.replaces {
             self.collect_replaceable();
             return true;
         }
-        self.flush_if_idle()
+        let flushed = self.flush_if_idle();
+        let ready = blocks.shelf.0.lock().ready.len();
+        self.release_ready(ready.saturating_sub(worth));
+        flushed
     }
 
-    /// All slots that a flush would make clean.
-    fn dirty_slots(&self) -> u64 {
-        let mut dirty = 0;
+    /// Slots that a flush would make clean, and slots in use, of blocks without windows.
+    fn idle_slots(&self) -> (u64, u64) {
+        let (mut dirty, mut live) = (0, 0);
         self.each_block(|_, _, block| {
-            let is_idle = matches!(block.place(), Place::Closed | Place::Part | Place::Spent);
-            dirty += if is_idle { self.blocks.dirty_of(block) } else { 0 };
+            if matches!(block.place(), Place::Closed | Place::Part | Place::Spent) {
+                dirty += self.blocks.dirty_of(block);
+                live += block.held();
+            }
         });
-        dirty
+        (dirty, live)
     }
 
     /// Where mappings replace what was there, all that is dirty is clean.

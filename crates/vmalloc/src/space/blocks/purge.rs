@@ -154,7 +154,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Gives up to `most` blocks that are all clean to the map; how many.
-    fn release_ready(&self, most: u64) -> u64 {
+    pub(super) fn release_ready(&self, most: u64) -> u64 {
         let blocks = &self.blocks;
         let (mut given, mut stale) = (0, List::default());
         while given < most {
