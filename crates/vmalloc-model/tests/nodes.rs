@@ -347,6 +347,10 @@ fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
     assert!(pooled[2] >= 1, "{pooled:?}");
     assert_eq!(space.alloc_node(&Request::new(3 * PAGE), 2).unwrap(), addr);
     free(&space, addr);
+    for pages in [1, 255, 256, 257, 5000] {
+        let addr = space.alloc_node(&Request::new(pages * PAGE), 2).unwrap();
+        free(&space, addr);
+    }
     let refused = space.alloc_node(&Request::new(PAGE), 4).unwrap_err();
     assert_eq!(refused, AllocError::Request(RequestError::NoSuchNode { node: 4, nodes: 4 }));
     space.purge().unwrap();

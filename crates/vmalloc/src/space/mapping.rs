@@ -7,10 +7,9 @@ use super::request::{Checked, Patience};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError, PlatformError, RequestError};
-use crate::platform::{DirectMemory, Frame, Frames, Origin, Platform, Protection};
+use crate::platform::{Frame, Frames, Origin, Platform, Protection};
 use crate::request::Fit;
 use alloc::vec::Vec;
-use core::ptr::NonNull;
 
 impl<P: Frames> Space<P> {
     /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with a guard page behind it; its address. A
@@ -280,15 +279,5 @@ impl<P: Platform> Space<P> {
         let mut purger = self.purger.0.lock();
         purger.torn.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         self.unmap_or_remember(&mut purger, range).map_err(AreaError::Platform)
-    }
-}
-
-impl<P: DirectMemory + Frames> Space<P> {
-    /// [`vmalloc_user`](Self::vmalloc_user) of `bytes` bytes, as memory.
-    ///
-    /// # Errors
-    /// As [`alloc`](Self::alloc).
-    pub fn user_memory(&self, bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        self.vmalloc_user(&Request::new(bytes)).map(|addr| self.pointer(addr))
     }
 }
