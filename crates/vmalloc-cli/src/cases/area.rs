@@ -11,9 +11,17 @@ pub(crate) struct Area<'m> {
 }
 
 impl<'m> Area<'m> {
-    /// Allocates what `request` asks for.
+    /// Allocates what `request` asks for. Deferred frees, of this case, an earlier one or another worker, may hold what there
+    /// is: then they are waited for.
     pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
-        machine.space.alloc(request).map(|addr| Self { machine, addr })
+        let addr = match machine.space.alloc(request) {
+            Err(refusal @ (AllocError::NoSpace(_) | AllocError::Unbacked(_))) => {
+                machine.grace.settle().map_err(|_| refusal)?;
+                machine.space.alloc(request)?
+            }
+            addr => addr?,
+        };
+        Ok(Self { machine, addr })
     }
 
     /// The area at `addr`, which the caller owned and `vfree` frees.

@@ -3,7 +3,6 @@
 use super::{Area, Context, Refusal};
 use crate::machine::Machine;
 use std::ptr::NonNull;
-use vmalloc::AllocError;
 use vmalloc_linux::Head;
 
 /// What the page begins with, as in the field's test.
@@ -39,7 +38,7 @@ pub(super) fn two_arguments(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 /// A page of its own, with a header.
 fn fresh_header(machine: &Machine) -> Result<NonNull<Header>, Refusal> {
-    let area = page(machine)?;
+    let area = Area::of_pages(machine, 1)?;
     let header = NonNull::new(std::ptr::with_exposed_provenance_mut::<Header>(area.into_addr()));
     let header = header.ok_or_else(|| Refusal::Failed("a page at address zero".into()))?;
     // SAFETY: a whole page that is mapped, aligned to itself, and this call's own.
@@ -47,17 +46,6 @@ fn fresh_header(machine: &Machine) -> Result<NonNull<Header>, Refusal> {
     // SAFETY: as above. Volatile, or it would be dropped for want of a reader.
     unsafe { (&raw mut (*header.as_ptr()).array[0]).write_volatile(b'a') };
     Ok(header)
-}
-
-/// One page. Deferred frees of all workers may hold what there is: then they are waited for.
-fn page(machine: &Machine) -> Result<Area<'_>, Refusal> {
-    match Area::of_pages(machine, 1) {
-        Err(AllocError::NoSpace(_) | AllocError::Unbacked(_)) => {
-            machine.grace.settle()?;
-            Ok(Area::of_pages(machine, 1)?)
-        }
-        area => Ok(area?),
-    }
 }
 
 #[cfg(test)]
