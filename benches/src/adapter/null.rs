@@ -96,6 +96,7 @@ impl<L, C, D> NullPlatform<L, C, D> {
 // promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own trait promises.
 unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, D> {
     type RawLock = L;
+    type PurgeLock = L;
 
     fn span(&self) -> PageRange {
         span()

@@ -96,6 +96,7 @@ impl Linux {
 // - `FutexLock` excludes.
 unsafe impl Platform for Linux {
     type RawLock = FutexLock;
+    type PurgeLock = FutexLock;
 
     fn span(&self) -> PageRange {
         self.memory.span()

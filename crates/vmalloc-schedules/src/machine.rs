@@ -99,6 +99,7 @@ impl Machine {
 // is reachable through a simulated machine.
 unsafe impl Platform for Machine {
     type RawLock = Lock;
+    type PurgeLock = Lock;
 
     fn span(&self) -> PageRange {
         self.sim.span()

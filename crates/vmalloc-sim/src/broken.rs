@@ -57,6 +57,7 @@ impl<L: RawMutex> Broken<L> {
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Broken<L> {
     type RawLock = L;
+    type PurgeLock = L;
 
     fn span(&self) -> PageRange {
         self.inner.span()

@@ -100,6 +100,7 @@ impl<L> Drop for Direct<L> {
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Direct<L> {
     type RawLock = L;
+    type PurgeLock = L;
 
     fn span(&self) -> PageRange {
         self.sim.span()

@@ -13,6 +13,7 @@ use vmalloc::{
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Sim<L> {
     type RawLock = L;
+    type PurgeLock = L;
 
     fn span(&self) -> PageRange {
         self.span

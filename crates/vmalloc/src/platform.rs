@@ -73,7 +73,7 @@ pub enum Due {
 /// The machine below the allocator.
 ///
 /// No method is called with the lock held that allocations and frees take, so an implementation may take its
-/// own locks freely. `unmap` and `flush` run under a lock that only purges take. An implementation must not
+/// own locks freely. `unmap` and `flush` run under the [`PurgeLock`](Platform::PurgeLock), that only purges take. An implementation must not
 /// call back into the space that calls it.
 ///
 /// # Safety
@@ -85,8 +85,14 @@ pub enum Due {
 ///   it any more.
 /// - The lock excludes, as `lock_api::RawMutex` asks.
 pub unsafe trait Platform: Sync {
-    /// The lock that protects the allocator's state. On bare metal it also keeps interrupts off.
+    /// The lock that protects the allocator's state: held for a bounded number of areas, never over a call of the platform.
+    /// On bare metal it also keeps interrupts off.
     type RawLock: lock_api::RawMutex;
+
+    /// The lock that one purge holds from its beginning to its end, [`unmap`](Self::unmap) and [`flush`](Self::flush)
+    /// included; who needs the addresses waits for it. On bare metal it leaves interrupts on, and whoever waits for it
+    /// goes on answering other CPUs: a flush waits for all of them.
+    type PurgeLock: lock_api::RawMutex;
 
     /// The pages that the allocator may hand out. Constant.
     ///

@@ -184,6 +184,7 @@ impl State {
 #[allow(unsafe_code)]
 unsafe impl Platform for NullPlatform {
     type RawLock = parking_lot::RawMutex;
+    type PurgeLock = parking_lot::RawMutex;
 
     fn span(&self) -> PageRange {
         self.span

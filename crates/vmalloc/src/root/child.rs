@@ -92,6 +92,7 @@ impl<P: Divisible, A> Child<P, A> {
 // writing is asked for by who made the child `Protected`, which is no `DirectMemory`. The lock is the one of the platform below.
 unsafe impl<P: Divisible, A> Platform for Child<P, A> {
     type RawLock = P::RawLock;
+    type PurgeLock = P::PurgeLock;
 
     #[inline]
     fn span(&self) -> PageRange {

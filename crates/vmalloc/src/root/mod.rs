@@ -57,9 +57,9 @@ pub const LIMIT_BYTES: &str = "limit_bytes of the sub-space";
 const CALL: &str = "record of mapped pages";
 
 /// A platform that can be divided: it goes from thread to thread with its children.
-pub trait Divisible: Platform<RawLock: Send + Sync> + Send {}
+pub trait Divisible: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send {}
 
-impl<P: Platform<RawLock: Send + Sync> + Send> Divisible for P {}
+impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible for P {}
 
 /// What a child may do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +108,7 @@ pub struct ChildInfo {
 struct Shared<P: Platform> {
     platform: P,
     plan: Mutex<P::RawLock, Plan<P::RawLock>>,
-    sweeper: Mutex<P::RawLock, ()>,
+    sweeper: Mutex<P::PurgeLock, ()>,
 }
 
 /// A platform whose span is divided among named sub-spaces. See the [module's documentation](self).
@@ -117,7 +117,7 @@ struct Shared<P: Platform> {
 /// use vmalloc::root::{ChildConfig, Root, Site};
 /// use vmalloc::{Config, Platform, Policy};
 ///
-/// fn divide<P: Platform<RawLock: Send + Sync> + Send>(platform: P) -> Result<(), Box<dyn std::error::Error>> {
+/// fn divide<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send>(platform: P) -> Result<(), Box<dyn std::error::Error>> {
 ///     let root = Root::new(platform)?;
 ///     let modules = root.child("modules", Site::highest(16 << 20), ChildConfig::default().limit(8 << 20))?;
 ///     let upwards = ChildConfig::default().config(Config::default().place(Policy::Highest));

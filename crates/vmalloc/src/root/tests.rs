@@ -64,6 +64,7 @@ const DEFAULT: Protection = Protection::ReadWrite;
 // SAFETY: nothing is ever reached through it.
 unsafe impl Platform for Machine {
     type RawLock = Flag;
+    type PurgeLock = Flag;
 
     fn span(&self) -> PageRange {
         range(SPAN.0, SPAN.1)

@@ -27,7 +27,7 @@ mod sealed {
     impl Sealed for super::Stale {}
 }
 
-/// An owned area of memory, by default with a guard page behind it. FreedBy when dropped.
+/// An owned area of memory, by default with a guard page behind it. Freed when dropped.
 pub struct Buffer<'s, P: DirectMemory, C: Content = Zeroed> {
     space: &'s Space<P>,
     start: NonNull<u8>,

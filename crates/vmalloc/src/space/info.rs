@@ -1,6 +1,7 @@
 //! What a space tells of itself: one area, all areas, and the counts.
 
 use super::notes::Note;
+use super::walk::STEP;
 use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::State as SegmentState;
@@ -248,9 +249,6 @@ pub struct Areas<'a, P: Platform> {
     pub(super) space: &'a Space<P>,
     pub(super) page: u64,
 }
-
-/// Segments passed over under one hold of the lock.
-const STEP: usize = 32;
 
 impl<P: Platform> Iterator for Areas<'_, P> {
     type Item = AreaInfo;

@@ -57,6 +57,7 @@ mod reuse;
 mod shrink;
 mod sparse;
 mod verify;
+mod walk;
 
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::{Config, MAX_NODES};
@@ -65,6 +66,7 @@ pub use kind::Kind;
 pub use notify::Notifier;
 pub use purge::Rest;
 pub use request::Request;
+pub use walk::{Kept, KeptAreas, Segments};
 
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap, Planes};
@@ -121,7 +123,7 @@ pub struct Space<P: Platform> {
 
     // Shared by all, and touched now and then.
     map: Padded<Mutex<P::RawLock, AreaMap>>,
-    purger: Padded<Mutex<P::RawLock, Purger>>,
+    purger: Padded<Mutex<P::PurgeLock, Purger>>,
     /// Lazy pages, but for less than a portion in each node.
     lazy_pages: Padded<AtomicU64>,
     /// Pages that may be retained and are granted to no node yet.

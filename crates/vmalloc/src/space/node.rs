@@ -19,11 +19,11 @@ use alloc::vec::Vec;
 /// What a node's lock protects.
 #[derive(Default)]
 pub(super) struct Node {
-    /// FreedBy areas that kept their memory.
+    /// Freed areas that kept their memory.
     pub(super) retained: Pools,
     /// Addresses without memory that no CPU translates any more.
     pub(super) pools: Pools,
-    /// FreedBy here, to be unmapped.
+    /// Freed here, to be unmapped.
     pub(super) lazy: Lazy,
     /// Pages of these that the space's count does not know of yet.
     pub(super) unpublished: u64,

@@ -1,4 +1,4 @@
-//! FreedBy areas kept for reuse, by size: one stack for each number of pages, as Linux's nodes have since 2024.
+//! Freed areas kept for reuse, by size: one stack for each number of pages, as Linux's nodes have since 2024.
 //!
 //! ```text
 //!   pages     1    2    3    4   …  257
@@ -85,6 +85,12 @@ impl Pools {
     /// How many areas are kept. O(sizes).
     pub(super) fn areas(&self) -> u64 {
         self.stacks.iter().map(|stack| u64::from(stack.count)).sum()
+    }
+
+    /// The areas of `size` and one pages.
+    pub(super) fn of_size(&self, size: usize) -> impl Iterator<Item = PageRange> + '_ {
+        let starts = self.stacks.get(size).map_or(&[][..], |stack| &stack.starts[..stack.count as usize]);
+        starts.iter().map(move |&start| PageRange::of(start, start + size as u64 + 1))
     }
 
     /// Whether nothing is kept. O(sizes).

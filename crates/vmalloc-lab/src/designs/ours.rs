@@ -1,0 +1,237 @@
+//! A4 `vmalloc`: the product, over a platform without memory.
+
+use crate::cpu;
+use crate::design::{Ask, Counts, Design, PAGE_SHIFT, Refusal, Segment, Setup, State};
+use crate::lock::{Sleep, Spin};
+use std::collections::HashSet;
+use std::fmt;
+use vmalloc::area_map::State as MapState;
+use vmalloc::{
+    AllocError, Config, CongruentError, PageRange, PercpuError, PercpuFreeError, Platform, PlatformError,
+    Protection, Request, Space,
+};
+
+/// What becomes of a freed area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reuse {
+    /// It is unmapped, flushed, and then reusable.
+    AfterFlush,
+    /// It is reusable at once, within the default budget.
+    AsItIs,
+}
+
+/// The product's space.
+pub struct Ours {
+    space: Space<Addresses>,
+    reuse: Reuse,
+}
+
+impl Ours {
+    /// An empty one.
+    ///
+    /// # Panics
+    /// When memory for its metadata is short, or the set-up makes no sense.
+    #[must_use]
+    pub fn new(setup: &Setup, reuse: Reuse) -> Self {
+        let config = Config::default().without_guards().lazy_max(setup.lazy_max_pages).nodes(setup.cpus);
+        let config = if reuse == Reuse::AfterFlush { config.unmap_on_free() } else { config };
+        let platform = Addresses { span: setup.span, cpus: setup.cpus };
+        Self { space: Space::new(platform, config).expect("metadata for an empty space"), reuse }
+    }
+}
+
+fn addr(page: u64) -> usize {
+    (page << PAGE_SHIFT) as usize
+}
+
+fn page(addr: usize) -> u64 {
+    addr as u64 >> PAGE_SHIFT
+}
+
+fn bytes(pages: &[u64]) -> Vec<usize> {
+    pages.iter().map(|&pages| addr(pages)).collect()
+}
+
+fn request(ask: &Ask) -> Request {
+    let request = Request::new(addr(ask.pages)).align(addr(ask.align));
+    match ask.within {
+        Some(within) => request.within(addr(within.start()), addr(within.end())),
+        None => request,
+    }
+}
+
+impl Design for Ours {
+    fn name(&self) -> &'static str {
+        match self.reuse {
+            Reuse::AfterFlush => super::Name::Vmalloc.as_str(),
+            Reuse::AsItIs => super::Name::VmallocRetained.as_str(),
+        }
+    }
+
+    fn span(&self) -> PageRange {
+        self.space.platform().span
+    }
+
+    #[inline]
+    fn alloc(&self, ask: &Ask) -> Result<u64, Refusal> {
+        match self.space.alloc(&request(ask)) {
+            Ok(addr) => Ok(page(addr)),
+            Err(AllocError::Request(_)) => Err(Refusal::Bad),
+            Err(_) => Err(Refusal::NoSpace),
+        }
+    }
+
+    #[inline]
+    fn free(&self, start: u64) -> Result<(), Refusal> {
+        // SAFETY: no memory is behind the area, so nothing can be using it.
+        unsafe { self.space.vfree(addr(start)) }.map_err(|_| Refusal::NotAnArea)
+    }
+
+    fn alloc_congruent(&self, offsets: &[u64], sizes: &[u64], align: u64) -> Result<u64, Refusal> {
+        match self.space.pcpu_get_vm_areas(&bytes(offsets), &bytes(sizes), addr(align)) {
+            Ok(base) => Ok(page(base)),
+            Err(PercpuError::Congruent(CongruentError::NoSpace(_) | CongruentError::Metadata)) => {
+                Err(Refusal::NoSpace)
+            }
+            Err(_) => Err(Refusal::Bad),
+        }
+    }
+
+    fn free_congruent(&self, base: u64, offsets: &[u64], sizes: &[u64]) -> Result<(), Refusal> {
+        match self.space.pcpu_free_vm_areas(addr(base), &bytes(offsets), &bytes(sizes)) {
+            Ok(()) => Ok(()),
+            Err(PercpuFreeError::Request(_)) => Err(Refusal::Bad),
+            Err(_) => Err(Refusal::NotAnArea),
+        }
+    }
+
+    fn purge(&self) {
+        // What is left goes at the next one.
+        let _ = self.space.drain().expect("this platform refuses nothing");
+    }
+
+    fn settle(&self) {
+        self.space.purge().expect("this platform refuses nothing");
+    }
+
+    fn counts(&self) -> Counts {
+        let stats = self.space.stats();
+        Counts {
+            busy_areas: stats.busy_areas,
+            busy_pages: stats.busy_pages,
+            lazy_pages: stats.lazy_pages,
+            pooled_pages: stats.pooled_pages + stats.retained_pages,
+            free_pages: stats.free_pages,
+            largest_free_pages: stats.largest_free_pages,
+            purges: stats.purges,
+            longest_hold_areas: stats.longest_hold_areas,
+            missed_fits: 0,
+            metadata_bytes: stats.metadata_bytes,
+        }
+    }
+
+    fn lazy_pages(&self) -> u64 {
+        self.space.stats().lazy_pages
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        let kept: HashSet<u64> = self.space.kept().map(|(area, _)| area.start()).collect();
+        let state = |segment: &vmalloc::area_map::Segment| match segment.state {
+            MapState::Free => State::Free,
+            MapState::Busy => State::Busy,
+            MapState::Retired if kept.contains(&segment.range.start()) => State::Pooled,
+            MapState::Retired => State::Lazy,
+        };
+        self.space
+            .segments()
+            .map(|segment| Segment { range: segment.range, state: state(&segment) })
+            .collect()
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.space.verify().map_err(|violation| violation.to_string())
+    }
+}
+
+/// A platform with the locks of the lab and no memory.
+struct Addresses {
+    span: PageRange,
+    cpus: usize,
+}
+
+// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is promised to be
+// memory (`DirectMemory` is not implemented); the locks exclude, as their own trait promises.
+unsafe impl Platform for Addresses {
+    type RawLock = Spin;
+    type PurgeLock = Sleep;
+
+    fn span(&self) -> PageRange {
+        self.span
+    }
+
+    fn page_shift(&self) -> u32 {
+        PAGE_SHIFT
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        cpu::current(self.cpus)
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, _range: PageRange) {}
+
+    /// Constant, so that runs can be repeated.
+    fn entropy(&self) -> u64 {
+        0x5eed
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_tell_busy_lazy_pooled_and_free() {
+        for (reuse, freed, after) in
+            [(Reuse::AfterFlush, State::Lazy, State::Pooled), (Reuse::AsItIs, State::Pooled, State::Pooled)]
+        {
+            let span = PageRange::new(1, 100_001).expect("a span");
+            let ours = Ours::new(&Setup::with_cpus(1).span(span), reuse);
+            let [kept, gone] = [3, 5].map(|pages| ours.alloc(&Ask::new(pages)).expect("space"));
+            ours.free(gone).expect("an area");
+            assert_eq!(ours.free(gone), Err(Refusal::NotAnArea));
+            let state_at =
+                |page| ours.segments().into_iter().find(|it| it.range.start() == page).map(|it| it.state);
+            assert_eq!((state_at(kept), state_at(gone)), (Some(State::Busy), Some(freed)));
+            ours.purge();
+            assert_eq!(state_at(gone), Some(after));
+            assert_eq!(ours.segments().iter().map(|it| it.range.len()).sum::<u64>(), 100_000);
+            let base = ours.alloc_congruent(&[0, 16], &[2, 3], 4).expect("space");
+            assert_eq!(ours.free_congruent(base, &[0, 16], &[2, 3]), Ok(()));
+            ours.free(kept).expect("an area");
+            ours.settle();
+            assert_eq!(ours.segments(), [Segment { range: span, state: State::Free }]);
+            ours.verify().expect("whole");
+        }
+    }
+}
