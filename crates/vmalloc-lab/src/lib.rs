@@ -15,5 +15,7 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod rng;
+pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

@@ -1,0 +1,137 @@
+//! What is run on every design: the cases of the field's test driver, and steady sets.
+//!
+//! The address part alone: what a kernel does besides (take pages, fill page tables, touch) is the same for every design and is
+//! left out. An area of the field's test is asked for with its guard page, so that one page is a request for two.
+
+mod cases;
+mod fits;
+
+use crate::design::{Ask, Design, Refusal};
+use crate::rng::Rng;
+pub use cases::CASES;
+pub use fits::FITS;
+
+/// A case of a test driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The field's name, without its `_test`.
+    pub name: &'static str,
+    /// What a loop does.
+    pub about: &'static str,
+    run: fn(&mut Run<'_>) -> Result<(), Refusal>,
+}
+
+/// How much of a case is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    /// Loops of a case.
+    pub loops: u64,
+    /// What cases hold and make besides, as a divisor of the field's numbers: 1 is all of it.
+    pub held_by: u64,
+}
+
+impl Size {
+    /// The field's numbers, with so many loops.
+    #[must_use]
+    pub const fn loops(loops: u64) -> Self {
+        Self { loops, held_by: 1 }
+    }
+
+    /// The same with held sets of a fraction.
+    #[must_use]
+    pub const fn held_by(mut self, divisor: u64) -> Self {
+        self.held_by = divisor;
+        self
+    }
+}
+
+/// One worker at a case.
+pub struct Run<'a> {
+    design: &'a dyn Design,
+    /// Its lazy threshold in pages.
+    lazy_max_pages: u64,
+    size: Size,
+    rng: Rng,
+    timed: &'a mut dyn FnMut(Timed),
+}
+
+/// Whether what comes is part of the case's loops or only prepares them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timed {
+    /// The loops begin.
+    Loops,
+    /// They have ended.
+    Rest,
+}
+
+impl Case {
+    /// Runs it once; `timed` is told where its loops begin and end. Everything is freed afterwards.
+    ///
+    /// # Errors
+    /// When the design refuses what should have been possible. Requests that no space could grant are not errors.
+    pub fn run(
+        &self,
+        design: &dyn Design,
+        lazy_max_pages: u64,
+        size: Size,
+        seed: u64,
+        timed: &mut dyn FnMut(Timed),
+    ) -> Result<(), Refusal> {
+        (self.run)(&mut Run { design, lazy_max_pages, size, rng: Rng::new(seed), timed })
+    }
+}
+
+impl Run<'_> {
+    /// Runs `turn` as often as there are loops, and has that timed.
+    fn turns(&mut self, mut turn: impl FnMut(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
+        (self.timed)(Timed::Loops);
+        let done = (0..self.size.loops).try_for_each(|_| turn(self));
+        (self.timed)(Timed::Rest);
+        done
+    }
+
+    /// An area of so many pages and its guard page, allocated and freed.
+    fn pair(&self, pages: u64, align: u64) -> Result<(), Refusal> {
+        let start = self.design.alloc(&guarded(pages).align(align))?;
+        self.design.free(start)
+    }
+
+    /// So many one-page areas, less when cases are to hold less.
+    fn hold(&self, count: u64) -> Result<Vec<u64>, Refusal> {
+        (0..count / self.size.held_by).map(|_| self.design.alloc(&guarded(1))).collect()
+    }
+
+    fn free_all(&self, starts: &[u64]) -> Result<(), Refusal> {
+        starts.iter().try_for_each(|&start| self.design.free(start))
+    }
+}
+
+/// So many pages, and a guard page.
+#[must_use]
+pub const fn guarded(pages: u64) -> Ask {
+    Ask::new(pages + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::Setup;
+    use crate::designs::Name;
+
+    #[test]
+    fn every_case_leaves_every_design_whole() {
+        let setup = Setup::with_cpus(2).lazy_max(512);
+        for name in Name::ALL {
+            let design = name.build(&setup);
+            for case in CASES.iter().chain(FITS) {
+                let mut told = Vec::new();
+                let size = Size::loops(20).held_by(10);
+                case.run(&*design, 512, size, 1, &mut |timed| told.push(timed)).expect(case.name);
+                assert_eq!(told, [Timed::Loops, Timed::Rest], "{}", case.name);
+                design.verify().expect(case.name);
+                design.settle();
+                assert_eq!(design.segments().len(), 1, "{} after {}", design.name(), case.name);
+            }
+        }
+    }
+}
