@@ -27,7 +27,6 @@ fn config(retain_bytes: usize) -> Config {
     let mut config = Config::default();
     config.retain_bytes = retain_bytes;
     config.oversize = Some(4);
-    config.oversize = Some(4);
     config
 }
 

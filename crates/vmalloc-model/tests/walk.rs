@@ -1,0 +1,77 @@
+//! Walks over a space: what they show agrees with the counts, and nobody waits for them.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::area_map::State;
+use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc_model::space::NullPlatform;
+
+const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
+
+fn space(config: Config) -> Space<NullPlatform> {
+    let span = PageRange::from_len(0x7_0003, 1 << 20).expect("not empty");
+    Space::new(NullPlatform::new(span, 4), config).expect("an empty space")
+}
+
+fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
+    space.alloc(&Request::new(pages * PAGE)).expect("room")
+}
+
+fn free(space: &Space<NullPlatform>, addr: usize) {
+    // SAFETY: no memory is behind the area.
+    unsafe { space.vfree(addr) }.expect("an area");
+}
+
+#[test]
+fn segments_and_kept_areas_add_up_to_the_counts() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(config);
+        let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 70)).collect();
+        areas.iter().step_by(2).for_each(|&addr| free(&space, addr));
+        if config.retain_bytes == 0 {
+            let _ = space.drain().expect("it refuses nothing");
+        }
+        areas.iter().skip(1).step_by(4).for_each(|&addr| free(&space, addr));
+
+        let stats = space.stats();
+        let kept: Vec<PageRange> = space.kept().map(|(area, _)| area).collect();
+        assert!(kept.len() > 400, "{}", kept.len());
+        assert_eq!(kept.len() as u64, stats.retained_areas + stats.pooled_areas);
+        assert_eq!(kept.iter().map(PageRange::len).sum::<u64>(), stats.retained_pages + stats.pooled_pages);
+        let retired: HashSet<PageRange> =
+            space.segments().filter(|it| it.state == State::Retired).map(|it| it.range).collect();
+        assert!(kept.iter().all(|area| retired.contains(area)));
+        assert_eq!(retired.len() as u64, stats.lazy_areas + kept.len() as u64);
+        let pages =
+            |state| space.segments().filter(|it| it.state == state).map(|it| it.range.len()).sum::<u64>();
+        assert_eq!((pages(State::Busy), pages(State::Free)), (stats.busy_pages, stats.free_pages));
+        assert_eq!(space.segments().map(|it| it.range.len()).sum::<u64>(), stats.span_pages);
+    }
+}
+
+#[test]
+fn a_walk_goes_on_while_others_work_and_passes_over_every_page_once() {
+    let (space, stop) = (space(Config::default().unmap_on_free().lazy_max(200)), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut live = std::collections::VecDeque::new();
+            for nth in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                live.push_back(alloc(&space, 1 + nth % 40));
+                if live.len() > 300 {
+                    live.pop_front().into_iter().for_each(|addr| free(&space, addr));
+                }
+            }
+            live.into_iter().for_each(|addr| free(&space, addr));
+        });
+        for _ in 0..200 {
+            let mut page = 0x7_0003;
+            for segment in space.segments() {
+                assert_eq!(segment.range.start(), page);
+                page = segment.range.end();
+            }
+            assert_eq!(page, 0x7_0003 + (1 << 20));
+            assert!(space.kept().all(|(area, _)| area.len() <= 41));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
