@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vmalloc::space::MAX_NODES;
+use vmalloc_lab::reproduce::Figure;
 
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Info(InfoOptions),
     /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
     Latency(LatencyOptions),
+    /// Measure the field's published results again, on the designs they were published for, and on this one
+    Reproduce(ReproduceOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -98,6 +101,25 @@ pub(crate) struct LatencyOptions {
     /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
     pub(crate) nodes: Option<u64>,
+}
+
+/// Options of `vmalloc reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+f1  free list instead of a scan of busy areas (2018)
+f2  augmented tree instead of lists (2019)
+f3  blocks of short mappings at the tail of their queue (2015)
+f4  purge without a held lock (2016)
+f5  a node for each CPU instead of one tree (2024)
+
+Exit codes: 0 all of them are reproduced, 1 one is not, 2 bad usage.")]
+pub(crate) struct ReproduceOptions {
+    /// Which results: f1 to f5 [default: all five]
+    #[arg(value_name = "FIGURE", value_parser = crate::reproduce::figure)]
+    pub(crate) figures: Vec<Figure>,
+    /// Less of each: under two minutes for all five
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 impl LatencyOptions {

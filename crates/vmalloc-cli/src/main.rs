@@ -28,6 +28,8 @@ mod output;
 mod overview;
 mod progress;
 mod random;
+mod reproduce;
+mod table;
 mod test;
 
 use args::{Arguments, Command, Parsed};
@@ -50,6 +52,7 @@ fn run() -> Result<Exit, Failure> {
         None => overview::show(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
+        Some(Command::Reproduce(options)) => reproduce::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }
