@@ -1,0 +1,120 @@
+//! The names of the designs.
+
+use super::augmented::Augmented;
+use super::classic::Classic;
+use super::ours::{Ours, Reuse};
+use super::pair::Pair;
+use super::purge::Purge;
+use crate::design::{Design, Setup};
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// A design by its name on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Name {
+    /// A2 with purge P0.
+    AugmentedP0,
+    /// A2 with purge P1.
+    AugmentedP1,
+    /// A2 with purge P2, as it was.
+    Augmented,
+    /// Ours as a kernel would use it: freed areas are unmapped, and wait for a flush.
+    Vmalloc,
+    /// Ours as programs use it: freed areas keep their memory for a while, and need no flush.
+    VmallocRetained,
+}
+
+impl Name {
+    /// All, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::AugmentedP0, Self::AugmentedP1, Self::Augmented, Self::Vmalloc, Self::VmallocRetained];
+
+    /// The generations as they were, and ours.
+    pub const HISTORY: [Self; 2] = [Self::Augmented, Self::Vmalloc];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AugmentedP0 => "augmented-p0",
+            Self::AugmentedP1 => "augmented-p1",
+            Self::Augmented => "augmented",
+            Self::Vmalloc => "vmalloc",
+            Self::VmallocRetained => "vmalloc-retained",
+        }
+    }
+
+    /// One line about it.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::AugmentedP0 => "augmented, a spin lock held over a whole purge",
+            Self::AugmentedP1 => "augmented, the lock always offered between the areas of a purge",
+            Self::Augmented => {
+                "2019: free ranges with the largest below each, found from the root; purge of 2018"
+            }
+            Self::Vmalloc => "this project's, addresses purged and flushed before reuse",
+            Self::VmallocRetained => "this project's, freed areas kept for reuse as they are",
+        }
+    }
+
+    /// An empty one.
+    ///
+    /// # Panics
+    /// When memory for its metadata is short, or the set-up makes no sense.
+    #[must_use]
+    pub fn build(self, setup: &Setup) -> Box<dyn Design> {
+        let name = self.as_str();
+        let augmented = |purge| Box::new(Classic::<Pair<Augmented>>::new(name, setup, purge));
+        match self {
+            Self::AugmentedP0 => augmented(Purge::p0()),
+            Self::AugmentedP1 => augmented(Purge::p1()),
+            Self::Augmented => augmented(Purge::p2()),
+            Self::Vmalloc => Box::new(Ours::new(setup, Reuse::AfterFlush)),
+            Self::VmallocRetained => Box::new(Ours::new(setup, Reuse::AsItIs)),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A name that no design has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownName(String);
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no design is called {:?}; there are {}", self.0, Name::ALL.map(Name::as_str).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+impl FromStr for Name {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text).ok_or_else(|| UnknownName(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_read_back_and_names_its_design() {
+        for name in Name::ALL {
+            assert_eq!(name.to_string().parse(), Ok(name));
+            assert_eq!(name.build(&Setup::with_cpus(1)).name(), name.as_str());
+        }
+        let unknown = "buddy".parse::<Name>().unwrap_err().to_string();
+        assert!(Name::ALL.iter().all(|name| unknown.contains(name.as_str())), "{unknown}");
+    }
+}
