@@ -54,6 +54,10 @@ impl FreeSpace for Augmented {
     fn give(&mut self, part: PageRange) {
         self.ranges.give(part);
     }
+
+    fn verify(&self) -> Result<(), String> {
+        self.ranges.verify()
+    }
 }
 
 impl Augmented {

@@ -63,8 +63,8 @@ impl<A: Augment> FreeRanges<A> {
         node
     }
 
-    /// Makes a range free; the node that it is in then, and one that is gone for it (or nil).
-    pub(super) fn give(&mut self, part: PageRange) -> (Id, Id) {
+    /// Makes a range free; the node that it is in then.
+    pub(super) fn give(&mut self, part: PageRange) -> Id {
         self.pages += part.len();
         let spot = self.tree.spot(part.start());
         let (below, above) = self.tree.around(spot);
@@ -74,17 +74,17 @@ impl<A: Augment> FreeRanges<A> {
             (true, true) => {
                 let end = self.tree.remove(above).end();
                 self.tree.reshape(below, range(self.tree.range(below).start(), end));
-                (below, above)
+                below
             }
             (true, false) => {
                 self.tree.reshape(below, range(self.tree.range(below).start(), part.end()));
-                (below, NIL)
+                below
             }
             (false, true) => {
                 self.tree.reshape(above, range(part.start(), self.tree.range(above).end()));
-                (above, NIL)
+                above
             }
-            (false, false) => (self.tree.insert(spot, part, ()), NIL),
+            (false, false) => self.tree.insert(spot, part, ()),
         }
     }
 

@@ -10,7 +10,9 @@
 
 mod areas;
 mod augmented;
+mod busy_list;
 mod classic;
+mod free_list;
 mod free_ranges;
 mod name;
 mod ours;

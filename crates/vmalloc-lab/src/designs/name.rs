@@ -1,7 +1,9 @@
 //! The names of the designs.
 
 use super::augmented::Augmented;
+use super::busy_list::BusyList;
 use super::classic::Classic;
+use super::free_list::FreeList;
 use super::ours::{Ours, Reuse};
 use super::pair::Pair;
 use super::purge::Purge;
@@ -14,6 +16,12 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
+    /// A0 with purge P0.
+    BusyListP0,
+    /// A0 with purge P1, as it was from 2016 on.
+    BusyList,
+    /// A1 with purge P1, as it was.
+    FreeList,
     /// A2 with purge P0.
     AugmentedP0,
     /// A2 with purge P1.
@@ -28,16 +36,27 @@ pub enum Name {
 
 impl Name {
     /// All, oldest first.
-    pub const ALL: [Self; 5] =
-        [Self::AugmentedP0, Self::AugmentedP1, Self::Augmented, Self::Vmalloc, Self::VmallocRetained];
+    pub const ALL: [Self; 8] = [
+        Self::BusyListP0,
+        Self::BusyList,
+        Self::FreeList,
+        Self::AugmentedP0,
+        Self::AugmentedP1,
+        Self::Augmented,
+        Self::Vmalloc,
+        Self::VmallocRetained,
+    ];
 
     /// The generations as they were, and ours.
-    pub const HISTORY: [Self; 2] = [Self::Augmented, Self::Vmalloc];
+    pub const HISTORY: [Self; 4] = [Self::BusyList, Self::FreeList, Self::Augmented, Self::Vmalloc];
 
     /// As it is written.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::BusyListP0 => "busy-list-p0",
+            Self::BusyList => "busy-list",
+            Self::FreeList => "free-list",
             Self::AugmentedP0 => "augmented-p0",
             Self::AugmentedP1 => "augmented-p1",
             Self::Augmented => "augmented",
@@ -50,6 +69,9 @@ impl Name {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
+            Self::BusyListP0 => "busy-list, a spin lock held over a whole purge",
+            Self::BusyList => "before 2018: busy areas in a list, walked for the first hole; purge of 2016",
+            Self::FreeList => "2018: free ranges in a list, walked for the first fit; purge of 2016",
             Self::AugmentedP0 => "augmented, a spin lock held over a whole purge",
             Self::AugmentedP1 => "augmented, the lock always offered between the areas of a purge",
             Self::Augmented => {
@@ -68,7 +90,11 @@ impl Name {
     pub fn build(self, setup: &Setup) -> Box<dyn Design> {
         let name = self.as_str();
         let augmented = |purge| Box::new(Classic::<Pair<Augmented>>::new(name, setup, purge));
+        let busy_list = |purge| Box::new(Classic::<BusyList>::new(name, setup, purge));
         match self {
+            Self::BusyListP0 => busy_list(Purge::p0()),
+            Self::BusyList => busy_list(Purge::p1()),
+            Self::FreeList => Box::new(Classic::<Pair<FreeList>>::new(name, setup, Purge::p1())),
             Self::AugmentedP0 => augmented(Purge::p0()),
             Self::AugmentedP1 => augmented(Purge::p1()),
             Self::Augmented => augmented(Purge::p2()),

@@ -29,7 +29,11 @@ pub(super) trait FreeSpace: Send {
     /// Takes pages that are known to be free.
     fn take_exactly(&mut self, part: PageRange);
 
+    /// Takes a range back.
     fn give(&mut self, part: PageRange);
+
+    /// Checks the invariants.
+    fn verify(&self) -> Result<(), String>;
 }
 
 /// See the [module](self).
@@ -103,6 +107,6 @@ impl<F: FreeSpace> Areas for Pair<F> {
 
     fn verify(&self) -> Result<(), String> {
         self.busy.verify()?;
-        self.free.ranges().verify()
+        self.free.verify()
     }
 }

@@ -92,11 +92,6 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         Self { nodes: vec![nil], root: NIL, unused: NIL, len: 0 }
     }
 
-    /// How many ranges.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// What the arena occupies.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<A::Sum, T>>()

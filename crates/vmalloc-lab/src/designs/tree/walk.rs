@@ -11,12 +11,6 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         self.next(NIL)
     }
 
-    /// The highest range.
-    #[inline]
-    pub(in crate::designs) fn last(&self) -> Id {
-        self.prev(NIL)
-    }
-
     /// The range above; the first after nil.
     #[inline]
     pub(in crate::designs) fn next(&self, node: Id) -> Id {
@@ -39,6 +33,12 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
     #[inline]
     pub(in crate::designs) fn tag(&self, node: Id) -> T {
         self.node(node).tag
+    }
+
+    /// To change what it carries.
+    #[inline]
+    pub(in crate::designs) fn tag_mut(&mut self, node: Id) -> &mut T {
+        &mut self.node_mut(node).tag
     }
 
     /// The range that starts at a page.
@@ -109,11 +109,6 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
 }
 
 impl<T: Copy + Default> Tree<Largest, T> {
-    /// The pages of the largest range.
-    pub(in crate::designs) fn largest(&self) -> u64 {
-        self.node(self.root).sum
-    }
-
     /// The lowest range of so many pages, or nil: left if the left subtree has one, else this node, else right.
     pub(in crate::designs) fn lowest_of(&self, pages: u64) -> Id {
         self.lowest_below(self.root, pages)
