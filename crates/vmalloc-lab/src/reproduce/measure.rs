@@ -1,10 +1,10 @@
 //! Clocks, crews and summaries of the five results.
 
-use crate::design::{Design, Setup};
+use crate::design::Setup;
 use crate::designs::Name;
 use crate::lock::{self, Waits};
 use crate::rng::Rng;
-use crate::workload::{Case, Size, Timed};
+use crate::workload::{Case, Size, Stage, Tenants, Timed};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -18,32 +18,51 @@ fn thread_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
+/// Whether anybody lives in a space before a test begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// Nobody.
+    Empty,
+    /// [`Tenants`], who come and go.
+    LivedIn,
+}
+
+/// Runs `work` on a new design.
+fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<'_>) -> R) -> R {
+    let design = name.build(setup);
+    let tenants = (place == Place::LivedIn).then(|| Tenants::move_in(&*design).expect("room for tenants"));
+    let stage = Stage { design: &*design, lazy_max_pages: setup.lazy_max_pages, tenants: tenants.as_ref() };
+    work(stage)
+}
+
 /// Microseconds of one loop of `case`, alone on a new design.
-pub(super) fn loop_us(name: Name, setup: &Setup, case: &Case, size: Size) -> f64 {
-    let design = name.build(setup);
-    let (mut from, mut to) = (Duration::ZERO, Duration::ZERO);
-    let mut clock = |timed| match timed {
-        Timed::Loops => from = thread_time(),
-        Timed::Rest => to = thread_time(),
-    };
-    run_case(&*design, setup, case, size, SEED, &mut clock);
-    (to - from).as_secs_f64() * 1e6 / size.loops as f64
+pub(super) fn loop_us(name: Name, setup: &Setup, place: Place, case: &Case, size: Size) -> f64 {
+    on_stage(name, setup, place, |stage| {
+        let (mut from, mut to) = (Duration::ZERO, Duration::ZERO);
+        let mut clock = |timed| match timed {
+            Timed::Loops => from = thread_time(),
+            Timed::Rest => to = thread_time(),
+        };
+        run_case(stage, case, size, SEED, &mut clock);
+        (to - from).as_secs_f64() * 1e6 / size.loops as f64
+    })
 }
 
-/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the other on one new design.
+/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the other on one new design that is lived in.
 pub(super) fn sequence_seconds(name: Name, setup: &Setup, cases: &[Case], size: Size) -> Vec<f64> {
-    let design = name.build(setup);
-    let time = |case| {
-        let start = thread_time();
-        run_case(&*design, setup, case, size, SEED, &mut |_| {});
-        (thread_time() - start).as_secs_f64()
-    };
-    cases.iter().map(time).collect()
+    on_stage(name, setup, Place::LivedIn, |stage| {
+        let time = |case| {
+            let start = thread_time();
+            run_case(stage, case, size, SEED, &mut |_| {});
+            (thread_time() - start).as_secs_f64()
+        };
+        cases.iter().map(time).collect()
+    })
 }
 
-fn run_case(design: &dyn Design, setup: &Setup, case: &Case, size: Size, seed: u64, timed: &mut dyn FnMut(Timed)) {
-    case.run(design, setup.lazy_max_pages, size, seed, timed)
-        .unwrap_or_else(|refusal| panic!("{} on {}: {refusal}", case.name, design.name()));
+fn run_case(stage: Stage<'_>, case: &Case, size: Size, seed: u64, timed: &mut dyn FnMut(Timed)) {
+    case.run(stage, size, seed, timed)
+        .unwrap_or_else(|refusal| panic!("{} on {}: {refusal}", case.name, stage.design.name()));
 }
 
 /// What a crew took.
@@ -64,26 +83,27 @@ impl Crowd {
     }
 }
 
-/// Every thread runs all of `cases` on one new design, each in an order of its own.
+/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
-    let design = name.build(setup);
-    let start = Barrier::new(threads + 1);
-    std::thread::scope(|scope| {
+    on_stage(name, setup, Place::LivedIn, |stage| {
+        let start = Barrier::new(threads + 1);
         let work = |thread: u64| {
             let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread));
             rng.shuffle(&mut cases);
             lock::take_waits();
             start.wait();
             let began = Instant::now();
-            cases.iter().for_each(|case| run_case(&*design, setup, case, size, rng.next(), &mut |_| {}));
+            cases.iter().for_each(|case| run_case(stage, case, size, rng.next(), &mut |_| {}));
             (began.elapsed(), lock::take_waits())
         };
         let work = &work;
-        let crew: Vec<_> = (0..threads as u64).map(|thread| scope.spawn(move || work(thread))).collect();
-        start.wait();
-        let began = Instant::now();
-        let done: Vec<_> = crew.into_iter().map(|thread| thread.join().expect("no panic")).collect();
-        let seconds = began.elapsed().as_secs_f64();
+        let (seconds, done) = std::thread::scope(|scope| {
+            let crew: Vec<_> = (0..threads as u64).map(|thread| scope.spawn(move || work(thread))).collect();
+            start.wait();
+            let began = Instant::now();
+            let done: Vec<_> = crew.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            (began.elapsed().as_secs_f64(), done)
+        });
         let thread_seconds = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
         let waits = done.iter().fold(Waits::default(), |sum, (_, waits)| sum.plus(*waits));
         Crowd { seconds, thread_seconds, waits }
