@@ -15,6 +15,7 @@ mod classic;
 mod free_list;
 mod free_ranges;
 mod name;
+mod nodes;
 mod ours;
 mod pair;
 mod purge;
