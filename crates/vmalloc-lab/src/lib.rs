@@ -11,6 +11,7 @@
 //! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
 //! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
 
+pub mod blocks;
 pub mod cpu;
 pub mod design;
 pub mod designs;

@@ -15,6 +15,7 @@ mod classic;
 mod free_list;
 mod free_ranges;
 mod name;
+mod nodes;
 mod ours;
 mod pair;
 mod purge;
@@ -23,6 +24,7 @@ mod tree;
 use crate::design::{Counts, Segment, State};
 pub use name::{Name, UnknownName};
 pub use ours::Ours;
+pub(crate) use ours::{Addresses, space};
 use vmalloc::PageRange;
 
 /// What segments say about areas and pages.

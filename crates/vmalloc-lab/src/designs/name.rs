@@ -4,6 +4,7 @@ use super::augmented::Augmented;
 use super::busy_list::BusyList;
 use super::classic::Classic;
 use super::free_list::FreeList;
+use super::nodes::Nodes;
 use super::ours::{Ours, Reuse};
 use super::pair::Pair;
 use super::purge::Purge;
@@ -28,6 +29,8 @@ pub enum Name {
     AugmentedP1,
     /// A2 with purge P2, as it was.
     Augmented,
+    /// A3.
+    Nodes,
     /// Ours as a kernel would use it: freed areas are unmapped, and wait for a flush.
     Vmalloc,
     /// Ours as programs use it: freed areas keep their memory for a while, and need no flush.
@@ -36,19 +39,21 @@ pub enum Name {
 
 impl Name {
     /// All, oldest first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BusyListP0,
         Self::BusyList,
         Self::FreeList,
         Self::AugmentedP0,
         Self::AugmentedP1,
         Self::Augmented,
+        Self::Nodes,
         Self::Vmalloc,
         Self::VmallocRetained,
     ];
 
     /// The generations as they were, and ours.
-    pub const HISTORY: [Self; 4] = [Self::BusyList, Self::FreeList, Self::Augmented, Self::Vmalloc];
+    pub const HISTORY: [Self; 5] =
+        [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc];
 
     /// As it is written.
     #[must_use]
@@ -60,6 +65,7 @@ impl Name {
             Self::AugmentedP0 => "augmented-p0",
             Self::AugmentedP1 => "augmented-p1",
             Self::Augmented => "augmented",
+            Self::Nodes => "nodes",
             Self::Vmalloc => "vmalloc",
             Self::VmallocRetained => "vmalloc-retained",
         }
@@ -77,6 +83,7 @@ impl Name {
             Self::Augmented => {
                 "2019: free ranges with the largest below each, found from the root; purge of 2018"
             }
+            Self::Nodes => "2024: a node for each CPU with pools, busy and lazy areas; augmented below",
             Self::Vmalloc => "this project's, addresses purged and flushed before reuse",
             Self::VmallocRetained => "this project's, freed areas kept for reuse as they are",
         }
@@ -98,6 +105,7 @@ impl Name {
             Self::AugmentedP0 => augmented(Purge::p0()),
             Self::AugmentedP1 => augmented(Purge::p1()),
             Self::Augmented => augmented(Purge::p2()),
+            Self::Nodes => Box::new(Nodes::new(setup)),
             Self::Vmalloc => Box::new(Ours::new(setup, Reuse::AfterFlush)),
             Self::VmallocRetained => Box::new(Ours::new(setup, Reuse::AsItIs)),
         }
