@@ -40,7 +40,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     section(&mut text, "The published results", &[&["reproduce"], quick].concat())?;
     let traces = traces();
     let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
-    section(&mut text, "Real traces on every design", &[&["replay", "--design", "all"][..], &traces].concat())?;
+    section(
+        &mut text,
+        "Real traces on every design",
+        &[&["replay", "--design", "all"][..], &traces].concat(),
+    )?;
     section(&mut text, "Ten million events", &["replay", "--synthetic", "10000000", "--design", "vmalloc"])?;
     fs::write(&args.out, text).map_err(|cause| Error::Write { path: args.out.clone(), cause })
 }
@@ -67,7 +71,8 @@ fn head() -> Result<String, Error> {
 fn traces() -> Vec<String> {
     let entries = fs::read_dir(TRACES).into_iter().flatten().filter_map(Result::ok);
     let is_trace = |name: &String| name.contains("trace") && !name.contains("vmallocinfo");
-    let mut paths: Vec<_> = entries.map(|entry| entry.path().display().to_string()).filter(is_trace).collect();
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.path().display().to_string()).filter(is_trace).collect();
     paths.sort();
     paths
 }

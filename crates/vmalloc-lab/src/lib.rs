@@ -16,6 +16,7 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod reproduce;
 pub mod rng;
 pub mod workload;
 

@@ -13,11 +13,11 @@
 //! * `P3` The count of lazy pages falls with each area. P2 keeps the lock while it is high: under P1 allocations can take the lock
 //!   so often that freed areas gather faster than they go back, without end.
 //!
-//! Offered means released and taken again. Sources: the postings of 2016 and of 2018.
+//! Offered means that who waits for it has it next. Sources: the postings of 2016 and of 2018.
 
 use super::areas::Areas;
 use super::classic::Classic;
-use crate::lock::Mutex;
+use crate::lock::{self, Mutex};
 use std::sync::atomic::{
     AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -110,9 +110,8 @@ impl<S: Areas> Classic<S> {
             self.lazy.store(lazy, Relaxed);
             hold += 1;
             if self.offers(offer, lazy) {
-                drop(held);
+                lock::offer(&mut held);
                 self.note_hold(std::mem::take(&mut hold));
-                held = self.held.lock();
             }
         }
         self.note_hold(hold);

@@ -1,8 +1,8 @@
 //! F3: blocks of short mappings at the tail of their queue (2015).
 
 use super::{Claim, Effort, Figure, Outcome, Progress, Table, figure};
-use crate::blocks::scenarios::{self, FunctionProfile, Outcome as Blocks};
 use crate::blocks::Variant;
+use crate::blocks::scenarios::{self, FunctionProfile, Outcome as Blocks};
 
 /// Slots of a block: where it was published, and in the kernels that were measured since.
 const SLOTS: [u64; 2] = [1024, 256];
@@ -75,9 +75,17 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
 
 fn claims(known: &Known, rows: &[Row]) -> Vec<Claim> {
     let claim = |(index, variant): (usize, Variant)| {
-        let row = rows.iter().find(|row| (row.slots, row.scenario, row.variant) == (known.slots, known.scenario, variant));
+        let row = rows
+            .iter()
+            .find(|row| (row.slots, row.scenario, row.variant) == (known.slots, known.scenario, variant));
         let blocks = &row.expect("every scenario is run").blocks;
-        let what = format!("{}: {} slots, scenario {}, {}", known.source, known.slots, known.scenario, variant.as_str());
+        let what = format!(
+            "{}: {} slots, scenario {}, {}",
+            known.source,
+            known.slots,
+            known.scenario,
+            variant.as_str()
+        );
         Claim::of_counts(what, known.blocks[index], [blocks.made, blocks.freed], known.off_by[index])
     };
     [Variant::Head, Variant::Tail].into_iter().enumerate().map(claim).collect()

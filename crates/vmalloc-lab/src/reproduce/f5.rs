@@ -48,15 +48,37 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let mut claims = Vec::new();
     for (nth, threads) in THREADS.into_iter().enumerate() {
         let pair = |after, of, unit| Pair { before: middle(nth, 0, of), after: middle(nth, after, of), unit };
-        let name = |after: usize| format!("{threads} threads, {} → {}", DESIGNS[0].as_str(), DESIGNS[after].as_str());
+        let name = |after: usize| {
+            format!("{threads} threads, {} → {}", DESIGNS[0].as_str(), DESIGNS[after].as_str())
+        };
         let many = threads == 64;
         for after in [1, 2] {
-            let published = |text| if !many { "–" } else if after == 1 { text } else { "(ours)" };
+            let published = |text| {
+                if !many {
+                    "–"
+                } else if after == 1 {
+                    text
+                } else {
+                    "(ours)"
+                }
+            };
             let share = pair(after, Crowd::waited_percent, "% of time waiting");
             let what = format!("{}: waiting for locks", name(after));
-            claims.push(Claim::of_times(what, published(SHARE), share, Unit::Times, many.then_some(SHARE_BAR)));
+            claims.push(Claim::of_times(
+                what,
+                published(SHARE),
+                share,
+                Unit::Times,
+                many.then_some(SHARE_BAR),
+            ));
             let time = pair(after, |crowd| crowd.seconds, "s");
-            claims.push(Claim::of_times(format!("{}: time", name(after)), published(TIME), time, Unit::Times, None));
+            claims.push(Claim::of_times(
+                format!("{}: time", name(after)),
+                published(TIME),
+                time,
+                Unit::Times,
+                None,
+            ));
         }
     }
     let row = |(nth, design): (usize, usize)| {
@@ -71,7 +93,8 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     };
     let all = (0..THREADS.len()).flat_map(|nth| (0..DESIGNS.len()).map(move |design| (nth, design)));
     let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
-    let table = Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect());
+    let table =
+        Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect());
     let cpus = crate::cpu::count();
     let mut outcome = Outcome::new(Figure::F5, effort, claims, vec![table], &NOTES);
     outcome.notes.push(format!(

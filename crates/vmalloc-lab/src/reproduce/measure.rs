@@ -2,21 +2,14 @@
 
 use crate::design::Setup;
 use crate::designs::Name;
-use crate::lock::{self, Waits};
+use crate::lock::{self, Waits, thread_time};
 use crate::rng::Rng;
 use crate::workload::{Case, Size, Stage, Tenants, Timed};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// The seed of everything: each design sees the same requests.
 const SEED: u64 = 0x5eed;
-
-/// Time that this thread has run: what others take from the machine is not in it.
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
 
 /// Whether anybody lives in a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +86,7 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
             lock::take_waits();
             start.wait();
             let began = Instant::now();
-            cases.iter().for_each(|case| run_case(stage, case, size, rng.next(), &mut |_| {}));
+            cases.iter().for_each(|case| run_case(stage, case, size, rng.next_u64(), &mut |_| {}));
             (began.elapsed(), lock::take_waits())
         };
         let work = &work;
@@ -118,7 +111,8 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 
 /// The medians of `rounds` rounds, in each of which every one of `items` is measured once: what disturbs the machine meets all.
 pub(super) fn medians<T: Copy>(items: &[T], rounds: usize, mut measure: impl FnMut(T) -> f64) -> Vec<f64> {
-    let rounds: Vec<Vec<f64>> = (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();
+    let rounds: Vec<Vec<f64>> =
+        (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();
     (0..items.len()).map(|index| median(rounds.iter().map(|round| round[index]).collect())).collect()
 }
 

@@ -150,7 +150,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn new(figure: Figure, effort: Effort, claims: Vec<Claim>, tables: Vec<Table>, notes: &[&str]) -> Self {
+    pub(crate) fn new(
+        figure: Figure,
+        effort: Effort,
+        claims: Vec<Claim>,
+        tables: Vec<Table>,
+        notes: &[&str],
+    ) -> Self {
         let reproduced = claims.iter().all(|claim| claim.verdict != Verdict::NotReproduced);
         let notes = notes.iter().map(|&note| note.to_owned()).collect();
         Self { figure, title: figure.title(), effort, reproduced, claims, tables, notes }
@@ -223,7 +229,13 @@ impl fmt::Display for Verdict {
 
 impl Claim {
     /// A claim about times.
-    pub(crate) fn of_times(what: String, published: &str, measured: Pair, unit: Unit, bar: Option<f64>) -> Self {
+    pub(crate) fn of_times(
+        what: String,
+        published: &str,
+        measured: Pair,
+        unit: Unit,
+        bar: Option<f64>,
+    ) -> Self {
         let gain = match unit {
             Unit::PercentSaved => 100.0 * (1.0 - measured.after / measured.before),
             Unit::Times | Unit::Exact => measured.before / measured.after,
@@ -241,7 +253,8 @@ impl Claim {
         let near = |index: usize| measured[index].abs_diff(published[index]) <= off_by[index];
         let holds = near(0) && near(1);
         let pair = Pair { before: measured[0] as f64, after: measured[1] as f64, unit: "made, freed" };
-        let allowed = if off_by == [0, 0] { " exact".to_owned() } else { format!(" ±{}, ±{}", off_by[0], off_by[1]) };
+        let allowed =
+            if off_by == [0, 0] { " exact".to_owned() } else { format!(" ±{}, ±{}", off_by[0], off_by[1]) };
         Self {
             what,
             published: format!("{} / {}{allowed}", published[0], published[1]),
@@ -294,7 +307,10 @@ mod tests {
     #[test]
     fn a_claim_holds_from_its_bar_on() {
         let claim = |bar| Claim::of_times(String::new(), "", pair(10.0, 2.5), Unit::Times, bar);
-        assert_eq!((claim(Some(4.0)).verdict, claim(Some(4.1)).verdict), (Verdict::Reproduced, Verdict::NotReproduced));
+        assert_eq!(
+            (claim(Some(4.0)).verdict, claim(Some(4.1)).verdict),
+            (Verdict::Reproduced, Verdict::NotReproduced)
+        );
         assert_eq!((claim(None).verdict, claim(None).gain), (Verdict::Shown, 4.0));
         let saved = Claim::of_times(String::new(), "", pair(10.0, 3.0), Unit::PercentSaved, Some(69.0));
         assert_eq!((saved.gain.round(), saved.verdict), (70.0, Verdict::Reproduced));
@@ -302,7 +318,8 @@ mod tests {
 
     #[test]
     fn counts_hold_to_the_digit_unless_told_otherwise() {
-        let verdict = |measured, off_by| Claim::of_counts(String::new(), [993, 992], measured, off_by).verdict;
+        let verdict =
+            |measured, off_by| Claim::of_counts(String::new(), [993, 992], measured, off_by).verdict;
         assert_eq!(verdict([993, 992], [0, 0]), Verdict::Reproduced);
         assert_eq!(verdict([993, 991], [0, 0]), Verdict::NotReproduced);
         assert_eq!(verdict([994, 991], [1, 1]), Verdict::Reproduced);
@@ -311,7 +328,8 @@ mod tests {
     #[test]
     fn one_claim_that_fails_fails_the_figure() {
         let claims = |bars: [f64; 2]| {
-            bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar))).to_vec()
+            bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar)))
+                .to_vec()
         };
         let reproduced = |bars| Outcome::new(Figure::F1, Effort::Quick, claims(bars), vec![], &[]).reproduced;
         assert!(reproduced([1.0, 2.0]) && !reproduced([1.0, 2.1]));

@@ -11,8 +11,10 @@ use std::sync::Mutex;
 /// A steady set of areas of 1 to 64 pages, of which one is replaced now and then.
 pub struct Tenants(Mutex<(Vec<u64>, Rng)>);
 
-/// How many there are: what a small machine has after boot, and some more (a virtual machine of 2 CPUs has 200, a server some thousands).
-const AREAS: usize = 1_000;
+/// How many there are: a virtual machine of 2 CPUs has 200 after boot, a large server some thousands.
+const AREAS: usize = 8_000;
+/// How often each has been replaced before a test begins, on average: until then holes and areas have found their balance.
+const AGE: usize = 2;
 /// Loops of a test from one replacement to the next.
 const PERIOD: u64 = 10;
 
@@ -25,14 +27,17 @@ impl Tenants {
         let mut rng = Rng::new(0x7e4a);
         let areas = (0..AREAS).map(|_| design.alloc(&guarded(rng.between(1, 64))));
         let areas = areas.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self(Mutex::new((areas, rng))))
+        let tenants = Self(Mutex::new((areas, rng)));
+        (0..AGE * AREAS).try_for_each(|_| tenants.replace_one(design))?;
+        Ok(tenants)
     }
 
     /// What they do in the loop of that number of somebody else's.
     pub(super) fn live(&self, design: &dyn Design, nth: u64) -> Result<(), Refusal> {
-        if !nth.is_multiple_of(PERIOD) {
-            return Ok(());
-        }
+        if nth.is_multiple_of(PERIOD) { self.replace_one(design) } else { Ok(()) }
+    }
+
+    fn replace_one(&self, design: &dyn Design) -> Result<(), Refusal> {
         let (pages, gone) = {
             let mut set = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (areas, rng) = &mut *set;
