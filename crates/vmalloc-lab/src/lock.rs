@@ -66,14 +66,15 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Lets who waits for the lock of `guard` have it first, if anybody does; whether.
-pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) -> bool {
+/// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the CPU run.
+pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     // SAFETY: only read; the lock is not touched but through the guard.
     let waited_for = unsafe { lock_api::MutexGuard::mutex(guard).raw() }.is_waited_for();
     if waited_for {
         lock_api::MutexGuard::bump(guard);
+    } else if wakeups::may_be_due() {
+        lock_api::MutexGuard::unlocked(guard, || {});
     }
-    waited_for
 }
 
 /// A lock that is waited for actively: in a kernel nothing else runs on a CPU that holds one.
@@ -90,15 +91,42 @@ pub struct Spin {
 #[derive(Debug)]
 pub struct Sleep(FutexLock);
 
-/// Looks at a held lock before sleeping: some 50 µs, longer than any hold but those of a whole purge. In a kernel there would be no end
-/// to it; with more threads than CPUs there has to be one, for the holder may not be running.
-const LOOKS: u32 = 1_000;
+/// Looks at a held lock before sleeping.
+static LOOKS: AtomicU32 = AtomicU32::new(FEW_LOOKS);
+/// Some 50 µs, longer than any hold but those of a whole purge: with more threads than CPUs there has to be an end, for the holder may not
+/// be running.
+const FEW_LOOKS: u32 = 1_000;
+
+/// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a CPU for each thread.
+#[derive(Debug)]
+pub struct NeverSleep(());
+
+impl NeverSleep {
+    /// From now on.
+    #[must_use]
+    pub fn new() -> Self {
+        LOOKS.store(u32::MAX, Relaxed);
+        Self(())
+    }
+}
+
+impl Default for NeverSleep {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for NeverSleep {
+    fn drop(&mut self) {
+        LOOKS.store(FEW_LOOKS, Relaxed);
+    }
+}
 
 impl Spin {
     #[cold]
     fn wait(&self) {
         self.waiting.fetch_add(1, Relaxed);
-        if !(0..LOOKS).any(|_| {
+        if !(0..LOOKS.load(Relaxed)).any(|_| {
             std::hint::spin_loop();
             !self.lock.is_locked() && self.lock.try_lock()
         }) {
@@ -185,7 +213,7 @@ unsafe impl RawMutexFair for Spin {
         // SAFETY: the caller's promise.
         unsafe { self.unlock() };
         // Who waits sees the lock within some looks; who sleeps needs to be woken, and nobody waits for that for ever.
-        for _ in 0..LOOKS {
+        for _ in 0..LOOKS.load(Relaxed) {
             if self.served.load(Relaxed) != served || !self.is_waited_for() {
                 return;
             }
@@ -261,6 +289,13 @@ pub mod wakeups {
 
     pub(super) fn are_armed() -> bool {
         ARMED.get()
+    }
+
+    /// Whether the clock may have fired.
+    pub(super) fn may_be_due() -> bool {
+        ARMED.get()
+            && TIMER
+                .with_borrow(|timer| timer.as_ref().is_some_and(|timer| Instant::now() >= timer.not_before))
     }
 
     /// Answers the clock if it has fired and nothing is held.
@@ -356,7 +391,6 @@ mod tests {
         let (mutex, done) = (Mutex::new(0), std::sync::Barrier::new(2));
         std::thread::scope(|scope| {
             let mut held = mutex.lock();
-            assert!(!offer(&mut held));
             scope.spawn(|| {
                 *mutex.lock() += 1;
                 done.wait();
