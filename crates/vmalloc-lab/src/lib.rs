@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod replay;
 pub mod trace;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
