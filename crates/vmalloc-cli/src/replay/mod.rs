@@ -60,10 +60,10 @@ fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
     let report = Report::new(plan, inputs);
     report.warn();
     if json {
-        output::json(&report)?
+        output::json(&report)?;
     } else {
-        output::text(&report.to_string())?
-    };
+        output::text(&report.to_string())?;
+    }
     Ok(report.exit())
 }
 

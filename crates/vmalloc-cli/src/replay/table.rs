@@ -56,7 +56,7 @@ fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     for window in 0..windows {
         let rooms = designs.iter().filter_map(|it| Some((it.design, it.rooms.get(window)?)));
         let seen: Vec<_> = rooms.filter(|(_, room)| room.peak_span_pages.is_some()).collect();
-        let Some((_, RoomOutcome { start, end, .. })) = seen.first() else { continue };
+        let Some((_, RoomOutcome { start, end, traced_span_pages, .. })) = seen.first() else { continue };
         let (from, to) = (start << PAGE_SHIFT, u128::from(*end) << PAGE_SHIFT);
         let size = bytes(end - start);
         writeln!(f, "\nWindow {from:#x}-{to:#x}, {size}")?;
@@ -65,18 +65,20 @@ fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
             "{:<18} {:>10} {:>10} {:>10} {:>14} {:>14}",
             "", "peak span", "peak busy", "areas", "largest free:", "at the end"
         )?;
+        if let Some(pages) = traced_span_pages {
+            writeln!(f, "{:<18} {:>10}", "(in the trace)", bytes(*pages))?;
+        }
         seen.iter().try_for_each(|(design, it)| room(f, design, it))?;
     }
     Ok(())
 }
 
 fn room(f: &mut fmt::Formatter<'_>, design: &str, it: &RoomOutcome) -> fmt::Result {
-    let largest = |pages: Option<u64>| pages.map_or("-".into(), bytes);
-    let free = it.samples.iter().map(|sample| sample.largest_free_pages);
-    let (least, last) = (largest(free.clone().min()), largest(free.last()));
-    let peak = |pages: Option<u64>| pages.map_or("-".into(), bytes);
+    let told = |pages: Option<u64>| pages.map_or("-".into(), bytes);
+    let mut free = it.samples.iter().map(|sample| sample.largest_free_pages);
+    let (least, last) = (told(free.clone().min()), told(free.next_back()));
     let (span, busy, areas) =
-        (peak(it.peak_span_pages), peak(it.peak_busy_pages), it.peak_busy_areas.unwrap_or(0));
+        (told(it.peak_span_pages), told(it.peak_busy_pages), it.peak_busy_areas.unwrap_or(0));
     writeln!(f, "{design:<18} {span:>10} {busy:>10} {areas:>10} {least:>14} {last:>14}")
 }
 

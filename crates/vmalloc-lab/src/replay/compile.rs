@@ -1,6 +1,7 @@
 //! From events to steps: which area each event means.
 
 use super::live::{Area, Live};
+use super::placed::Placed;
 use super::rooms::Shapes;
 use super::script::{Deed, Script, Step};
 use super::tally::Tally;
@@ -42,6 +43,7 @@ pub struct Compiler {
     /// Ends of heaps, by task.
     breaks: HashMap<u32, u64>,
     busy: Busy,
+    placed: Placed,
     /// The highest CPU.
     cpu: u32,
     tally: Tally,
@@ -74,6 +76,7 @@ impl Compiler {
             chunks: BTreeSet::new(),
             breaks: HashMap::new(),
             busy: Busy::default(),
+            placed: Placed::default(),
             cpu: 0,
             tally: Tally::default(),
         }
@@ -103,6 +106,7 @@ impl Compiler {
         Script {
             steps: self.steps,
             shapes,
+            placed: rooms.iter().map(|room| self.placed.peak_span(room)).collect(),
             rooms,
             slots: self.slots,
             left,
@@ -116,6 +120,9 @@ impl Compiler {
             Kind::Alloc { start, pages, align, within } => {
                 self.free_missed(cpu, &(start..start + pages));
                 self.alloc(cpu, start..start + pages, align, within)?;
+                if let Some(within) = within {
+                    self.placed.see(within, &self.live);
+                }
             }
             Kind::Free { start } => return Ok(self.free_at(cpu, start)),
             Kind::Purge { .. } if self.purges == Purges::Trace => self.step(cpu, Deed::Purge),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use vmalloc::PageRange;
 
 /// An area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,13 @@ impl Live {
         let below = self.0.range(..=pages.start).next_back().filter(|(_, area)| area.end > pages.start);
         let start = below.or_else(|| self.0.range(pages.clone()).next()).map(|(&start, _)| start)?;
         self.0.remove(&start)
+    }
+
+    /// The pages from the start of the lowest area in `range` to the end of the highest.
+    pub(super) fn span(&self, range: &PageRange) -> u64 {
+        let mut areas = self.0.range(range.start()..range.end()).map(|(_, area)| area);
+        let Some(first) = areas.next() else { return 0 };
+        areas.next_back().unwrap_or(first).end - first.start
     }
 
     /// All, by address.

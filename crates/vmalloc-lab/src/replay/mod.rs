@@ -37,6 +37,7 @@ mod look;
 mod measure;
 mod outcome;
 mod pace;
+mod placed;
 mod rooms;
 mod script;
 mod stage;

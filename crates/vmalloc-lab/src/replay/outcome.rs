@@ -55,6 +55,8 @@ pub struct RoomOutcome {
     pub start: u64,
     /// The page behind its last.
     pub end: u64,
+    /// The same as the next, where the trace had the areas; none where it has no windows.
+    pub traced_span_pages: Option<u64>,
     /// The most pages from the start of the lowest busy area to the end of the highest.
     pub peak_span_pages: Option<u64>,
     /// The most pages that were busy.
@@ -84,9 +86,10 @@ pub struct Sample {
 
 impl Outcome {
     pub(super) fn new(design: Name, script: &Script, mode: Mode) -> Self {
-        let room = |room: &vmalloc::PageRange| RoomOutcome {
+        let room = |(room, &traced): (&vmalloc::PageRange, &Option<u64>)| RoomOutcome {
             start: room.start(),
             end: room.end(),
+            traced_span_pages: traced,
             peak_span_pages: None,
             peak_busy_pages: None,
             peak_busy_areas: None,
@@ -107,7 +110,7 @@ impl Outcome {
             longest_hold_areas: 0,
             peak_lazy_pages: 0,
             waits: Waits::default(),
-            rooms: script.rooms().iter().map(room).collect(),
+            rooms: script.rooms().iter().zip(&script.placed).map(room).collect(),
             complaints: Vec::new(),
         }
     }
@@ -127,21 +130,5 @@ impl Outcome {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.complaints.is_empty()
-    }
-
-    /// The least that the largest free range of the first room had in any sample.
-    #[must_use]
-    pub fn least_largest_free_pages(&self) -> Option<u64> {
-        self.main_samples().iter().map(|sample| sample.largest_free_pages).min()
-    }
-
-    /// The largest free range of the first room at the end.
-    #[must_use]
-    pub fn last_largest_free_pages(&self) -> Option<u64> {
-        self.main_samples().last().map(|sample| sample.largest_free_pages)
-    }
-
-    fn main_samples(&self) -> &[Sample] {
-        self.rooms.first().map_or(&[], |room| &room.samples)
     }
 }

@@ -10,6 +10,8 @@ pub struct Script {
     pub(super) steps: Vec<Step>,
     pub(super) shapes: Vec<Shape>,
     pub(super) rooms: Vec<PageRange>,
+    /// What the trace itself used of each room at most, in pages.
+    pub(super) placed: Vec<Option<u64>>,
     pub(super) slots: u32,
     /// Areas that nobody frees: slot and shape.
     pub(super) left: Vec<(u32, u32)>,
