@@ -29,11 +29,11 @@ impl Live {
         self.0.remove(&start)
     }
 
-    /// Takes the lowest area that has a page of `pages`.
+    /// Takes the highest area that has a page of `pages`.
     pub(super) fn take_in(&mut self, pages: &Range<u64>) -> Option<Area> {
-        let below = self.0.range(..=pages.start).next_back().filter(|(_, area)| area.end > pages.start);
-        let start = below.or_else(|| self.0.range(pages.clone()).next()).map(|(&start, _)| start)?;
-        self.0.remove(&start)
+        // Areas that start below have their ends in the same order.
+        let (&start, area) = self.0.range(..pages.end).next_back()?;
+        if area.end > pages.start { self.0.remove(&start) } else { None }
     }
 
     /// The pages from the start of the lowest area in `range` to the end of the highest.
@@ -62,9 +62,9 @@ mod tests {
         }
         assert_eq!(live.take_in(&(30..40)), None);
         assert_eq!(live.take_in(&(0..10)), None);
-        assert_eq!(live.take_in(&(15..45)), Some(area(10, 20)));
-        assert_eq!(live.take_in(&(15..45)), Some(area(20, 30)));
         assert_eq!(live.take_in(&(15..41)), Some(area(40, 50)));
+        assert_eq!(live.take_in(&(15..41)), Some(area(20, 30)));
+        assert_eq!(live.take_in(&(15..41)), Some(area(10, 20)));
         assert_eq!(live.take_in(&(0..100)), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::script::Shape;
 use crate::design::{Ask, PAGE_SHIFT, Setup};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use vmalloc::PageRange;
 
 /// The pages that designs can have: neither page 0 nor the last.
