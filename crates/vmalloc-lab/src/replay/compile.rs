@@ -21,7 +21,7 @@ pub enum Purges {
     /// At their own thresholds.
     #[default]
     Own,
-    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat later than the trace did.
+    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat later than it did.
     Trace,
 }
 

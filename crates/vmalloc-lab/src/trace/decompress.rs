@@ -6,8 +6,9 @@
 //!   28 b5 2f fd         zstd, any number of frames; 5x 2a 4d 18 begins one to be skipped
 //! ```
 //!
-//! A stream that ends too early gives what it holds, and then an error. Streams that need more than 192 MiB of memory are refused: the strongest
-//! preset of xz needs 65 MiB, and zstd frames with windows above 128 MiB are made only where both sides agree.
+//! A stream that ends too early gives what it holds, and then an error. Streams that need more than 192 MiB of memory are
+//! refused: the strongest preset of xz needs 65 MiB, and zstd frames with windows above 128 MiB are made only where both
+//! sides agree.
 
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;

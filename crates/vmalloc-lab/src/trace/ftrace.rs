@@ -8,9 +8,11 @@
 //!  kworker/0:0-9 [000] .....   34.860413: percpu_create_chunk: base_addr=ffffee4bbfa00000
 //! ```
 //!
-//! - Each event has its own base: allocations print a decimal address, frees and purges `0x…`, per-CPU chunks bare hexadecimal.
-//! - A task's name may hold anything, `-`, `[`, `:` and spaces too. A line is split at the first ` [cpu] ` that has a thread number before and a time
-//!   and an event name behind it. The flags may be missing, and a group of threads in parentheses may precede the CPU.
+//! - Each event has its own base: allocations print a decimal address, frees and purges `0x…`, per-CPU chunks bare
+//!   hexadecimal.
+//! - A task's name may hold anything, `-`, `[`, `:` and spaces too. A line is split at the first ` [cpu] ` that has a
+//!   thread number before and a time and an event name behind it. The flags may be missing, and a group of threads in
+//!   parentheses may precede the CPU.
 //! - Sizes include the guard page. `vend` is the last byte of one window and the first byte behind another; rounded up to a
 //!   page both are the page behind the window.
 //! - An allocation with `failed=1` has no address; Linux purges then and tries again.

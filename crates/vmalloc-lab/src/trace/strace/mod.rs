@@ -9,12 +9,12 @@
 //!  6518  1795256477.540815 +++ exited with 0 +++
 //! ```
 //!
-//! - The thread is missing without `-f`, or written `[pid 6517]`; the time (`-r`, `-t`, `-tt`, `-ttt`, and both `-t` and `-r`) may be missing. Times of
-//!   day and times between lines say nothing about when: such events have none.
+//! - The thread is missing without `-f`, or written `[pid 6517]`; the time (`-r`, `-t`, `-tt`, `-ttt`, and both `-t` and
+//!   `-r`) may be missing. Times of day and times between lines say nothing about when: such events have none.
 //! - The result stands behind the last `= `. A size is rounded up to pages, as the call does.
-//! - A call of another thread may come between the halves of one. What is unmapped can be mapped again before the second half is
-//!   printed: `munmap` is an event at its first half, all others, whose results are needed, at their second. The other half
-//!   is a known line.
+//! - A call of another thread may come between the halves of one. What is unmapped can be mapped again before the second
+//!   half is printed: `munmap` is an event at its first half, all others, whose results are needed, at their second. The
+//!   other half is a known line.
 //! - Exits, signals, notes of strace and other calls are known lines.
 
 mod call;
