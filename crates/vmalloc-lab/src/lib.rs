@@ -16,8 +16,10 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod replay;
 pub mod reproduce;
 pub mod rng;
+pub mod trace;
 pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
