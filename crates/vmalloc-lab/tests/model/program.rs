@@ -119,7 +119,7 @@ impl Player {
             Ok(start) => {
                 self.expect(now.missed_fits == counts.missed_fits, "counted as missed")?;
                 let lazy = ranges(&self.before, &[State::Lazy]);
-                self.judge_place(ask, start, &idle, &lazy, now.purges != counts.purges)
+                self.judge_place(ask, start, &idle, &lazy, self.purged_since(counts))
             }
             Err(refusal) => {
                 self.expect(refusal == Refusal::NoSpace, "not for lack of space")?;
@@ -130,6 +130,16 @@ impl Player {
                 self.expect(now.lazy_pages + now.pooled_pages == 0, "something is still to come back")
             }
         }
+    }
+
+    /// Ours does not count a purge of what an earlier one had to leave; then it shows in what is lazy.
+    fn purged_since(&self, counts: &Counts) -> bool {
+        let now = self.design.counts();
+        now.purges != counts.purges || !self.exact_history() && now.lazy_pages < counts.lazy_pages
+    }
+
+    fn exact_history(&self) -> bool {
+        Name::HISTORY[..4].iter().any(|name| self.design.name().starts_with(name.as_str()))
     }
 
     fn judge_place(&mut self, ask: &Ask, start: u64, idle: &Ranges, lazy: &Ranges, purged: bool) -> Wrong {
@@ -237,7 +247,7 @@ impl Player {
         let freed = self.design.free_congruent(group.base, &group.offsets, &group.sizes);
         self.expect(freed == Ok(()), "a group that cannot be freed")?;
         self.gone.extend(group.starts());
-        group.starts().for_each(|start| drop(self.areas.remove(&start)));
+        self.areas.retain(|start, _| !group.starts().any(|it| it == *start));
         let again = self.design.free_congruent(group.base, &group.offsets, &group.sizes);
         self.expect(again == Err(Refusal::NotAnArea), "a group that is freed twice")
     }
