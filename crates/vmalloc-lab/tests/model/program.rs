@@ -148,7 +148,7 @@ impl Player {
         self.expect(pages == wanted || !self.exact_pages && pages > wanted, "of another size")?;
         let area = PageRange::from_len(start, pages).expect("an area");
         let inside = ask.within.is_none_or(|it| it.start() <= start && start + ask.pages <= it.end());
-        self.expect(inside && start % ask.align == 0, "outside the limits, or misaligned")?;
+        self.expect(inside && start.is_multiple_of(ask.align), "outside the limits, or misaligned")?;
         self.expect(idle.iter().any(|range| range.covers(&area)), "in the way of others")?;
         let reused = lazy.iter().any(|range| range.intersection(&area).is_some());
         self.expect(!reused || purged, "lazy, and nothing was purged")?;
@@ -225,7 +225,7 @@ impl Player {
         for (&offset, &pages) in offsets.iter().zip(&sizes) {
             let part = PageRange::from_len(base + offset, pages).expect("a part");
             let free = idle.iter().any(|range| range.covers(&part));
-            self.expect(free && base % align == 0, &wrong())?;
+            self.expect(free && base.is_multiple_of(align), &wrong())?;
             self.areas.insert(part.start(), pages);
         }
         self.groups.push(Group { base, offsets, sizes });
