@@ -135,10 +135,10 @@ impl Player {
     /// Ours does not count a purge of what an earlier one had to leave; then it shows in what is lazy.
     fn purged_since(&self, counts: &Counts) -> bool {
         let now = self.design.counts();
-        now.purges != counts.purges || !self.exact_history() && now.lazy_pages < counts.lazy_pages
+        now.purges != counts.purges || !self.counts_all_purges() && now.lazy_pages < counts.lazy_pages
     }
 
-    fn exact_history(&self) -> bool {
+    fn counts_all_purges(&self) -> bool {
         Name::HISTORY[..4].iter().any(|name| self.design.name().starts_with(name.as_str()))
     }
 

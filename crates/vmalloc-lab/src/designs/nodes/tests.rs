@@ -120,3 +120,21 @@ fn what_has_left_the_busy_tree_and_not_come_to_a_lazy_set_is_waited_for() {
     });
     nodes.verify().unwrap();
 }
+
+#[test]
+fn what_is_freed_after_the_last_look_at_the_lazy_sets_is_waited_for() {
+    let (nodes, pause) = (nodes(8, 1), || sleep(Duration::from_millis(30)));
+    let start = alloc_on(&nodes, 0, Ask::new(8));
+    let purging = nodes.purging.lock();
+    scope(|scope| {
+        let asked = scope.spawn(|| nodes.alloc(&Ask::new(8)));
+        pause();
+        // It has found no room, and waits to purge. Now it purges, finds nothing, and waits to look once more.
+        let heap = nodes.heap.lock();
+        drop(purging);
+        pause();
+        nodes.free(start).unwrap();
+        drop(heap);
+        assert_eq!(asked.join().unwrap(), Ok(start));
+    });
+}
