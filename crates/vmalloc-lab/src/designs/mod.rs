@@ -6,7 +6,6 @@
 //!           ├─► Nodes ──── per-CPU nodes ─────────────────────────────────────────► FreeSpace ──────┴─► Augmented
 //!           └─► Ours
 //! ```
-//! ```
 
 mod areas;
 mod augmented;

@@ -119,7 +119,7 @@ impl Player {
             Ok(start) => {
                 self.expect(now.missed_fits == counts.missed_fits, "counted as missed")?;
                 let lazy = ranges(&self.before, &[State::Lazy]);
-                self.judge_place(ask, start, &idle, &lazy, now.purges != counts.purges)
+                self.judge_place(ask, start, &idle, &lazy, self.purged_since(counts))
             }
             Err(refusal) => {
                 self.expect(refusal == Refusal::NoSpace, "not for lack of space")?;
@@ -132,13 +132,23 @@ impl Player {
         }
     }
 
+    /// Ours does not count a purge of what an earlier one had to leave; then it shows in what is lazy.
+    fn purged_since(&self, counts: &Counts) -> bool {
+        let now = self.design.counts();
+        now.purges != counts.purges || !self.counts_all_purges() && now.lazy_pages < counts.lazy_pages
+    }
+
+    fn counts_all_purges(&self) -> bool {
+        Name::HISTORY[..4].iter().any(|name| self.design.name().starts_with(name.as_str()))
+    }
+
     fn judge_place(&mut self, ask: &Ask, start: u64, idle: &Ranges, lazy: &Ranges, purged: bool) -> Wrong {
         let pages = self.pages_shown_at(start)?;
         let wanted = self.promise.pages(ask);
         self.expect(pages == wanted || !self.exact_pages && pages > wanted, "of another size")?;
         let area = PageRange::from_len(start, pages).expect("an area");
         let inside = ask.within.is_none_or(|it| it.start() <= start && start + ask.pages <= it.end());
-        self.expect(inside && start % ask.align == 0, "outside the limits, or misaligned")?;
+        self.expect(inside && start.is_multiple_of(ask.align), "outside the limits, or misaligned")?;
         self.expect(idle.iter().any(|range| range.covers(&area)), "in the way of others")?;
         let reused = lazy.iter().any(|range| range.intersection(&area).is_some());
         self.expect(!reused || purged, "lazy, and nothing was purged")?;
@@ -215,7 +225,7 @@ impl Player {
         for (&offset, &pages) in offsets.iter().zip(&sizes) {
             let part = PageRange::from_len(base + offset, pages).expect("a part");
             let free = idle.iter().any(|range| range.covers(&part));
-            self.expect(free && base % align == 0, &wrong())?;
+            self.expect(free && base.is_multiple_of(align), &wrong())?;
             self.areas.insert(part.start(), pages);
         }
         self.groups.push(Group { base, offsets, sizes });
@@ -237,7 +247,7 @@ impl Player {
         let freed = self.design.free_congruent(group.base, &group.offsets, &group.sizes);
         self.expect(freed == Ok(()), "a group that cannot be freed")?;
         self.gone.extend(group.starts());
-        group.starts().for_each(|start| drop(self.areas.remove(&start)));
+        self.areas.retain(|start, _| !group.starts().any(|it| it == *start));
         let again = self.design.free_congruent(group.base, &group.offsets, &group.sizes);
         self.expect(again == Err(Refusal::NotAnArea), "a group that is freed twice")
     }

@@ -251,3 +251,6 @@ impl Design for Nodes {
         self.verify_all()
     }
 }
+
+#[cfg(test)]
+mod tests;
