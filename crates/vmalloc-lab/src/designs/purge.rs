@@ -6,8 +6,8 @@
 //! | P1, 2016 | nothing | offered after each area | purges what has come since; waits for the count if it needs a result |
 //! | P2, 2018 | nothing | offered after each area while fewer than 2 × lazy_max pages wait | as P1 |
 //!
-//! * `P1` A set of lazy areas leaves the list whole, under the lock, so no area is in two sets. What can be taken whole at once
-//!   is a stack: the last freed goes back first.
+//! * `P1` A set of lazy areas leaves the list whole, under the lock, so no area is in two sets. The last
+//!   freed goes back first, which the descriptions leave open.
 //! * `P2` `purging` counts those who have a set in hand. Who needs what is lazy now to be free takes the set that there is and
 //!   then waits until nobody has one. (The race: the first has emptied the list and given nothing back; the second finds
 //!   nothing. It must not conclude that there is nothing.) With P0 the spin lock is the wait.

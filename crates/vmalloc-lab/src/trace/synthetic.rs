@@ -5,6 +5,7 @@
 //! CPUs, so that areas are freed elsewhere than where they were allocated. The same seed makes the same events.
 
 use super::event::{Event, Kind};
+use crate::rng::Rng;
 
 /// Areas of the set.
 const LIVE: usize = 20_000;
@@ -18,7 +19,7 @@ const STRIDE: u64 = 128;
 /// The events.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
-    seed: u64,
+    rng: Rng,
     made: u64,
     all: u64,
     /// The slots of the set: an area's address is that of its slot.
@@ -31,19 +32,7 @@ impl Synthetic {
     /// So many events.
     #[must_use]
     pub fn new(events: u64, seed: u64) -> Self {
-        Self { seed, made: 0, all: events, live: 0, hole: None }
-    }
-
-    /// SplitMix64 (Steele, Lea and Flood, 2014).
-    fn random(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
+        Self { rng: Rng::new(seed), made: 0, all: events, live: 0, hole: None }
     }
 
     fn kind(&mut self) -> Kind {
@@ -54,14 +43,14 @@ impl Synthetic {
             self.live += 1;
             return self.alloc(self.live - 1);
         }
-        let slot = self.below(self.live);
+        let slot = self.rng.below(self.live);
         self.hole = Some(slot);
         Kind::Free { start: address(slot) }
     }
 
     fn alloc(&mut self, slot: u64) -> Kind {
-        let most = if self.random() & 1 == 0 { 4 } else { 64 };
-        Kind::Alloc { start: address(slot), pages: 1 + self.below(most), align: 1, within: None }
+        let most = if self.rng.next_u64() & 1 == 0 { 4 } else { 64 };
+        Kind::Alloc { start: address(slot), pages: 1 + self.rng.below(most), align: 1, within: None }
     }
 }
 
