@@ -15,5 +15,6 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod picture;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
