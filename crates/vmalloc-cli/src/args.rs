@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Info(InfoOptions),
     /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
     Latency(LatencyOptions),
+    /// Draw the areas of a kernel's /proc/vmallocinfo, on the terminal and as SVG
+    Map(MapOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -98,6 +100,20 @@ pub(crate) struct LatencyOptions {
     /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
     pub(crate) nodes: Option<u64>,
+}
+
+/// Options of `vmalloc map`.
+#[derive(Args, Debug)]
+pub(crate) struct MapOptions {
+    /// A copy of /proc/vmallocinfo, or that itself; - is stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Write the picture to this file, as SVG that zooms and tells what is under the pointer
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Fail if a line is damaged
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 impl LatencyOptions {

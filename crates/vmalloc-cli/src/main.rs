@@ -8,7 +8,9 @@
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
+//!  map/         `vmalloc map`: a kernel's areas as a picture
 //!
+//!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
 //!  crew.rs      threads that start together;  progress.rs  a bar for who waits
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
@@ -21,9 +23,11 @@ mod crew;
 mod error;
 mod heap;
 mod info;
+mod input;
 mod latency;
 mod lent;
 mod machine;
+mod map;
 mod output;
 mod overview;
 mod progress;
@@ -50,6 +54,7 @@ fn run() -> Result<Exit, Failure> {
         None => overview::show(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
+        Some(Command::Map(options)) => map::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

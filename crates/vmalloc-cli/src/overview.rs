@@ -15,6 +15,7 @@ Commands:
   vmalloc test [PRESET] [KEY=VALUE]...   run the field's test driver: presets performance, smoke, stress
   vmalloc info                           run a small session, show its areas, counts and the platform's choices
   vmalloc latency                        measure wake-ups beside allocating threads, or single pairs (--pairs)
+  vmalloc map FILE                       draw the areas of a kernel's /proc/vmallocinfo (--svg writes a picture)
 
 Options: --json (one JSON object instead of text), --help (also of each command), --version
 Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not allow it
@@ -29,7 +30,7 @@ struct Overview {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    commands: [&'static str; 3],
+    commands: [&'static str; 4],
 }
 
 /// Says what the program is.
@@ -41,6 +42,6 @@ pub(crate) fn show(json: bool) -> Result<(), Failure> {
         name: "vmalloc",
         version: env!("CARGO_PKG_VERSION"),
         about: env!("CARGO_PKG_DESCRIPTION"),
-        commands: ["test", "info", "latency"],
+        commands: ["test", "info", "latency", "map"],
     })
 }

@@ -16,5 +16,6 @@ pub mod design;
 pub mod designs;
 pub mod lock;
 pub mod picture;
+pub mod vmallocinfo;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
