@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod measure;
 pub mod picture;
 pub mod vmallocinfo;
 

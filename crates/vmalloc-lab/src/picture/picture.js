@@ -62,7 +62,9 @@
       it.setAttribute("visibility", y < 0 || y > height ? "hidden" : "visible");
       if (it.dataset.start) {
         const offset = BigInt(Math.floor((-state.x / state.zoom / width) * 2 ** 40)) * lineBytes >> 40n;
-        it.textContent = "0x" + (BigInt(it.dataset.start) + offset).toString(16).padStart(Number(pane.dataset.digits), "0");
+        // Down to a page.
+        const address = (BigInt(it.dataset.start) + offset) >> 12n << 12n;
+        it.textContent = "0x" + address.toString(16).padStart(Number(pane.dataset.digits), "0");
       }
     }
 

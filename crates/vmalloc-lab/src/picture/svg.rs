@@ -34,8 +34,8 @@ const WIDTH: f64 = VIEW_LEFT + VIEW_WIDTH + 16.0;
 const ROW_HEIGHT: f64 = 14.0;
 const ROW_STEP: f64 = 17.0;
 const FOLD_STEP: f64 = 24.0;
-/// An item of the legend: five in a line.
-const ITEM_WIDTH: f64 = 236.0;
+/// An item of the legend: four in a line.
+const ITEM_WIDTH: f64 = 292.0;
 const ITEM_STEP: f64 = 24.0;
 
 /// What colours and names a picture: for a page that shows pictures without their own.
@@ -84,7 +84,7 @@ impl<'a> Painter<'a> {
     fn picture(mut self, title: &str, strips: &[Strip]) -> String {
         self.y = 30.0;
         self.text("title", 16.0, title);
-        self.legend(&totals(strips));
+        self.legend(&totals(strips), guards(strips));
         for (index, strip) in strips.iter().enumerate() {
             self.strip(index, strip);
         }
@@ -113,32 +113,32 @@ impl<'a> Painter<'a> {
         );
     }
 
-    fn legend(&mut self, totals: &[Total; Class::ALL.len()]) {
-        let shown = Class::ALL.into_iter().filter(|class| totals[class.index()].count > 0);
-        let columns = (WIDTH / ITEM_WIDTH) as usize;
+    fn legend(&mut self, totals: &[Total; Class::ALL.len()], guards: Total) {
         self.patterns("legend");
         self.y += 14.0;
-        let top = self.y;
-        for (index, class) in shown.enumerate() {
-            let x = 16.0 + (index % columns) as f64 * ITEM_WIDTH;
-            self.y = top + (index / columns) as f64 * ITEM_STEP;
-            self.item(class, totals[class.index()], x);
+        let mut places = Places { left: 0, y: self.y };
+        for class in Class::ALL.into_iter().filter(|class| totals[class.index()].count > 0) {
+            let thing = if class == Class::Free { "gap" } else { "area" };
+            let swatch = format!("b-{}\"{}", class.key(), self.fill("legend", class));
+            self.item(places.next(), &swatch, class.name(), thing, totals[class.index()]);
         }
-        self.y += ITEM_STEP + 12.0;
+        if guards.count > 0 {
+            self.item(places.next(), "guard\"", "guard", "page", guards);
+        }
+        self.y = places.y + ITEM_STEP + 12.0;
     }
 
-    fn item(&mut self, class: Class, total: Total, x: f64) {
-        let (key, y) = (class.key(), number(self.y));
-        let fill = self.fill("legend", class);
-        let what = counted(total.count, if class == Class::Free { "gap" } else { "area" });
+    /// A swatch, a name and a total; `swatch` is the end of its class and the rest of its attributes.
+    fn item(&mut self, (x, y): (f64, f64), swatch: &str, name: &str, thing: &str, total: Total) {
         let _ = write!(
             self.body,
-            "<rect class=\"swatch b-{key}\"{fill} x=\"{x}\" y=\"{y}\" width=\"22\" height=\"14\"/>\
-             <text x=\"{}\" y=\"{}\">{}<tspan class=\"dim\" dx=\"6\">{} in {what}</tspan></text>",
+            "<rect class=\"swatch {swatch} x=\"{x}\" y=\"{}\" width=\"22\" height=\"14\"/>\
+             <text x=\"{}\" y=\"{}\">{name}<tspan class=\"dim\" dx=\"6\">{} in {}</tspan></text>",
+            number(y),
             x + 30.0,
-            number(self.y + 12.0),
-            class.name(),
+            number(y + 12.0),
             human(total.bytes),
+            counted(total.count, thing),
         );
     }
 
@@ -236,6 +236,31 @@ impl<'a> Painter<'a> {
         let _ = write!(self.body, "</g></svg>{}", canvas.marks);
         canvas.y
     }
+}
+
+/// Where the items of a legend go.
+struct Places {
+    left: usize,
+    y: f64,
+}
+
+impl Places {
+    fn next(&mut self) -> (f64, f64) {
+        let columns = (WIDTH / ITEM_WIDTH) as usize;
+        if self.left == columns {
+            *self = Self { left: 0, y: self.y + ITEM_STEP };
+        }
+        self.left += 1;
+        (16.0 + (self.left - 1) as f64 * ITEM_WIDTH, self.y)
+    }
+}
+
+/// All guard pages.
+fn guards(strips: &[Strip]) -> Total {
+    let mut total = Total::default();
+    let areas = strips.iter().flat_map(|strip| &strip.areas);
+    areas.filter(|area| area.guard_bytes > 0).for_each(|area| total.add(area.guard_bytes));
+    total
 }
 
 /// What is painted of one strip.
