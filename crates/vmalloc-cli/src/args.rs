@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vmalloc::space::MAX_NODES;
+use vmalloc_lab::designs::Name;
 
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Latency(LatencyOptions),
     /// Draw the areas of a kernel's /proc/vmallocinfo, on the terminal and as SVG
     Map(MapOptions),
+    /// Measure all designs of the lab side by side, and write one page with plots and maps
+    Report(ReportOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -114,6 +117,28 @@ pub(crate) struct MapOptions {
     /// Fail if a line is damaged
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// Options of `vmalloc report`.
+#[derive(Args, Debug)]
+pub(crate) struct ReportOptions {
+    /// Write the page to this file [default: vmalloc-report.html; with --json none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Measure less, in a tenth of the time
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure this design [default: all]; may be given more than once
+    #[arg(long, value_name = "NAME", value_parser = design)]
+    pub(crate) design: Vec<Name>,
+    /// The most live areas [default: 10000000, with --quick 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=100_000_000))]
+    pub(crate) live_max: Option<u64>,
+}
+
+fn design(word: &str) -> Result<Name, String> {
+    let names = || Name::ALL.map(Name::as_str).join(", ");
+    Name::ALL.into_iter().find(|name| name.as_str() == word).ok_or_else(|| format!("designs are {}", names()))
 }
 
 impl LatencyOptions {

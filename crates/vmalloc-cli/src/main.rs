@@ -9,6 +9,7 @@
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!  map/         `vmalloc map`: a kernel's areas as a picture
+//!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
@@ -32,6 +33,7 @@ mod output;
 mod overview;
 mod progress;
 mod random;
+mod report;
 mod test;
 
 use args::{Arguments, Command, Parsed};
@@ -55,6 +57,7 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Map(options)) => map::run(&options, json),
+        Some(Command::Report(options)) => report::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

@@ -16,6 +16,7 @@ Commands:
   vmalloc info                           run a small session, show its areas, counts and the platform's choices
   vmalloc latency                        measure wake-ups beside allocating threads, or single pairs (--pairs)
   vmalloc map FILE                       draw the areas of a kernel's /proc/vmallocinfo (--svg writes a picture)
+  vmalloc report                         measure all designs of the lab, and write one page with plots and maps
 
 Options: --json (one JSON object instead of text), --help (also of each command), --version
 Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not allow it
@@ -30,7 +31,7 @@ struct Overview {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    commands: [&'static str; 4],
+    commands: [&'static str; 5],
 }
 
 /// Says what the program is.
@@ -42,6 +43,6 @@ pub(crate) fn show(json: bool) -> Result<(), Failure> {
         name: "vmalloc",
         version: env!("CARGO_PKG_VERSION"),
         about: env!("CARGO_PKG_DESCRIPTION"),
-        commands: ["test", "info", "latency", "map"],
+        commands: ["test", "info", "latency", "map", "report"],
     })
 }

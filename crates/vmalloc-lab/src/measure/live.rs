@@ -7,6 +7,7 @@
 use super::Budget;
 use super::random::Random;
 use crate::designs::Name;
+use crate::picture::counted;
 use crate::{Ask, Design, Refusal, Setup};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -109,8 +110,8 @@ impl LiveSet {
             let ask = Ask::new(self.random.pages());
             self.starts.push(self.design.alloc(&ask).map_err(refused)?);
             if start.elapsed() > limit {
-                let made = self.starts.len();
-                return Err(format!("in {:.0} s only {made} areas were allocated", limit.as_secs_f64()));
+                let made = counted(self.starts.len() as u64, "area");
+                return Err(format!("only {made} could be allocated in {:.0} s", limit.as_secs_f64()));
             }
         }
         Ok(())
@@ -165,7 +166,7 @@ fn refused(refusal: Refusal) -> String {
 fn check_memory(live: u64) -> Result<(), String> {
     match super::machine::available_bytes() {
         Some(available) if live * BYTES_PER_AREA > available => {
-            Err(format!("memory for {live} areas could be short"))
+            Err(format!("memory for {} could be short", counted(live, "area")))
         }
         _ => Ok(()),
     }
@@ -187,7 +188,7 @@ mod tests {
         let curve = measure(Name::Vmalloc, &Budget { fill: Duration::ZERO, ..budget });
         assert_eq!(
             (curve.points, curve.stopped.as_deref()),
-            (vec![], Some("in 0 s only 1 areas were allocated"))
+            (vec![], Some("only 1 area could be allocated in 0 s"))
         );
     }
 }
