@@ -23,14 +23,21 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From the power of ten at or below the least of `values` to the one at or above the greatest.
+    /// From a round value at or below the least of `values` to one at or above the greatest: powers of ten, or where those would
+    /// be few also their doubles and fives.
     pub(super) fn decades(title: &str, write: fn(f64) -> String, values: impl Iterator<Item = f64>) -> Self {
+        // As many ticks as tell a reader where he is.
+        const FEW_DECADES: f64 = 2.0;
         let (min, max) = bounds(values.filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
+        let rounds = if (max / min).log10() > FEW_DECADES - 1e-9 { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
         // What is a power of ten but for rounding is one.
         let first = (min.log10() + 1e-9).floor() as i32;
-        let last = ((max.log10() - 1e-9).ceil() as i32).max(first + 1);
-        let ticks: Vec<_> = (first..=last).map(|power| 10f64.powi(power)).collect();
-        Self::new(title, write, ticks, Scale::Log)
+        let last = (max.log10() - 1e-9).ceil() as i32 + 1;
+        let all: Vec<_> =
+            (first..=last).flat_map(|power| rounds.iter().map(move |it| it * 10f64.powi(power))).collect();
+        let from = all.iter().rposition(|tick| *tick <= min * (1.0 + 1e-9)).unwrap_or(0);
+        let to = all.iter().position(|tick| *tick >= max * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
+        Self::new(title, write, all[from..=to.max(from + 1)].to_vec(), Scale::Log)
     }
 
     /// Powers of two from 1 to the greatest of `values`.
@@ -102,7 +109,8 @@ mod tests {
     fn ticks_are_round_and_hold_all_values() {
         let values = || [32.0, 4500.0].into_iter();
         assert_eq!(Axis::decades("", digits, values()).ticks, [10.0, 100.0, 1000.0, 10_000.0]);
-        assert_eq!(Axis::decades("", digits, [10.0, 1000.0].into_iter()).ticks, [10.0, 100.0, 1000.0]);
+        let few = Axis::decades("", digits, [10.0, 450.0].into_iter());
+        assert_eq!(few.ticks, [10.0, 20.0, 50.0, 100.0, 200.0, 500.0]);
         assert_eq!(
             Axis::linear("", digits, 0.0, values()).ticks,
             [0.0, 1000.0, 2000.0, 3000.0, 4000.0, 5000.0]

@@ -5,6 +5,7 @@ use super::data::{Data, DesignData};
 use super::plot::{End, Line, Marks, Plot};
 use super::{findings, ridges, series, tables, units};
 use std::fmt::Write;
+use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, threads};
 use vmalloc_lab::picture::escape::xml;
 use vmalloc_lab::picture::{self, human};
@@ -60,7 +61,7 @@ fn live(data: &Data) -> String {
         (points.collect(), end)
     });
     let plot = Plot {
-        x: Axis::decades("live areas", |live| units::whole(live as u64), xs(&lines)),
+        x: Axis::decades("live areas", units::many, xs(&lines)),
         y: Axis::decades("time of an allocation and a free", units::time, ys(&lines)),
         lines,
     };
@@ -154,13 +155,9 @@ fn span(data: &Data) -> String {
         "{} of 1 to {MOST_PAGES} pages are live in a space of {}. One picked at random is freed, and another one of random size \
          allocated. The span reaches from the first live page to the last; 1 would be perfect.",
         picture::counted(fragmentation::LIVE, "area"),
-        bytes(fragmentation::SPAN_PAGES as f64)
+        human(fragmentation::SPAN_PAGES << PAGE_SHIFT)
     );
     figure(data, &findings::span(&data.designs), &plot, &how, &table)
-}
-
-fn bytes(pages: f64) -> String {
-    human((pages as u64) << vmalloc_lab::design::PAGE_SHIFT)
 }
 
 fn largest_free(data: &Data) -> String {
@@ -176,8 +173,10 @@ fn largest_free(data: &Data) -> String {
 }
 
 fn lazy(data: &Data) -> String {
-    let (plot, table) = timeline(data, "freed, and not yet reusable", 0.0, bytes, |design| {
-        design.fragmentation.samples.iter().map(|sample| sample.lazy_pages as f64).collect()
+    const PAGES_PER_MIB: f64 = (1 << (20 - PAGE_SHIFT)) as f64;
+    let mib = |value: f64| format!("{} MiB", units::digits(value));
+    let (plot, table) = timeline(data, "freed, and not yet reusable", 0.0, mib, |design| {
+        design.fragmentation.samples.iter().map(|sample| sample.lazy_pages as f64 / PAGES_PER_MIB).collect()
     });
     let how = "The same runs. Freed areas are lazy until a purge has flushed them; a saw-tooth is a design that waits until much \
                is lazy, and then gives all of it back. Areas kept for reuse as they are, or in pools, are not lazy.";
@@ -193,7 +192,8 @@ fn maps(data: &Data) -> String {
         let strip = &design.fragmentation.strip;
         let strips = std::slice::from_ref(strip);
         let id = format!("map{}", design.place);
-        let svg = picture::svg::picture(design.about, strips, picture::svg::Place::Page(&id));
+        let title = format!("{}: {}", design.name, design.about);
+        let svg = picture::svg::picture(&title, strips, picture::svg::Place::Page(&id));
         let _ = write!(
             html,
             "<figure class=\"map {}\"><div class=\"scroll\">{svg}</div></figure>",

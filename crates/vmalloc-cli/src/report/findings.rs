@@ -1,7 +1,7 @@
 //! What the numbers say, in sentences: titles of figures, and what is printed.
 
 use super::data::{Data, DesignData};
-use super::units::{many, time, whole};
+use super::units::{digits, many, time, whole};
 use std::fmt::Write;
 use vmalloc_lab::picture::counted;
 
@@ -129,7 +129,7 @@ pub(super) fn span(designs: &[DesignData]) -> String {
     match ends.count {
         1 => format!("A random live set spans {:.2} times its size in {}", least.1, least.0),
         _ if ends.alike() => {
-            format!("A random live set spans {:.2} to {:.2} times its size", least.1, greatest.1)
+            format!("A random live set spans about {:.1} times its size in all designs", least.1)
         }
         _ => format!(
             "A random live set spans {:.2} times its size in {}, {:.2} times in {}",
@@ -155,11 +155,11 @@ pub(super) fn text(data: &Data) -> String {
 pub(super) fn noise(data: &Data) -> String {
     let noise = &data.noise;
     format!(
-        "Noise of the machine: of {} times the same work, the slowest tenth took at least {:.1} % longer than the median, \
-         the slowest {:.0} %; the load was {} on {}",
+        "Noise of the machine: the same work was timed {} times; the slowest tenth took {:.2} times as long as the \
+         median or longer, the slowest {}; the load was {} on {}",
         noise.times,
-        noise.slow_tenth * 100.0,
-        noise.slowest * 100.0,
+        1.0 + noise.slow_tenth,
+        digits(1.0 + noise.slowest),
         data.machine.load,
         counted(data.machine.cpus as u64, "CPU")
     )

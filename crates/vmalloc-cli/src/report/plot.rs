@@ -62,7 +62,7 @@ const BOTTOM: f64 = 46.0;
 /// Names at the ends of lines are on the right.
 const WIDE: Frame = Frame { class: "wide", width: 960.0, height: 430.0, left: 62.0, right: 158.0, ticks: 12 };
 const NARROW: Frame =
-    Frame { class: "narrow", width: 380.0, height: 330.0, left: 50.0, right: 12.0, ticks: 5 };
+    Frame { class: "narrow", width: 380.0, height: 330.0, left: 50.0, right: 16.0, ticks: 5 };
 /// From one name to the next below.
 const NAME_STEP: f64 = 16.0;
 /// Of a letter, about: so that names do not overlap.
@@ -204,18 +204,21 @@ impl Drawing<'_> {
         Some(Name { line, x, y, end })
     }
 
-    /// Moves names down until none is over another one, and then up as far as the lowest stands out.
+    /// Moves names that are over each other apart, both by as much, until none is.
     fn separate(&self, names: &mut [Name<'_>]) {
+        // Each round halves what is wrong, about.
+        const ROUNDS: usize = 100;
         let overlap = |a: &Name<'_>, b: &Name<'_>| (a.x - b.x).abs() < LETTER_WIDTH * 17.0;
-        for index in 1..names.len() {
-            let (above, below) = names.split_at_mut(index);
-            let lowest = above.iter().filter(|it| overlap(it, &below[0])).map(|it| it.y + NAME_STEP);
-            below[0].y = lowest.fold(below[0].y, f64::max);
-        }
-        let mut limit = self.frame.height - BOTTOM + 4.0;
-        for name in names.iter_mut().rev().filter(|name| name.line.end == End::Complete) {
-            name.y = name.y.min(limit);
-            limit = name.y - NAME_STEP;
+        let (top, bottom) = (TOP + 4.0, self.frame.height - BOTTOM + 4.0);
+        for _ in 0..ROUNDS {
+            for below in 1..names.len() {
+                let (upper, lower) = names.split_at_mut(below);
+                let lower = &mut lower[0];
+                let Some(upper) = upper.iter_mut().rfind(|it| overlap(it, lower)) else { continue };
+                let short = (upper.y + NAME_STEP - lower.y).max(0.0);
+                upper.y = (upper.y - short / 2.0).max(top);
+                lower.y = (lower.y + short / 2.0).min(bottom);
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use vmalloc_lab::picture::escape::{number, xml};
 /// Bars of an octave.
 const BARS: f64 = 4.0;
 const HALF: f64 = 25.0;
-const ROW: f64 = 66.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
 
@@ -23,14 +22,35 @@ struct Frame {
     left: f64,
     right: f64,
     ticks: usize,
-    /// Where the name of a row is, from its middle.
+    /// Of a row.
+    height: f64,
+    /// From the top of a row to its base.
+    above: f64,
+    /// Where the name of a row is, from its base.
     name: (f64, f64),
 }
 
-const WIDE: Frame =
-    Frame { class: "wide", width: 960.0, left: 158.0, right: 16.0, ticks: 12, name: (2.0, 4.0) };
-const NARROW: Frame =
-    Frame { class: "narrow", width: 380.0, left: 10.0, right: 12.0, ticks: 5, name: (10.0, -HALF + 4.0) };
+const WIDE: Frame = Frame {
+    class: "wide",
+    width: 960.0,
+    left: 158.0,
+    right: 16.0,
+    ticks: 12,
+    height: 66.0,
+    above: 33.0,
+    name: (2.0, 4.0),
+};
+/// Names over the rows.
+const NARROW: Frame = Frame {
+    class: "narrow",
+    width: 380.0,
+    left: 10.0,
+    right: 16.0,
+    ticks: 5,
+    height: 86.0,
+    above: 52.0,
+    name: (10.0, -38.0),
+};
 
 /// Both drawings.
 pub(super) fn svg(designs: &[DesignData]) -> String {
@@ -78,7 +98,7 @@ impl Drawing<'_> {
 
     fn svg(&self) -> String {
         let Frame { class, width, left, right, .. } = self.frame;
-        let bottom = TOP + ROW * self.designs.len() as f64;
+        let bottom = TOP + self.frame.height * self.designs.len() as f64;
         let mut svg = format!(
             "<svg class=\"plot ridges {class}\" viewBox=\"0 0 {width} {}\" role=\"img\" \
              aria-label=\"histograms of the time of calls\">\
@@ -104,7 +124,7 @@ impl Drawing<'_> {
             self.x.title
         );
         for (row, design) in self.designs.iter().enumerate() {
-            svg.push_str(&self.row(design, TOP + ROW * (row as f64 + 0.5)));
+            svg.push_str(&self.row(design, TOP + self.frame.height * row as f64 + self.frame.above));
         }
         svg.push_str("</svg>");
         svg
@@ -165,7 +185,6 @@ impl Drawing<'_> {
         let all = quantiles.into_iter().chain([("max", histogram.max())]).filter(|(_, value)| *value > 0);
         let mark = |(quantile, value): (&str, u64)| {
             let (x, y) = (self.place(value as f64), middle + call.sign() * (HALF + 3.0));
-            // A longer foot, the further out.
             let words = format!("{name}, {}: {quantile} {}", call.name(), units::time(value as f64));
             format!(
                 "<path class=\"quantile\" d=\"M{0} {middle}V{1}\"/><circle class=\"quantile\" cx=\"{0}\" cy=\"{1}\" r=\"2.6\" data-tip=\"{2}\"/>",

@@ -208,7 +208,7 @@ impl Strip {
         };
         let span = design.span();
         let areas = design.segments().iter().map(area).collect();
-        Self::new(design.name(), span.start() << design::PAGE_SHIFT, span.end() << design::PAGE_SHIFT, areas)
+        Self::new("whole space", span.start() << design::PAGE_SHIFT, span.end() << design::PAGE_SHIFT, areas)
     }
 
     /// Everything from its first address to its last: areas, and the gaps between them.
