@@ -51,7 +51,7 @@ pub(super) fn live(designs: &[DesignData]) -> String {
     let mut text = match ends.count {
         1 => format!("With {} areas live, {} takes {} a pair", whole(most), least.0, time(least.1)),
         _ if ends.alike() => {
-            format!("With {} areas live, a pair takes about {} in all designs", whole(most), time(least.1))
+            format!("With {} areas live, a pair takes about {} in every design", whole(most), time(least.1))
         }
         _ => format!(
             "With {} areas live, {} takes {} a pair, {} {} as long",
@@ -62,8 +62,8 @@ pub(super) fn live(designs: &[DesignData]) -> String {
             ends.times()
         ),
     };
-    let stopped: Vec<_> =
-        designs.iter().filter(|design| design.live.stopped.is_some()).map(|it| it.name).collect();
+    let short = |design: &&DesignData| design.live.points.last().is_none_or(|point| point.live < most);
+    let stopped: Vec<_> = designs.iter().filter(short).map(|design| design.name).collect();
     if !stopped.is_empty() {
         let _ = write!(text, "; {} did not get that far", stopped.join(", "));
     }

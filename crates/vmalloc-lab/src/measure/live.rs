@@ -83,6 +83,8 @@ struct LiveSet {
     design: Box<dyn Design>,
     starts: Vec<u64>,
     random: Random,
+    /// What an allocation cost at the last point: at more live areas it costs no less.
+    alloc_ns: f64,
     /// The batch: what is freed, and what is asked for.
     victims: Vec<u64>,
     asks: Vec<Ask>,
@@ -90,7 +92,14 @@ struct LiveSet {
 
 impl LiveSet {
     fn new(design: Box<dyn Design>) -> Self {
-        Self { design, starts: Vec::new(), random: Random::new(1), victims: Vec::new(), asks: Vec::new() }
+        Self {
+            design,
+            starts: Vec::new(),
+            random: Random::new(1),
+            alloc_ns: 0.0,
+            victims: Vec::new(),
+            asks: Vec::new(),
+        }
     }
 
     fn point(&mut self, live: u64, budget: &Budget, clock: f64) -> Result<Point, String> {
@@ -99,12 +108,14 @@ impl LiveSet {
         let times = self.replace(budget.point).map_err(refused)?;
         let (pairs, batches) = (times.pairs as f64, times.batches as f64);
         let each = |time: Duration| ((time.as_nanos() as f64 - batches * clock) / pairs).max(0.1);
-        Ok(Point { live, alloc_ns: each(times.alloc), free_ns: each(times.free), pairs: times.pairs })
+        self.alloc_ns = each(times.alloc);
+        Ok(Point { live, alloc_ns: self.alloc_ns, free_ns: each(times.free), pairs: times.pairs })
     }
 
     /// Allocates until so many areas are live.
     fn fill(&mut self, live: u64, limit: Duration) -> Result<(), String> {
         check_memory(live)?;
+        self.check_time(live, limit)?;
         let start = Instant::now();
         while (self.starts.len() as u64) < live {
             let ask = Ask::new(self.random.pages());
@@ -115,6 +126,16 @@ impl LiveSet {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what would take too long for sure.
+    fn check_time(&self, live: u64, limit: Duration) -> Result<(), String> {
+        let missing = live - self.starts.len() as u64;
+        if missing as f64 * self.alloc_ns <= limit.as_nanos() as f64 {
+            return Ok(());
+        }
+        let (missing, seconds) = (counted(missing, "more area"), limit.as_secs_f64());
+        Err(format!("to allocate {missing} would take longer than {seconds:.0} s"))
     }
 
     /// Replaces areas for a while.

@@ -46,22 +46,22 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Some 15 seconds a design.
+    /// Some 10 to 30 seconds a design.
     pub const FULL: Self = Self {
         live_max: 10_000_000,
         point: Duration::from_millis(300),
-        fill: Duration::from_secs(8),
+        fill: Duration::from_secs(20),
         threads_max: 64,
         threads: Duration::from_millis(250),
         latency: Duration::from_secs(2),
         replacements: 120_000,
     };
 
-    /// Some 3 seconds a design.
+    /// Some 2 to 4 seconds a design.
     pub const QUICK: Self = Self {
         live_max: 100_000,
         point: Duration::from_millis(100),
-        fill: Duration::from_secs(1),
+        fill: Duration::from_secs(2),
         threads_max: 16,
         threads: Duration::from_millis(80),
         latency: Duration::from_millis(500),

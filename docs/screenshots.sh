@@ -1,0 +1,31 @@
+#!/bin/sh
+# Retakes the pictures of docs/ (needs chromium; pngquant makes them smaller where it is installed):
+#   docs/screenshots.sh [REPORT.html]     without a file the designs are measured first, which takes some minutes
+set -eu
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-target}
+cargo build --quiet --release -p vmalloc-cli
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+report=$scratch/report.html
+if [ $# -gt 0 ]; then cp "$1" "$report"; else "$target/release/vmalloc" report --out "$report"; fi
+# In a directory of its own: the title of the picture names the file.
+cp crates/vmalloc-cli/tests/data/vmallocinfo.txt "$scratch/vmallocinfo"
+map=$(realpath "$target")/release/vmalloc
+(cd "$scratch" && "$map" map vmallocinfo --svg map.svg >/dev/null)
+
+# shot FILE ADDRESS SIZE SCHEME (0 dark, 1 light)
+shot() {
+    chromium --headless=new --no-sandbox --hide-scrollbars --virtual-time-budget=4000 --user-data-dir="$scratch/profile" \
+        --blink-settings="preferredColorScheme=$4" --window-size="$3" --screenshot="$scratch/shot.png" "$2" 2>/dev/null
+    if command -v pngquant >/dev/null; then
+        pngquant --force --output "docs/$1" 128 "$scratch/shot.png"
+    else
+        cp "$scratch/shot.png" "docs/$1"
+    fi
+    ls -s "docs/$1"
+}
+shot report-light.png "file://$report" 1100,1560 1
+shot report-dark.png "file://$report#latency" 1100,1100 0
+shot spaces-light.png "file://$report#maps" 1100,1100 1
+shot map-dark.png "file://$scratch/map.svg" 1200,960 0
