@@ -25,7 +25,13 @@ shot() {
     fi
     ls -s "docs/$1"
 }
-shot report-light.png "file://$report" 1100,1560 1
-shot report-dark.png "file://$report#latency" 1100,1100 0
-shot spaces-light.png "file://$report#maps" 1100,1100 1
-shot map-dark.png "file://$scratch/map.svg" 1200,960 0
+# Headless, the browser does not scroll: a copy of the page that shows one section only.
+only() {
+    sed "s|</style>|main > *:not(#$1) { display: none; } h2 { margin-top: 0; border: 0; }</style>|" "$report" >"$scratch/$1.html"
+}
+only latency
+only maps
+shot report-light.png "file://$report" 1100,1500 1
+shot report-dark.png "file://$scratch/latency.html" 1100,1000 0
+shot spaces-light.png "file://$scratch/maps.html" 1100,1200 1
+shot map-dark.png "file://$scratch/map.svg" 1200,940 0

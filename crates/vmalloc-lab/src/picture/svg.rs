@@ -10,10 +10,12 @@
 //! Elements of a class are in a group that has its fill: a colour, and a pattern for who does not see colours. The script
 //! stretches only the view, so that addresses stay where they can be read.
 
+mod canvas;
+
 use super::escape::{number, xml};
-use super::layout::{Fold, Layout, Line, Row, layout};
-use super::terminal::{Cell, cells};
-use super::{Area, Class, Part, Strip, Total, counted, human, totals};
+use super::layout::{Layout, Line, layout};
+use super::{Class, Strip, Total, counted, human, totals};
+use canvas::Canvas;
 use std::fmt::Write;
 
 /// The most elements that a picture may have: browsers keep smooth with so many.
@@ -22,18 +24,13 @@ pub const MOST_ELEMENTS: usize = 20_000;
 const OTHER_ELEMENTS: usize = 2_000;
 /// Elements of a piece: itself, and its words.
 const ELEMENTS_EACH: usize = 2;
-/// Rows of all strips together, about: at [`ROW_HEIGHT`] they fill a large screen.
+/// Rows of all strips together, about: at their height they fill a large screen.
 const MOST_ROWS: u64 = 44;
-/// The most cells of a row, where single areas would be too many: 4 units wide each.
-const MOST_CELLS: usize = 256;
 
 /// A power of two, so that pages begin at round coordinates.
 const VIEW_WIDTH: f64 = 1024.0;
 const VIEW_LEFT: f64 = 160.0;
 const WIDTH: f64 = VIEW_LEFT + VIEW_WIDTH + 16.0;
-const ROW_HEIGHT: f64 = 14.0;
-const ROW_STEP: f64 = 17.0;
-const FOLD_STEP: f64 = 24.0;
 /// An item of the legend: four in a line.
 const ITEM_WIDTH: f64 = 292.0;
 const ITEM_STEP: f64 = 24.0;
@@ -169,7 +166,10 @@ impl<'a> Painter<'a> {
         let layout = layout(strip, self.rows);
         let pane = index.to_string();
         self.y += 8.0;
-        let name = format!("{}, {} a line", strip.name, human(layout.line_bytes));
+        let canvas = Canvas::new(strip, &layout, self.pieces);
+        let cells =
+            if canvas.cells.is_some() { "; more areas than can be shown one by one: summed up" } else { "" };
+        let name = format!("{}, {} a line{cells}", strip.name, human(layout.line_bytes));
         self.text("name", 16.0, &name);
         let digits = format!("{:x}", strip.end).len();
         let top = self.y + 12.0;
@@ -182,7 +182,7 @@ impl<'a> Painter<'a> {
         );
         self.patterns(&pane);
         self.controls();
-        let height = self.lines(&pane, strip, &layout, digits);
+        let height = self.lines(&pane, canvas, &layout, digits);
         self.body.push_str("</g>");
         self.y = top + height + 18.0;
     }
@@ -207,8 +207,7 @@ impl<'a> Painter<'a> {
     }
 
     /// The window with all lines, and what stands beside and over it; its height.
-    fn lines(&mut self, pane: &str, strip: &Strip, layout: &Layout, digits: usize) -> f64 {
-        let mut canvas = Canvas::new(strip, layout, self.pieces);
+    fn lines(&mut self, pane: &str, mut canvas: Canvas<'_>, layout: &Layout, digits: usize) -> f64 {
         for line in &layout.lines {
             match line {
                 Line::Row(row) => canvas.row(row, digits),
@@ -261,164 +260,6 @@ fn guards(strips: &[Strip]) -> Total {
     let areas = strips.iter().flat_map(|strip| &strip.areas);
     areas.filter(|area| area.guard_bytes > 0).for_each(|area| total.add(area.guard_bytes));
     total
-}
-
-/// What is painted of one strip.
-struct Canvas<'a> {
-    strip: &'a Strip,
-    layout: &'a Layout,
-    /// Cells of a row, where single areas are too many.
-    cells: Option<usize>,
-    groups: [String; Class::ALL.len()],
-    guards: String,
-    folds: String,
-    marks: String,
-    y: f64,
-}
-
-impl<'a> Canvas<'a> {
-    fn new(strip: &'a Strip, layout: &'a Layout, most_pieces: usize) -> Self {
-        let pieces: usize = layout.rows().map(|row| row.pieces.len()).sum();
-        let rows = layout.rows().count().max(1);
-        let cells = (pieces > most_pieces).then(|| (most_pieces / rows / 2).clamp(1, MOST_CELLS));
-        Self {
-            strip,
-            layout,
-            cells,
-            groups: Default::default(),
-            guards: String::new(),
-            folds: String::new(),
-            marks: String::new(),
-            y: 0.0,
-        }
-    }
-
-    fn x(&self, offset: u64) -> f64 {
-        offset as f64 / self.layout.line_bytes as f64 * VIEW_WIDTH
-    }
-
-    fn row(&mut self, row: &Row, digits: usize) {
-        let _ = write!(
-            self.marks,
-            "<text class=\"address\" x=\"{}\" y=\"{}\" data-y=\"{}\" data-start=\"{}\" text-anchor=\"end\">{:#0w$x}</text>",
-            VIEW_LEFT - 10.0,
-            number(self.y + ROW_HEIGHT / 2.0 + 4.0),
-            number(self.y + ROW_HEIGHT / 2.0),
-            row.start,
-            row.start,
-            w = digits + 2,
-        );
-        match self.cells {
-            Some(count) => self.cells(row, count),
-            None => row.pieces.iter().for_each(|&piece| self.piece(row, piece)),
-        }
-        self.y += ROW_STEP;
-    }
-
-    fn piece(&mut self, row: &Row, piece: Part) {
-        let (x, width) = (self.x(piece.start - row.start), self.x(piece.end - piece.start));
-        let (words, class) = match piece.area {
-            Some(index) => (describe(&self.strip.areas[index]), self.strip.areas[index].class),
-            None => (gap(piece), Class::Free),
-        };
-        self.rect(class, x, 0.0, width, ROW_HEIGHT, &words);
-        if let Some(index) = piece.area {
-            self.guard(row, piece, &self.strip.areas[index]);
-        }
-    }
-
-    /// The part of an area's guard that is in this piece of it.
-    fn guard(&mut self, row: &Row, piece: Part, area: &Area) {
-        let start = piece.start.max(area.end - area.guard_bytes);
-        if start < piece.end {
-            let (x, width) = (self.x(start - row.start), self.x(piece.end - start));
-            let (x, y, width) = (number(x), number(self.y), number(width));
-            let _ = write!(self.guards, "M{x} {y}h{width}v{ROW_HEIGHT}h-{width}z");
-        }
-    }
-
-    fn rect(&mut self, class: Class, x: f64, above: f64, width: f64, height: f64, words: &str) {
-        let (x, y, width, height) = (number(x), number(self.y + above), number(width), number(height));
-        let _ = write!(
-            self.groups[class.index()],
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{words}</title></rect>"
-        );
-    }
-
-    /// Cells as high as they are full, on free ground.
-    fn cells(&mut self, row: &Row, count: usize) {
-        let line_bytes = self.layout.line_bytes;
-        let (Some(first), Some(last)) = (row.pieces.first(), row.pieces.last()) else { return };
-        let whole = Part { start: first.start, end: last.end, area: None };
-        let (x, width) = (self.x(whole.start - row.start), self.x(whole.end - whole.start));
-        self.rect(Class::Free, x, 0.0, width, ROW_HEIGHT, &gap(whole));
-        let width = VIEW_WIDTH / count as f64;
-        for (index, cell) in cells(self.strip, row, line_bytes, count).into_iter().enumerate() {
-            let Some(cell) = cell.filter(|cell| cell.used > 0) else { continue };
-            let height = (ROW_HEIGHT * cell.used as f64 / cell.bytes as f64).max(2.0);
-            let words = self.describe_cell(row, index, count, cell);
-            self.rect(cell.class, index as f64 * width, ROW_HEIGHT - height, width, height, &words);
-        }
-    }
-
-    fn describe_cell(&self, row: &Row, index: usize, count: usize, cell: Cell) -> String {
-        let at = |index: usize| (index as u128 * u128::from(self.layout.line_bytes) / count as u128) as u64;
-        let (start, end) = (row.start + at(index), row.start.saturating_add(at(index + 1)));
-        let touching = |area: &Area| area.start < end && area.end > start;
-        // In order of addresses, so both ends are found by halving.
-        let first = self.strip.areas.partition_point(|area| area.end <= start);
-        let areas = self.strip.areas[first..].iter().take_while(|area| touching(area)).count() as u64;
-        format!(
-            "{start:#x} \u{2013} {end:#x}\n{} of {} in use, most of it {}\n{}",
-            human(cell.used),
-            human(cell.bytes),
-            cell.class.name(),
-            counted(areas, "area"),
-        )
-    }
-
-    fn fold(&mut self, fold: &Fold) {
-        let middle = self.y + FOLD_STEP / 2.0 - 1.5;
-        let mut path = format!("M0 {}", number(middle + 3.0));
-        for step in 1..=64 {
-            let _ = write!(path, "l16 {}", if step % 2 == 1 { -6 } else { 6 });
-        }
-        let part = Part { start: fold.start, end: fold.end, area: None };
-        let _ = write!(
-            self.folds,
-            "<path class=\"break\" d=\"{path}\"/><rect class=\"hit\" y=\"{}\" width=\"{VIEW_WIDTH}\" height=\"{}\">\
-             <title>{}</title></rect>",
-            number(self.y),
-            number(FOLD_STEP - 3.0),
-            gap(part)
-        );
-        let _ = write!(
-            self.marks,
-            "<text class=\"note\" x=\"{}\" y=\"{}\" data-y=\"{}\" text-anchor=\"middle\">{} free</text>",
-            VIEW_LEFT + VIEW_WIDTH / 2.0,
-            number(middle + 4.0),
-            number(middle),
-            human(fold.gap_bytes)
-        );
-        self.y += FOLD_STEP;
-    }
-}
-
-fn gap(part: Part) -> String {
-    format!("{:#x} \u{2013} {:#x}\n{} free", part.start, part.end, human(part.end - part.start))
-}
-
-/// What is said of an area, escaped.
-fn describe(area: &Area) -> String {
-    let mut words =
-        format!("{:#x} \u{2013} {:#x}\n{} {}", area.start, area.end, human(area.bytes()), area.class.name());
-    if area.guard_bytes > 0 {
-        let _ = write!(words, ", {} of it guard", human(area.guard_bytes));
-    }
-    if let Some(label) = &area.label {
-        let _ = write!(words, "\n{}", xml(label));
-    }
-    words
 }
 
 /// The strokes over a class's colour; `None` for those that are one plain colour: what is busy, and what is free.

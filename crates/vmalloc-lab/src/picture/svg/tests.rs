@@ -1,4 +1,5 @@
 use super::super::tests::area;
+use super::canvas::ROW_HEIGHT;
 use super::*;
 use roxmltree::{Document, Node};
 
