@@ -155,10 +155,10 @@ pub(super) fn text(data: &Data) -> String {
 pub(super) fn noise(data: &Data) -> String {
     let noise = &data.noise;
     format!(
-        "Noise of the machine: the same work was timed {} times; the slowest tenth took {:.2} times as long as the \
+        "Noise of the machine: the same work was timed {} times; the slowest tenth took {} times as long as the \
          median or longer, the slowest {}; the load was {} on {}",
         noise.times,
-        1.0 + noise.slow_tenth,
+        digits(1.0 + noise.slow_tenth),
         digits(1.0 + noise.slowest),
         data.machine.load,
         counted(data.machine.cpus as u64, "CPU")
