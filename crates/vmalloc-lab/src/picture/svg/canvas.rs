@@ -1,6 +1,6 @@
 //! The lines of one strip.
 
-use super::{VIEW_LEFT, VIEW_WIDTH};
+use super::{VIEW_LEFT, VIEW_WIDTH, pattern};
 use crate::picture::escape::{number, xml};
 use crate::picture::layout::{Fold, Layout, Row};
 use crate::picture::terminal::{Cell, cells};
@@ -21,6 +21,8 @@ pub(super) struct Canvas<'a> {
     pub(super) cells: Option<usize>,
     /// Rectangles of each class.
     pub(super) groups: [String; Class::ALL.len()],
+    /// The outlines of these, where a class has a pattern.
+    pub(super) outlines: [String; Class::ALL.len()],
     /// The outline of all guard pages.
     pub(super) guards: String,
     /// Where lines were left out.
@@ -42,6 +44,7 @@ impl<'a> Canvas<'a> {
             layout,
             cells,
             groups: Default::default(),
+            outlines: Default::default(),
             guards: String::new(),
             folds: String::new(),
             marks: String::new(),
@@ -100,6 +103,10 @@ impl<'a> Canvas<'a> {
             self.groups[class.index()],
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{words}</title></rect>"
         );
+        if pattern(class).is_some() {
+            let path = &mut self.outlines[class.index()];
+            let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
+        }
     }
 
     /// Cells as high as they are full, on free ground.
