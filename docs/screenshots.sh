@@ -8,11 +8,11 @@ cargo build --quiet --release -p vmalloc-cli
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 report=$scratch/report.html
-if [ $# -gt 0 ]; then cp "$1" "$report"; else "$target/release/vmalloc" report --out "$report"; fi
-# In a directory of its own: the title of the picture names the file.
+vmalloc=$(realpath "$target")/release/vmalloc
+if [ $# -gt 0 ]; then cp "$1" "$report"; else (cd "$scratch" && "$vmalloc" report); mv "$scratch/vmalloc-report.html" "$report"; fi
+# From the scratch directory: pictures name their files.
 cp crates/vmalloc-cli/tests/data/vmallocinfo.txt "$scratch/vmallocinfo"
-map=$(realpath "$target")/release/vmalloc
-(cd "$scratch" && "$map" map vmallocinfo --svg map.svg >/dev/null)
+(cd "$scratch" && "$vmalloc" map vmallocinfo --svg map.svg >/dev/null)
 
 # shot FILE ADDRESS SIZE SCHEME (0 dark, 1 light)
 shot() {

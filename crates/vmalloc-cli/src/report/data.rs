@@ -65,7 +65,7 @@ impl Data {
             version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("VMALLOC_COMMIT"),
             date: date::now(),
-            command_line: std::env::args().collect::<Vec<_>>().join(" "),
+            command_line: command_line(),
             machine,
             noise,
             budget,
@@ -73,6 +73,12 @@ impl Data {
             designs,
         })
     }
+}
+
+/// Without the directory that the program is in, which is nobody's business.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("vmalloc".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn budget(options: &ReportOptions) -> Budget {

@@ -6,7 +6,7 @@ use super::plot::{End, Line, Marks, Plot};
 use super::{findings, ridges, series, tables, units};
 use std::fmt::Write;
 use vmalloc_lab::design::PAGE_SHIFT;
-use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, threads};
+use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, live, threads};
 use vmalloc_lab::picture::escape::xml;
 use vmalloc_lab::picture::{self, human};
 
@@ -67,9 +67,10 @@ fn live(data: &Data) -> String {
     };
     let how = format!(
         "Areas of 1 to {MOST_PAGES} pages, all sizes equally likely. In the steady state some are picked at random and freed, \
-         and as many allocated: {} a point, in one thread, after half as long for a warm-up. Purges that frees start are \
+         and as many allocated: {} windows of {} a point, of which the median is told, in one thread, after a warm-up. Purges that frees start are \
          part of the time; the clock's own is taken off. Both axes are logarithmic.{}",
-        seconds(data.budget.point),
+        live::WINDOWS,
+        seconds(data.budget.point / live::WINDOWS),
         stopped(&data.designs)
     );
     figure(data, &findings::live(&data.designs), &plot.svg(), &how, &tables::live(&data.designs))

@@ -18,6 +18,8 @@ const MOST_BATCH: u64 = 64;
 const BATCH_PART: u64 = 10;
 /// A part of the time of a point, before its pairs are timed: the set is then no longer in the order of its birth.
 const WARM_UP_PART: u32 = 2;
+/// The time of a point is cut into so many, of which the median is told: what else runs on the machine disturbs some of them.
+pub const WINDOWS: u32 = 5;
 /// Memory that an area takes in the most wasteful design, with room to spare.
 const BYTES_PER_AREA: u64 = 512;
 
@@ -105,7 +107,10 @@ impl LiveSet {
     fn point(&mut self, live: u64, budget: &Budget, clock: f64) -> Result<Point, String> {
         self.fill(live, budget.fill)?;
         self.replace(budget.point / WARM_UP_PART).map_err(refused)?;
-        let times = self.replace(budget.point).map_err(refused)?;
+        let windows: Result<Vec<_>, _> = (0..WINDOWS).map(|_| self.replace(budget.point / WINDOWS)).collect();
+        let mut windows = windows.map_err(refused)?;
+        windows.sort_by_key(|window| window.pair());
+        let times = &windows[windows.len() / 2];
         let (pairs, batches) = (times.pairs as f64, times.batches as f64);
         let each = |time: Duration| ((time.as_nanos() as f64 - batches * clock) / pairs).max(0.1);
         self.alloc_ns = each(times.alloc);
@@ -178,6 +183,13 @@ struct Times {
     free: Duration,
     pairs: u64,
     batches: u64,
+}
+
+impl Times {
+    /// What a pair took, in picoseconds, so that short ones differ too.
+    fn pair(&self) -> u128 {
+        (self.alloc + self.free).as_nanos() * 1000 / u128::from(self.pairs.max(1))
+    }
 }
 
 fn refused(refusal: Refusal) -> String {
