@@ -9,6 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vmalloc::space::MAX_NODES;
+use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::Purges;
 use vmalloc_lab::reproduce::Figure;
 
@@ -41,6 +42,10 @@ pub(crate) enum Command {
     Reproduce(ReproduceOptions),
     /// Replay traces of Linux's vmalloc or of a program's mappings on designs of address allocators
     Replay(ReplayOptions),
+    /// Draw the areas of a kernel's /proc/vmallocinfo, on the terminal and as SVG
+    Map(MapOptions),
+    /// Measure all designs of the lab side by side, and write one page with plots and maps
+    Report(ReportOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -123,6 +128,42 @@ pub(crate) struct ReproduceOptions {
     /// Less of each: under two minutes for all five
     #[arg(long)]
     pub(crate) quick: bool,
+}
+
+/// Options of `vmalloc map`.
+#[derive(Args, Debug)]
+pub(crate) struct MapOptions {
+    /// A copy of /proc/vmallocinfo, or that itself; - is stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Write the picture to this file, as SVG that zooms and tells what is under the pointer
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Fail if a line is damaged
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// Options of `vmalloc report`.
+#[derive(Args, Debug)]
+pub(crate) struct ReportOptions {
+    /// Write the page to this file [default: vmalloc-report.html; with --json none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Measure less, in a tenth of the time
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure this design [default: all]; may be given more than once
+    #[arg(long, value_name = "NAME", value_parser = design)]
+    pub(crate) design: Vec<Name>,
+    /// The most live areas [default: 10000000, with --quick 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=100_000_000))]
+    pub(crate) live_max: Option<u64>,
+}
+
+fn design(word: &str) -> Result<Name, String> {
+    let names = || Name::ALL.map(Name::as_str).join(", ");
+    Name::ALL.into_iter().find(|name| name.as_str() == word).ok_or_else(|| format!("designs are {}", names()))
 }
 
 impl LatencyOptions {

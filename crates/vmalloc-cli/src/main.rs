@@ -10,7 +10,10 @@
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
 //!  reproduce/   `vmalloc reproduce`: the field's published results, measured again
+//!  map/         `vmalloc map`: a kernel's areas as a picture
+//!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
+//!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
 //!  crew.rs      threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
@@ -23,14 +26,17 @@ mod crew;
 mod error;
 mod heap;
 mod info;
+mod input;
 mod latency;
 mod lent;
 mod machine;
+mod map;
 mod output;
 mod overview;
 mod progress;
 mod random;
 mod replay;
+mod report;
 mod reproduce;
 mod table;
 mod test;
@@ -57,6 +63,8 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Reproduce(options)) => reproduce::run(&options, json),
         Some(Command::Replay(options)) => replay::run(&options, json),
+        Some(Command::Map(options)) => map::run(&options, json),
+        Some(Command::Report(options)) => report::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

@@ -15,7 +15,10 @@ Commands:
   vmalloc test [PRESET] [KEY=VALUE]...   run the field's test driver: presets performance, smoke, stress
   vmalloc info                           run a small session, show its areas, counts and the platform's choices
   vmalloc latency                        measure wake-ups beside allocating threads, or single pairs (--pairs)
+  vmalloc reproduce [f1...f5]            measure the five published results again, on the designs they are about
   vmalloc replay FILE...                 replay traces of kernels or programs on designs of address allocators
+  vmalloc map FILE                       draw the areas of a kernel's /proc/vmallocinfo (--svg writes a picture)
+  vmalloc report                         measure all designs of the lab, and write one page with plots and maps
 
 Options: --json (one JSON object instead of text), --help (also of each command), --version
 Exit codes: 0 all went well, 1 a test or replay failed, 2 bad usage, or a file or machine
@@ -31,7 +34,7 @@ struct Overview {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    commands: [&'static str; 4],
+    commands: [&'static str; 7],
 }
 
 /// Says what the program is.
@@ -43,6 +46,6 @@ pub(crate) fn show(json: bool) -> Result<(), Failure> {
         name: "vmalloc",
         version: env!("CARGO_PKG_VERSION"),
         about: env!("CARGO_PKG_DESCRIPTION"),
-        commands: ["test", "info", "latency", "replay"],
+        commands: ["test", "info", "latency", "reproduce", "replay", "map", "report"],
     })
 }

@@ -16,10 +16,13 @@ pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod measure;
+pub mod picture;
 pub mod replay;
 pub mod reproduce;
 pub mod rng;
 pub mod trace;
+pub mod vmallocinfo;
 pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

@@ -1,0 +1,91 @@
+//! `vmalloc map`: a picture of a kernel's vmalloc space, from its `/proc/vmallocinfo`.
+//!
+//! ```text
+//!   file ──lab──► areas, damaged lines ──► summary ──► text, JSON
+//!                        └──► strips ──lab──► letters, SVG
+//! ```
+
+mod summary;
+
+use crate::args::MapOptions;
+use crate::error::{Exit, Failure};
+use crate::{input, output};
+use std::io::IsTerminal;
+use std::path::Path;
+use summary::Summary;
+use vmalloc_lab::picture::svg::{self, Place};
+use vmalloc_lab::picture::terminal::{self, Colours};
+use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
+
+/// Columns where neither the environment nor a terminal tells.
+const COLUMNS: usize = 80;
+/// Columns that are of use: addresses take 20, and a line of a thousand cells is read by nobody.
+const USEFUL_COLUMNS: std::ops::RangeInclusive<usize> = 40..=1000;
+
+/// Runs the command.
+pub(crate) fn run(options: &MapOptions, json: bool) -> Result<Exit, Failure> {
+    let path = options.file.as_path();
+    let info = Vmallocinfo::read(input::open_text(path)?).map_err(|error| input::unreadable(path, &error))?;
+    if info.entries.is_empty() {
+        return Err(Failure::new(format!("{} has no line that is an area", name(path))));
+    }
+    let summary = Summary::new(&info);
+    let exit = complain(&info, &summary, options);
+    match &options.svg {
+        Some(file) if info.addresses == Addresses::Real => write_svg(file, &info, path)?,
+        _ => {}
+    }
+    let written = if json { output::json(&summary) } else { output::text(&text(&info, &summary)) };
+    written.map(|()| exit)
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "stdin".into() } else { path.display().to_string() }
+}
+
+/// Says on stderr what is wrong with the file, and ends accordingly.
+fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> Exit {
+    let mut exit = Exit::Success;
+    if let Some(reason) = summary.hidden() {
+        output::note(reason);
+        exit = Exit::Failed;
+    }
+    if let Some(first) = info.damaged.first() {
+        let (count, line, reason) = (info.damaged.len(), first.line, first.reason);
+        let lines = if count == 1 { "line" } else { "lines" };
+        output::note(&format!("{count} damaged {lines} skipped; first line {line}: {reason}"));
+        if options.strict {
+            exit = Exit::Failed;
+        }
+    }
+    exit
+}
+
+fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure> {
+    let title = format!("vmalloc areas of {}", name(path));
+    let picture = svg::picture(&title, &info.strips(), Place::Alone);
+    let written = std::fs::write(file, picture);
+    written.map_err(|error| Failure::new(format!("can't write {}: {error}", file.display())))
+}
+
+fn text(info: &Vmallocinfo, summary: &Summary<'_>) -> String {
+    let strips = info.strips();
+    if strips.is_empty() {
+        return summary.to_string();
+    }
+    format!("{}\n{summary}", terminal::picture(&strips, columns(), colours()))
+}
+
+fn columns() -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let window =
+        || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let columns = told.or_else(window).filter(|&columns| columns > 0).unwrap_or(COLUMNS);
+    columns.clamp(*USEFUL_COLUMNS.start(), *USEFUL_COLUMNS.end())
+}
+
+/// As <https://no-color.org> has it.
+fn colours() -> Colours {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if unwanted || !std::io::stdout().is_terminal() { Colours::Without } else { Colours::Ansi }
+}

@@ -1,0 +1,119 @@
+//! Everything that is measured.
+
+use super::date;
+use crate::args::ReportOptions;
+use crate::error::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use vmalloc_lab::designs::Name;
+use vmalloc_lab::measure::fragmentation::{self, Fragmentation};
+use vmalloc_lab::measure::latency::{self, Latency};
+use vmalloc_lab::measure::live::{self, Curve};
+use vmalloc_lab::measure::machine::{self, Machine, Noise};
+use vmalloc_lab::measure::{Budget, threads};
+
+/// How often the same work is timed to see how steady the machine is: some 30 ms in all.
+const NOISE_TIMES: usize = 300;
+/// How often the bar is drawn.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A report's numbers.
+#[derive(Debug, Serialize)]
+pub(super) struct Data {
+    pub(super) command: &'static str,
+    pub(super) version: &'static str,
+    pub(super) commit: Option<&'static str>,
+    pub(super) date: String,
+    /// As it was typed.
+    pub(super) command_line: String,
+    pub(super) machine: Machine,
+    pub(super) noise: Noise,
+    pub(super) budget: Budget,
+    pub(super) seconds: f64,
+    pub(super) designs: Vec<DesignData>,
+}
+
+/// What was measured of a design.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct DesignData {
+    /// Its place among all designs, which gives it its looks.
+    pub(super) place: usize,
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) live: Curve,
+    pub(super) threads: Vec<threads::Point>,
+    pub(super) latency: Latency,
+    pub(super) fragmentation: Fragmentation,
+}
+
+impl Data {
+    /// Measures everything.
+    pub(super) fn measure(options: &ReportOptions) -> Result<Self, Failure> {
+        let budget = budget(options);
+        let chosen = |name: &Name| options.design.is_empty() || options.design.contains(name);
+        let names: Vec<_> = Name::ALL.into_iter().enumerate().filter(|(_, name)| chosen(name)).collect();
+        let start = Instant::now();
+        let (machine, noise) = (Machine::this(), machine::noise(NOISE_TIMES));
+        let bar = bar(names.len() as u64 * STEPS)?;
+        let designs = names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, &bar));
+        let designs = designs.collect();
+        bar.finish_and_clear();
+        Ok(Self {
+            command: "report",
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("VMALLOC_COMMIT"),
+            date: date::now(),
+            command_line: command_line(),
+            machine,
+            noise,
+            budget,
+            seconds: start.elapsed().as_secs_f64(),
+            designs,
+        })
+    }
+}
+
+/// Without the directory that the program is in, which is nobody's business.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("vmalloc".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn budget(options: &ReportOptions) -> Budget {
+    let budget = if options.quick { Budget::QUICK } else { Budget::FULL };
+    Budget { live_max: options.live_max.unwrap_or(budget.live_max), ..budget }
+}
+
+/// Measurements of a design.
+const STEPS: u64 = 4;
+
+impl DesignData {
+    fn measure(place: usize, name: Name, budget: &Budget, bar: &ProgressBar) -> Self {
+        let step = |what: &str| bar.set_message(format!("{}: {what}", name.as_str()));
+        step("live areas");
+        let live = live::measure(name, budget);
+        bar.inc(1);
+        step("threads");
+        let threads = threads::measure(name, budget);
+        bar.inc(1);
+        step("latency");
+        let latency = latency::measure(name, budget);
+        bar.inc(1);
+        step("fragmentation");
+        let fragmentation = fragmentation::measure(name, budget);
+        bar.inc(1);
+        Self { place, name: name.as_str(), about: name.about(), live, threads, latency, fragmentation }
+    }
+}
+
+fn bar(steps: u64) -> Result<ProgressBar, Failure> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {elapsed} elapsed");
+    let bar = ProgressBar::new(steps).with_style(style.map_err(|error| Failure::new(error.to_string()))?);
+    bar.enable_steady_tick(PERIOD);
+    Ok(bar)
+}

@@ -1,0 +1,205 @@
+//! The figures: a title that says what is seen, a plot, how it was measured, the numbers.
+
+use super::axis::Axis;
+use super::data::{Data, DesignData};
+use super::plot::{End, Line, Marks, Plot};
+use super::{findings, ridges, series, tables, units};
+use std::fmt::Write;
+use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, live, threads};
+use vmalloc_lab::picture::escape::xml;
+use vmalloc_lab::picture::{self, human};
+
+/// All figures, in order.
+pub(super) fn all(data: &Data) -> String {
+    let fragmentation = [span(data), largest_free(data), lazy(data)].concat();
+    [
+        section("live", "Many live areas", &live(data)),
+        section("threads", "Many threads", &threads(data)),
+        section("latency", "Single calls", &latency(data)),
+        section("fragmentation", "Fragmentation", &fragmentation),
+        section("maps", "What the spaces look like", &maps(data)),
+    ]
+    .concat()
+}
+
+fn section(id: &str, title: &str, body: &str) -> String {
+    format!("<section id=\"{id}\"><h2>{title}</h2>{body}</section>")
+}
+
+fn figure(data: &Data, title: &str, plot: &str, how: &str, table: &str) -> String {
+    let legend = series::legend(data.designs.iter().map(|design| (design.place, design.name)));
+    let title = xml(title);
+    format!("<figure><h3>{title}</h3>{legend}{plot}<figcaption>{how}</figcaption>{table}</figure>")
+}
+
+/// A line for each design.
+fn lines(
+    designs: &[DesignData],
+    marks: Marks,
+    points: impl Fn(&DesignData) -> (Vec<(f64, f64)>, End),
+) -> Vec<Line> {
+    let line = |design: &DesignData| {
+        let (points, end) = points(design);
+        Line { place: design.place, name: design.name, points, marks, end }
+    };
+    designs.iter().map(line).collect()
+}
+
+fn xs(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.0)
+}
+
+fn ys(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.1)
+}
+
+fn live(data: &Data) -> String {
+    let lines = lines(&data.designs, Marks::Each, |design| {
+        let points = design.live.points.iter().map(|point| (point.live as f64, point.pair_ns()));
+        let end = if design.live.stopped.is_some() { End::Early } else { End::Complete };
+        (points.collect(), end)
+    });
+    let plot = Plot {
+        x: Axis::decades("live areas", units::many, xs(&lines)),
+        y: Axis::decades("time of an allocation and a free", units::time, ys(&lines)),
+        lines,
+    };
+    let how = format!(
+        "Areas of 1 to {MOST_PAGES} pages, all sizes equally likely. In the steady state some are picked at random and freed, \
+         and as many allocated: {} windows of {} a point, of which the median is told, in one thread, after a warm-up. Purges that frees start are \
+         part of the time; the clock's own is taken off. Both axes are logarithmic.{}",
+        live::WINDOWS,
+        seconds(data.budget.point / live::WINDOWS),
+        stopped(&data.designs)
+    );
+    figure(data, &findings::live(&data.designs), &plot.svg(), &how, &tables::live(&data.designs))
+}
+
+fn seconds(time: std::time::Duration) -> String {
+    format!("{} s", units::digits(time.as_secs_f64()))
+}
+
+/// Why lines end early.
+fn stopped(designs: &[DesignData]) -> String {
+    let mut text = String::new();
+    for design in designs {
+        if let Some(reason) = &design.live.stopped {
+            let at = design.live.points.last().map_or(0, |point| point.live);
+            let (name, at) = (xml(design.name), vmalloc_lab::picture::counted(at, "area"));
+            // Writing to a string can't fail, here and below.
+            let _ = write!(text, " <strong>{name}</strong> stops at {at}: {}.", xml(reason));
+        }
+    }
+    text
+}
+
+fn threads(data: &Data) -> String {
+    let lines = lines(&data.designs, Marks::Each, |design| {
+        let points = design.threads.iter().map(|point| (point.threads as f64, point.pairs_per_second));
+        (points.collect(), End::Complete)
+    });
+    let plot = Plot {
+        x: Axis::doublings("threads", units::digits, xs(&lines)),
+        y: Axis::linear("pairs a second, all threads together", units::many, 0.0, ys(&lines)),
+        lines,
+    };
+    let how = format!(
+        "Each thread allocates {} pages and frees them, again and again, {} for each number of threads, on {}: more \
+         threads than that take turns, and a thread that loses its CPU with a lock held keeps the others waiting.",
+        threads::PAGES,
+        seconds(data.budget.threads),
+        picture::counted(data.machine.cpus as u64, "CPU"),
+    );
+    figure(data, &findings::threads(&data.designs), &plot.svg(), &how, &tables::threads(&data.designs))
+}
+
+fn latency(data: &Data) -> String {
+    let how = format!(
+        "One thread replaces areas of a live set of {}, for {}; another one drains, rests {}, and drains again. Every call is \
+         timed by itself, the clock's own time (some 20 ns) included. Bars are a quarter of an octave wide; the marks are p50, p99, \
+         p99.9, p99.99 and the slowest call. What other programs on the machine did is in the slowest calls too.",
+        picture::counted(latency::LIVE, "area"),
+        seconds(data.budget.latency),
+        units::time(latency::PAUSE.as_nanos() as f64),
+    );
+    let svg = ridges::svg(&data.designs);
+    figure(data, &findings::latency(&data.designs), &svg, &how, &tables::latency(&data.designs))
+}
+
+/// Values over time, of each design.
+fn timeline(
+    data: &Data,
+    y: &str,
+    floor: f64,
+    write: fn(f64) -> String,
+    values: impl Fn(&DesignData) -> Vec<f64>,
+) -> (String, String) {
+    let points = |design: &DesignData| {
+        let at = design.fragmentation.samples.iter().map(|sample| sample.replaced as f64);
+        at.zip(values(design)).collect::<Vec<_>>()
+    };
+    let lines = lines(&data.designs, Marks::Last, |design| (points(design), End::Complete));
+    let plot = Plot {
+        x: Axis::linear("areas replaced", units::many, 0.0, xs(&lines)),
+        y: Axis::linear(y, write, floor, ys(&lines)),
+        lines,
+    };
+    let told = |design: &DesignData| points(design).into_iter().map(|(x, y)| (x, write(y))).collect();
+    (plot.svg(), tables::samples(&data.designs, told))
+}
+
+fn span(data: &Data) -> String {
+    let times = |value| format!("{value:.2}");
+    let (plot, table) = timeline(data, "span of the live set ÷ its size", 1.0, times, findings::spans);
+    let how = format!(
+        "{} of 1 to {MOST_PAGES} pages are live in a space of {}. One picked at random is freed, and another one of random size \
+         allocated. The span reaches from the first live page to the last; 1 would be perfect.",
+        picture::counted(fragmentation::LIVE, "area"),
+        human(fragmentation::SPAN_PAGES << PAGE_SHIFT)
+    );
+    figure(data, &findings::span(&data.designs), &plot, &how, &table)
+}
+
+fn largest_free(data: &Data) -> String {
+    let percent = |value: f64| format!("{} %", units::digits(value));
+    let (plot, table) = timeline(data, "largest free range, part of the space", 0.0, percent, |design| {
+        let samples = design.fragmentation.samples.iter();
+        samples
+            .map(|sample| sample.largest_free_pages as f64 / fragmentation::SPAN_PAGES as f64 * 100.0)
+            .collect()
+    });
+    let how = "The same runs. An area that is larger than the largest free range has to wait for a purge, or is refused.";
+    figure(data, "How large is the largest range that is still free?", &plot, how, &table)
+}
+
+fn lazy(data: &Data) -> String {
+    const PAGES_PER_MIB: f64 = (1 << (20 - PAGE_SHIFT)) as f64;
+    let mib = |value: f64| format!("{} MiB", units::digits(value));
+    let (plot, table) = timeline(data, "freed, and not yet reusable", 0.0, mib, |design| {
+        design.fragmentation.samples.iter().map(|sample| sample.lazy_pages as f64 / PAGES_PER_MIB).collect()
+    });
+    let how = "The same runs. Freed areas are lazy until a purge has flushed them; a saw-tooth is a design that waits until much \
+               is lazy, and then gives all of it back. Areas kept for reuse as they are, or in pools, are not lazy.";
+    figure(data, "How much of the space waits for a purge?", &plot, how, &table)
+}
+
+fn maps(data: &Data) -> String {
+    let mut html = String::from(
+        "<p class=\"how\">The spaces of the runs above, in the end. Point at an area to see where it is; zoom with the buttons, with \
+         + and \u{2212}, or with the wheel after a click; drag to move.</p>",
+    );
+    for design in &data.designs {
+        let strip = &design.fragmentation.strip;
+        let strips = std::slice::from_ref(strip);
+        let id = format!("map{}", design.place);
+        let title = format!("{}: {}", design.name, design.about);
+        let svg = picture::svg::picture(&title, strips, picture::svg::Place::Page(&id));
+        let _ = write!(
+            html,
+            "<figure class=\"map {}\"><div class=\"scroll\">{svg}</div></figure>",
+            series::class(design.place)
+        );
+    }
+    html
+}

@@ -1,0 +1,227 @@
+//! What a pair of an allocation and a free costs when much is live already.
+//!
+//! The set is filled with areas of random sizes, then some are replaced for a while: a batch of areas picked at random is freed,
+//! and as many are allocated. Each half of a batch is timed as a whole, so the clock's own time, which is taken off, and the
+//! choice of areas weigh little. The set then grows tenfold, and so on.
+
+use super::Budget;
+use super::random::Random;
+use crate::designs::Name;
+use crate::picture::counted;
+use crate::{Ask, Design, Refusal, Setup};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// The largest batch: it takes some microseconds, hundreds of times as long as the clock.
+const MOST_BATCH: u64 = 64;
+/// A batch is no more than this part of the live set, so that the set keeps its size.
+const BATCH_PART: u64 = 10;
+/// A part of the time of a point, before its pairs are timed: the set is then no longer in the order of its birth.
+const WARM_UP_PART: u32 = 2;
+/// The time of a point is cut into so many, of which the median is told: what else runs on the machine disturbs some of them.
+pub const WINDOWS: u32 = 5;
+/// Memory that an area takes in the most wasteful design, with room to spare.
+const BYTES_PER_AREA: u64 = 512;
+
+/// A design's line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Curve {
+    /// From few live areas to many.
+    pub points: Vec<Point>,
+    /// Why the line ends before the most live areas, if it does.
+    pub stopped: Option<String>,
+}
+
+/// What calls cost on average.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// Live areas.
+    pub live: u64,
+    /// Nanoseconds of an allocation.
+    pub alloc_ns: f64,
+    /// Nanoseconds of a free, and of the purges that frees started.
+    pub free_ns: f64,
+    /// Pairs that were timed.
+    pub pairs: u64,
+}
+
+impl Point {
+    /// Nanoseconds of an allocation and a free.
+    #[must_use]
+    pub fn pair_ns(&self) -> f64 {
+        self.alloc_ns + self.free_ns
+    }
+}
+
+/// The line of `name`: 10, 100 … live areas.
+#[must_use]
+pub fn measure(name: Name, budget: &Budget) -> Curve {
+    let mut set = LiveSet::new(name.build(&Setup::of_this_machine()));
+    let mut curve = Curve { points: Vec::new(), stopped: None };
+    let clock = clock_ns();
+    let mut live = 10;
+    while live <= budget.live_max {
+        if let Err(reason) = set.point(live, budget, clock).map(|point| curve.points.push(point)) {
+            curve.stopped = Some(reason);
+            break;
+        }
+        live *= 10;
+    }
+    curve
+}
+
+/// What reading the clock takes.
+fn clock_ns() -> f64 {
+    const TIMES: u32 = 10_000;
+    let start = Instant::now();
+    let mut last = start;
+    for _ in 0..TIMES {
+        last = std::hint::black_box(Instant::now());
+    }
+    (last - start).as_nanos() as f64 / f64::from(TIMES)
+}
+
+struct LiveSet {
+    design: Box<dyn Design>,
+    starts: Vec<u64>,
+    random: Random,
+    /// What an allocation cost at the last point: at more live areas it costs no less.
+    alloc_ns: f64,
+    /// The batch: what is freed, and what is asked for.
+    victims: Vec<u64>,
+    asks: Vec<Ask>,
+}
+
+impl LiveSet {
+    fn new(design: Box<dyn Design>) -> Self {
+        Self {
+            design,
+            starts: Vec::new(),
+            random: Random::new(1),
+            alloc_ns: 0.0,
+            victims: Vec::new(),
+            asks: Vec::new(),
+        }
+    }
+
+    fn point(&mut self, live: u64, budget: &Budget, clock: f64) -> Result<Point, String> {
+        self.fill(live, budget.fill)?;
+        self.replace(budget.point / WARM_UP_PART).map_err(refused)?;
+        let windows: Result<Vec<_>, _> = (0..WINDOWS).map(|_| self.replace(budget.point / WINDOWS)).collect();
+        let mut windows = windows.map_err(refused)?;
+        windows.sort_by_key(|window| window.pair());
+        let times = &windows[windows.len() / 2];
+        let (pairs, batches) = (times.pairs as f64, times.batches as f64);
+        let each = |time: Duration| ((time.as_nanos() as f64 - batches * clock) / pairs).max(0.1);
+        self.alloc_ns = each(times.alloc);
+        Ok(Point { live, alloc_ns: self.alloc_ns, free_ns: each(times.free), pairs: times.pairs })
+    }
+
+    /// Allocates until so many areas are live.
+    fn fill(&mut self, live: u64, limit: Duration) -> Result<(), String> {
+        check_memory(live)?;
+        self.check_time(live, limit)?;
+        let start = Instant::now();
+        while (self.starts.len() as u64) < live {
+            let ask = Ask::new(self.random.pages());
+            self.starts.push(self.design.alloc(&ask).map_err(refused)?);
+            if start.elapsed() > limit {
+                let made = counted(self.starts.len() as u64, "area");
+                return Err(format!("only {made} could be allocated in {:.0} s", limit.as_secs_f64()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what would take too long for sure.
+    fn check_time(&self, live: u64, limit: Duration) -> Result<(), String> {
+        let missing = live - self.starts.len() as u64;
+        if missing as f64 * self.alloc_ns <= limit.as_nanos() as f64 {
+            return Ok(());
+        }
+        let (missing, seconds) = (counted(missing, "more area"), limit.as_secs_f64());
+        Err(format!("to allocate {missing} would take longer than {seconds:.0} s"))
+    }
+
+    /// Replaces areas for a while.
+    fn replace(&mut self, time: Duration) -> Result<Times, Refusal> {
+        let mut times = Times::default();
+        let start = Instant::now();
+        while start.elapsed() < time || times.pairs == 0 {
+            self.choose();
+            let begin = Instant::now();
+            for &victim in &self.victims {
+                self.design.free(victim)?;
+            }
+            let freed = Instant::now();
+            for ask in &self.asks {
+                self.starts.push(self.design.alloc(ask)?);
+            }
+            times.free += freed - begin;
+            times.alloc += freed.elapsed();
+            times.pairs += self.asks.len() as u64;
+            times.batches += 1;
+        }
+        Ok(times)
+    }
+
+    fn choose(&mut self) {
+        let batch = (self.starts.len() as u64 / BATCH_PART).clamp(1, MOST_BATCH);
+        self.victims.clear();
+        self.asks.clear();
+        for _ in 0..batch {
+            let victim = self.random.below(self.starts.len() as u64) as usize;
+            self.victims.push(self.starts.swap_remove(victim));
+            self.asks.push(Ask::new(self.random.pages()));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Times {
+    alloc: Duration,
+    free: Duration,
+    pairs: u64,
+    batches: u64,
+}
+
+impl Times {
+    /// What a pair took, in picoseconds, so that short ones differ too.
+    fn pair(&self) -> u128 {
+        (self.alloc + self.free).as_nanos() * 1000 / u128::from(self.pairs.max(1))
+    }
+}
+
+fn refused(refusal: Refusal) -> String {
+    format!("refused: {refusal}")
+}
+
+fn check_memory(live: u64) -> Result<(), String> {
+    match super::machine::available_bytes() {
+        Some(available) if live * BYTES_PER_AREA > available => {
+            Err(format!("memory for {} could be short", counted(live, "area")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_point_for_each_power_of_ten_or_says_why_not() {
+        let budget = Budget { live_max: 1000, point: Duration::from_millis(1), ..Budget::QUICK };
+        for name in Name::ALL {
+            let curve = measure(name, &budget);
+            let live: Vec<_> = curve.points.iter().map(|point| point.live).collect();
+            assert_eq!((live, curve.stopped), (vec![10, 100, 1000], None), "{}", name.as_str());
+            assert!(curve.points.iter().all(|point| point.pairs > 0 && point.pair_ns() > 0.0));
+        }
+        let curve = measure(Name::Vmalloc, &Budget { fill: Duration::ZERO, ..budget });
+        assert_eq!(
+            (curve.points, curve.stopped.as_deref()),
+            (vec![], Some("only 1 area could be allocated in 0 s"))
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! `/proc/vmallocinfo`: the areas of a running kernel, or of a space of ours, one a line.
+//!
+//! ```text
+//! 0xffffc90000020000-0xffffc90000025000   20480 kernel_clone+0xc2/0x430 pages=4 vmalloc N0=4
+//! range, guard page included              bytes caller                  facts   kind    pages by NUMA node
+//! ```
+//!
+//! The kernel hides addresses from who may not see them: then they are zero, or hashed, each to a number of its own, and
+//! tell nothing any more; sizes and callers stay true. Which it is, only the whole file tells: see [`Addresses`].
+
+mod line;
+
+use crate::picture::{Area, Class, Strip};
+use serde::Serialize;
+use std::io::{self, BufRead, Read};
+
+/// The longest line that is read: a symbol has 512 characters at most, and a machine 1024 nodes.
+const MOST_LINE_BYTES: u64 = 64 << 10;
+/// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a window apart from vmalloc's.
+const MODULES: u64 = 0xffff_ffff_8000_0000;
+/// Sizes of a page that Linux has.
+const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+/// An area as a line tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Entry {
+    /// The number of its line.
+    pub line: u64,
+    /// Its first address, if that is to be believed.
+    pub start: u64,
+    /// The address after its last one.
+    pub end: u64,
+    /// Bytes, guard page included.
+    pub bytes: u64,
+    /// Who allocated it.
+    pub caller: Option<String>,
+    /// What it is, in the file's own words.
+    pub kind: String,
+    /// Pages with memory.
+    pub pages: Option<u64>,
+}
+
+/// A line that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Damaged {
+    /// Its number.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// What the addresses of a file are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Addresses {
+    /// Addresses.
+    Real,
+    /// Numbers that stand for addresses: an end is not behind its start by the size of the area.
+    Hashed,
+    /// All the same: zero.
+    Zero,
+}
+
+/// A file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Vmallocinfo {
+    /// Its lines, all of them: those with areas, damaged ones and empty ones.
+    pub lines: u64,
+    /// The areas, as they come.
+    pub entries: Vec<Entry>,
+    /// Lines that were skipped.
+    pub damaged: Vec<Damaged>,
+    /// What the addresses are.
+    pub addresses: Addresses,
+}
+
+impl Vmallocinfo {
+    /// Reads a file to its end.
+    ///
+    /// # Errors
+    /// When reading fails. No text is an error.
+    pub fn read(mut text: impl BufRead) -> io::Result<Self> {
+        let mut info =
+            Self { lines: 0, entries: Vec::new(), damaged: Vec::new(), addresses: Addresses::Real };
+        let mut buffer = Vec::new();
+        while next_line(&mut text, &mut buffer)? {
+            info.lines += 1;
+            info.take(&String::from_utf8_lossy(&buffer));
+        }
+        info.judge();
+        Ok(info)
+    }
+
+    fn take(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        match line::parse(self.lines, text) {
+            Ok(entry) => self.entries.push(entry),
+            Err(reason) => self.damaged.push(Damaged { line: self.lines, reason }),
+        }
+    }
+
+    /// What the addresses are, by what most lines say; where they are real, a line that contradicts itself is damaged.
+    fn judge(&mut self) {
+        let all = self.entries.len();
+        let zero = self.entries.iter().filter(|entry| entry.start == 0 && entry.end == 0).count();
+        let wrong = self.entries.iter().filter(|entry| !entry.is_sound()).count();
+        self.addresses = match () {
+            () if zero * 2 > all => Addresses::Zero,
+            () if wrong * 2 > all => Addresses::Hashed,
+            () => Addresses::Real,
+        };
+        if self.addresses == Addresses::Real {
+            let wrong = self.entries.extract_if(.., |entry| !entry.is_sound());
+            let reason = "the size is not that of the range";
+            self.damaged.extend(wrong.map(|entry| Damaged { line: entry.line, reason }));
+            self.damaged.sort_by_key(|damaged| damaged.line);
+        }
+    }
+
+    /// Bytes of a page: the size that explains most of the lines that tell their pages.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        let explained =
+            |page: u64| self.entries.iter().filter(|entry| entry.guard_bytes(page).is_some()).count();
+        // Of equals the first: the usual one.
+        PAGES.into_iter().rev().max_by_key(|&page| explained(page)).unwrap_or(PAGES[0])
+    }
+
+    /// The windows that areas lie in, with what is in them. Empty unless addresses are real.
+    #[must_use]
+    pub fn strips(&self) -> Vec<Strip> {
+        if self.addresses != Addresses::Real {
+            return Vec::new();
+        }
+        let page = self.page_bytes();
+        let areas = self.entries.iter().map(|entry| entry.area(page));
+        let (low, high): (Vec<_>, Vec<_>) = areas.partition(|area| area.start < MODULES);
+        [("vmalloc", low), ("modules", high)]
+            .into_iter()
+            .filter_map(|(name, areas)| Strip::around(name, areas))
+            .collect()
+    }
+}
+
+/// Fills `buffer` with the next line, or with its beginning if it is far too long; whether there was one.
+fn next_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    buffer.clear();
+    text.take(MOST_LINE_BYTES).read_until(b'\n', buffer)?;
+    if buffer.len() as u64 == MOST_LINE_BYTES && !buffer.ends_with(b"\n") {
+        text.skip_until(b'\n')?;
+    }
+    Ok(!buffer.is_empty())
+}
+
+impl Entry {
+    /// Whether range and size agree.
+    fn is_sound(&self) -> bool {
+        self.end.checked_sub(self.start) == Some(self.bytes) && self.bytes > 0
+    }
+
+    /// Bytes of the guard page, where the number of pages tells: 0 if there is none.
+    fn guard_bytes(&self, page: u64) -> Option<u64> {
+        let guard = self.bytes.checked_sub(self.pages?.checked_mul(page)?)?;
+        (guard == 0 || guard == page).then_some(guard)
+    }
+
+    /// What it is to a picture.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        let has = |word| self.kind.split(' ').any(|it| it == word);
+        let percpu = self.caller.as_ref().is_some_and(|caller| caller.starts_with("pcpu_get_vm_areas"));
+        match () {
+            () if has("unpurged") => Class::Lazy,
+            () if percpu || has("percpu") => Class::Percpu,
+            () if has("ioremap") => Class::Ioremap,
+            () if has("user") => Class::User,
+            () if has("vm_map_ram") => Class::MapRam,
+            () if has("vmap") => Class::Vmap,
+            () if has("vmalloc") => Class::Vmalloc,
+            () => Class::Other,
+        }
+    }
+
+    fn area(&self, page: u64) -> Area {
+        let label = match &self.caller {
+            Some(caller) => format!("{caller}, {}", self.kind),
+            None => self.kind.clone(),
+        };
+        Area {
+            start: self.start,
+            end: self.end,
+            guard_bytes: self.guard_bytes(page).unwrap_or(0),
+            class: self.class(),
+            label: Some(label),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
