@@ -26,7 +26,7 @@ pub struct Waits {
     pub waited: u64,
     /// Nanoseconds from there until they were had.
     pub nanoseconds: u64,
-    /// Of those, how many the thread ran: only counted while [`wakeups`] are.
+    /// Of those, how many the thread ran: only counted where [`count_running`] was called.
     pub ran: u64,
 }
 
@@ -46,6 +46,7 @@ impl Waits {
 // One for each thread: shared ones would be fought over more than the locks.
 thread_local! {
     static WAITS: Cell<Waits> = const { Cell::new(Waits { locks: 0, waited: 0, nanoseconds: 0, ran: 0 }) };
+    static COUNTS_RUNNING: Cell<bool> = const { Cell::new(false) };
     /// Spin locks that this thread holds.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
@@ -53,6 +54,11 @@ thread_local! {
 /// What this thread has counted since the last call.
 pub fn take_waits() -> Waits {
     WAITS.take()
+}
+
+/// Makes this thread count how much it runs while it waits: each wait takes two system calls longer.
+pub(crate) fn count_running() {
+    COUNTS_RUNNING.set(true);
 }
 
 /// What this thread has counted, which goes on.
@@ -93,9 +99,9 @@ pub struct Sleep(FutexLock);
 
 /// Looks at a held lock before sleeping.
 static LOOKS: AtomicU32 = AtomicU32::new(FEW_LOOKS);
-/// Some 50 µs, longer than any hold but those of a whole purge: with more threads than CPUs there has to be an end, for the holder may not
-/// be running.
-const FEW_LOOKS: u32 = 1_000;
+/// Some microseconds, longer than any hold but those of a whole purge: with more threads than CPUs there has to be an end, for the holder may not
+/// be running. As the product's lock.
+const FEW_LOOKS: u32 = 100;
 
 /// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a CPU for each thread.
 #[derive(Debug)]
@@ -163,8 +169,8 @@ fn count(try_lock: impl FnOnce() -> bool, wait: impl FnOnce()) {
 
 #[cold]
 fn count_wait(wait: impl FnOnce()) {
-    let armed = wakeups::are_armed();
-    let ran = || if armed { thread_time() } else { Duration::ZERO };
+    let counts = COUNTS_RUNNING.get();
+    let ran = || if counts { thread_time() } else { Duration::ZERO };
     let (start, ran_before) = (Instant::now(), ran());
     wait();
     let waits = WAITS.get();
@@ -297,10 +303,6 @@ pub mod wakeups {
     pub fn disarm() -> Vec<Duration> {
         ARMED.set(false);
         TIMER.take().map_or_else(Vec::new, |timer| timer.late)
-    }
-
-    pub(super) fn are_armed() -> bool {
-        ARMED.get()
     }
 
     /// Whether the clock may have fired.

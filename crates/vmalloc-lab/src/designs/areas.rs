@@ -1,5 +1,6 @@
 //! What one global lock guards in the designs until 2019: areas that are taken, freed, and given back.
 
+use super::stack::Stack;
 use crate::design::{Ask, Refusal, Segment};
 use vmalloc::PageRange;
 
@@ -30,7 +31,7 @@ pub(super) trait Areas: Send {
     fn holds(&self, want: &Want) -> bool;
 
     /// Everything in address order.
-    fn segments(&self, lazy: &[Self::Freed]) -> Vec<Segment>;
+    fn segments(&self, lazy: &Stack<Self::Freed>) -> Vec<Segment>;
 
     /// What all of it occupies.
     fn bytes(&self) -> usize;

@@ -22,6 +22,7 @@
 //! and 2019 describe it, and measured as their "before".
 
 use super::areas::{Areas, Group, Want, range};
+use super::stack::Stack;
 use super::tree::{Id, NIL, Plain, Tree};
 use crate::design::{Segment, State};
 use vmalloc::PageRange;
@@ -104,7 +105,7 @@ impl Areas for BusyList {
         self.holes().any(|hole| want.place(hole).is_some())
     }
 
-    fn segments(&self, _lazy: &[Id]) -> Vec<Segment> {
+    fn segments(&self, _lazy: &Stack<Id>) -> Vec<Segment> {
         let area = |id| {
             let state = if self.areas.tag(id) == Use::Busy { State::Busy } else { State::Lazy };
             Segment { range: self.areas.range(id), state }

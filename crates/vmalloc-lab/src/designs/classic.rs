@@ -15,6 +15,7 @@
 
 use super::areas::{Areas, Group, Want};
 use super::purge::Purge;
+use super::stack::Stack;
 use crate::design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
 use crate::lock::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -37,14 +38,12 @@ pub(super) struct Classic<S: Areas> {
 /// What the lock guards.
 pub(super) struct Held<S: Areas> {
     pub(super) areas: S,
-    pub(super) lazy: Vec<S::Freed>,
-    /// The list of the last purge, empty: the next one fills it without growing it again.
-    pub(super) spare: Vec<S::Freed>,
+    pub(super) lazy: Stack<S::Freed>,
 }
 
 impl<S: Areas> Classic<S> {
     pub(super) fn new(name: &'static str, setup: &Setup, purge: Purge) -> Self {
-        let held = Held { areas: S::new(setup.span), lazy: Vec::new(), spare: Vec::new() };
+        let held = Held { areas: S::new(setup.span), lazy: Stack::default() };
         Self {
             name,
             span: setup.span,
@@ -157,12 +156,11 @@ impl<S: Areas> Design for Classic<S> {
 
     fn counts(&self) -> Counts {
         let held = self.held.lock();
-        let lists = (held.lazy.capacity() + held.spare.capacity()) * size_of::<S::Freed>();
         Counts {
             purges: self.purges.load(Relaxed),
             longest_hold_areas: self.longest_hold.load(Relaxed),
             missed_fits: self.missed_fits.load(Relaxed),
-            metadata_bytes: (held.areas.bytes() + lists) as u64,
+            metadata_bytes: (held.areas.bytes() + held.lazy.bytes()) as u64,
             ..super::count(&held.areas.segments(&held.lazy))
         }
     }

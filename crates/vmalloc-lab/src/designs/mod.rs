@@ -18,6 +18,7 @@ mod nodes;
 mod ours;
 mod pair;
 mod purge;
+mod stack;
 mod tree;
 
 use crate::design::{Counts, Segment, State};

@@ -10,6 +10,7 @@
 
 use super::areas::{Areas, Group, Want};
 use super::free_ranges::FreeRanges;
+use super::stack::Stack;
 use super::tree::{Augment, Plain, Tree};
 use crate::design::{Segment, State};
 use vmalloc::PageRange;
@@ -91,7 +92,7 @@ impl<F: FreeSpace> Areas for Pair<F> {
         self.free.ranges().holds(want)
     }
 
-    fn segments(&self, lazy: &[PageRange]) -> Vec<Segment> {
+    fn segments(&self, lazy: &Stack<PageRange>) -> Vec<Segment> {
         let all = |state| move |range| Segment { range, state };
         let busy = self.busy.ranges().map(all(State::Busy));
         let free = self.free.ranges().tree().ranges().map(all(State::Free));

@@ -18,6 +18,7 @@
 
 use super::areas::Areas;
 use super::classic::Classic;
+use super::stack::Stack;
 use crate::lock::{self, Mutex};
 use std::sync::atomic::{
     AtomicUsize,
@@ -95,15 +96,14 @@ impl<S: Areas> Classic<S> {
         if held.lazy.is_empty() {
             return;
         }
-        let spare = std::mem::take(&mut held.spare);
-        let mut set = std::mem::replace(&mut held.lazy, spare);
+        let set = std::mem::take(&mut held.lazy);
         drop(held);
         self.purges.fetch_add(1, Relaxed);
         flush(&set);
-        self.give(&mut set, offer);
+        self.give(set, offer);
     }
 
-    fn give(&self, set: &mut Vec<S::Freed>, offer: Offer) {
+    fn give(&self, mut set: Stack<S::Freed>, offer: Offer) {
         let (mut held, mut hold) = (self.held.lock(), 0);
         while let Some(freed) = set.pop() {
             let pages = held.areas.give(freed);
@@ -116,9 +116,6 @@ impl<S: Areas> Classic<S> {
             }
         }
         self.note_hold(hold);
-        if held.spare.capacity() < set.capacity() {
-            std::mem::swap(&mut held.spare, set);
-        }
     }
 
     /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is read first.
@@ -138,7 +135,7 @@ impl<S: Areas> Classic<S> {
 }
 
 /// Here every CPU would forget its translations, once for all of the set. There is no memory and so nothing to forget.
-pub(super) fn flush<T>(_set: &[T]) {}
+pub(super) fn flush<T>(_set: &Stack<T>) {}
 
 #[cfg(test)]
 mod tests;

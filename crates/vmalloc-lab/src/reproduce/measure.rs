@@ -1,5 +1,6 @@
 //! Clocks, crews and summaries of the five results.
 
+use crate::cpu;
 use crate::design::Setup;
 use crate::designs::Name;
 use crate::lock::{self, Waits, thread_time};
@@ -63,31 +64,36 @@ fn run_case(stage: Stage<'_>, case: &Case, size: Size, seed: u64, timed: &mut dy
 pub(super) struct Crowd {
     /// Seconds from the start of all to the end of the last.
     pub(super) seconds: f64,
-    /// Seconds of all threads together.
-    pub(super) thread_seconds: f64,
+    /// Seconds that all threads together ran.
+    pub(super) ran: f64,
     /// What they waited for locks.
     pub(super) waits: Waits,
 }
 
 impl Crowd {
-    /// The share of their time that threads waited for locks, in hundredths.
+    /// The share of the time that threads ran in which they did nothing but wait for a lock, in hundredths.
     pub(super) fn waited_percent(&self) -> f64 {
-        100.0 * self.waits.nanoseconds as f64 / 1e9 / self.thread_seconds
+        100.0 * self.waits.ran as f64 / 1e9 / self.ran
     }
 }
 
-/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own.
+/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own. If the design has more CPUs than the machine, threads
+/// play them in turn.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
     on_stage(name, setup, Place::LivedIn, |stage| {
         let start = Barrier::new(threads + 1);
         let work = |thread: u64| {
             let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread));
             rng.shuffle(&mut cases);
-            lock::take_waits();
+            if setup.cpus > cpu::count() {
+                cpu::play(Some(thread as usize % setup.cpus));
+            }
+            lock::count_running();
             start.wait();
-            let began = Instant::now();
+            lock::take_waits();
+            let began = thread_time();
             cases.iter().for_each(|case| run_case(stage, case, size, rng.next_u64(), &mut |_| {}));
-            (began.elapsed(), lock::take_waits())
+            (thread_time() - began, lock::take_waits())
         };
         let work = &work;
         let (seconds, done) = std::thread::scope(|scope| {
@@ -97,9 +103,9 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
             let done: Vec<_> = crew.into_iter().map(|thread| thread.join().expect("no panic")).collect();
             (began.elapsed().as_secs_f64(), done)
         });
-        let thread_seconds = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
+        let ran = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
         let waits = done.iter().fold(Waits::default(), |sum, (_, waits)| sum.plus(*waits));
-        Crowd { seconds, thread_seconds, waits }
+        Crowd { seconds, ran, waits }
     })
 }
 

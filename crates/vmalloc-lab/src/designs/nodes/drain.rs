@@ -61,7 +61,7 @@ impl Nodes {
         let mut lazy = Vec::new();
         for node in &self.nodes {
             let set = std::mem::take(&mut *node.lazy.lock());
-            lazy.extend(set);
+            lazy.extend(set.iter().copied());
         }
         lazy
     }

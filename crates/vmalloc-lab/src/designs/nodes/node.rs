@@ -2,6 +2,7 @@
 
 use super::super::areas::Want;
 use super::super::tree::{Plain, Tree};
+use crate::designs::stack::Stack;
 use crate::lock::Mutex;
 use std::collections::VecDeque;
 use vmalloc::PageRange;
@@ -23,12 +24,16 @@ pub(super) struct Node {
     /// By address, with the node that asked.
     pub(super) busy: Mutex<Tree<Plain, u8>>,
     /// In no order: a flush needs to know the ends, the trees that areas go to next order them anyway.
-    pub(super) lazy: Mutex<Vec<Area>>,
+    pub(super) lazy: Mutex<Stack<Area>>,
 }
 
 impl Node {
     pub(super) fn new() -> Self {
-        Self { pools: Mutex::new(Pools::new()), busy: Mutex::new(Tree::new()), lazy: Mutex::new(Vec::new()) }
+        Self {
+            pools: Mutex::new(Pools::new()),
+            busy: Mutex::new(Tree::new()),
+            lazy: Mutex::new(Stack::default()),
+        }
     }
 
     /// From the pool of this size, if there is one and its head will do.

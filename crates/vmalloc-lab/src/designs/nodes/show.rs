@@ -1,7 +1,7 @@
 //! Looking at all nodes at once, and checking them.
 
 use super::node::{POOLS, Pools};
-use super::{Area, Nodes};
+use super::Nodes;
 use crate::design::{Segment, State};
 use crate::designs::pair::FreeSpace;
 use crate::designs::verify_partition;
@@ -9,9 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Nodes {
     pub(super) fn bytes(&self) -> usize {
-        let of_lazy = |lazy: &Vec<Area>| lazy.capacity() * size_of::<Area>();
         let of_node = |node: &super::Node| {
-            node.busy.lock().bytes() + node.pools.lock().bytes() + of_lazy(&node.lazy.lock())
+            node.busy.lock().bytes() + node.pools.lock().bytes() + node.lazy.lock().bytes()
         };
         size_of_val(&*self.nodes)
             + self.nodes.iter().map(of_node).sum::<usize>()

@@ -108,12 +108,12 @@ fn who_finds_the_list_emptied_by_another_purge_is_not_refused() {
         tree.free(start).unwrap();
         // The first purge takes the set, and is kept from giving it back.
         purging(&tree).fetch_add(1, Relaxed);
-        let mut set = std::mem::take(&mut tree.held.lock().lazy);
+        let set = std::mem::take(&mut tree.held.lock().lazy);
         scope(|scope| {
             let asked = scope.spawn(|| tree.alloc(&Ask::new(8)));
             sleep(WHILE);
             assert!(!asked.is_finished(), "{:?}", asked.join());
-            tree.give(&mut set, Offer::Always);
+            tree.give(set, Offer::Always);
             purging(&tree).fetch_sub(1, Release);
             assert_eq!(asked.join().unwrap(), Ok(start));
         });
