@@ -40,79 +40,86 @@ pub(super) fn steps(effort: Effort) -> u64 {
 }
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
+    let runs = Runs((0..rounds(effort)).map(|_| round(effort, progress)).collect());
+    let claims = (0..THREADS.len()).flat_map(|nth| [1, 2].map(|after| runs.claims(nth, after)));
+    let mut outcome =
+        Outcome::new(Figure::F5, effort, claims.flatten().collect(), vec![runs.table()], &NOTES);
+    outcome.notes.push(of_this_machine());
+    outcome
+}
+
+/// Every design with every number of threads.
+fn round(effort: Effort, progress: &Progress) -> Vec<Crowd> {
     let setup = Setup::with_cpus(CPUS);
-    let mut runs: Vec<Vec<Crowd>> = Vec::new();
-    for _ in 0..rounds(effort) {
-        let of = |threads: usize| DESIGNS.map(|name| (name, threads));
-        let measure = |(name, threads)| {
-            let crowd = shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads);
-            progress.step();
-            crowd
-        };
-        runs.push(THREADS.into_iter().flat_map(of).map(measure).collect());
-    }
-    let middle = |threads: usize, design: usize, of: fn(&Crowd) -> f64| {
-        median(runs.iter().map(|round| of(&round[threads * DESIGNS.len() + design])).collect())
+    let all = THREADS.into_iter().flat_map(|threads| DESIGNS.map(|name| (name, threads)));
+    let measure = |(name, threads)| {
+        let crowd = shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads);
+        progress.step();
+        crowd
     };
-    let mut claims = Vec::new();
-    for (nth, threads) in THREADS.into_iter().enumerate() {
-        let pair = |after, of, unit| Pair { before: middle(nth, 0, of), after: middle(nth, after, of), unit };
-        let name = |after: usize| {
-            format!("{threads} threads, {} → {}", DESIGNS[0].as_str(), DESIGNS[after].as_str())
-        };
-        let many = threads == 64;
-        for after in [1, 2] {
-            let published = |text| {
-                if !many {
-                    "–"
-                } else if after == 1 {
-                    text
-                } else {
-                    "(ours)"
-                }
-            };
-            let share = pair(after, Crowd::waited_percent, "% of time waiting");
-            let what = format!("{}: waiting for locks", name(after));
-            claims.push(Claim::of_times(
-                what,
-                published(SHARE),
-                share,
-                Unit::Times,
-                many.then_some(SHARE_BAR),
-            ));
-            let time = pair(after, |crowd| crowd.seconds, "s");
-            claims.push(Claim::of_times(
-                format!("{}: time", name(after)),
-                published(TIME),
-                time,
-                Unit::Times,
-                None,
-            ));
-        }
+    all.map(measure).collect()
+}
+
+/// All rounds.
+struct Runs(Vec<Vec<Crowd>>);
+
+impl Runs {
+    fn middle(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> f64 {
+        median(self.0.iter().map(|round| of(&round[threads * DESIGNS.len() + design])).collect())
     }
-    let row = |(nth, design): (usize, usize)| {
-        let cells = [
-            middle(nth, design, |crowd| crowd.seconds),
-            middle(nth, design, Crowd::waited_percent),
-            middle(nth, design, |crowd| 100.0 * crowd.waits.waited as f64 / crowd.waits.locks.max(1) as f64),
-            middle(nth, design, |crowd| crowd.waits.locks as f64 / 1e6),
+
+    /// Share and time of that number of threads, from the first design to `after`.
+    fn claims(&self, threads: usize, after: usize) -> [Claim; 2] {
+        let pair = |of, unit| Pair {
+            before: self.middle(threads, 0, of),
+            after: self.middle(threads, after, of),
+            unit,
+        };
+        let many = THREADS[threads] == 64;
+        let published = |text: &'static str| match (many, after) {
+            (false, _) => "–",
+            (true, 1) => text,
+            (true, _) => "(ours)",
+        };
+        let names = [0, after].map(|design| DESIGNS[design].as_str()).join(" → ");
+        let claim = |what, published, pair, bar| {
+            let what = format!("{} threads, {names}: {what}", THREADS[threads]);
+            Claim::of_times(what, published, pair, Unit::Times, bar)
+        };
+        let share = pair(Crowd::waited_percent, "% of time waiting");
+        [
+            claim("waiting for locks", published(SHARE), share, many.then(bar)),
+            claim("time", published(TIME), pair(|crowd| crowd.seconds, "s"), many.then_some(1.0)),
+        ]
+    }
+
+    fn table(&self) -> Table {
+        let columns: [fn(&Crowd) -> f64; 4] = [
+            |crowd| crowd.seconds,
+            Crowd::waited_percent,
+            |crowd| 100.0 * crowd.waits.waited as f64 / crowd.waits.locks.max(1) as f64,
+            |crowd| crowd.waits.locks as f64 / 1e6,
         ];
-        let name = format!("{} threads, {}", THREADS[nth], DESIGNS[design].as_str());
-        std::iter::once(name).chain(cells.map(figure)).collect()
-    };
-    let all = (0..THREADS.len()).flat_map(|nth| (0..DESIGNS.len()).map(move |design| (nth, design)));
-    let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
-    let table =
-        Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect());
+        let row = |(threads, design): (usize, usize)| {
+            let name = format!("{} threads, {}", THREADS[threads], DESIGNS[design].as_str());
+            let cells = columns.map(|of| figure(self.middle(threads, design, of)));
+            std::iter::once(name).chain(cells).collect()
+        };
+        let all =
+            (0..THREADS.len()).flat_map(|threads| (0..DESIGNS.len()).map(move |design| (threads, design)));
+        let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
+        Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect())
+    }
+}
+
+fn of_this_machine() -> String {
     let cpus = crate::cpu::count();
-    let mut outcome = Outcome::new(Figure::F5, effort, claims, vec![table], &NOTES);
-    outcome.notes.push(format!(
+    format!(
         "This machine has {cpus} CPUs. So {cpus} threads run at a time, whatever their number, and a lock for all can cost no more than a factor of {cpus} here, \
          plus what sleeping and waking cost; on the 32 cores of the publication it cost a factor of 12. What {cpus} CPUs can show is how much of \
          their time threads that run spend waiting for each other: that is counted at every lock, from the first failed try to the moment it is had, \
          not sampled. What they can't show is how that grows with CPUs, and what it costs when caches are far apart."
-    ));
-    outcome
+    )
 }
 
 const NOTES: [&str; 3] = [
