@@ -59,12 +59,12 @@ fn claims(claims: &[Claim]) -> Vec<String> {
     use Lean::{Left, Right};
     let head = ["", "published", "here", "gain", "at least", ""].map(str::to_owned);
     let row = |claim: &Claim| {
-        let pair = &claim.measured;
-        let bar = claim.bar.map_or_else(|| "–".to_owned(), |bar| gain(claim.unit, bar));
+        let bar = claim.bar.filter(|_| claim.unit != Unit::Exact);
+        let bar = bar.map_or_else(|| "–".to_owned(), |bar| gain(claim.unit, bar));
         vec![
             claim.what.clone(),
             claim.published.clone(),
-            format!("{} → {} {}", figure(pair.before), figure(pair.after), pair.unit),
+            here(claim),
             gain(claim.unit, claim.gain),
             bar,
             claim.verdict.to_string(),
@@ -74,11 +74,19 @@ fn claims(claims: &[Claim]) -> Vec<String> {
     table::lines(&[Left, Left, Left, Right, Right, Left], &head, &rows)
 }
 
+fn here(claim: &Claim) -> String {
+    let pair = &claim.measured;
+    match claim.unit {
+        Unit::Exact => format!("{} / {} {}", pair.before, pair.after, pair.unit),
+        _ => format!("{} → {} {}", figure(pair.before), figure(pair.after), pair.unit),
+    }
+}
+
 fn gain(unit: Unit, gain: f64) -> String {
     match unit {
         Unit::PercentSaved => format!("{gain:.0} % saved"),
         Unit::Times => format!("{}×", figure(gain)),
-        Unit::Exact => if gain == 1.0 { "the same" } else { "OTHERS" }.to_owned(),
+        Unit::Exact => if gain == 1.0 { "so many" } else { "OTHERS" }.to_owned(),
     }
 }
 
