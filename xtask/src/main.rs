@@ -2,6 +2,7 @@
 
 mod instructions;
 mod results;
+mod targets;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,12 +19,14 @@ struct Args {
 enum Chore {
     Instructions(instructions::Args),
     Results(results::Args),
+    Targets(targets::Args),
 }
 
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
+        Chore::Targets(args) => targets::run(&args).map_err(Into::into),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,209 @@
+//! A vmalloc for a machine that does not exist: the steps of `docs/porting.md`, in code that runs.
+//!
+//! The machine has 16 MiB of memory for areas, two CPUs, a page table of one level, and a TLB on each CPU that keeps what it
+//! has seen until it is told to forget. The table says which pages may be used; the memory behind a page is always the same, so that
+//! the example can be run as a program.
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use vmalloc::{
+    AreaMap, Config, DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Space,
+};
+
+const PAGE_SHIFT: u32 = 12;
+const PAGES: u64 = 4096;
+const CPUS: usize = 2;
+
+// Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`. This one spins.
+struct SpinLock(AtomicBool);
+
+// SAFETY: one CPU wins the exchange, and only who holds the lock stores `false`; Acquire and Release order what it protects.
+unsafe impl lock_api::RawMutex for SpinLock {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = lock_api::GuardSend;
+
+    fn lock(&self) {
+        // A kernel turns interrupts off before it tries, and on again while it waits.
+        while !self.try_lock() {
+            std::hint::spin_loop();
+        }
+    }
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+// Step 2: the machine, as a kernel knows it.
+struct Machine {
+    /// Where its memory for areas begins.
+    first: u64,
+    /// The page table: whether a page leads anywhere.
+    present: Vec<AtomicBool>,
+    /// What each CPU's TLB still believes.
+    cached: [Mutex<Vec<bool>>; CPUS],
+    /// Frames in the supply.
+    frames: AtomicU64,
+    /// Set by frees, for a worker that drains.
+    drain_wanted: AtomicBool,
+    shootdowns: AtomicUsize,
+}
+
+impl Machine {
+    fn boot(frames: u64) -> Self {
+        let layout =
+            Layout::from_size_align((PAGES << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("constants");
+        // SAFETY: the layout has a size. The memory is the machine's for ever.
+        let memory = unsafe { alloc_zeroed(layout) };
+        assert!(!memory.is_null(), "no memory to pretend with");
+        Self {
+            first: memory.expose_provenance() as u64 >> PAGE_SHIFT,
+            present: (0..PAGES).map(|_| AtomicBool::new(false)).collect(),
+            cached: std::array::from_fn(|_| Mutex::new(vec![false; PAGES as usize])),
+            frames: AtomicU64::new(frames),
+            drain_wanted: AtomicBool::new(false),
+            shootdowns: AtomicUsize::new(0),
+        }
+    }
+
+    fn entries(&self, range: PageRange) -> std::ops::Range<usize> {
+        (range.start() - self.first) as usize..(range.end() - self.first) as usize
+    }
+
+    /// What a load on `cpu` finds: a cached translation, or what the table says, which is cached then.
+    fn can_touch(&self, cpu: usize, addr: usize) -> bool {
+        let page = ((addr as u64 >> PAGE_SHIFT) - self.first) as usize;
+        let mut cached = self.cached[cpu].lock().expect("no panic");
+        cached[page] |= self.present[page].load(Ordering::SeqCst);
+        cached[page]
+    }
+}
+
+// Step 3: the platform. What each method promises is said at the trait.
+//
+// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nobody else has; after `unmap` and `flush` no CPU
+// translates it. The locks exclude.
+unsafe impl Platform for Machine {
+    type RawLock = SpinLock;
+    // Held over a whole purge: in a kernel it leaves interrupts on.
+    type PurgeLock = SpinLock;
+
+    fn span(&self) -> PageRange {
+        PageRange::from_len(self.first, PAGES).expect("not empty")
+    }
+
+    fn page_shift(&self) -> u32 {
+        PAGE_SHIFT
+    }
+
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        CPUS
+    }
+
+    unsafe fn map(&self, range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+        // All or nothing: frames first, then entries.
+        let taken = self
+            .frames
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(range.len()));
+        if taken.is_err() {
+            return Err(PlatformError { call: "frames", fault: PlatformFault::OutOfMemory, code: 0 });
+        }
+        // SAFETY: the caller owns the range, and its memory is this machine's. New pages read as zero.
+        unsafe { self.zero(range) };
+        self.entries(range).for_each(|page| self.present[page].store(true, Ordering::SeqCst));
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        for page in ranges.iter().flat_map(|&range| self.entries(range)) {
+            self.present[page].store(false, Ordering::SeqCst);
+            self.cached[self.cpu()].lock().expect("no panic")[page] = false;
+        }
+        Ok(())
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // Every CPU forgets: in a kernel an interrupt to each, and a wait until all have answered.
+        self.shootdowns.fetch_add(1, Ordering::SeqCst);
+        for cached in &self.cached {
+            let mut cached = cached.lock().expect("no panic");
+            ranges.iter().flat_map(|&range| self.entries(range)).for_each(|page| cached[page] = false);
+        }
+        // Only now the frames may be used for something else. (Guard pages never had one; a real table knows which.)
+        let pages = ranges.iter().map(PageRange::len).sum::<u64>();
+        self.frames.fetch_add(pages, Ordering::SeqCst);
+        Ok(())
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        let start = std::ptr::with_exposed_provenance_mut::<u8>((range.start() << PAGE_SHIFT) as usize);
+        // SAFETY: the caller's range, which is memory of this machine.
+        unsafe { start.write_bytes(0, (range.len() << PAGE_SHIFT) as usize) };
+    }
+
+    fn drain_later(&self, _due: Due) -> bool {
+        // A work queue, a thread, or a flag that the idle loop looks at.
+        self.drain_wanted.store(true, Ordering::SeqCst);
+        true
+    }
+
+    fn entropy(&self) -> u64 {
+        0x5eed
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}
+
+// SAFETY: a mapped page is memory of this program at its own address, and none is at address 0.
+unsafe impl DirectMemory for Machine {}
+
+/// What a kernel does from its first instruction to its first `vmalloc`.
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Before there is a heap: addresses that the firmware and early boot use are taken in memory of one's own.
+    let mut early = [0u8; 64 << 10];
+    let mut windows = AreaMap::in_buffer(PageRange::new(0x100, 0x10_0000).ok_or("empty")?, &mut early)?;
+    windows.alloc_at(PageRange::new(0x800, 0x900).ok_or("empty")?)?;
+    assert!(windows.find(0x812).is_some());
+
+    // With a heap: the space. Kernels give memory back when it is freed, so nothing is retained. Without guard pages, whose frames
+    // this simple machine could not tell apart.
+    let config = Config::default().unmap_on_free().without_guards();
+    let space = Space::new(Machine::boot(PAGES), config)?;
+
+    // And then it is there.
+    let memory = space.vmalloc(5 * 4096)?;
+    // SAFETY: 20 KiB that are this function's alone.
+    unsafe { memory.write_bytes(0x5a, 5 * 4096) };
+    let addr = memory.addr().get();
+    assert!(space.platform().can_touch(0, addr) && space.platform().can_touch(1, addr));
+
+    // Freed: unmapped and flushed by the next purge, not before. Until then the other CPU may still see it.
+    // SAFETY: nobody uses it any more.
+    unsafe { space.vfree(addr) }?;
+    assert!(space.platform().can_touch(1, addr));
+    space.purge()?;
+    assert!(!space.platform().can_touch(1, addr));
+    assert_eq!(space.platform().shootdowns.load(Ordering::SeqCst), 1);
+
+    // More than there is: an error that says so, and nothing is lost.
+    let error = space.vmalloc((PAGES as usize + 1) << PAGE_SHIFT).expect_err("it has no such range");
+    println!("as it should be: {error}");
+    space.verify()?;
+    println!(
+        "vmalloc() returned {addr:#x}; {} frames are in the supply again",
+        space.platform().frames.load(Ordering::SeqCst)
+    );
+    assert_eq!(space.platform().frames.load(Ordering::SeqCst), PAGES);
+    Ok(())
+}
