@@ -21,7 +21,9 @@ pub mod picture;
 pub mod replay;
 pub mod reproduce;
 pub mod rng;
+pub mod times;
 pub mod trace;
+pub mod units;
 pub mod vmallocinfo;
 pub mod workload;
 

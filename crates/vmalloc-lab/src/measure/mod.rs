@@ -12,19 +12,22 @@
 //! time ([`Budget`]), not by work: a design that gets slow ends early, and says where.
 
 pub mod fragmentation;
-mod histogram;
 pub mod latency;
 pub mod live;
 pub mod machine;
-mod random;
 pub mod threads;
 
-pub use histogram::{Histogram, QUANTILES};
+use crate::rng::Rng;
 use serde::Serialize;
 use std::time::Duration;
 
 /// Pages of the largest area of a random live set; the smallest has one, and all sizes between are equally likely.
 pub const MOST_PAGES: u64 = 64;
+
+/// Pages for an area of a random live set.
+fn random_pages(rng: &mut Rng) -> u64 {
+    rng.between(1, MOST_PAGES)
+}
 
 /// How long to measure, and how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

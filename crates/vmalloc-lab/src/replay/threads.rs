@@ -64,7 +64,7 @@ pub(super) fn look(
 ) -> Result<(), ReplayError> {
     let stage = Stage::new(script, name);
     let work = |steps: &[Step]| {
-        let (mut clocks, mut played) = (Clocks::new(), Played::default());
+        let (mut clocks, mut played) = (Clocks::default(), Played::default());
         for steps in steps.chunks(SIGN) {
             for step in steps {
                 stage.await_step(step);
@@ -76,12 +76,12 @@ pub(super) fn look(
         (played, clocks)
     };
     let Haul { brought, played, .. } = run(&stage, work)?;
-    let mut all = Clocks::new();
+    let mut all = Clocks::default();
     for clocks in &brought {
         all.alloc.add(&clocks.alloc);
         all.free.add(&clocks.free);
     }
-    (outcome.alloc, outcome.free) = (all.alloc.latency(), all.free.latency());
+    (outcome.alloc, outcome.free) = ((&all.alloc).into(), (&all.free).into());
     stage.end(&played, outcome);
     Ok(())
 }

@@ -111,7 +111,7 @@ impl Iterator for Reader<'_> {
             Body::Compact(blocks) => {
                 let event = blocks.next()?;
                 match &event {
-                    Ok(_) => account.event(),
+                    Ok(event) => account.event(event),
                     Err(damage) => account.damage(damage),
                 }
                 Some(event)
@@ -131,7 +131,7 @@ fn next_of(
     loop {
         match lines.next()?.and_then(&mut read) {
             Ok(Ok(event)) => {
-                account.event();
+                account.event(&event);
                 return Some(Ok(event));
             }
             Ok(Err(known)) => account.known(known),
