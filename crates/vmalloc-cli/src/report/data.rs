@@ -96,21 +96,23 @@ const STEPS: u64 = 4;
 
 impl DesignData {
     fn measure(place: usize, name: Name, budget: &Budget, bar: &ProgressBar) -> Self {
-        let step = |what: &str| bar.set_message(format!("{}: {what}", name.as_str()));
-        step("live areas");
-        let live = live::measure(name, budget);
-        bar.inc(1);
-        step("threads");
-        let threads = threads::measure(name, budget);
-        bar.inc(1);
-        step("latency");
-        let latency = latency::measure(name, budget);
-        bar.inc(1);
-        step("fragmentation");
-        let fragmentation = fragmentation::measure(name, budget);
-        bar.inc(1);
-        Self { place, name: name.as_str(), about: name.about(), live, threads, latency, fragmentation }
+        Self {
+            place,
+            name: name.as_str(),
+            about: name.about(),
+            live: step(bar, name, "live areas", || live::measure(name, budget)),
+            threads: step(bar, name, "threads", || threads::measure(name, budget)),
+            latency: step(bar, name, "latency", || latency::measure(name, budget)),
+            fragmentation: step(bar, name, "fragmentation", || fragmentation::measure(name, budget)),
+        }
     }
+}
+
+fn step<T>(bar: &ProgressBar, name: Name, what: &str, measure: impl FnOnce() -> T) -> T {
+    bar.set_message(format!("{name}: {what}"));
+    let measured = measure();
+    bar.inc(1);
+    measured
 }
 
 fn bar(steps: u64) -> Result<ProgressBar, Failure> {

@@ -155,7 +155,8 @@ fn span(data: &Data) -> String {
     let (plot, table) = timeline(data, "span of the live set ÷ its size", 1.0, times, findings::spans);
     let how = format!(
         "{} of 1 to {MOST_PAGES} pages are live in a space of {}. One picked at random is freed, and another one of random size \
-         allocated. The span reaches from the first live page to the last; 1 would be perfect.",
+         allocated. The span reaches from the first live page to the last; 1 would be perfect. Designs that choose the same addresses \
+         have the same line, of which one is seen.",
         counted(fragmentation::LIVE, "area"),
         human_bytes(fragmentation::SPAN_PAGES << PAGE_SHIFT)
     );

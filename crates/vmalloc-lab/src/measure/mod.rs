@@ -49,15 +49,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Some 10 to 30 seconds a design.
+    /// Some 10 to 60 seconds a design.
     pub const FULL: Self = Self {
         live_max: 10_000_000,
         point: Duration::from_millis(300),
-        fill: Duration::from_secs(20),
+        fill: Duration::from_secs(60),
         threads_max: 64,
         threads: Duration::from_millis(250),
         latency: Duration::from_secs(2),
-        replacements: 120_000,
+        replacements: 100_000,
     };
 
     /// Some 2 to 4 seconds a design.

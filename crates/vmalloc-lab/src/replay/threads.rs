@@ -3,7 +3,7 @@
 use super::ReplayError;
 use super::look::Clocks;
 use super::outcome::Outcome;
-use super::pace::SIGN;
+use super::pace::each;
 use super::script::{Script, Step};
 use super::stage::{Played, Stage};
 use crate::cpu;
@@ -39,13 +39,9 @@ pub(super) fn pace(
     let work = |steps: &[Step]| {
         let mut played = Played::default();
         take_waits();
-        for steps in steps.chunks(SIGN) {
-            for step in steps {
-                stage.perform(step.deed, &mut played);
-            }
-            // Relaxed: for people to look at.
-            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
-        }
+        each(steps, done, |step| {
+            stage.perform(step.deed, &mut played);
+        });
         (played, take_waits())
     };
     let Haul { brought, played, time } = run(&stage, work)?;
@@ -65,14 +61,10 @@ pub(super) fn look(
     let stage = Stage::new(script, name);
     let work = |steps: &[Step]| {
         let (mut clocks, mut played) = (Clocks::default(), Played::default());
-        for steps in steps.chunks(SIGN) {
-            for step in steps {
-                stage.await_step(step);
-                clocks.time(&stage, step.deed, &mut played);
-            }
-            // Relaxed: as above.
-            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
-        }
+        each(steps, done, |step| {
+            stage.await_step(step);
+            clocks.time(&stage, step.deed, &mut played);
+        });
         (played, clocks)
     };
     let Haul { brought, played, .. } = run(&stage, work)?;
