@@ -133,7 +133,7 @@ pub(crate) struct ReproduceOptions {
 /// Options of `vmalloc map`.
 #[derive(Args, Debug)]
 pub(crate) struct MapOptions {
-    /// A copy of /proc/vmallocinfo, or that itself; - is stdin
+    /// A copy of /proc/vmallocinfo, compressed or not, or that itself; - is stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Write the picture to this file, as SVG that zooms and tells what is under the pointer
@@ -153,7 +153,7 @@ pub(crate) struct ReportOptions {
     /// Measure less, in a tenth of the time
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure this design [default: all]; may be given more than once
+    /// Measure this design [default: each generation as it was, and ours]; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = design)]
     pub(crate) design: Vec<Name>,
     /// The most live areas [default: 10000000, with --quick 100000]

@@ -2,19 +2,22 @@
 
 use crate::error::Failure;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
+use vmalloc_lab::trace;
 
-/// Opens the text of `path`; `-` is stdin. The one place where a packed file would be unpacked.
+/// Opens the text of `path`, compressed or not; `-` is stdin.
 pub(crate) fn open_text(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
-    if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdin().lock()));
-    }
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    Ok(Box::new(BufReader::new(file)))
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|error| unreadable(path, &error))?)
+    };
+    let (_, text) = trace::decompress(source).map_err(|error| unreadable(path, &error))?;
+    Ok(text)
 }
 
 /// That `path` can't be read, and why.
-pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("can't read {}: {error}", path.display()))
 }

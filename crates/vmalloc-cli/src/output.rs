@@ -22,22 +22,3 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "vmalloc: {line}");
 }
-
-/// `bytes` in the largest binary unit that leaves at least one: `64.0 TiB`.
-pub(crate) fn human_bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let Some(power) = (bytes.max(1).ilog2() / 10).checked_sub(1) else { return format!("{bytes} B") };
-    let tenths = (u128::from(bytes) * 10) >> (10 * (power + 1));
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power as usize])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::human_bytes;
-
-    #[test]
-    fn bytes_are_told_in_the_largest_unit() {
-        let told = [0, 1, 1023, 1024, 1536, 64 << 20, 1 << 46, u64::MAX].map(human_bytes);
-        assert_eq!(told, ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "64.0 MiB", "64.0 TiB", "15.9 EiB"]);
-    }
-}

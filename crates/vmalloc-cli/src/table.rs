@@ -11,20 +11,33 @@ pub(crate) enum Lean {
 
 /// Lines of a table: `head`, then `rows`, all with as many cells as there are columns.
 pub(crate) fn lines(leans: &[Lean], head: &[String], rows: &[Vec<String>]) -> Vec<String> {
-    let widths: Vec<usize> = (0..leans.len()).map(|column| width(column, head, rows)).collect();
-    let line = |cells: &Vec<String>| {
+    let all: Vec<_> = std::iter::once(head).chain(rows.iter().map(Vec::as_slice)).collect();
+    aligned(leans, &all)
+}
+
+/// Lines of a table of names and their numbers.
+pub(crate) fn named(head: &[String], rows: &[Vec<String>]) -> Vec<String> {
+    let leans: Vec<_> =
+        std::iter::once(Lean::Left).chain(std::iter::repeat(Lean::Right)).take(head.len()).collect();
+    lines(&leans, head, rows)
+}
+
+/// Lines of a table without a head.
+pub(crate) fn body(leans: &[Lean], rows: &[Vec<String>]) -> Vec<String> {
+    aligned(leans, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn aligned(leans: &[Lean], rows: &[&[String]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..leans.len()).map(width).collect();
+    let line = |cells: &&[String]| {
         let padded = cells.iter().zip(&widths).zip(leans).map(|((cell, &width), lean)| match lean {
             Lean::Left => format!("{cell:<width$}"),
             Lean::Right => format!("{cell:>width$}"),
         });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    std::iter::once(line(&head.to_vec())).chain(rows.iter().map(line)).collect()
-}
-
-fn width(column: usize, head: &[String], rows: &[Vec<String>]) -> usize {
-    let cells = std::iter::once(&head[column]).chain(rows.iter().map(|row| &row[column]));
-    cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

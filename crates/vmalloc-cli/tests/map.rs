@@ -10,11 +10,11 @@ const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vmallocinfo.
 const HASHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vmallocinfo-hashed.txt");
 
 /// Runs the command on `input` as stdin.
-fn piped(line: &str, input: &str) -> std::process::Output {
+fn piped(line: &str, input: impl AsRef<[u8]>) -> std::process::Output {
     let mut command = vmalloc(line);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("a reader");
+    child.stdin.take().expect("a pipe").write_all(input.as_ref()).expect("a reader");
     child.wait_with_output().expect("an end")
 }
 
@@ -37,6 +37,21 @@ fn the_map_fits_the_terminal_and_says_what_is_where() {
         {
             assert!(summary.contains(told), "{told}: {summary}");
         }
+    }
+}
+
+#[test]
+fn compressed_copies_are_read_from_files_and_stdin() {
+    let plain = text(&format!("map {REAL}"));
+    for ending in ["xz", "gz", "zst"] {
+        let file = format!("{REAL}.{ending}");
+        assert_eq!(text(&format!("map {file}")), plain, "{ending}");
+        let bytes = std::fs::read(&file).expect("there");
+        let piped_in = |bytes: &[u8]| piped("map -", bytes);
+        assert_eq!(String::from_utf8_lossy(&piped_in(&bytes).stdout), plain, "{ending}");
+        let cut = piped_in(&bytes[..bytes.len() - 20]);
+        let stderr = String::from_utf8_lossy(&cut.stderr);
+        assert_eq!((cut.status.code(), stderr.lines().count()), (Some(2), 1), "{ending}: {stderr}");
     }
 }
 

@@ -110,10 +110,15 @@ fn the_text_names_what_was_read_and_each_design() {
     for words in [
         "la57.txt.xz: ftrace in xz, 825 lines",
         "813 events, 12 headers, 0 others, 0 damaged",
+        "by kind: 395 allocations, 385 frees, 33 purges",
         "777 events replayed as 777 calls on 2 CPUs",
         "unmatched: 3 frees of areas from before the trace",
         "ignored: 33 purges",
         "areas: 13 live at the end",
+        "largest free: least",
+        "over time",
+        "lazy, 0 to ",
+        "▁",
         "Window 0xff5e56a740000000-0xff9056a740000000, 12.5 PiB",
         "Everything was free again, and whole",
     ] {

@@ -8,6 +8,21 @@
 //!                            └────── vmalloc           ours
 //! ```
 //!
+//! | module | what it has |
+//! |---|---|
+//! | [`design`] | the trait [`Design`], what designs are asked ([`Ask`]), told ([`Setup`]) and asked for ([`Counts`], [`Segment`]) |
+//! | [`designs`] | all of them, by [`Name`](designs::Name): the four generations, their purges, and ours |
+//! | [`blocks`] | short mappings out of larger blocks: before 2015, since, and ours |
+//! | [`lock`], [`cpu`] | locks that count their waits, and the CPU that runs, or is played |
+//! | [`workload`] | the cases of the field's test driver, and other sets of calls |
+//! | [`reproduce`] | the five published results, measured again |
+//! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
+//! | [`replay`] | a trace done again by a design |
+//! | [`measure`] | what a report asks of every design |
+//! | [`vmallocinfo`] | `/proc/vmallocinfo`, read |
+//! | [`picture`] | an address space, drawn as text or as SVG |
+//! | [`rng`], [`times`], [`units`] | random numbers, histograms of times, bytes and counts in words |
+//!
 //! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
 //! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
 
@@ -21,7 +36,9 @@ pub mod picture;
 pub mod replay;
 pub mod reproduce;
 pub mod rng;
+pub mod times;
 pub mod trace;
+pub mod units;
 pub mod vmallocinfo;
 pub mod workload;
 

@@ -16,9 +16,9 @@ mod size;
 pub(crate) use area::{Area, request};
 
 use crate::machine::Machine;
-use crate::random::Random;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc_lab::rng::Rng;
 
 /// One case of the table.
 pub(crate) struct Case {
@@ -50,7 +50,7 @@ pub(crate) struct Context<'m> {
     /// What `use_huge` asks for.
     pub(crate) pages: PageSize,
     /// This worker's random numbers.
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     /// Set when the time is over.
     pub(crate) stop: &'m AtomicBool,
 }

@@ -77,7 +77,7 @@ pub(super) fn free_all<'m>(areas: impl IntoIterator<Item = Area<'m>>) -> Result<
 mod tests {
     use super::*;
     use crate::machine::{Machine, MachineOptions};
-    use crate::random::Random;
+    use crate::random;
     use std::sync::atomic::AtomicBool;
     use vmalloc::Platform;
 
@@ -93,7 +93,7 @@ mod tests {
             loops: 1,
             nr_pages,
             pages: PageSize::Huge,
-            random: Random::new(0, 0),
+            random: random::stream(0, 0),
             stop: &stop,
         };
         let first_page = |context: &Context<'_>| {

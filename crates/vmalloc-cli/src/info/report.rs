@@ -1,10 +1,10 @@
 //! The session as tables, or as JSON.
 
 use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
-use crate::output::human_bytes;
 use serde::Serialize;
 use std::fmt::Write;
 use vmalloc::AreaInfo;
+use vmalloc_lab::units::human_bytes;
 
 /// What the space tells of the session.
 #[derive(Serialize)]

@@ -6,6 +6,7 @@ use super::worker::Record;
 use crate::error::{Exit, Failure};
 use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
 use crate::output;
+use crate::table;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
@@ -161,18 +162,15 @@ impl Display for Report {
 
 impl Report {
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, line) in self.distributions.iter().enumerate() {
-            let columns = line.distribution.columns();
-            if index == 0 {
-                write!(f, "{:<8} {:>12}", "µs", "count")?;
-                columns.iter().try_for_each(|(name, _)| write!(f, " {name:>10}"))?;
-                writeln!(f)?;
-            }
-            write!(f, "{:<8} {:>12}", line.name, line.distribution.count)?;
-            columns.iter().try_for_each(|(_, value)| write!(f, " {value:>10.3}"))?;
-            writeln!(f)?;
-        }
-        Ok(())
+        let Some(first) = self.distributions.first() else { return Ok(()) };
+        let names = first.distribution.columns().into_iter().map(|(name, _)| name.to_owned());
+        let head: Vec<_> = ["µs".to_owned(), "count".to_owned()].into_iter().chain(names).collect();
+        let row = |line: &Line| {
+            let values = line.distribution.columns().into_iter().map(|(_, value)| format!("{value:.3}"));
+            [line.name.to_owned(), line.distribution.count.to_string()].into_iter().chain(values).collect()
+        };
+        let rows: Vec<_> = self.distributions.iter().map(row).collect();
+        table::named(&head, &rows).iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 

@@ -5,11 +5,12 @@ use super::plan::{Load, Means, Measure, Plan};
 use crate::cases::Area;
 use crate::error::Failure;
 use crate::machine::Machine;
-use crate::random::Random;
+use crate::random;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use vmalloc::Request;
+use vmalloc_lab::rng::Rng;
 
 /// Replacements for each area of a live set before anything is measured: the set is then as scattered as it gets.
 const CHURN: usize = 2;
@@ -34,7 +35,7 @@ pub(super) struct Worker<'m> {
     machine: &'m Machine,
     load: Load,
     live: LiveSet<'m>,
-    random: Random,
+    random: Rng,
     measure: Measure,
 }
 
@@ -47,7 +48,7 @@ impl<'m> Worker<'m> {
     fn new(machine: &'m Machine, plan: &Plan, number: u64) -> Result<Self, Failure> {
         let (load, measure) = (plan.load, plan.measure);
         let live = LiveSet { machine, means: plan.means(), addrs: Vec::new() };
-        let mut worker = Self { machine, load, live, random: Random::new(SEED, number), measure };
+        let mut worker = Self { machine, load, live, random: random::stream(SEED, number), measure };
         if let Load::Replace { areas, .. } = load {
             let share = areas / plan.threads + u64::from(number < areas % plan.threads);
             worker.fill(share).map_err(|error| Failure::new(format!("can't make the live set: {error}")))?;

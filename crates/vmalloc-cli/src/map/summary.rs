@@ -1,10 +1,12 @@
 //! What can be said of the areas in words.
 
+use crate::table::{self, Lean};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
-use vmalloc_lab::picture::{Strip, Total, counted, human};
+use vmalloc_lab::picture::{Strip, Total};
+use vmalloc_lab::units::{counted, human_bytes};
 use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
 
 /// Callers that are told.
@@ -131,12 +133,12 @@ impl Window {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, {}", counted(self.areas, "area"), human(self.bytes))?;
+        writeln!(f, "{}, {}", counted(self.areas, "area"), human_bytes(self.bytes))?;
         for window in &self.windows {
             write!(f, "  {} {}-{}: ", window.name, window.start, window.end)?;
-            write!(f, "{}, {}", counted(window.areas as u64, "area"), human(window.bytes))?;
+            write!(f, "{}, {}", counted(window.areas as u64, "area"), human_bytes(window.bytes))?;
             match &window.largest_hole {
-                Some(hole) => writeln!(f, "; largest hole {} at {}", human(hole.bytes), hole.start)?,
+                Some(hole) => writeln!(f, "; largest hole {} at {}", human_bytes(hole.bytes), hole.start)?,
                 None => writeln!(f, "; no hole")?,
             }
         }
@@ -146,17 +148,13 @@ impl fmt::Display for Summary<'_> {
 }
 
 fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Result {
+    let row = |Named { name, total }: &Named<'_>| {
+        vec![human_bytes(total.bytes), counted(total.count, "area"), printable(name)]
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
     writeln!(f, "\n{title}:")?;
-    for Named { name, total } in rows {
-        writeln!(
-            f,
-            "  {:>10}  {:>13}  {}",
-            human(total.bytes),
-            counted(total.count, "area"),
-            printable(name)
-        )?;
-    }
-    Ok(())
+    let lines = table::body(&[Lean::Right, Lean::Right, Lean::Left], &rows);
+    lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
 /// A caller's name comes from a file: nothing in it may move a terminal's cursor.

@@ -116,7 +116,9 @@ impl Input {
         done: &AtomicU64,
         mut take: impl FnMut(&Event) -> Result<(), Failure>,
     ) -> Result<Trace, Stop> {
+        let mut lines = Account::default();
         for (made, event) in (1..).zip(Synthetic::new(events, SEED)) {
+            lines.event(&event);
             take(&event)?;
             if made % SIGN == 0 {
                 // Relaxed: for people to look at.
@@ -127,7 +129,7 @@ impl Input {
             name: self.to_string(),
             format: "synthetic",
             compression: Compression::Plain,
-            lines: Account { total: events, events, ..Account::default() },
+            lines,
             read_seconds: 0.0,
         })
     }

@@ -9,6 +9,7 @@ mod convert;
 mod input;
 mod plan;
 mod report;
+mod sparkline;
 mod table;
 
 use crate::args::ReplayOptions;

@@ -100,8 +100,9 @@ impl Trace {
             lines.other,
             lines.damaged
         );
+        // Writing to a string can't fail, here and below.
+        let _ = write!(text, "{}", List("by kind", &lines.kinds.told()));
         for damage in &lines.first_damages {
-            // Writing to a string can't fail.
             let _ = writeln!(text, "  {damage}");
         }
         let untold = lines.damaged - lines.first_damages.len() as u64;
@@ -131,24 +132,25 @@ impl Display for InputReport {
         f.write_str(&self.read.told())?;
         let (calls, cpus) = (self.calls, self.cpus);
         writeln!(f, "  {} events replayed as {calls} calls on {cpus} CPUs", events.replayed)?;
-        list(f, "unmatched", &events.unmatched.causes())?;
-        list(f, "ignored", &events.ignored.kinds())?;
+        List("unmatched", &events.unmatched.causes()).fmt(f)?;
+        List("ignored", &events.ignored.kinds()).fmt(f)?;
         let areas = [
             ("whose free is missing", events.missed_frees),
             ("pieces of cut ones", events.splits),
             ("live at the end", events.live_at_end),
         ];
-        list(f, "areas", &areas)?;
+        List("areas", &areas).fmt(f)?;
         table::write(f, &self.designs)
     }
 }
 
-/// What there is any of.
-fn list(f: &mut fmt::Formatter<'_>, title: &str, parts: &[(&str, u64)]) -> fmt::Result {
-    let told: Vec<_> = parts
-        .iter()
-        .filter(|(_, count)| *count != 0)
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    if told.is_empty() { Ok(()) } else { writeln!(f, "  {title}: {}", told.join(", ")) }
+/// What there is any of, after a title.
+struct List<'a>(&'a str, &'a [(&'a str, u64)]);
+
+impl Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let there = self.1.iter().filter(|(_, count)| *count != 0);
+        let told: Vec<_> = there.map(|(name, count)| format!("{count} {name}")).collect();
+        if told.is_empty() { Ok(()) } else { writeln!(f, "  {}: {}", self.0, told.join(", ")) }
+    }
 }

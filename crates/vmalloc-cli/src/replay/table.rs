@@ -1,9 +1,11 @@
 //! Outcomes of designs side by side.
 
-use crate::output::human_bytes;
+use super::sparkline::{self, Pick};
+use crate::table::{self, Lean};
 use std::fmt;
 use vmalloc_lab::design::PAGE_SHIFT;
-use vmalloc_lab::replay::{Latency, Outcome, RoomOutcome};
+use vmalloc_lab::replay::{Latency, Outcome, RoomOutcome, Sample};
+use vmalloc_lab::units::human_bytes;
 
 /// All tables of one trace.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
@@ -12,45 +14,50 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Res
     rooms(f, designs)
 }
 
+/// A table whose first `names` columns are words.
+fn table(f: &mut fmt::Formatter<'_>, names: usize, head: &[&str], rows: &[Vec<String>]) -> fmt::Result {
+    let lean = |column| if column < names { Lean::Left } else { Lean::Right };
+    let leans: Vec<_> = (0..head.len()).map(lean).collect();
+    let head: Vec<_> = head.iter().map(|&cell| cell.to_owned()).collect();
+    table::lines(&leans, &head, rows).iter().try_for_each(|line| writeln!(f, "{line}"))
+}
+
 fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
-    writeln!(
-        f,
-        "\n{:<18} {:>9} {:>10} {:>9} {:>8} {:>11} {:>10} {:>12}",
-        "design", "time ms", "ns a call", "purges", "refused", "missed fits", "lazy peak", "waits"
-    )?;
-    for it in designs {
-        let (ms, lazy) = (it.total_ns as f64 / 1e6, bytes(it.peak_lazy_pages));
-        writeln!(
-            f,
-            "{:<18} {ms:>9.3} {:>10.1} {:>9} {:>8} {:>11} {lazy:>10} {:>12}",
-            it.design, it.ns_per_call, it.purges, it.refused, it.missed_fits, it.waits.waited
-        )?;
-    }
-    Ok(())
+    let head =
+        ["design", "time ms", "ns a call", "purges", "refused", "missed fits", "lazy peak", "lock waits"];
+    let row = |it: &Outcome| {
+        vec![
+            it.design.to_owned(),
+            format!("{:.3}", it.total_ns as f64 / 1e6),
+            format!("{:.1}", it.ns_per_call),
+            it.purges.to_string(),
+            it.refused.to_string(),
+            it.missed_fits.to_string(),
+            bytes(it.peak_lazy_pages),
+            it.waits.waited.to_string(),
+        ]
+    };
+    writeln!(f)?;
+    table(f, 1, &head, &designs.iter().map(row).collect::<Vec<_>>())
 }
 
 fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
-    writeln!(
-        f,
-        "\n{:<18} {:<5} {:>10} {:>8} {:>8} {:>8} {:>9} {:>10}",
-        "ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"
-    )?;
-    for it in designs {
-        latency(f, it.design, "alloc", &it.alloc)?;
-        latency(f, "", "free", &it.free)?;
-    }
-    match designs.first() {
-        Some(it) => writeln!(f, "A look at the clock takes {} ns, which is in each", it.clock_ns),
-        None => Ok(()),
-    }
+    let Some(first) = designs.first() else { return Ok(()) };
+    let row = |design: &str, call: &str, it: &Latency| {
+        let Latency { count, p50, p99, p99_9, p99_99, max, .. } = *it;
+        let numbers = [count, p50, p99, p99_9, p99_99, max];
+        [design.to_owned(), call.to_owned()].into_iter().chain(numbers.map(|it| it.to_string())).collect()
+    };
+    let rows: Vec<_> = designs
+        .iter()
+        .flat_map(|it| [row(it.design, "alloc", &it.alloc), row("", "free", &it.free)])
+        .collect();
+    writeln!(f)?;
+    table(f, 2, &["ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"], &rows)?;
+    writeln!(f, "A look at the clock takes {} ns, which is in each", first.clock_ns)
 }
 
-fn latency(f: &mut fmt::Formatter<'_>, design: &str, call: &str, it: &Latency) -> fmt::Result {
-    let Latency { count, p50, p99, p99_9, p99_99, max, .. } = it;
-    writeln!(f, "{design:<18} {call:<5} {count:>10} {p50:>8} {p99:>8} {p99_9:>8} {p99_99:>9} {max:>10}")
-}
-
-/// A table for each window; where threads ran nobody saw them.
+/// Two tables for each window; where threads ran nobody saw them.
 fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     let windows = designs.first().map_or(0, |it| it.rooms.len());
     for window in 0..windows {
@@ -58,28 +65,71 @@ fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
         let seen: Vec<_> = rooms.filter(|(_, room)| room.peak_span_pages.is_some()).collect();
         let Some((_, RoomOutcome { start, end, traced_span_pages, .. })) = seen.first() else { continue };
         let (from, to) = (start << PAGE_SHIFT, u128::from(*end) << PAGE_SHIFT);
-        let size = bytes(end - start);
-        writeln!(f, "\nWindow {from:#x}-{to:#x}, {size}")?;
-        writeln!(
-            f,
-            "{:<18} {:>10} {:>10} {:>10} {:>14} {:>14}",
-            "", "peak span", "peak busy", "areas", "largest free:", "at the end"
-        )?;
-        if let Some(pages) = traced_span_pages {
-            writeln!(f, "{:<18} {:>10}", "(in the trace)", bytes(*pages))?;
-        }
-        seen.iter().try_for_each(|(design, it)| room(f, design, it))?;
+        writeln!(f, "\nWindow {from:#x}-{to:#x}, {}", bytes(end - start))?;
+        extremes(f, *traced_span_pages, &seen)?;
+        over_time(f, &seen)?;
     }
     Ok(())
 }
 
-fn room(f: &mut fmt::Formatter<'_>, design: &str, it: &RoomOutcome) -> fmt::Result {
+fn extremes(f: &mut fmt::Formatter<'_>, traced: Option<u64>, rooms: &[(&str, &RoomOutcome)]) -> fmt::Result {
+    let head = ["", "peak span", "peak busy", "most areas", "largest free: least", "at the end"];
+    let traced = traced.map(|pages| {
+        let cells = ["(in the trace)".to_owned(), bytes(pages)];
+        cells.into_iter().chain(std::iter::repeat_n(String::new(), head.len() - 2)).collect()
+    });
+    let rows: Vec<_> =
+        traced.into_iter().chain(rooms.iter().map(|(design, it)| extreme(design, it))).collect();
+    table(f, 1, &head, &rows)
+}
+
+fn extreme(design: &str, it: &RoomOutcome) -> Vec<String> {
     let told = |pages: Option<u64>| pages.map_or("-".into(), bytes);
+    let told_free = |pages: Option<u64>| pages.map_or("-".into(), |pages| free_bytes(it, pages));
     let mut free = it.samples.iter().map(|sample| sample.largest_free_pages);
-    let (least, last) = (told(free.clone().min()), told(free.next_back()));
-    let (span, busy, areas) =
-        (told(it.peak_span_pages), told(it.peak_busy_pages), it.peak_busy_areas.unwrap_or(0));
-    writeln!(f, "{design:<18} {span:>10} {busy:>10} {areas:>10} {least:>14} {last:>14}")
+    vec![
+        design.to_owned(),
+        told(it.peak_span_pages),
+        told(it.peak_busy_pages),
+        it.peak_busy_areas.unwrap_or(0).to_string(),
+        told_free(free.clone().min()),
+        told_free(free.next_back()),
+    ]
+}
+
+/// Lazy pages and the largest free range, from the first call to the last.
+fn over_time(f: &mut fmt::Formatter<'_>, rooms: &[(&str, &RoomOutcome)]) -> fmt::Result {
+    type Value = fn(&Sample) -> u64;
+    let (lazy, free): (Value, Value) = (|it| it.lazy_pages, |it| it.largest_free_pages);
+    let samples = || rooms.iter().flat_map(|(_, room)| &room.samples);
+    let most_lazy = samples().map(lazy).max().unwrap_or(0);
+    let (least, most) = (samples().map(free).min().unwrap_or(0), samples().map(free).max().unwrap_or(0));
+    let Some((_, first)) = rooms.first() else { return Ok(()) };
+    let line = |room: &RoomOutcome, value: Value, pick, bounds| {
+        sparkline::draw(&room.samples.iter().map(value).collect::<Vec<_>>(), pick, bounds)
+    };
+    let row = |(design, room): &(&str, &RoomOutcome)| {
+        let lines =
+            [line(room, lazy, Pick::Most, 0..=most_lazy), line(room, free, Pick::Least, least..=most)];
+        std::iter::once((*design).to_owned()).chain(lines).collect()
+    };
+    let head = [
+        "over time",
+        &format!("lazy, 0 to {}", bytes(most_lazy)),
+        &format!("largest free range, {} to {}", free_bytes(first, least), free_bytes(first, most)),
+    ];
+    table(f, head.len(), &head, &rooms.iter().map(row).collect::<Vec<_>>())
+}
+
+/// A free range of a window: where little of that is missing, only what is missing tells one from another.
+fn free_bytes(room: &RoomOutcome, pages: u64) -> String {
+    const LITTLE: u64 = 8;
+    let window = room.end - room.start;
+    match window - pages {
+        0 => format!("all {}", bytes(pages)),
+        missing if missing < window / LITTLE => format!("all but {}", bytes(missing)),
+        _ => bytes(pages),
+    }
 }
 
 fn bytes(pages: u64) -> String {

@@ -7,8 +7,9 @@ use super::{findings, ridges, series, tables, units};
 use std::fmt::Write;
 use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, live, threads};
+use vmalloc_lab::picture;
 use vmalloc_lab::picture::escape::xml;
-use vmalloc_lab::picture::{self, human};
+use vmalloc_lab::units::{counted, human_bytes};
 
 /// All figures, in order.
 pub(super) fn all(data: &Data) -> String {
@@ -86,7 +87,7 @@ fn stopped(designs: &[DesignData]) -> String {
     for design in designs {
         if let Some(reason) = &design.live.stopped {
             let at = design.live.points.last().map_or(0, |point| point.live);
-            let (name, at) = (xml(design.name), vmalloc_lab::picture::counted(at, "area"));
+            let (name, at) = (xml(design.name), counted(at, "area"));
             // Writing to a string can't fail, here and below.
             let _ = write!(text, " <strong>{name}</strong> stops at {at}: {}.", xml(reason));
         }
@@ -109,7 +110,7 @@ fn threads(data: &Data) -> String {
          threads than that take turns, and a thread that loses its CPU with a lock held keeps the others waiting.",
         threads::PAGES,
         seconds(data.budget.threads),
-        picture::counted(data.machine.cpus as u64, "CPU"),
+        counted(data.machine.cpus as u64, "CPU"),
     );
     figure(data, &findings::threads(&data.designs), &plot.svg(), &how, &tables::threads(&data.designs))
 }
@@ -119,7 +120,7 @@ fn latency(data: &Data) -> String {
         "One thread replaces areas of a live set of {}, for {}; another one drains, rests {}, and drains again. Every call is \
          timed by itself, the clock's own time (some 20 ns) included. Bars are a quarter of an octave wide; the marks are p50, p99, \
          p99.9, p99.99 and the slowest call. What other programs on the machine did is in the slowest calls too.",
-        picture::counted(latency::LIVE, "area"),
+        counted(latency::LIVE, "area"),
         seconds(data.budget.latency),
         units::time(latency::PAUSE.as_nanos() as f64),
     );
@@ -154,9 +155,10 @@ fn span(data: &Data) -> String {
     let (plot, table) = timeline(data, "span of the live set ÷ its size", 1.0, times, findings::spans);
     let how = format!(
         "{} of 1 to {MOST_PAGES} pages are live in a space of {}. One picked at random is freed, and another one of random size \
-         allocated. The span reaches from the first live page to the last; 1 would be perfect.",
-        picture::counted(fragmentation::LIVE, "area"),
-        human(fragmentation::SPAN_PAGES << PAGE_SHIFT)
+         allocated. The span reaches from the first live page to the last; 1 would be perfect. Designs that choose the same addresses \
+         have the same line, of which one is seen.",
+        counted(fragmentation::LIVE, "area"),
+        human_bytes(fragmentation::SPAN_PAGES << PAGE_SHIFT)
     );
     figure(data, &findings::span(&data.designs), &plot, &how, &table)
 }

@@ -3,7 +3,7 @@
 use super::data::{Data, DesignData};
 use super::units::{digits, many, time, whole};
 use std::fmt::Write;
-use vmalloc_lab::picture::counted;
+use vmalloc_lab::units::counted;
 
 /// How much more is not told as a difference: less than runs differ anyway.
 const ALIKE: f64 = 1.15;

@@ -3,7 +3,8 @@
 use super::data::{Data, DesignData};
 use super::{figures, findings, series, tables};
 use vmalloc_lab::picture::escape::xml;
-use vmalloc_lab::picture::{human, svg};
+use vmalloc_lab::picture::svg;
+use vmalloc_lab::units::human_bytes;
 
 const TEMPLATE: &str = include_str!("report.html");
 const CSS: &str = include_str!("report.css");
@@ -49,10 +50,10 @@ fn hiding() -> String {
 fn facts(data: &Data) -> String {
     let machine = &data.machine;
     let commit = data.commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
-    let cpus = format!("{}, {}", machine.cpu, vmalloc_lab::picture::counted(machine.cpus as u64, "CPU"));
+    let cpus = format!("{}, {}", machine.cpu, vmalloc_lab::units::counted(machine.cpus as u64, "CPU"));
     let rows = [
         ("Machine", cpus),
-        ("Memory", human(machine.memory_bytes)),
+        ("Memory", human_bytes(machine.memory_bytes)),
         ("Kernel", machine.kernel.clone()),
         ("Program", format!("vmalloc {}{commit}", data.version)),
         ("Command", data.command_line.clone()),

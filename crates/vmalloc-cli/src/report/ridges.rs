@@ -6,8 +6,8 @@ use super::axis::Axis;
 use super::data::DesignData;
 use super::{series, units};
 use std::fmt::Write;
-use vmalloc_lab::measure::{Histogram, QUANTILES};
 use vmalloc_lab::picture::escape::{number, xml};
+use vmalloc_lab::times::{QUANTILES, Times};
 
 /// Bars of an octave.
 const BARS: f64 = 4.0;
@@ -146,7 +146,7 @@ impl Drawing<'_> {
     }
 
     /// One side of a row: its bars, and a mark for each quantile.
-    fn half(&self, name: &str, call: Call, histogram: &Histogram, middle: f64) -> String {
+    fn half(&self, name: &str, call: Call, histogram: &Times, middle: f64) -> String {
         let bars = bars(histogram);
         let most = bars.iter().map(|bar| bar.1).max().unwrap_or(1) as f64;
         let mut svg = format!("<g class=\"{}\">", call.name());
@@ -180,7 +180,7 @@ impl Drawing<'_> {
         svg
     }
 
-    fn marks(&self, name: &str, call: Call, histogram: &Histogram, middle: f64) -> String {
+    fn marks(&self, name: &str, call: Call, histogram: &Times, middle: f64) -> String {
         let quantiles = QUANTILES.map(|(name, part)| (name, histogram.quantile(part)));
         let all = quantiles.into_iter().chain([("max", histogram.max())]).filter(|(_, value)| *value > 0);
         let mark = |(quantile, value): (&str, u64)| {
@@ -198,7 +198,7 @@ impl Drawing<'_> {
 }
 
 /// Counts by bar: bar `n` begins at 2^(n ÷ bars of an octave) nanoseconds.
-fn bars(histogram: &Histogram) -> Vec<(i32, u64)> {
+fn bars(histogram: &Times) -> Vec<(i32, u64)> {
     let mut bars: Vec<(i32, u64)> = Vec::new();
     for (value, count) in histogram.steps() {
         let index = ((value.max(1) as f64).log2() * BARS).floor() as i32;

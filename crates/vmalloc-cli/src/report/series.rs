@@ -11,22 +11,23 @@ pub(super) fn class(place: usize) -> String {
     format!("s{}", place % LOOKS)
 }
 
-/// The dashes of its lines.
+/// The dashes of its lines: ours as a kernel would use it has none.
 pub(super) const fn dashes(place: usize) -> &'static str {
     match place % LOOKS {
+        0 => "1 4",
         1 => "7 3",
         2 => "2 3",
         3 => "9 3 2 3",
         4 => "5 5",
+        5 => "4 2",
         6 => "12 4",
-        7 => "1 4",
         8 => "8 3 2 3 2 3",
-        9 => "4 2",
+        9 => "2 6",
         _ => "none",
     }
 }
 
-/// Its mark, around a point.
+/// Its mark, around a point: one of five shapes, filled or open.
 pub(super) fn mark(place: usize, x: f64, y: f64) -> String {
     let outline = match place % 5 {
         0 => "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
@@ -35,7 +36,8 @@ pub(super) fn mark(place: usize, x: f64, y: f64) -> String {
         3 => "m0 -5l4.6 5l-4.6 5l-4.6 -5z",
         _ => "m0 4.6l4.2 -7.6h-8.4z",
     };
-    format!("<path class=\"mark\" d=\"M{} {}{outline}\"/>", number(x), number(y))
+    let class = if place % LOOKS < LOOKS / 2 { "mark" } else { "mark open" };
+    format!("<path class=\"{class}\" d=\"M{} {}{outline}\"/>", number(x), number(y))
 }
 
 /// Buttons that show and hide designs.

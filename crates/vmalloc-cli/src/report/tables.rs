@@ -3,8 +3,8 @@
 use super::data::DesignData;
 use super::units;
 use std::fmt::Write;
-use vmalloc_lab::measure::{Histogram, QUANTILES};
 use vmalloc_lab::picture::escape::xml;
+use vmalloc_lab::times::{QUANTILES, Times};
 
 /// A table whose first column names its rows, folded away.
 pub(super) fn folded(heads: &[String], rows: &[Vec<String>]) -> String {
@@ -76,7 +76,7 @@ fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 pub(super) fn latency(designs: &[DesignData]) -> String {
     let quantiles = QUANTILES.iter().map(|(name, _)| (*name).to_owned());
     let heads = heads("call", ["calls".to_owned()].into_iter().chain(quantiles).chain(["max".to_owned()]));
-    let row = |name: String, histogram: &Histogram| {
+    let row = |name: String, histogram: &Times| {
         let mut row = vec![name, units::whole(histogram.count())];
         row.extend(QUANTILES.map(|(_, part)| units::time(histogram.quantile(part) as f64)));
         row.push(units::time(histogram.max() as f64));

@@ -147,10 +147,14 @@ fn findings_name_the_ends_and_who_stopped() {
     assert!(page.contains("stops at 1,000 areas: only 3 areas &lt;could&gt; be allocated."));
 }
 
-/// A page of many designs, to be looked at: `VMALLOC_REPORT_SAMPLE=FILE cargo test -p vmalloc-cli sample_page -- --ignored`.
+/// With `VMALLOC_REPORT_SAMPLE=FILE` the page is written there, to be looked at.
 #[test]
-#[ignore = "writes a file for people"]
-fn sample_page() {
-    let path = std::env::var_os("VMALLOC_REPORT_SAMPLE").expect("where to");
-    std::fs::write(path, page::page(&data(8))).expect("a place");
+fn a_page_of_many_designs_names_each() {
+    let page = page::page(&data(8));
+    for name in &NAMES[..8] {
+        assert!(page.contains(&format!("data-name=\"{name}\"")), "{name}");
+    }
+    if let Some(path) = std::env::var_os("VMALLOC_REPORT_SAMPLE") {
+        std::fs::write(path, page).expect("a place");
+    }
 }

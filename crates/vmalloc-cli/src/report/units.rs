@@ -32,7 +32,7 @@ pub(super) fn digits(value: f64) -> String {
 
 /// A whole number with its thousands apart.
 pub(super) fn whole(count: u64) -> String {
-    vmalloc_lab::picture::counted(count, "").trim_end_matches('s').trim_end().to_owned()
+    vmalloc_lab::units::counted(count, "").trim_end_matches('s').trim_end().to_owned()
 }
 
 #[cfg(test)]

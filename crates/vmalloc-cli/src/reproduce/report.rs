@@ -91,9 +91,7 @@ fn gain(unit: Unit, gain: f64) -> String {
 }
 
 fn figures(table: &Table) -> Vec<String> {
-    let leans: Vec<_> =
-        std::iter::once(Lean::Left).chain(std::iter::repeat(Lean::Right)).take(table.head.len()).collect();
-    table::lines(&leans, &table.head, &table.rows)
+    table::named(&table.head, &table.rows)
 }
 
 /// The width of a paragraph.

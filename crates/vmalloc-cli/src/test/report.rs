@@ -7,6 +7,7 @@ use crate::machine::{Counts, Facts, Scarce, Strategy};
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display};
+use vmalloc_lab::units::human_bytes;
 
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -59,7 +60,7 @@ impl Report {
             let why = match by {
                 Scarce::Mappings => "here each area takes two of vm.max_map_count mappings".into(),
                 Scarce::Addresses => {
-                    let reserved = output::human_bytes(self.machine.reserved_bytes as u64);
+                    let reserved = human_bytes(self.machine.reserved_bytes as u64);
                     format!("only {reserved} of addresses could be reserved")
                 }
             };
@@ -111,7 +112,7 @@ impl Display for Memory {
         let Self { rounds, first, last } = self;
         let [resident, metadata] =
             [|sample: &Sample| sample.resident_bytes, |sample: &Sample| sample.metadata_bytes]
-                .map(|bytes| [first, last].map(|sample| output::human_bytes(bytes(sample))));
+                .map(|bytes| [first, last].map(|sample| human_bytes(bytes(sample))));
         write!(f, "Memory kept after round 1 and round {rounds}: ")?;
         write!(
             f,

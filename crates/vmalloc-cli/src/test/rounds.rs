@@ -10,13 +10,13 @@ use crate::crew::{self, Haul};
 use crate::error::Failure;
 use crate::heap;
 use crate::machine::{Counts, Machine, resident_bytes};
-use crate::output::human_bytes;
 use crate::progress::Wait;
-use crate::random::Random;
+use crate::random;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+use vmalloc_lab::units::human_bytes;
 
 /// The random stream that gives rounds their seeds: none of a worker's.
 const SEEDS: u64 = u64::MAX;
@@ -63,9 +63,9 @@ pub(super) fn run(machine: &Machine, parameters: &Parameters, seed: u64) -> Resu
     }
     let clock = Clock { start: Instant::now(), time: parameters.seconds.map(Duration::from_secs) };
     let mut rounds = first(machine, parameters, seed, &clock)?;
-    let mut seeds = Random::new(seed, SEEDS);
+    let mut seeds = random::stream(seed, SEEDS);
     while clock.left().is_some_and(|left| !left.is_zero()) && rounds.complaints.is_empty() {
-        let Haul { records, complaints } = round(machine, parameters, seeds.next(), &clock)?;
+        let Haul { records, complaints } = round(machine, parameters, seeds.next_u64(), &clock)?;
         rounds.records.iter_mut().zip(&records).for_each(|(sum, record)| sum.add(record));
         rounds.complaints.extend(complaints);
         rounds.after = machine.counts();
@@ -161,9 +161,9 @@ mod tests {
         let after = |last| Memory { rounds: 9, first: sample(10 << 20, 1 << 20), last }.complaint();
         assert_eq!(after(sample(20 << 20, 2 << 20)), None);
         assert_eq!(after(sample(1 << 20, 0)), None);
-        let grew = "the memory of the program grew from 10.0 MiB to 100.0 MiB in 9 rounds";
+        let grew = "the memory of the program grew from 10 MiB to 100 MiB in 9 rounds";
         assert_eq!(after(sample(100 << 20, 2 << 20)).as_deref(), Some(grew));
-        let grew = "the metadata of the space grew from 1.0 MiB to 70.0 MiB in 9 rounds";
+        let grew = "the metadata of the space grew from 1 MiB to 70 MiB in 9 rounds";
         assert_eq!(after(sample(20 << 20, 70 << 20)).as_deref(), Some(grew));
     }
 }

@@ -4,10 +4,11 @@ use super::params::Parameters;
 use crate::cases::{Case, Context, PageSize, Refusal};
 use crate::clock;
 use crate::machine::Machine;
-use crate::random::Random;
+use crate::random;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vmalloc_lab::rng::Rng;
 
 /// What a worker did.
 #[derive(Clone, Debug, Serialize)]
@@ -64,7 +65,7 @@ pub(super) struct Round<'a> {
 /// Runs all cases of worker number `worker`.
 pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
     let Round { machine, parameters, .. } = *round;
-    let mut random = Random::new(round.seed, worker);
+    let mut random = random::stream(round.seed, worker);
     let order = order(parameters, &mut random);
     let pages = if parameters.use_huge == 0 { PageSize::Base } else { PageSize::Huge };
     let mut context = Context {
@@ -95,7 +96,7 @@ impl Record {
 }
 
 /// The cases as this worker runs them: in the order of their bits, or in one of its own.
-fn order(parameters: &Parameters, random: &mut Random) -> Vec<&'static Case> {
+fn order(parameters: &Parameters, random: &mut Rng) -> Vec<&'static Case> {
     let mut cases: Vec<_> = parameters.cases().collect();
     if parameters.sequential_test_order == 0 {
         random.shuffle(&mut cases);

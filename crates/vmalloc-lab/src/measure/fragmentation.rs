@@ -3,10 +3,10 @@
 //! The space is about four times as large as what is live, so that a design that scatters is seen to, and one that keeps
 //! freed addresses for long runs short.
 
-use super::random::Random;
-use super::{Budget, MOST_PAGES};
+use super::{Budget, MOST_PAGES, random_pages};
 use crate::designs::Name;
 use crate::picture::Strip;
+use crate::rng::Rng;
 use crate::{Ask, Design, Segment, Setup, State};
 use serde::Serialize;
 use vmalloc::PageRange;
@@ -55,22 +55,22 @@ pub fn measure(name: Name, budget: &Budget) -> Fragmentation {
     let span = PageRange::from_len(FIRST_PAGE, SPAN_PAGES).unwrap_or_else(|| unreachable!("constants"));
     let design = name.build(&Setup::of_this_machine().span(span));
     let design = design.as_ref();
-    let mut random = Random::new(3);
+    let mut rng = Rng::new(3);
     let mut refused = 0;
-    let mut alloc = |random: &mut Random| {
-        let start = design.alloc(&Ask::new(random.pages())).ok();
+    let mut alloc = |rng: &mut Rng| {
+        let start = design.alloc(&Ask::new(random_pages(rng))).ok();
         refused += u64::from(start.is_none());
         start
     };
-    let mut starts: Vec<_> = (0..LIVE).map(|_| alloc(&mut random)).collect();
+    let mut starts: Vec<_> = (0..LIVE).map(|_| alloc(&mut rng)).collect();
     let mut samples = vec![sample(design, 0)];
     let period = (budget.replacements / SAMPLES).max(1);
     for replaced in 1..=budget.replacements {
-        let slot = &mut starts[random.below(LIVE) as usize];
+        let slot = &mut starts[rng.below(LIVE) as usize];
         if let Some(start) = slot.take() {
             design.free(start).unwrap_or_else(|error| panic!("{}: {error}", design.name()));
         }
-        *slot = alloc(&mut random);
+        *slot = alloc(&mut rng);
         if replaced.is_multiple_of(period) {
             samples.push(sample(design, replaced));
         }

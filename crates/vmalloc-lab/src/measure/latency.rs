@@ -1,8 +1,9 @@
 //! How long single calls take while another thread drains: one thread replaces areas of a random live set, and times each call.
 
-use super::random::Random;
-use super::{Budget, Histogram};
+use super::{Budget, random_pages};
 use crate::designs::Name;
+use crate::rng::Rng;
+use crate::times::Times;
 use crate::{Ask, Design, Refusal, Setup};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ pub const LIVE: u64 = 10_000;
 pub const PAUSE: Duration = Duration::from_millis(1);
 
 /// A design's calls.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
     /// Allocations.
-    pub alloc: Histogram,
+    pub alloc: Times,
     /// Frees.
-    pub free: Histogram,
+    pub free: Times,
     /// Drains meanwhile.
     pub drains: u64,
     /// Why it ended early, if it did.
@@ -54,15 +55,15 @@ fn drain(design: &dyn Design, stop: &AtomicBool) -> u64 {
 }
 
 fn replace(design: &dyn Design, time: Duration, latency: &mut Latency) -> Result<(), Refusal> {
-    let mut random = Random::new(2);
+    let mut rng = Rng::new(2);
     let mut starts = Vec::new();
     for _ in 0..LIVE {
-        starts.push(design.alloc(&Ask::new(random.pages()))?);
+        starts.push(design.alloc(&Ask::new(random_pages(&mut rng)))?);
     }
     let start = Instant::now();
     while start.elapsed() < time {
-        let slot = random.below(LIVE) as usize;
-        let ask = Ask::new(random.pages());
+        let slot = rng.below(LIVE) as usize;
+        let ask = Ask::new(random_pages(&mut rng));
         let begin = Instant::now();
         design.free(starts[slot])?;
         let freed = Instant::now();

@@ -4,10 +4,10 @@
 //! and as many are allocated. Each half of a batch is timed as a whole, so the clock's own time, which is taken off, and the
 //! choice of areas weigh little. The set then grows tenfold, and so on.
 
-use super::Budget;
-use super::random::Random;
+use super::{Budget, random_pages};
 use crate::designs::Name;
-use crate::picture::counted;
+use crate::rng::Rng;
+use crate::units::counted;
 use crate::{Ask, Design, Refusal, Setup};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ fn clock_ns() -> f64 {
 struct LiveSet {
     design: Box<dyn Design>,
     starts: Vec<u64>,
-    random: Random,
+    rng: Rng,
     /// What an allocation cost at the last point: at more live areas it costs no less.
     alloc_ns: f64,
     /// The batch: what is freed, and what is asked for.
@@ -97,7 +97,7 @@ impl LiveSet {
         Self {
             design,
             starts: Vec::new(),
-            random: Random::new(1),
+            rng: Rng::new(1),
             alloc_ns: 0.0,
             victims: Vec::new(),
             asks: Vec::new(),
@@ -123,7 +123,7 @@ impl LiveSet {
         self.check_time(live, limit)?;
         let start = Instant::now();
         while (self.starts.len() as u64) < live {
-            let ask = Ask::new(self.random.pages());
+            let ask = Ask::new(random_pages(&mut self.rng));
             self.starts.push(self.design.alloc(&ask).map_err(refused)?);
             if start.elapsed() > limit {
                 let made = counted(self.starts.len() as u64, "area");
@@ -170,9 +170,9 @@ impl LiveSet {
         self.victims.clear();
         self.asks.clear();
         for _ in 0..batch {
-            let victim = self.random.below(self.starts.len() as u64) as usize;
+            let victim = self.rng.below(self.starts.len() as u64) as usize;
             self.victims.push(self.starts.swap_remove(victim));
-            self.asks.push(Ask::new(self.random.pages()));
+            self.asks.push(Ask::new(random_pages(&mut self.rng)));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a measurement was made on, and how steady it is.
 
+use crate::rng::Rng;
 use serde::Serialize;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -92,8 +93,8 @@ pub fn noise(times: usize) -> Noise {
 
 fn work() -> Duration {
     let start = Instant::now();
-    let mut random = super::random::Random::new(4);
-    let sum = (0..STEPS).fold(0, |sum: u64, _| sum ^ random.next());
+    let mut rng = Rng::new(4);
+    let sum = (0..STEPS).fold(0, |sum: u64, _| sum ^ rng.next_u64());
     black_box(sum);
     start.elapsed()
 }

@@ -12,19 +12,22 @@
 //! time ([`Budget`]), not by work: a design that gets slow ends early, and says where.
 
 pub mod fragmentation;
-mod histogram;
 pub mod latency;
 pub mod live;
 pub mod machine;
-mod random;
 pub mod threads;
 
-pub use histogram::{Histogram, QUANTILES};
+use crate::rng::Rng;
 use serde::Serialize;
 use std::time::Duration;
 
 /// Pages of the largest area of a random live set; the smallest has one, and all sizes between are equally likely.
 pub const MOST_PAGES: u64 = 64;
+
+/// Pages for an area of a random live set.
+fn random_pages(rng: &mut Rng) -> u64 {
+    rng.between(1, MOST_PAGES)
+}
 
 /// How long to measure, and how much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -46,15 +49,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Some 10 to 30 seconds a design.
+    /// Some 10 to 60 seconds a design.
     pub const FULL: Self = Self {
         live_max: 10_000_000,
         point: Duration::from_millis(300),
-        fill: Duration::from_secs(20),
+        fill: Duration::from_secs(60),
         threads_max: 64,
         threads: Duration::from_millis(250),
         latency: Duration::from_secs(2),
-        replacements: 120_000,
+        replacements: 100_000,
     };
 
     /// Some 2 to 4 seconds a design.

@@ -20,11 +20,9 @@ pub mod escape;
 pub mod layout;
 pub mod svg;
 pub mod terminal;
-mod units;
 
 use crate::design;
 use serde::Serialize;
-pub use units::{counted, human};
 
 /// What an area is, as far as a picture tells it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]

@@ -14,7 +14,8 @@ mod canvas;
 
 use super::escape::{number, xml};
 use super::layout::{Layout, Line, layout};
-use super::{Class, Strip, Total, counted, human, totals};
+use super::{Class, Strip, Total, totals};
+use crate::units::{counted, human_bytes};
 use canvas::Canvas;
 use std::fmt::Write;
 
@@ -139,7 +140,7 @@ impl<'a> Painter<'a> {
             number(y),
             x + 30.0,
             number(y + 12.0),
-            human(total.bytes),
+            human_bytes(total.bytes),
             counted(total.count, thing),
         );
     }
@@ -173,7 +174,7 @@ impl<'a> Painter<'a> {
         let canvas = Canvas::new(strip, &layout, self.pieces);
         let cells =
             if canvas.cells.is_some() { "; more areas than can be shown one by one: summed up" } else { "" };
-        let name = format!("{}, {} a line{cells}", strip.name, human(layout.line_bytes));
+        let name = format!("{}, {} a line{cells}", strip.name, human_bytes(layout.line_bytes));
         self.text("name", 16.0, &name);
         let digits = format!("{:x}", strip.end).len();
         let top = self.y + 12.0;

@@ -4,7 +4,8 @@
 //! is. So it reads without colours; on a terminal that has them they come on top.
 
 use super::layout::{Fold, Layout, Line, Row, layout};
-use super::{Class, Strip, Total, counted, human, totals};
+use super::{Class, Strip, Total, totals};
+use crate::units::{counted, human_bytes};
 use std::fmt::Write;
 
 /// The most rows of a strip: two strips, their legend and a summary fit on a large terminal.
@@ -45,7 +46,7 @@ impl Painter {
     fn strip(&self, text: &mut String, strip: &Strip) {
         let layout = layout(strip, MOST_ROWS);
         // Writing to a string can't fail, here and below.
-        let _ = writeln!(text, "{}, {} a line", strip.name, human(layout.line_bytes));
+        let _ = writeln!(text, "{}, {} a line", strip.name, human_bytes(layout.line_bytes));
         for line in &layout.lines {
             match line {
                 Line::Row(row) => self.row(text, strip, &layout, row),
@@ -56,7 +57,7 @@ impl Painter {
     }
 
     fn fold(&self, text: &mut String, fold: &Fold) {
-        let note = format!(" {} free ", human(fold.gap_bytes));
+        let note = format!(" {} free ", human_bytes(fold.gap_bytes));
         let _ = writeln!(text, "{:>18}  {note:~^cells$}", "...", cells = self.cells);
     }
 
@@ -95,7 +96,7 @@ impl Painter {
         for class in Class::ALL.into_iter().filter(|class| totals[class.index()].count > 0) {
             let Total { count, bytes } = totals[class.index()];
             let what = counted(count, if class == Class::Free { "gap" } else { "area" });
-            let item = format!("{} {}: {} in {what}", class.letter(), class.name(), human(bytes));
+            let item = format!("{} {}: {} in {what}", class.letter(), class.name(), human_bytes(bytes));
             let separator = if line == 0 { "" } else { "   " };
             if line > 0 && line + separator.len() + item.len() > columns {
                 text.push('\n');

@@ -1,11 +1,11 @@
 //! Each call by itself, by one thread that plays every CPU: latencies, and the state over time.
 
-use super::measure::Times;
 use super::outcome::{Outcome, RoomOutcome, Sample};
 use super::script::{Deed, Script, Step};
 use super::stage::{Did, Played, Stage};
 use crate::cpu;
 use crate::designs::Name;
+use crate::times::Times;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -14,17 +14,13 @@ use std::time::Instant;
 const SAMPLES: usize = 200;
 
 /// Times of both kinds of calls.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Clocks {
     pub(super) alloc: Times,
     pub(super) free: Times,
 }
 
 impl Clocks {
-    pub(super) fn new() -> Self {
-        Self { alloc: Times::new(), free: Times::new() }
-    }
-
     /// Does a step, and times it.
     #[inline]
     pub(super) fn time(&mut self, stage: &Stage<'_>, deed: Deed, played: &mut Played) -> Did {
@@ -79,7 +75,7 @@ impl Busy {
 
 pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut Outcome) {
     let stage = Stage::new(script, name);
-    let (mut clocks, mut played) = (Clocks::new(), Played::default());
+    let (mut clocks, mut played) = (Clocks::default(), Played::default());
     let mut busy: Vec<Busy> = script.rooms.iter().map(|_| Busy::default()).collect();
     let every = script.steps.len().div_ceil(SAMPLES).max(1);
     for (index, steps) in script.steps.chunks(every).enumerate() {
@@ -90,7 +86,7 @@ pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut O
         // Relaxed: for people to look at.
         done.fetch_add(steps.len() as u64, Ordering::Relaxed);
     }
-    (outcome.alloc, outcome.free) = (clocks.alloc.latency(), clocks.free.latency());
+    (outcome.alloc, outcome.free) = ((&clocks.alloc).into(), (&clocks.free).into());
     busy.iter().zip(&mut outcome.rooms).for_each(|(busy, room)| busy.tell(room));
     stage.end(&played, outcome);
     cpu::play(None);

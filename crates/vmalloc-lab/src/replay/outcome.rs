@@ -1,10 +1,11 @@
 //! What came of a replay.
 
 use super::Mode;
-use super::measure::{Latency, clock_ns};
+use super::measure::Latency;
 use super::script::Script;
 use crate::designs::Name;
 use crate::lock::Waits;
+use crate::times::clock_ns;
 use serde::Serialize;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::ReplayError;
 use super::look::Clocks;
 use super::outcome::Outcome;
-use super::pace::SIGN;
+use super::pace::each;
 use super::script::{Script, Step};
 use super::stage::{Played, Stage};
 use crate::cpu;
@@ -39,13 +39,9 @@ pub(super) fn pace(
     let work = |steps: &[Step]| {
         let mut played = Played::default();
         take_waits();
-        for steps in steps.chunks(SIGN) {
-            for step in steps {
-                stage.perform(step.deed, &mut played);
-            }
-            // Relaxed: for people to look at.
-            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
-        }
+        each(steps, done, |step| {
+            stage.perform(step.deed, &mut played);
+        });
         (played, take_waits())
     };
     let Haul { brought, played, time } = run(&stage, work)?;
@@ -64,24 +60,20 @@ pub(super) fn look(
 ) -> Result<(), ReplayError> {
     let stage = Stage::new(script, name);
     let work = |steps: &[Step]| {
-        let (mut clocks, mut played) = (Clocks::new(), Played::default());
-        for steps in steps.chunks(SIGN) {
-            for step in steps {
-                stage.await_step(step);
-                clocks.time(&stage, step.deed, &mut played);
-            }
-            // Relaxed: as above.
-            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
-        }
+        let (mut clocks, mut played) = (Clocks::default(), Played::default());
+        each(steps, done, |step| {
+            stage.await_step(step);
+            clocks.time(&stage, step.deed, &mut played);
+        });
         (played, clocks)
     };
     let Haul { brought, played, .. } = run(&stage, work)?;
-    let mut all = Clocks::new();
+    let mut all = Clocks::default();
     for clocks in &brought {
         all.alloc.add(&clocks.alloc);
         all.free.add(&clocks.free);
     }
-    (outcome.alloc, outcome.free) = (all.alloc.latency(), all.free.latency());
+    (outcome.alloc, outcome.free) = ((&all.alloc).into(), (&all.free).into());
     stage.end(&played, outcome);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Every line accounted for: what was read, and what could not be.
 
+use super::event::{Event, Kind};
 use serde::Serialize;
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub struct Account {
     pub total: u64,
     /// Lines with an event. Some say nothing before a later line completes them: those are among `other`.
     pub events: u64,
+    /// The events by kind.
+    pub kinds: Kinds,
     /// Comments, headers and empty lines.
     pub headers: u64,
     /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits, halves of calls.
@@ -35,9 +38,11 @@ pub(super) enum Known {
 }
 
 impl Account {
-    pub(super) fn event(&mut self) {
+    /// Counts an event.
+    pub fn event(&mut self, event: &Event) {
         self.total += 1;
         self.events += 1;
+        self.kinds.count(event.kind);
     }
 
     pub(super) fn known(&mut self, known: Known) {
@@ -63,7 +68,75 @@ impl Account {
     /// Whether the parts are the whole.
     #[must_use]
     pub fn adds_up(&self) -> bool {
-        self.total == self.events + self.headers + self.other + self.damaged
+        let kinds: u64 = self.kinds.told().iter().map(|(_, count)| count).sum();
+        self.total == self.events + self.headers + self.other + self.damaged && self.events == kinds
+    }
+}
+
+/// How many events of each kind there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Kinds {
+    /// Areas allocated.
+    pub allocs: u64,
+    /// Areas freed.
+    pub frees: u64,
+    /// Purges.
+    pub purges: u64,
+    /// Refusals.
+    pub refusals: u64,
+    /// Per-CPU chunks made.
+    pub chunks_made: u64,
+    /// Per-CPU chunks that went.
+    pub chunks_gone: u64,
+    /// Pages mapped.
+    pub maps: u64,
+    /// Pages unmapped.
+    pub unmaps: u64,
+    /// Mappings moved, grown or shrunk.
+    pub remaps: u64,
+    /// Ends of heaps that were moved.
+    pub breaks: u64,
+    /// Ends of heaps that were asked for.
+    pub queries: u64,
+    /// Changes of what may be done with pages.
+    pub protections: u64,
+}
+
+impl Kinds {
+    fn count(&mut self, kind: Kind) {
+        *match kind {
+            Kind::Alloc { .. } => &mut self.allocs,
+            Kind::Free { .. } => &mut self.frees,
+            Kind::Purge { .. } => &mut self.purges,
+            Kind::Failed { .. } => &mut self.refusals,
+            Kind::ChunkMade { .. } => &mut self.chunks_made,
+            Kind::ChunkGone { .. } => &mut self.chunks_gone,
+            Kind::Map { .. } => &mut self.maps,
+            Kind::Unmap { .. } => &mut self.unmaps,
+            Kind::Remap { .. } => &mut self.remaps,
+            Kind::Break { .. } => &mut self.breaks,
+            Kind::BreakIs { .. } => &mut self.queries,
+            Kind::Protect { .. } => &mut self.protections,
+        } += 1;
+    }
+
+    /// The kinds, as they are told.
+    #[must_use]
+    pub fn told(&self) -> [(&'static str, u64); 12] {
+        [
+            ("allocations", self.allocs),
+            ("frees", self.frees),
+            ("purges", self.purges),
+            ("refusals", self.refusals),
+            ("per-CPU chunks made", self.chunks_made),
+            ("per-CPU chunks gone", self.chunks_gone),
+            ("maps", self.maps),
+            ("unmaps", self.unmaps),
+            ("remaps", self.remaps),
+            ("heaps moved", self.breaks),
+            ("questions for the heap", self.queries),
+            ("protections", self.protections),
+        ]
     }
 }
 

@@ -49,7 +49,10 @@ impl Compression {
 }
 
 /// What a source holds, decompressed.
-pub(super) fn open<'a>(source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
+///
+/// # Errors
+/// When its first bytes can't be read.
+pub fn open<'a>(source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
     let mut source = BufReader::with_capacity(BUFFER, Ahead::new(source)?);
     let compression = Compression::of(source.fill_buf()?);
     let plain: Box<dyn Read + 'a> = match compression {

@@ -25,8 +25,8 @@ mod reader;
 mod strace;
 mod synthetic;
 
-pub use account::{Account, Damage, Place, Reason};
-pub use decompress::Compression;
+pub use account::{Account, Damage, Kinds, Place, Reason};
+pub use decompress::{Compression, open as decompress};
 pub use detect::Format;
 pub use event::{Event, Kind, page_of, pages_of};
 pub use reader::{OpenError, Reader};

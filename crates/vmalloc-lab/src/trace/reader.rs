@@ -111,7 +111,7 @@ impl Iterator for Reader<'_> {
             Body::Compact(blocks) => {
                 let event = blocks.next()?;
                 match &event {
-                    Ok(_) => account.event(),
+                    Ok(event) => account.event(event),
                     Err(damage) => account.damage(damage),
                 }
                 Some(event)
@@ -131,7 +131,7 @@ fn next_of(
     loop {
         match lines.next()?.and_then(&mut read) {
             Ok(Ok(event)) => {
-                account.event();
+                account.event(&event);
                 return Some(Ok(event));
             }
             Ok(Err(known)) => account.known(known),
@@ -163,6 +163,7 @@ impl BufRead for Failed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::Kinds;
     use super::*;
 
     const FREE: &str =
@@ -179,6 +180,7 @@ mod tests {
         let expected = Account {
             total: 7,
             events: 2,
+            kinds: Kinds { frees: 2, ..Kinds::default() },
             headers: 2,
             other: 2,
             damaged: 1,

@@ -4,7 +4,8 @@ use super::{VIEW_LEFT, VIEW_WIDTH, pattern};
 use crate::picture::escape::{number, xml};
 use crate::picture::layout::{Fold, Layout, Row};
 use crate::picture::terminal::{Cell, cells};
-use crate::picture::{Area, Class, Part, Strip, counted, human};
+use crate::picture::{Area, Class, Part, Strip};
+use crate::units::{counted, human_bytes};
 use std::fmt::Write;
 
 /// The most cells of a row, where single areas would be too many: 4 units wide each.
@@ -134,8 +135,8 @@ impl<'a> Canvas<'a> {
         let areas = self.strip.areas[first..].iter().take_while(|area| touching(area)).count() as u64;
         format!(
             "{start:#x} \u{2013} {end:#x}\n{} of {} in use, most of it {}\n{}",
-            human(cell.used),
-            human(cell.bytes),
+            human_bytes(cell.used),
+            human_bytes(cell.bytes),
             cell.class.name(),
             counted(areas, "area"),
         )
@@ -163,22 +164,27 @@ impl<'a> Canvas<'a> {
             VIEW_LEFT + VIEW_WIDTH / 2.0,
             number(middle + 4.0),
             number(middle),
-            human(fold.gap_bytes)
+            human_bytes(fold.gap_bytes)
         );
         self.y += FOLD_STEP;
     }
 }
 
 fn gap(part: Part) -> String {
-    format!("{:#x} \u{2013} {:#x}\n{} free", part.start, part.end, human(part.end - part.start))
+    format!("{:#x} \u{2013} {:#x}\n{} free", part.start, part.end, human_bytes(part.end - part.start))
 }
 
 /// What is said of an area, escaped.
 fn describe(area: &Area) -> String {
-    let mut words =
-        format!("{:#x} \u{2013} {:#x}\n{} {}", area.start, area.end, human(area.bytes()), area.class.name());
+    let mut words = format!(
+        "{:#x} \u{2013} {:#x}\n{} {}",
+        area.start,
+        area.end,
+        human_bytes(area.bytes()),
+        area.class.name()
+    );
     if area.guard_bytes > 0 {
-        let _ = write!(words, ", {} of it guard", human(area.guard_bytes));
+        let _ = write!(words, ", {} of it guard", human_bytes(area.guard_bytes));
     }
     if let Some(label) = &area.label {
         let _ = write!(words, "\n{}", xml(label));

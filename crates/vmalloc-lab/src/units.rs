@@ -1,8 +1,8 @@
 //! Bytes and counts in words.
 
-/// `bytes` in the largest binary unit that leaves at least one: `64.0 TiB`.
+/// `bytes` in the largest binary unit that leaves at least one: `64 TiB`, `1.5 KiB`.
 #[must_use]
-pub fn human(bytes: u64) -> String {
+pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let Some(power) = (bytes.max(1).ilog2() / 10).checked_sub(1) else { return format!("{bytes} B") };
     let tenths = (u128::from(bytes) * 10) >> (10 * (power + 1));
@@ -31,7 +31,7 @@ pub fn counted(count: u64, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, human};
+    use super::{counted, human_bytes};
 
     #[test]
     fn counts_have_their_thousands_apart() {
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn bytes_are_told_in_the_largest_unit() {
-        let told = [0, 1023, 1024, 1536, 64 << 20, u64::MAX].map(human);
+        let told = [0, 1023, 1024, 1536, 64 << 20, u64::MAX].map(human_bytes);
         assert_eq!(told, ["0 B", "1023 B", "1 KiB", "1.5 KiB", "64 MiB", "15.9 EiB"]);
     }
 }

@@ -1,0 +1,113 @@
+//! How long single calls take: a histogram of nanoseconds, which all measurements of the lab share.
+
+use hdrhistogram::Histogram;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The longest time that is told from longer ones: 100 s.
+const LONGEST_NS: u64 = 100_000_000_000;
+/// Decimal digits kept of a time: it is told to 1 %, which is less than runs differ, by 33 KiB, which stay in a cache.
+const DIGITS: u8 = 2;
+
+/// The quantiles that are told, and their names.
+pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+
+/// Times of calls. All memory is taken at first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS);
+        Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds that are valid")))
+    }
+}
+
+impl Times {
+    /// Counts one.
+    #[inline]
+    pub fn record(&mut self, time: Duration) {
+        self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts all of `other`.
+    pub fn add(&mut self, other: &Self) {
+        // Can't fail: the bounds are the same.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Their mean.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
+    /// The longest.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// The time that so large a part of all does not exceed.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> u64 {
+        self.0.value_at_quantile(part)
+    }
+
+    /// Times that were counted, ascending, and how many took that long.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let step =
+            |it: hdrhistogram::iterators::IterationValue<u64>| (it.value_iterated_to(), it.count_at_value());
+        self.0.iter_recorded().map(step)
+    }
+}
+
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Times", 4)?;
+        fields.serialize_field("count", &self.count())?;
+        let quantiles: BTreeMap<_, _> = QUANTILES.map(|(name, part)| (name, self.quantile(part))).into();
+        fields.serialize_field("quantiles_ns", &quantiles)?;
+        fields.serialize_field("max_ns", &self.max())?;
+        fields.serialize_field("up_to_ns_and_count", &self.steps().collect::<Vec<_>>())?;
+        fields.end()
+    }
+}
+
+/// What a look at the clock takes, in nanoseconds: the median of many.
+#[must_use]
+pub fn clock_ns() -> u64 {
+    let mut times = Times::default();
+    for _ in 0..1000 {
+        let start = Instant::now();
+        times.record(start.elapsed());
+    }
+    times.quantile(0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_what_was_recorded() {
+        let mut times = Times::default();
+        assert_eq!((times.quantile(0.5), times.max(), times.steps().count()), (0, 0, 0));
+        (1..=10_000).for_each(|value| times.record(Duration::from_nanos(value)));
+        assert_eq!((times.count(), times.steps().map(|step| step.1).sum()), (10_000, 10_000));
+        for (part, exact) in [(0.5, 5000.0), (0.99, 9900.0), (0.001, 10.0), (1.0, 10_000.0)] {
+            let told = times.quantile(part) as f64;
+            assert!((told / exact - 1.0).abs() < 0.01, "{told} for {exact}");
+        }
+        times.record(Duration::MAX);
+        assert!(times.max() >= LONGEST_NS);
+    }
+}
