@@ -5,7 +5,7 @@ use crate::design::Setup;
 use crate::designs::Name;
 use crate::lock::{self, Waits, thread_time};
 use crate::rng::Rng;
-use crate::workload::{Case, Size, Stage, Tenants, Timed};
+use crate::workload::{self, Case, Size, Stage, Tenants, Timed};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,12 @@ pub(super) enum Place {
 fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<'_>) -> R) -> R {
     let design = name.build(setup);
     let tenants = (place == Place::LivedIn).then(|| Tenants::move_in(&*design).expect("room for tenants"));
-    let stage = Stage { design: &*design, lazy_max_pages: setup.lazy_max_pages, tenants: tenants.as_ref() };
+    let stage = Stage {
+        design: &*design,
+        lazy_max_pages: setup.lazy_max_pages,
+        tenants: tenants.as_ref(),
+        crowd: workload::Crowd::Alone,
+    };
     work(stage)
 }
 
@@ -81,6 +86,8 @@ impl Crowd {
 /// play them in turn.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
     on_stage(name, setup, Place::LivedIn, |stage| {
+        let crowd = if threads > cpu::count() { workload::Crowd::Crowded } else { workload::Crowd::Alone };
+        let stage = Stage { crowd, ..stage };
         let start = Barrier::new(threads + 1);
         let work = |thread: u64| {
             let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread));

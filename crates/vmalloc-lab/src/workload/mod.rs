@@ -11,6 +11,7 @@ use crate::design::{Ask, Design, Refusal};
 use crate::rng::Rng;
 pub use cases::CASES;
 pub use fits::FITS;
+use std::time::{Duration, Instant};
 pub use tenants::Tenants;
 
 /// A case of a test driver.
@@ -56,7 +57,22 @@ pub struct Stage<'a> {
     pub lazy_max_pages: u64,
     /// Who else lives there.
     pub tenants: Option<&'a Tenants>,
+    /// Who else wants the CPU.
+    pub crowd: Crowd,
 }
+
+/// Whether there are more threads than CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crowd {
+    /// A CPU for each.
+    Alone,
+    /// More: a thread lets others run now and then, while it holds no lock. A kernel's never lose the CPU with a spin lock
+    /// held; threads of a program do, and then all wait for one that does not run.
+    Crowded,
+}
+
+/// How long a thread runs among many: a fraction of what the system would let it.
+const TURN: Duration = Duration::from_micros(300);
 
 /// One worker at a case.
 pub struct Run<'a> {
@@ -64,6 +80,8 @@ pub struct Run<'a> {
     size: Size,
     rng: Rng,
     timed: &'a mut dyn FnMut(Timed),
+    /// When this thread let others run last.
+    rested: Instant,
 }
 
 /// Whether what comes is part of the case's loops or only prepares them.
@@ -87,7 +105,7 @@ impl Case {
         seed: u64,
         timed: &mut dyn FnMut(Timed),
     ) -> Result<(), Refusal> {
-        (self.run)(&mut Run { stage, size, rng: Rng::new(seed), timed })
+        (self.run)(&mut Run { stage, size, rng: Rng::new(seed), timed, rested: Instant::now() })
     }
 }
 
@@ -97,6 +115,7 @@ impl Run<'_> {
         (self.timed)(Timed::Loops);
         let done = (0..self.size.loops).try_for_each(|nth| {
             self.stage.tenants.map_or(Ok(()), |tenants| tenants.live(self.stage.design, nth))?;
+            self.rest();
             turn(self)
         });
         (self.timed)(Timed::Rest);
@@ -110,12 +129,28 @@ impl Run<'_> {
     }
 
     /// So many one-page areas, less when cases are to hold less.
-    fn hold(&self, count: u64) -> Result<Vec<u64>, Refusal> {
-        (0..count / self.size.held_by).map(|_| self.stage.design.alloc(&guarded(1))).collect()
+    fn hold(&mut self, count: u64) -> Result<Vec<u64>, Refusal> {
+        let count = count / self.size.held_by;
+        let one = |_| {
+            self.rest();
+            self.stage.design.alloc(&guarded(1))
+        };
+        (0..count).map(one).collect()
     }
 
-    fn free_all(&self, starts: &[u64]) -> Result<(), Refusal> {
-        starts.iter().try_for_each(|&start| self.stage.design.free(start))
+    fn free_all(&mut self, starts: &[u64]) -> Result<(), Refusal> {
+        starts.iter().try_for_each(|&start| {
+            self.rest();
+            self.stage.design.free(start)
+        })
+    }
+
+    /// Lets others run, if it is time.
+    fn rest(&mut self) {
+        if self.stage.crowd == Crowd::Crowded && self.rested.elapsed() > TURN {
+            std::thread::yield_now();
+            self.rested = Instant::now();
+        }
     }
 }
 
@@ -137,7 +172,12 @@ mod tests {
         for name in Name::ALL {
             let design = name.build(&setup);
             let tenants = Tenants::move_in(&*design).expect("room");
-            let stage = Stage { design: &*design, lazy_max_pages: 512, tenants: Some(&tenants) };
+            let stage = Stage {
+                design: &*design,
+                lazy_max_pages: 512,
+                tenants: Some(&tenants),
+                crowd: Crowd::Crowded,
+            };
             for case in CASES.iter().chain(FITS) {
                 let mut told = Vec::new();
                 let size = Size::loops(20).held_by(10);
