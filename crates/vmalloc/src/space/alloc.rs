@@ -69,7 +69,7 @@ impl<P: Platform> Space<P> {
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
         self.describe(area, note, backing)?;
         match backing {
-            Backing::None => self.back(area, &checked, note),
+            Backing::None => self.back_with(area, &checked, note, request),
             Backing::Kept => {
                 self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))
@@ -77,11 +77,11 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Clears an area just obtained that kept its memory, if that was asked for.
+    /// Clears an area just obtained whose memory may hold anything, if that was asked for.
     #[inline]
     pub(super) fn clean(&self, area: PageRange, checked: &Checked, request: &Request) {
         if request.content == Content::Zeros {
-            // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
+            // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
         }
     }
@@ -287,6 +287,22 @@ impl<P: Platform> Space<P> {
             Backing::Kept => {}
         }
         Err(AllocError::Metadata)
+    }
+
+    /// As [`back`](Self::back), with the content asked for.
+    pub(super) fn back_with(
+        &self,
+        area: PageRange,
+        checked: &Checked,
+        note: Note,
+        request: &Request,
+    ) -> Result<usize, AllocError> {
+        let addr = self.back(area, checked, note)?;
+        if !self.platform.zeroes() {
+            let start = (addr >> self.shift) as u64;
+            self.clean(PageRange::of(start, start + area.len()), checked, request);
+        }
+        Ok(addr)
     }
 
     /// Puts pages behind an area just obtained. When there are none, everything retained is given back first.
