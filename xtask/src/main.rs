@@ -1,6 +1,7 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
 mod instructions;
+mod results;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -16,11 +17,13 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Instructions(instructions::Args),
+    Results(results::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().chore {
-        Chore::Instructions(args) => instructions::run(&args),
+    let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
+        Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Results(args) => results::run(&args).map_err(Into::into),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

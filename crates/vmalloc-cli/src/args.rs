@@ -5,16 +5,18 @@ use crate::error::Failure;
 use crate::machine::{GuardMeans, MachineOptions, Strategy};
 use crate::test::help;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vmalloc::space::MAX_NODES;
+use vmalloc_lab::replay::Purges;
+use vmalloc_lab::reproduce::Figure;
 
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
 #[command(
-    after_help = "Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not \
+    after_help = "Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not \
                         allow it."
 )]
 pub(crate) struct Arguments {
@@ -35,6 +37,10 @@ pub(crate) enum Command {
     Info(InfoOptions),
     /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
     Latency(LatencyOptions),
+    /// Measure the field's published results again, on the designs they were published for, and on this one
+    Reproduce(ReproduceOptions),
+    /// Replay traces of Linux's vmalloc or of a program's mappings on designs of address allocators
+    Replay(ReplayOptions),
 }
 
 /// Options of `vmalloc test`.
@@ -100,11 +106,75 @@ pub(crate) struct LatencyOptions {
     pub(crate) nodes: Option<u64>,
 }
 
+/// Options of `vmalloc reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+f1  free list instead of a scan of busy areas (2018)
+f2  augmented tree instead of lists (2019)
+f3  blocks of short mappings at the tail of their queue (2015)
+f4  purge without a held lock (2016)
+f5  a node for each CPU instead of one tree (2024)
+
+Exit codes: 0 all of them are reproduced, 1 one is not, 2 bad usage.")]
+pub(crate) struct ReproduceOptions {
+    /// Which results: f1 to f5 [default: all five]
+    #[arg(value_name = "FIGURE", value_parser = crate::reproduce::figure)]
+    pub(crate) figures: Vec<Figure>,
+    /// Less of each: under two minutes for all five
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
 impl LatencyOptions {
     /// What to run on.
     pub(crate) fn machine(&self) -> MachineOptions {
         let strategy = if self.unmap { Strategy::Unmap } else { Strategy::Retain };
         MachineOptions { strategy, guards: self.guards, nodes: self.nodes }
+    }
+}
+
+/// Options of `vmalloc replay`.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayOptions {
+    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact format; '-' is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// A design to replay on, or 'all'; may be repeated [default: vmalloc]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) design: Vec<String>,
+    /// Stop at the first line that can't be read
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Make each CPU of the trace a thread, instead of one thread that plays them all
+    #[arg(long)]
+    pub(crate) threads: bool,
+    /// When designs purge: at their own thresholds, or also when the trace did
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) purges: PurgesBy,
+    /// Replay a made-up trace of so many events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) synthetic: Option<u64>,
+    /// Write the trace in the compact format to this file, and replay nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "threads", "purges"])]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// Who says when designs purge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum PurgesBy {
+    /// Their own thresholds
+    #[default]
+    Own,
+    /// Also the trace
+    Trace,
+}
+
+impl From<PurgesBy> for Purges {
+    fn from(by: PurgesBy) -> Self {
+        match by {
+            PurgesBy::Own => Self::Own,
+            PurgesBy::Trace => Self::Trace,
+        }
     }
 }
 

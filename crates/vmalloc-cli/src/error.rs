@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// All went well.
     Success,
-    /// A test failed, or the space was not whole after the tests.
+    /// A test or a replay failed, or the space was not whole afterwards.
     Failed,
     /// The command line or the machine did not allow the command.
     Usage,

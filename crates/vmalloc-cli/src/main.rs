@@ -8,9 +8,11 @@
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
+//!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
+//!  reproduce/   `vmalloc reproduce`: the field's published results, measured again
 //!
 //!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
-//!  crew.rs      threads that start together;  progress.rs  a bar for who waits
+//!  crew.rs      threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
 
@@ -28,6 +30,9 @@ mod output;
 mod overview;
 mod progress;
 mod random;
+mod replay;
+mod reproduce;
+mod table;
 mod test;
 
 use args::{Arguments, Command, Parsed};
@@ -50,6 +55,8 @@ fn run() -> Result<Exit, Failure> {
         None => overview::show(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
+        Some(Command::Reproduce(options)) => reproduce::run(&options, json),
+        Some(Command::Replay(options)) => replay::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

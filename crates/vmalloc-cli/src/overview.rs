@@ -15,9 +15,11 @@ Commands:
   vmalloc test [PRESET] [KEY=VALUE]...   run the field's test driver: presets performance, smoke, stress
   vmalloc info                           run a small session, show its areas, counts and the platform's choices
   vmalloc latency                        measure wake-ups beside allocating threads, or single pairs (--pairs)
+  vmalloc replay FILE...                 replay traces of kernels or programs on designs of address allocators
 
 Options: --json (one JSON object instead of text), --help (also of each command), --version
-Exit codes: 0 all went well, 1 a test failed, 2 bad usage or a machine that does not allow it
+Exit codes: 0 all went well, 1 a test or replay failed, 2 bad usage, or a file or machine
+            that does not allow it
 
 Examples:
   vmalloc test smoke run_test_mask=7     the first three cases, 10 times, 10000 loops each
@@ -29,7 +31,7 @@ struct Overview {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    commands: [&'static str; 3],
+    commands: [&'static str; 4],
 }
 
 /// Says what the program is.
@@ -41,6 +43,6 @@ pub(crate) fn show(json: bool) -> Result<(), Failure> {
         name: "vmalloc",
         version: env!("CARGO_PKG_VERSION"),
         about: env!("CARGO_PKG_DESCRIPTION"),
-        commands: ["test", "info", "latency"],
+        commands: ["test", "info", "latency", "replay"],
     })
 }

@@ -11,11 +11,15 @@
 //! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
 //! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
 
+pub mod blocks;
 pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
+pub mod replay;
+pub mod reproduce;
 pub mod rng;
+pub mod trace;
 pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

@@ -1,52 +1,60 @@
 //! The designs, and how they are chosen.
+//!
+//! ```text
+//!    Name ──┬─► Classic ── one lock, lazy list, Purge ──► Areas ──┬─► BusyList
+//!           │                                                     └─► Pair: busy tree + FreeSpace ──┬─► FreeList
+//!           ├─► Nodes ──── per-CPU nodes ─────────────────────────────────────────► FreeSpace ──────┴─► Augmented
+//!           └─► Ours
+//! ```
+//! ```
 
+mod areas;
+mod augmented;
+mod busy_list;
+mod classic;
+mod free_list;
+mod free_ranges;
+mod name;
+mod nodes;
 mod ours;
+mod pair;
+mod purge;
+mod tree;
 
-use crate::design::{Design, Setup};
+use crate::design::{Counts, Segment, State};
+pub use name::{Name, UnknownName};
 pub use ours::Ours;
-use serde::Serialize;
+pub(crate) use ours::{Addresses, space};
+use vmalloc::PageRange;
 
-/// A design by its name on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Name {
-    /// Ours as a kernel would use it: freed areas are unmapped, and wait for a flush.
-    Vmalloc,
-    /// Ours as programs use it: freed areas keep their memory for a while, and need no flush.
-    VmallocRetained,
+/// What segments say about areas and pages.
+fn count(segments: &[Segment]) -> Counts {
+    let mut counts = Counts::default();
+    for Segment { range, state } in segments {
+        match state {
+            State::Busy => {
+                counts.busy_areas += 1;
+                counts.busy_pages += range.len();
+            }
+            State::Lazy => counts.lazy_pages += range.len(),
+            State::Pooled => counts.pooled_pages += range.len(),
+            State::Free => {
+                counts.free_pages += range.len();
+                counts.largest_free_pages = counts.largest_free_pages.max(range.len());
+            }
+        }
+    }
+    counts
 }
 
-impl Name {
-    /// All, oldest first.
-    pub const ALL: [Self; 2] = [Self::Vmalloc, Self::VmallocRetained];
-
-    /// As it is written.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Vmalloc => "vmalloc",
-            Self::VmallocRetained => "vmalloc-retained",
+/// Each page of the span is in exactly one segment.
+fn verify_partition(span: PageRange, segments: &[Segment]) -> Result<(), String> {
+    let mut end = span.start();
+    for segment in segments {
+        if segment.range.start() != end {
+            return Err(format!("{segment:?} begins where {end:#x} was to come"));
         }
+        end = segment.range.end();
     }
-
-    /// One line about it.
-    #[must_use]
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Vmalloc => "this project's, addresses purged and flushed before reuse",
-            Self::VmallocRetained => "this project's, freed areas kept for reuse as they are",
-        }
-    }
-
-    /// An empty one.
-    ///
-    /// # Panics
-    /// When memory for its metadata is short, or the set-up makes no sense.
-    #[must_use]
-    pub fn build(self, setup: &Setup) -> Box<dyn Design> {
-        match self {
-            Self::Vmalloc => Box::new(Ours::new(setup, ours::Reuse::AfterFlush)),
-            Self::VmallocRetained => Box::new(Ours::new(setup, ours::Reuse::AsItIs)),
-        }
-    }
+    if end == span.end() { Ok(()) } else { Err(format!("nothing is known from {end:#x} on")) }
 }

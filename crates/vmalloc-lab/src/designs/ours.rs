@@ -33,11 +33,17 @@ impl Ours {
     /// When memory for its metadata is short, or the set-up makes no sense.
     #[must_use]
     pub fn new(setup: &Setup, reuse: Reuse) -> Self {
-        let config = Config::default().without_guards().lazy_max(setup.lazy_max_pages).nodes(setup.cpus);
+        let config = Config::default();
         let config = if reuse == Reuse::AfterFlush { config.unmap_on_free() } else { config };
-        let platform = Addresses { span: setup.span, cpus: setup.cpus };
-        Self { space: Space::new(platform, config).expect("metadata for an empty space"), reuse }
+        Self { space: space(setup, config), reuse }
     }
+}
+
+/// A space as every design of the lab is set up.
+pub(crate) fn space(setup: &Setup, config: Config) -> Space<Addresses> {
+    let config = config.without_guards().lazy_max(setup.lazy_max_pages).nodes(setup.cpus);
+    let platform = Addresses { span: setup.span, cpus: setup.cpus };
+    Space::new(platform, config).expect("metadata for an empty space")
 }
 
 fn addr(page: u64) -> usize {
@@ -154,7 +160,7 @@ impl Design for Ours {
 }
 
 /// A platform with the locks of the lab and no memory.
-struct Addresses {
+pub(crate) struct Addresses {
     span: PageRange,
     cpus: usize,
 }

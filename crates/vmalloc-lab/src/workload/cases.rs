@@ -38,11 +38,11 @@ fn fix_size(run: &mut Run<'_>) -> Result<(), Refusal> {
 
 /// Twice the threshold of one-page areas; every second is freed and purged, so that one-page holes remain.
 fn full_fit(run: &mut Run<'_>) -> Result<(), Refusal> {
-    let held = run.hold(2 * run.lazy_max_pages)?;
+    let held = run.hold(2 * run.stage.lazy_max_pages)?;
     let (holes, kept): (Vec<_>, Vec<_>) = held.iter().enumerate().partition(|(index, _)| index % 2 == 0);
     let starts = |half: Vec<(usize, &u64)>| half.into_iter().map(|(_, &start)| start).collect::<Vec<_>>();
     run.free_all(&starts(holes))?;
-    run.design.settle();
+    run.stage.design.settle();
     run.turns(|run| run.pair(1, 1))?;
     run.free_all(&starts(kept))
 }
@@ -50,10 +50,10 @@ fn full_fit(run: &mut Run<'_>) -> Result<(), Refusal> {
 pub(super) fn long_busy_list(run: &mut Run<'_>) -> Result<(), Refusal> {
     let held = run.hold(LONG_LIST)?;
     run.turns(|run| {
-        let large = run.design.alloc(&guarded(100))?;
-        let small = run.design.alloc(&guarded(1))?;
-        run.design.free(large)?;
-        run.design.free(small)
+        let large = run.stage.design.alloc(&guarded(100))?;
+        let small = run.stage.design.alloc(&guarded(1))?;
+        run.stage.design.free(large)?;
+        run.stage.design.free(small)
     })?;
     run.free_all(&held)
 }
@@ -102,9 +102,9 @@ fn pcpu(run: &mut Run<'_>) -> Result<(), Refusal> {
     run.size.loops = 1;
     let done = run.turns(|run| {
         for _ in 0..GROUPS / run.size.held_by {
-            bases.push(run.design.alloc_congruent(&offsets, &sizes, 1)?);
+            bases.push(run.stage.design.alloc_congruent(&offsets, &sizes, 1)?);
         }
-        bases.iter().try_for_each(|&base| run.design.free_congruent(base, &offsets, &sizes))
+        bases.iter().try_for_each(|&base| run.stage.design.free_congruent(base, &offsets, &sizes))
     });
     run.size.loops = loops;
     done

@@ -5,11 +5,13 @@
 
 mod cases;
 mod fits;
+mod tenants;
 
 use crate::design::{Ask, Design, Refusal};
 use crate::rng::Rng;
 pub use cases::CASES;
 pub use fits::FITS;
+pub use tenants::Tenants;
 
 /// A case of a test driver.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +47,20 @@ impl Size {
     }
 }
 
+/// Where a case is run.
+#[derive(Clone, Copy)]
+pub struct Stage<'a> {
+    /// The allocator.
+    pub design: &'a dyn Design,
+    /// Its lazy threshold in pages.
+    pub lazy_max_pages: u64,
+    /// Who else lives there.
+    pub tenants: Option<&'a Tenants>,
+}
+
 /// One worker at a case.
 pub struct Run<'a> {
-    design: &'a dyn Design,
-    /// Its lazy threshold in pages.
-    lazy_max_pages: u64,
+    stage: Stage<'a>,
     size: Size,
     rng: Rng,
     timed: &'a mut dyn FnMut(Timed),
@@ -71,13 +82,12 @@ impl Case {
     /// When the design refuses what should have been possible. Requests that no space could grant are not errors.
     pub fn run(
         &self,
-        design: &dyn Design,
-        lazy_max_pages: u64,
+        stage: Stage<'_>,
         size: Size,
         seed: u64,
         timed: &mut dyn FnMut(Timed),
     ) -> Result<(), Refusal> {
-        (self.run)(&mut Run { design, lazy_max_pages, size, rng: Rng::new(seed), timed })
+        (self.run)(&mut Run { stage, size, rng: Rng::new(seed), timed })
     }
 }
 
@@ -85,24 +95,27 @@ impl Run<'_> {
     /// Runs `turn` as often as there are loops, and has that timed.
     fn turns(&mut self, mut turn: impl FnMut(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
         (self.timed)(Timed::Loops);
-        let done = (0..self.size.loops).try_for_each(|_| turn(self));
+        let done = (0..self.size.loops).try_for_each(|nth| {
+            self.stage.tenants.map_or(Ok(()), |tenants| tenants.live(self.stage.design, nth))?;
+            turn(self)
+        });
         (self.timed)(Timed::Rest);
         done
     }
 
     /// An area of so many pages and its guard page, allocated and freed.
     fn pair(&self, pages: u64, align: u64) -> Result<(), Refusal> {
-        let start = self.design.alloc(&guarded(pages).align(align))?;
-        self.design.free(start)
+        let start = self.stage.design.alloc(&guarded(pages).align(align))?;
+        self.stage.design.free(start)
     }
 
     /// So many one-page areas, less when cases are to hold less.
     fn hold(&self, count: u64) -> Result<Vec<u64>, Refusal> {
-        (0..count / self.size.held_by).map(|_| self.design.alloc(&guarded(1))).collect()
+        (0..count / self.size.held_by).map(|_| self.stage.design.alloc(&guarded(1))).collect()
     }
 
     fn free_all(&self, starts: &[u64]) -> Result<(), Refusal> {
-        starts.iter().try_for_each(|&start| self.design.free(start))
+        starts.iter().try_for_each(|&start| self.stage.design.free(start))
     }
 }
 
@@ -123,15 +136,18 @@ mod tests {
         let setup = Setup::with_cpus(2).lazy_max(512);
         for name in Name::ALL {
             let design = name.build(&setup);
+            let tenants = Tenants::move_in(&*design).expect("room");
+            let stage = Stage { design: &*design, lazy_max_pages: 512, tenants: Some(&tenants) };
             for case in CASES.iter().chain(FITS) {
                 let mut told = Vec::new();
                 let size = Size::loops(20).held_by(10);
-                case.run(&*design, 512, size, 1, &mut |timed| told.push(timed)).expect(case.name);
+                case.run(stage, size, 1, &mut |timed| told.push(timed)).expect(case.name);
                 assert_eq!(told, [Timed::Loops, Timed::Rest], "{}", case.name);
                 design.verify().expect(case.name);
-                design.settle();
-                assert_eq!(design.segments().len(), 1, "{} after {}", design.name(), case.name);
             }
+            tenants.move_out(&*design).expect("they are there");
+            design.settle();
+            assert_eq!(design.segments().len(), 1, "{}", design.name());
         }
     }
 }

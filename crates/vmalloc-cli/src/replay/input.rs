@@ -1,0 +1,158 @@
+//! Where traces come from, and what is read.
+
+use super::plan::{OnDamage, Plan};
+use super::{Stop, watched};
+use crate::error::Failure;
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vmalloc_lab::replay::{Compiler, Script};
+use vmalloc_lab::trace::{Account, Compression, Event, Reader, Synthetic};
+
+/// Events between two signs of progress, where no bytes are read.
+const SIGN: u64 = 1 << 16;
+/// The made-up trace is the same each time.
+const SEED: u64 = 0;
+
+/// Where a trace comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    File(PathBuf),
+    Stdin,
+    /// Nowhere: it is made up, of so many events.
+    Synthetic(u64),
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Stdin => f.write_str("standard input"),
+            Self::Synthetic(_) => f.write_str("synthetic"),
+        }
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Trace {
+    pub(super) name: String,
+    pub(super) format: &'static str,
+    pub(super) compression: Compression,
+    pub(super) lines: Account,
+    pub(super) read_seconds: f64,
+}
+
+impl Input {
+    /// Reads all of it, and makes it ready to be replayed.
+    pub(super) fn compile(&self, plan: &Plan) -> Result<(Trace, Script), Stop> {
+        let mut compiler = Compiler::new(plan.purges);
+        let read = self.read(plan.damage, |event| {
+            compiler.push(event).map_err(|error| Failure::new(format!("{self}: {error}")))
+        })?;
+        Ok((read, compiler.finish()))
+    }
+
+    /// Reads all of it, and gives each event to `take`.
+    pub(super) fn read(
+        &self,
+        damage: OnDamage,
+        take: impl FnMut(&Event) -> Result<(), Failure> + Send,
+    ) -> Result<Trace, Stop> {
+        let start = Instant::now();
+        let done = AtomicU64::new(0);
+        let mut read = match self {
+            Self::File(path) => {
+                let file =
+                    File::open(path).map_err(|error| self.complain(format!("can't be read: {error}")))?;
+                let bytes = file.metadata().map_or(0, |data| data.len());
+                let source = Counted { source: file, done: &done };
+                watched("bytes read", bytes, &done, || self.read_from(source, damage, take))?
+            }
+            Self::Stdin => {
+                let source = Counted { source: io::stdin(), done: &done };
+                watched("bytes read", 0, &done, || self.read_from(source, damage, take))?
+            }
+            Self::Synthetic(events) => {
+                watched("events made", *events, &done, || self.make(*events, &done, take))?
+            }
+        }?;
+        read.read_seconds = seconds(start.elapsed());
+        Ok(read)
+    }
+
+    fn read_from(
+        &self,
+        source: impl Read,
+        damage: OnDamage,
+        mut take: impl FnMut(&Event) -> Result<(), Failure>,
+    ) -> Result<Trace, Stop> {
+        let mut reader = Reader::open(source).map_err(|error| self.complain(error))?;
+        for event in reader.by_ref() {
+            match event {
+                Ok(event) => take(&event)?,
+                Err(error) if damage == OnDamage::Stop => {
+                    return Err(Stop::Damage(format!("{self}: {error}")));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(Trace {
+            name: self.to_string(),
+            format: reader.format().as_str(),
+            compression: reader.compression(),
+            lines: reader.account().clone(),
+            read_seconds: 0.0,
+        })
+    }
+
+    fn make(
+        &self,
+        events: u64,
+        done: &AtomicU64,
+        mut take: impl FnMut(&Event) -> Result<(), Failure>,
+    ) -> Result<Trace, Stop> {
+        for (made, event) in (1..).zip(Synthetic::new(events, SEED)) {
+            take(&event)?;
+            if made % SIGN == 0 {
+                // Relaxed: for people to look at.
+                done.store(made, Ordering::Relaxed);
+            }
+        }
+        Ok(Trace {
+            name: self.to_string(),
+            format: "synthetic",
+            compression: Compression::Plain,
+            lines: Account { total: events, events, ..Account::default() },
+            read_seconds: 0.0,
+        })
+    }
+
+    /// What is wrong with it.
+    fn complain(&self, error: impl fmt::Display) -> Failure {
+        Failure::new(format!("{self} {error}"))
+    }
+}
+
+pub(super) fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+/// A source whose bytes are counted.
+struct Counted<'a, R> {
+    source: R,
+    done: &'a AtomicU64,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(into)?;
+        // Relaxed: for people to look at.
+        self.done.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}

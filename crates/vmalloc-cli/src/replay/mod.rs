@@ -1,0 +1,101 @@
+//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address allocators.
+//!
+//! ```text
+//!   options ──plan──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON
+//!                        └─────convert──► the same trace in the compact format (--write)
+//! ```
+
+mod convert;
+mod input;
+mod plan;
+mod report;
+mod table;
+
+use crate::args::ReplayOptions;
+use crate::error::{Exit, Failure};
+use crate::output;
+use crate::progress::Wait;
+use input::Input;
+use plan::Plan;
+use report::{InputReport, Report};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use vmalloc_lab::replay;
+
+/// Why a trace is not replayed to its end.
+#[derive(Debug)]
+enum Stop {
+    /// It can't be.
+    Failure(Failure),
+    /// It is damaged, and that was not to be passed over.
+    Damage(String),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &ReplayOptions, json: bool) -> Result<Exit, Failure> {
+    let plan = Plan::new(options)?;
+    let done = match &plan.write {
+        Some(path) => convert::run(&plan, path, json),
+        None => replay_all(&plan, json),
+    };
+    match done {
+        Ok(exit) => Ok(exit),
+        Err(Stop::Failure(failure)) => Err(failure),
+        Err(Stop::Damage(line)) => {
+            Failure::new(line).tell(json);
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
+    let inputs = plan.inputs.iter().map(|input| replay_one(plan, input)).collect::<Result<_, Stop>>()?;
+    let report = Report::new(plan, inputs);
+    report.warn();
+    if json {
+        output::json(&report)?;
+    } else {
+        output::text(&report.to_string())?;
+    }
+    Ok(report.exit())
+}
+
+fn replay_one(plan: &Plan, input: &Input) -> Result<InputReport, Stop> {
+    let (read, script) = input.compile(plan)?;
+    let outcome = |&design: &_| {
+        let done = AtomicU64::new(0);
+        let work = || replay::replay(&script, design, plan.mode, &done);
+        let outcome = watched("steps", replay::steps(&script), &done, work)?;
+        outcome.map_err(|error| Failure::new(error.to_string()))
+    };
+    let outcomes = plan.designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
+    Ok(InputReport::new(read, &script, outcomes))
+}
+
+/// Does `work` in a thread, and shows how far it has come.
+fn watched<T: Send>(
+    what: &'static str,
+    all: u64,
+    done: &AtomicU64,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let (sender, finished) = mpsc::channel();
+        let work = move || {
+            let _sender = sender;
+            work()
+        };
+        let thread = thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
+        // Relaxed: for people to look at.
+        Wait { what, all, done: &|_| done.load(Ordering::Relaxed), limit: None }.wait(&finished);
+        thread.join().or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

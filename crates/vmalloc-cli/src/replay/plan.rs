@@ -1,0 +1,129 @@
+//! What to do: the options, checked once.
+
+use super::input::Input;
+use crate::args::ReplayOptions;
+use crate::error::Failure;
+use std::path::{Path, PathBuf};
+use vmalloc_lab::designs::Name;
+use vmalloc_lab::replay::{Mode, Purges};
+
+/// What to do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) inputs: Vec<Input>,
+    pub(super) designs: Vec<Name>,
+    pub(super) mode: Mode,
+    pub(super) purges: Purges,
+    pub(super) damage: OnDamage,
+    /// Where to write the trace instead of replaying it.
+    pub(super) write: Option<PathBuf>,
+}
+
+/// What damage leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OnDamage {
+    Count,
+    Stop,
+}
+
+impl Plan {
+    /// Checks the options against each other.
+    pub(super) fn new(options: &ReplayOptions) -> Result<Self, Failure> {
+        let inputs = inputs(options)?;
+        if let Some(path) = &options.write {
+            check_write(path, &inputs)?;
+        }
+        Ok(Self {
+            inputs,
+            designs: designs(&options.design)?,
+            mode: if options.threads { Mode::Threads } else { Mode::OneThread },
+            purges: options.purges.into(),
+            damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },
+            write: options.write.clone(),
+        })
+    }
+
+    pub(super) fn purges_as_written(&self) -> &'static str {
+        match self.purges {
+            Purges::Own => "own",
+            Purges::Trace => "trace",
+        }
+    }
+}
+
+fn inputs(options: &ReplayOptions) -> Result<Vec<Input>, Failure> {
+    let stdin = options.files.iter().filter(|file| is_stdin(file)).count();
+    match (options.synthetic, options.files.as_slice()) {
+        (Some(events), []) => Ok(vec![Input::Synthetic(events)]),
+        (None, []) => {
+            Err(Failure::new("a trace is needed: a FILE, '-' for standard input, or --synthetic N"))
+        }
+        (None, files) if stdin <= 1 => Ok(files.iter().map(|file| input(file)).collect()),
+        (None, _) => Err(Failure::new("standard input can be read once only")),
+        (Some(_), _) => Err(Failure::new("--synthetic takes the place of a FILE")),
+    }
+}
+
+fn input(file: &Path) -> Input {
+    if is_stdin(file) { Input::Stdin } else { Input::File(file.into()) }
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// One trace makes one file, and never overwrites itself.
+fn check_write(path: &Path, inputs: &[Input]) -> Result<(), Failure> {
+    let [input] = inputs else { return Err(Failure::new("--write takes one trace at a time")) };
+    let same = |file: &Path| match (file.canonicalize(), path.canonicalize()) {
+        (Ok(file), Ok(path)) => file == path,
+        _ => false,
+    };
+    match input {
+        Input::File(file) if same(file) => {
+            Err(Failure::new(format!("--write {} would overwrite what is read", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The designs of these names, each once; the product's own where none is named.
+fn designs(words: &[String]) -> Result<Vec<Name>, Failure> {
+    let mut designs = Vec::new();
+    for word in words {
+        let named: Vec<_> =
+            Name::ALL.into_iter().filter(|name| word == "all" || name.as_str() == word).collect();
+        if named.is_empty() {
+            let names = Name::ALL.map(Name::as_str).join(", ");
+            return Err(Failure::new(format!("no design is named '{word}'; there are {names}, and all")));
+        }
+        designs.extend(named);
+    }
+    let mut seen = Vec::new();
+    designs.retain(|design| {
+        !seen.contains(design) && {
+            seen.push(*design);
+            true
+        }
+    });
+    if designs.is_empty() {
+        designs.push(Name::Vmalloc);
+    }
+    Ok(designs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn designs_are_taken_by_name_and_once() {
+        let named = |words: &[&str]| designs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
+        assert_eq!(named(&[]), Ok(vec![Name::Vmalloc]));
+        assert_eq!(named(&["all", "vmalloc"]), Ok(Name::ALL.to_vec()));
+        for name in Name::ALL {
+            assert_eq!(named(&[name.as_str(), name.as_str()]), Ok(vec![name]));
+        }
+        assert!(named(&["slab"]).expect_err("unknown").to_string().contains("'slab'"));
+    }
+}

@@ -1,0 +1,154 @@
+//! What is told of replays, in JSON and as text.
+
+use super::input::Trace;
+use super::plan::Plan;
+use super::table;
+use crate::error::Exit;
+use crate::output;
+use serde::Serialize;
+use std::fmt::{self, Display, Write};
+use vmalloc_lab::replay::{Mode, Outcome, Script, Tally};
+use vmalloc_lab::trace::Compression;
+
+/// All of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    command: &'static str,
+    version: &'static str,
+    threads: bool,
+    purges: &'static str,
+    page_bytes: u64,
+    inputs: Vec<InputReport>,
+    complaints: Vec<String>,
+    ok: bool,
+}
+
+/// A trace, and what designs did with it.
+#[derive(Debug, Serialize)]
+pub(super) struct InputReport {
+    #[serde(flatten)]
+    read: Trace,
+    /// What became of the events.
+    events: Tally,
+    cpus: usize,
+    /// Calls of a design.
+    calls: u64,
+    designs: Vec<Outcome>,
+}
+
+impl InputReport {
+    pub(super) fn new(read: Trace, script: &Script, designs: Vec<Outcome>) -> Self {
+        Self { read, events: *script.tally(), cpus: script.cpus(), calls: script.calls(), designs }
+    }
+
+    fn complaints(&self) -> impl Iterator<Item = String> {
+        let unsound = !self.read.lines.adds_up() || !self.events.adds_up();
+        let own =
+            unsound.then(|| format!("{}: not everything that was read is accounted for", self.read.name));
+        let of = |design: &Outcome| {
+            let (name, file) = (design.design, &self.read.name);
+            design.complaints.iter().map(|line| format!("{file}: {name}: {line}")).collect::<Vec<_>>()
+        };
+        own.into_iter().chain(self.designs.iter().flat_map(of))
+    }
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, inputs: Vec<InputReport>) -> Self {
+        let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
+        Self {
+            command: "replay",
+            version: env!("CARGO_PKG_VERSION"),
+            threads: plan.mode == Mode::Threads,
+            purges: plan.purges_as_written(),
+            page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
+            inputs,
+            ok: complaints.is_empty(),
+            complaints,
+        }
+    }
+
+    /// Says on stderr what went wrong.
+    pub(super) fn warn(&self) {
+        self.complaints.iter().for_each(|complaint| output::note(complaint));
+    }
+
+    /// How the program ends.
+    pub(super) fn exit(&self) -> Exit {
+        if self.ok { Exit::Success } else { Exit::Failed }
+    }
+}
+
+impl Trace {
+    /// What was read, and which lines were not.
+    pub(super) fn told(&self) -> String {
+        let lines = &self.lines;
+        let packed = match self.compression {
+            Compression::Plain => "",
+            Compression::Xz => " in xz",
+            Compression::Gzip => " in gzip",
+            Compression::Zstd => " in zstd",
+        };
+        let mut text = format!(
+            "{}: {}{packed}, {} lines in {:.2} s: {} events, {} headers, {} others, {} damaged\n",
+            self.name,
+            self.format,
+            lines.total,
+            self.read_seconds,
+            lines.events,
+            lines.headers,
+            lines.other,
+            lines.damaged
+        );
+        for damage in &lines.first_damages {
+            // Writing to a string can't fail.
+            let _ = writeln!(text, "  {damage}");
+        }
+        let untold = lines.damaged - lines.first_damages.len() as u64;
+        if untold != 0 {
+            let _ = writeln!(text, "  and {untold} more");
+        }
+        if lines.lost != 0 {
+            let _ = writeln!(text, "  the tracer lost {} events", lines.lost);
+        }
+        text
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, input) in self.inputs.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { "\n" })?;
+            write!(f, "{input}")?;
+        }
+        if self.ok { writeln!(f, "\nEverything was free again, and whole") } else { Ok(()) }
+    }
+}
+
+impl Display for InputReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = &self.events;
+        f.write_str(&self.read.told())?;
+        let (calls, cpus) = (self.calls, self.cpus);
+        writeln!(f, "  {} events replayed as {calls} calls on {cpus} CPUs", events.replayed)?;
+        list(f, "unmatched", &events.unmatched.causes())?;
+        list(f, "ignored", &events.ignored.kinds())?;
+        let areas = [
+            ("whose free is missing", events.missed_frees),
+            ("pieces of cut ones", events.splits),
+            ("live at the end", events.live_at_end),
+        ];
+        list(f, "areas", &areas)?;
+        table::write(f, &self.designs)
+    }
+}
+
+/// What there is any of.
+fn list(f: &mut fmt::Formatter<'_>, title: &str, parts: &[(&str, u64)]) -> fmt::Result {
+    let told: Vec<_> = parts
+        .iter()
+        .filter(|(_, count)| *count != 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if told.is_empty() { Ok(()) } else { writeln!(f, "  {title}: {}", told.join(", ")) }
+}

@@ -1,0 +1,106 @@
+//! What was measured, for people and for programs.
+
+use crate::error::Exit;
+use crate::table::{self, Lean};
+use serde::Serialize;
+use std::fmt;
+use vmalloc_lab::reproduce::{Claim, Outcome, Table, Unit, figure};
+
+/// All results of a run.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    reproduced: bool,
+    outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    /// Of these results.
+    pub(super) fn new(outcomes: Vec<Outcome>) -> Self {
+        Self { reproduced: outcomes.iter().all(|outcome| outcome.reproduced), outcomes }
+    }
+
+    /// How the program ends.
+    pub(super) fn exit(&self) -> Exit {
+        if self.reproduced { Exit::Success } else { Exit::Failed }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for outcome in &self.outcomes {
+            write_outcome(f, outcome)?;
+        }
+        let count = self.outcomes.iter().filter(|outcome| outcome.reproduced).count();
+        writeln!(f, "Reproduced: {count} of {}", self.outcomes.len())
+    }
+}
+
+fn write_outcome(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
+    let verdict = if outcome.reproduced { "reproduced" } else { "NOT REPRODUCED" };
+    let name = outcome.figure.as_str().to_uppercase();
+    writeln!(f, "{name}  {}: {verdict}\n", outcome.title)?;
+    write_lines(f, &claims(&outcome.claims))?;
+    for table in &outcome.tables {
+        writeln!(f, "\n  {}\n", table.title)?;
+        write_lines(f, &figures(table))?;
+    }
+    writeln!(f)?;
+    for note in &outcome.notes {
+        write_note(f, note)?;
+    }
+    writeln!(f)
+}
+
+fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[String]) -> fmt::Result {
+    lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+}
+
+fn claims(claims: &[Claim]) -> Vec<String> {
+    use Lean::{Left, Right};
+    let head = ["", "published", "here", "gain", "at least", ""].map(str::to_owned);
+    let row = |claim: &Claim| {
+        let pair = &claim.measured;
+        let bar = claim.bar.map_or_else(|| "–".to_owned(), |bar| gain(claim.unit, bar));
+        vec![
+            claim.what.clone(),
+            claim.published.clone(),
+            format!("{} → {} {}", figure(pair.before), figure(pair.after), pair.unit),
+            gain(claim.unit, claim.gain),
+            bar,
+            claim.verdict.to_string(),
+        ]
+    };
+    let rows: Vec<_> = claims.iter().map(row).collect();
+    table::lines(&[Left, Left, Left, Right, Right, Left], &head, &rows)
+}
+
+fn gain(unit: Unit, gain: f64) -> String {
+    match unit {
+        Unit::PercentSaved => format!("{gain:.0} % saved"),
+        Unit::Times => format!("{}×", figure(gain)),
+        Unit::Exact => if gain == 1.0 { "the same" } else { "OTHERS" }.to_owned(),
+    }
+}
+
+fn figures(table: &Table) -> Vec<String> {
+    let leans: Vec<_> =
+        std::iter::once(Lean::Left).chain(std::iter::repeat(Lean::Right)).take(table.head.len()).collect();
+    table::lines(&leans, &table.head, &table.rows)
+}
+
+/// The width of a paragraph.
+const WIDTH: usize = 110;
+
+/// A paragraph, broken between words.
+fn write_note(f: &mut fmt::Formatter<'_>, note: &str) -> fmt::Result {
+    let mut line = String::from("  -");
+    for word in note.split_whitespace() {
+        if line.chars().count() + word.chars().count() >= WIDTH {
+            writeln!(f, "{line}")?;
+            line = String::from("   ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    writeln!(f, "{line}")
+}

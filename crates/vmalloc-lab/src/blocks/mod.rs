@@ -1,0 +1,99 @@
+//! Blocks for short mappings: slots out of a larger area, as they were before 2015, since then, and ours.
+//!
+//! ```text
+//!    CPU 0's queue ─► [▓▓▓▓▓▓▓▓▓░░]─►[▓▓▓░░░░░░░░]         ▓ handed out, once in the life of a block
+//!                          9 of 11        3 of 11            ░ not yet
+//!    4 slots wanted: not in the first, the first with room is the second
+//!
+//!    off the queue    [▒▒▒▓▓▒▒▒▓▒▒]   [▒▒▒▒▒▒▒▒▒▒▒] ──► freed, and its addresses with it      ▒ returned: dirty
+//! ```
+//!
+//! * `K1` A block hands out its slots from the lowest up, 2^order at a time, and each once. In a queue are the blocks of its CPU
+//!   that have slots left.
+//! * `K2` A block whose slots have all been returned is freed, at that return.
+//!
+//! | | a new block | dirty slots |
+//! |---|---|---|
+//! | [`Head`](Variant::Head), before 2015 | goes to the head, and the request searches again | a bitmap |
+//! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail | the lowest and the highest, and how many |
+//! | [`Ours`](Variant::Ours) | | slots are handed out again after a flush |
+//!
+//! At the head a new block hides the older ones, and what they have left is never asked for; at the tail the oldest are
+//! filled first, and so freed. A walk passes at most one block for each order 0…6, seven. Source: the postings of 2015.
+
+mod classic;
+mod dirty;
+mod ours;
+pub mod scenarios;
+
+use crate::design::{Refusal, Setup};
+use serde::Serialize;
+use std::fmt;
+
+/// The most pages of a mapping: a word of bits.
+pub const MAX_PAGES: u64 = 64;
+
+/// Slots for mappings of 1 to 64 pages.
+pub trait Blocks: Send + Sync {
+    /// Hands out slots; the first page.
+    ///
+    /// # Errors
+    /// `Bad` for no pages or more than 64, `NoSpace` when there is no room for another block.
+    fn map(&self, pages: u64) -> Result<u64, Refusal>;
+
+    /// Returns what [`map`](Self::map) handed out for so many pages.
+    ///
+    /// # Errors
+    /// `NotAnArea` when no block is there, or, where that can be told, nothing is mapped.
+    fn unmap(&self, start: u64, pages: u64) -> Result<(), Refusal>;
+
+    /// Blocks made and blocks freed, so far.
+    fn counts(&self) -> (u64, u64);
+}
+
+/// What is done with blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Before 2015.
+    Head,
+    /// Since 2015.
+    Tail,
+    /// The product's.
+    Ours,
+}
+
+impl Variant {
+    /// All, oldest first.
+    pub const ALL: [Self; 3] = [Self::Head, Self::Tail, Self::Ours];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Tail => "tail",
+            Self::Ours => "vmalloc",
+        }
+    }
+
+    /// No blocks yet.
+    ///
+    /// # Panics
+    /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is short.
+    #[must_use]
+    pub fn build(self, setup: &Setup, slots: u64) -> Box<dyn Blocks> {
+        assert!((128..=1024).contains(&slots) && slots.is_power_of_two(), "blocks of {slots} slots");
+        match self {
+            Self::Head => Box::new(classic::Classic::<classic::Head>::new(setup, slots)),
+            Self::Tail => Box::new(classic::Classic::<classic::Tail>::new(setup, slots)),
+            Self::Ours => Box::new(ours::Ours::new(setup, slots)),
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

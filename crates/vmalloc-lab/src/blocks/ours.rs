@@ -1,0 +1,38 @@
+//! The product's blocks: slots that have been returned are handed out again after a flush.
+
+use super::Blocks;
+use crate::design::{PAGE_SHIFT, Refusal, Setup};
+use crate::designs::{self, Addresses};
+use vmalloc::block::BlockPolicy;
+use vmalloc::{AllocError, Config, Space};
+
+/// The product's space, for its blocks.
+pub(super) struct Ours(Space<Addresses>);
+
+impl Ours {
+    pub(super) fn new(setup: &Setup, slots: u64) -> Self {
+        Self(designs::space(setup, Config::default().blocks(slots, BlockPolicy::Recycle)))
+    }
+}
+
+impl Blocks for Ours {
+    fn map(&self, pages: u64) -> Result<u64, Refusal> {
+        if pages > super::MAX_PAGES {
+            return Err(Refusal::Bad);
+        }
+        match self.0.block_alloc(pages) {
+            Ok(addr) => Ok(addr as u64 >> PAGE_SHIFT),
+            Err(AllocError::Request(_)) => Err(Refusal::Bad),
+            Err(_) => Err(Refusal::NoSpace),
+        }
+    }
+
+    fn unmap(&self, start: u64, pages: u64) -> Result<(), Refusal> {
+        self.0.block_free((start << PAGE_SHIFT) as usize, pages).map_err(|_| Refusal::NotAnArea)
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        let stats = self.0.stats();
+        (stats.blocks_made, stats.blocks_freed)
+    }
+}

@@ -1,0 +1,140 @@
+//! How lazy areas go back under one global lock: three answers to who waits meanwhile.
+//!
+//! | | held over all of it | the lock of allocations, while areas are given back | who finds a purge under way |
+//! |---|---|---|---|
+//! | P0, before 2016 | a spin lock | held | goes away if it needs no result, else spins |
+//! | P1, 2016 | nothing | offered after each area | purges what has come since; waits for the count if it needs a result |
+//! | P2, 2018 | nothing | offered after each area while fewer than 2 × lazy_max pages wait | as P1 |
+//!
+//! * `P1` A set of lazy areas leaves the list whole, under the lock, so no area is in two sets.
+//! * `P2` `purging` counts those who have a set in hand. Who needs what is lazy now to be free takes the set that there is and
+//!   then waits until nobody has one. (The race: the first has emptied the list and given nothing back; the second finds
+//!   nothing. It must not conclude that there is nothing.) With P0 the spin lock is the wait.
+//! * `P3` The count of lazy pages falls with each area. P2 keeps the lock while it is high: under P1 allocations can take the lock
+//!   so often that freed areas gather faster than they go back, without end.
+//!
+//! Offered means that who waits for it has it next. Sources: the postings of 2016 and of 2018.
+
+use super::areas::Areas;
+use super::classic::Classic;
+use crate::lock::{self, Mutex};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// See the [module](self).
+pub(super) enum Purge {
+    /// P0.
+    Held(Mutex<()>),
+    /// P1 and P2.
+    Counted { purging: AtomicUsize, offer: Offer },
+}
+
+/// When the lock is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Offer {
+    Never,
+    Always,
+    UnlessPressed,
+}
+
+impl Purge {
+    pub(super) const fn p0() -> Self {
+        Self::Held(Mutex::new(()))
+    }
+
+    pub(super) const fn p1() -> Self {
+        Self::Counted { purging: AtomicUsize::new(0), offer: Offer::Always }
+    }
+
+    pub(super) const fn p2() -> Self {
+        Self::Counted { purging: AtomicUsize::new(0), offer: Offer::UnlessPressed }
+    }
+}
+
+impl<S: Areas> Classic<S> {
+    /// For who needs no result.
+    pub(super) fn purge_if_nobody_does(&self) {
+        match &self.purge {
+            Purge::Held(lock) => {
+                let Some(_purging) = lock.try_lock() else { return };
+                self.give_all(Offer::Never);
+            }
+            Purge::Counted { purging, offer } => self.give_all_counted(purging, *offer),
+        }
+    }
+
+    /// What was lazy before the call is free after it.
+    pub(super) fn purge_and_wait(&self) {
+        match &self.purge {
+            Purge::Held(lock) => {
+                let _purging = lock.lock();
+                self.give_all(Offer::Never);
+            }
+            Purge::Counted { purging, offer } => {
+                self.give_all_counted(purging, *offer);
+                // Acquire: pairs with the release of each purge that ends.
+                while purging.load(Acquire) != 0 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    fn give_all_counted(&self, purging: &AtomicUsize, offer: Offer) {
+        // Before the set is taken: the lock that is taken then is what makes it seen by who finds the list empty.
+        purging.fetch_add(1, Relaxed);
+        self.give_all(offer);
+        purging.fetch_sub(1, Release);
+    }
+
+    fn give_all(&self, offer: Offer) {
+        let mut held = self.held.lock();
+        if held.lazy.is_empty() {
+            return;
+        }
+        let spare = std::mem::take(&mut held.spare);
+        let mut set = std::mem::replace(&mut held.lazy, spare);
+        drop(held);
+        self.purges.fetch_add(1, Relaxed);
+        flush(&set);
+        self.give(&mut set, offer);
+    }
+
+    fn give(&self, set: &mut Vec<S::Freed>, offer: Offer) {
+        let (mut held, mut hold) = (self.held.lock(), 0);
+        for freed in set.drain(..) {
+            let pages = held.areas.give(freed);
+            let lazy = self.lazy.load(Relaxed) - pages;
+            self.lazy.store(lazy, Relaxed);
+            hold += 1;
+            if self.offers(offer, lazy) {
+                lock::offer(&mut held);
+                self.note_hold(std::mem::take(&mut hold));
+            }
+        }
+        self.note_hold(hold);
+        if held.spare.capacity() < set.capacity() {
+            std::mem::swap(&mut held.spare, set);
+        }
+    }
+
+    /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is read first.
+    fn note_hold(&self, areas: u64) {
+        if areas > self.longest_hold.load(Relaxed) {
+            self.longest_hold.fetch_max(areas, Relaxed);
+        }
+    }
+
+    fn offers(&self, offer: Offer, lazy: u64) -> bool {
+        match offer {
+            Offer::Never => false,
+            Offer::Always => true,
+            Offer::UnlessPressed => lazy < 2 * self.lazy_max,
+        }
+    }
+}
+
+/// Here every CPU would forget its translations, once for all of the set. There is no memory and so nothing to forget.
+pub(super) fn flush<T>(_set: &[T]) {}

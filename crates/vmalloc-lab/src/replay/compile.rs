@@ -1,0 +1,247 @@
+//! From events to steps: which area each event means.
+
+use super::live::{Area, Live};
+use super::placed::Placed;
+use super::rooms::Shapes;
+use super::script::{Deed, Script, Step};
+use super::tally::Tally;
+use crate::trace::{Event, Kind};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use vmalloc::PageRange;
+
+/// CPUs that designs can have.
+const MOST_CPUS: u32 = 128;
+/// How far behind the base of a per-CPU chunk its areas may lie: 1 GiB. A chunk has some MiB a CPU.
+const CHUNK_REACH: u64 = 1 << 18;
+
+/// When designs purge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Purges {
+    /// At their own thresholds.
+    #[default]
+    Own,
+    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat later than it did.
+    Trace,
+}
+
+/// A trace of more areas than can be numbered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a trace of more than {} areas", u32::MAX)]
+pub struct TooLong;
+
+/// Compiles a trace, event by event.
+#[derive(Debug)]
+pub struct Compiler {
+    purges: Purges,
+    steps: Vec<Step>,
+    shapes: Shapes,
+    live: Live,
+    slots: u32,
+    /// Bases of per-CPU chunks.
+    chunks: BTreeSet<u64>,
+    /// Ends of heaps, by task.
+    breaks: HashMap<u32, u64>,
+    busy: Busy,
+    placed: Placed,
+    /// The highest CPU.
+    cpu: u32,
+    tally: Tally,
+}
+
+/// Pages that are busy.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    now: u64,
+    most: u64,
+}
+
+/// What became of an event.
+enum Fate {
+    Replayed,
+    /// Unmatched or ignored, and counted as such.
+    Counted,
+}
+
+impl Compiler {
+    /// Begins.
+    #[must_use]
+    pub fn new(purges: Purges) -> Self {
+        Self {
+            purges,
+            steps: Vec::new(),
+            shapes: Shapes::default(),
+            live: Live::default(),
+            slots: 0,
+            chunks: BTreeSet::new(),
+            breaks: HashMap::new(),
+            busy: Busy::default(),
+            placed: Placed::default(),
+            cpu: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    pub fn push(&mut self, event: &Event) -> Result<(), TooLong> {
+        let cpu = event.cpu % MOST_CPUS;
+        self.cpu = self.cpu.max(cpu);
+        self.tally.events += 1;
+        if let Fate::Replayed = self.fate(event, cpu as u16)? {
+            self.tally.replayed += 1;
+        }
+        Ok(())
+    }
+
+    /// The script.
+    #[must_use]
+    pub fn finish(mut self) -> Script {
+        let (rooms, shapes) = self.shapes.settle(self.busy.most);
+        let left: Vec<_> = self.live.into_areas().map(|area| (area.slot, area.shape)).collect();
+        self.tally.live_at_end = left.len() as u64;
+        self.steps.shrink_to_fit();
+        Script {
+            steps: self.steps,
+            shapes,
+            placed: rooms.iter().map(|room| self.placed.peak_span(room)).collect(),
+            rooms,
+            slots: self.slots,
+            left,
+            cpus: self.cpu as usize + 1,
+            tally: self.tally,
+        }
+    }
+
+    fn fate(&mut self, event: &Event, cpu: u16) -> Result<Fate, TooLong> {
+        match event.kind {
+            Kind::Alloc { start, pages, align, within } => {
+                self.free_missed(cpu, &(start..start + pages));
+                self.alloc(cpu, start..start + pages, align, within)?;
+                if let Some(within) = within {
+                    self.placed.see(within, &self.live);
+                }
+            }
+            Kind::Free { start } => return Ok(self.free_at(cpu, start)),
+            Kind::Purge { .. } if self.purges == Purges::Trace => self.step(cpu, Deed::Purge),
+            Kind::Map { start, pages } => self.map(cpu, start..start + pages)?,
+            Kind::Unmap { start, pages } => {
+                if self.cut(cpu, start..start + pages)? == 0 {
+                    self.tally.unmatched.unmap_unknown += 1;
+                    return Ok(Fate::Counted);
+                }
+            }
+            Kind::Remap { from, from_pages, to, to_pages } => {
+                self.cut(cpu, from..from + from_pages)?;
+                self.map(cpu, to..to + to_pages)?;
+            }
+            Kind::Break { end } => return self.move_break(cpu, event.task, end),
+            kind => return Ok(self.ignore(event.task, kind)),
+        }
+        Ok(Fate::Replayed)
+    }
+
+    fn ignore(&mut self, task: u32, kind: Kind) -> Fate {
+        let ignored = &mut self.tally.ignored;
+        *match kind {
+            Kind::Purge { .. } => &mut ignored.purges,
+            Kind::ChunkMade { base } | Kind::ChunkGone { base } => {
+                self.chunks.insert(base);
+                &mut ignored.chunks
+            }
+            Kind::BreakIs { end } => {
+                self.breaks.insert(task, end);
+                &mut ignored.queries
+            }
+            Kind::Protect { .. } => &mut ignored.protections,
+            _ => &mut ignored.failed,
+        } += 1;
+        Fate::Counted
+    }
+
+    fn free_at(&mut self, cpu: u16, start: u64) -> Fate {
+        if let Some(area) = self.live.take(start) {
+            self.free(cpu, area);
+            return Fate::Replayed;
+        }
+        let chunk = self.chunks.range(..=start).next_back();
+        let percpu = chunk.is_some_and(|base| start - base < CHUNK_REACH);
+        let unmatched = &mut self.tally.unmatched;
+        *if percpu { &mut unmatched.free_percpu } else { &mut unmatched.free_unknown } += 1;
+        Fate::Counted
+    }
+
+    /// Areas that are in the way of a new one were freed, and the trace does not say when.
+    fn free_missed(&mut self, cpu: u16, pages: &Range<u64>) {
+        while let Some(area) = self.live.take_in(pages) {
+            self.free(cpu, area);
+            self.tally.missed_frees += 1;
+        }
+    }
+
+    fn map(&mut self, cpu: u16, pages: Range<u64>) -> Result<(), TooLong> {
+        self.cut(cpu, pages.clone())?;
+        self.alloc(cpu, pages, 1, None)
+    }
+
+    /// Takes these pages from all areas; how many had some of them. What is left of those is allocated again.
+    fn cut(&mut self, cpu: u16, pages: Range<u64>) -> Result<u64, TooLong> {
+        let mut areas = Vec::new();
+        while let Some(area) = self.live.take_in(&pages) {
+            self.free(cpu, area);
+            areas.push(area);
+        }
+        for area in &areas {
+            for rest in [area.start..pages.start, pages.end..area.end] {
+                if !rest.is_empty() {
+                    self.alloc(cpu, rest, 1, None)?;
+                    self.tally.splits += 1;
+                }
+            }
+        }
+        Ok(areas.len() as u64)
+    }
+
+    fn move_break(&mut self, cpu: u16, task: u32, end: u64) -> Result<Fate, TooLong> {
+        match self.breaks.insert(task, end) {
+            None => {
+                self.tally.unmatched.break_unknown += 1;
+                return Ok(Fate::Counted);
+            }
+            Some(before) if before < end => self.map(cpu, before..end)?,
+            Some(before) => {
+                self.cut(cpu, end..before)?;
+            }
+        }
+        Ok(Fate::Replayed)
+    }
+
+    fn alloc(
+        &mut self,
+        cpu: u16,
+        pages: Range<u64>,
+        align: u64,
+        within: Option<PageRange>,
+    ) -> Result<(), TooLong> {
+        let slot = self.slots;
+        self.slots = slot.checked_add(1).ok_or(TooLong)?;
+        let count = pages.end - pages.start;
+        let shape = self.shapes.number(count, align, within);
+        self.live.put(Area { start: pages.start, end: pages.end, slot, shape });
+        self.busy.now += count;
+        self.busy.most = self.busy.most.max(self.busy.now);
+        self.step(cpu, Deed::Alloc { slot, shape });
+        Ok(())
+    }
+
+    fn free(&mut self, cpu: u16, area: Area) {
+        self.busy.now -= area.end - area.start;
+        self.step(cpu, Deed::Free { slot: area.slot, shape: area.shape });
+    }
+
+    fn step(&mut self, cpu: u16, deed: Deed) {
+        self.steps.push(Step { cpu, deed });
+    }
+}

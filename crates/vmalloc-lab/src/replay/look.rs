@@ -1,0 +1,127 @@
+//! Each call by itself, by one thread that plays every CPU: latencies, and the state over time.
+
+use super::measure::Times;
+use super::outcome::{Outcome, RoomOutcome, Sample};
+use super::script::{Deed, Script, Step};
+use super::stage::{Did, Played, Stage};
+use crate::cpu;
+use crate::designs::Name;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Samples of the state: the counts of a design may take long.
+const SAMPLES: usize = 200;
+
+/// Times of both kinds of calls.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    pub(super) alloc: Times,
+    pub(super) free: Times,
+}
+
+impl Clocks {
+    pub(super) fn new() -> Self {
+        Self { alloc: Times::new(), free: Times::new() }
+    }
+
+    /// Does a step, and times it.
+    #[inline]
+    pub(super) fn time(&mut self, stage: &Stage<'_>, deed: Deed, played: &mut Played) -> Did {
+        let start = Instant::now();
+        let did = stage.perform(deed, played);
+        let time = start.elapsed();
+        match deed {
+            Deed::Alloc { .. } => self.alloc.record(time),
+            Deed::Free { .. } if did != Did::Nothing => self.free.record(time),
+            Deed::Free { .. } | Deed::Purge => {}
+        }
+        did
+    }
+}
+
+/// The busy areas of a room.
+#[derive(Debug, Default)]
+struct Busy {
+    ends: BTreeMap<u64, u64>,
+    pages: u64,
+    peak_pages: u64,
+    peak_areas: u64,
+    peak_span: u64,
+}
+
+impl Busy {
+    fn took(&mut self, start: u64, pages: u64) {
+        self.ends.insert(start, start + pages);
+        self.pages += pages;
+        self.peak_pages = self.peak_pages.max(self.pages);
+        self.peak_areas = self.peak_areas.max(self.ends.len() as u64);
+        self.peak_span = self.peak_span.max(self.span());
+    }
+
+    fn gave(&mut self, start: u64) {
+        self.pages -= self.ends.remove(&start).map_or(0, |end| end - start);
+    }
+
+    fn span(&self) -> u64 {
+        match (self.ends.first_key_value(), self.ends.last_key_value()) {
+            (Some((first, _)), Some((_, last))) => last - first,
+            _ => 0,
+        }
+    }
+
+    fn tell(&self, room: &mut RoomOutcome) {
+        room.peak_span_pages = Some(self.peak_span);
+        room.peak_busy_pages = Some(self.peak_pages);
+        room.peak_busy_areas = Some(self.peak_areas);
+    }
+}
+
+pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut Outcome) {
+    let stage = Stage::new(script, name);
+    let (mut clocks, mut played) = (Clocks::new(), Played::default());
+    let mut busy: Vec<Busy> = script.rooms.iter().map(|_| Busy::default()).collect();
+    let every = script.steps.len().div_ceil(SAMPLES).max(1);
+    for (index, steps) in script.steps.chunks(every).enumerate() {
+        for step in steps {
+            look(&stage, step, &mut clocks, &mut played, &mut busy);
+        }
+        sample(&stage, (index * every + steps.len()) as u64, &busy, outcome);
+        // Relaxed: for people to look at.
+        done.fetch_add(steps.len() as u64, Ordering::Relaxed);
+    }
+    (outcome.alloc, outcome.free) = (clocks.alloc.latency(), clocks.free.latency());
+    busy.iter().zip(&mut outcome.rooms).for_each(|(busy, room)| busy.tell(room));
+    stage.end(&played, outcome);
+    cpu::play(None);
+}
+
+fn look(stage: &Stage<'_>, step: &Step, clocks: &mut Clocks, played: &mut Played, busy: &mut [Busy]) {
+    cpu::play(Some(step.cpu.into()));
+    let did = clocks.time(stage, step.deed, played);
+    let (Deed::Alloc { shape, .. } | Deed::Free { shape, .. }) = step.deed else { return };
+    let shape = stage.script.shape(shape);
+    let busy = &mut busy[shape.room as usize];
+    match did {
+        Did::Alloc(page) => busy.took(page, shape.ask.pages),
+        Did::Free(page) => busy.gave(page),
+        Did::Nothing => {}
+    }
+}
+
+fn sample(stage: &Stage<'_>, calls: u64, busy: &[Busy], outcome: &mut Outcome) {
+    let mut lazy = 0;
+    for ((design, busy), room) in stage.designs.iter().zip(busy).zip(&mut outcome.rooms) {
+        let counts = design.counts();
+        lazy += counts.lazy_pages;
+        room.samples.push(Sample {
+            calls,
+            busy_pages: busy.pages,
+            span_pages: busy.span(),
+            lazy_pages: counts.lazy_pages,
+            pooled_pages: counts.pooled_pages,
+            largest_free_pages: counts.largest_free_pages,
+        });
+    }
+    outcome.peak_lazy_pages = outcome.peak_lazy_pages.max(lazy);
+}

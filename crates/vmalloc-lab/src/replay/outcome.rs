@@ -1,0 +1,134 @@
+//! What came of a replay.
+
+use super::Mode;
+use super::measure::{Latency, clock_ns};
+use super::script::Script;
+use crate::designs::Name;
+use crate::lock::Waits;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Complaints that are kept in words.
+const KEPT: usize = 10;
+
+/// What a design did with a script.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// Which design.
+    pub design: &'static str,
+    /// Threads that called it.
+    pub threads: usize,
+    /// Calls in all.
+    pub calls: u64,
+    /// All calls in a row, in nanoseconds; of threads, from the first call to the last.
+    pub total_ns: u64,
+    /// That, for each call.
+    pub ns_per_call: f64,
+    /// Each allocation by itself.
+    pub alloc: Latency,
+    /// Each free by itself.
+    pub free: Latency,
+    /// What one look at the clock takes, which is in the two above.
+    pub clock_ns: u64,
+    /// Allocations that were refused.
+    pub refused: u64,
+    /// Requests that a search missed although there was room.
+    pub missed_fits: u64,
+    /// Purges that found something.
+    pub purges: u64,
+    /// The most areas that were given back under one hold of a lock that allocations take.
+    pub longest_hold_areas: u64,
+    /// The most lazy pages in any sample, or at the end where nothing is sampled.
+    pub peak_lazy_pages: u64,
+    /// Locks taken in the row of calls, and waits for them.
+    pub waits: Waits,
+    /// Each design by itself.
+    pub rooms: Vec<RoomOutcome>,
+    /// What was wrong, the first of it.
+    pub complaints: Vec<String>,
+}
+
+/// One window of the trace.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RoomOutcome {
+    /// Its first page.
+    pub start: u64,
+    /// The page behind its last.
+    pub end: u64,
+    /// The same as the next, where the trace had the areas; none where it has no windows.
+    pub traced_span_pages: Option<u64>,
+    /// The most pages from the start of the lowest busy area to the end of the highest.
+    pub peak_span_pages: Option<u64>,
+    /// The most pages that were busy.
+    pub peak_busy_pages: Option<u64>,
+    /// The most areas that were busy.
+    pub peak_busy_areas: Option<u64>,
+    /// The state over time; empty where threads ran.
+    pub samples: Vec<Sample>,
+}
+
+/// A design at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Sample {
+    /// Behind so many calls.
+    pub calls: u64,
+    /// Pages of busy areas.
+    pub busy_pages: u64,
+    /// Pages from the start of the lowest busy area to the end of the highest.
+    pub span_pages: u64,
+    /// Pages freed and not given back.
+    pub lazy_pages: u64,
+    /// Pages kept for requests of their size.
+    pub pooled_pages: u64,
+    /// Pages of the largest free range.
+    pub largest_free_pages: u64,
+}
+
+impl Outcome {
+    pub(super) fn new(design: Name, script: &Script, mode: Mode) -> Self {
+        let room = |(room, &traced): (&vmalloc::PageRange, &Option<u64>)| RoomOutcome {
+            start: room.start(),
+            end: room.end(),
+            traced_span_pages: traced,
+            peak_span_pages: None,
+            peak_busy_pages: None,
+            peak_busy_areas: None,
+            samples: Vec::new(),
+        };
+        Self {
+            design: design.as_str(),
+            threads: if mode == Mode::Threads { script.cpus() } else { 1 },
+            calls: script.calls(),
+            total_ns: 0,
+            ns_per_call: 0.0,
+            alloc: Latency::default(),
+            free: Latency::default(),
+            clock_ns: clock_ns(),
+            refused: 0,
+            missed_fits: 0,
+            purges: 0,
+            longest_hold_areas: 0,
+            peak_lazy_pages: 0,
+            waits: Waits::default(),
+            rooms: script.rooms().iter().zip(&script.placed).map(room).collect(),
+            complaints: Vec::new(),
+        }
+    }
+
+    pub(super) fn took(&mut self, time: Duration) {
+        self.total_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.ns_per_call = self.total_ns as f64 / self.calls.max(1) as f64;
+    }
+
+    pub(super) fn complain(&mut self, complaint: String) {
+        if self.complaints.len() < KEPT {
+            self.complaints.push(complaint);
+        }
+    }
+
+    /// Whether nothing was wrong.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.complaints.is_empty()
+    }
+}

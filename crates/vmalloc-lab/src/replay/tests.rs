@@ -1,0 +1,170 @@
+use super::*;
+use crate::trace::{Event, Kind, Synthetic};
+use proptest::prelude::*;
+use vmalloc::PageRange;
+
+fn event(cpu: u32, kind: Kind) -> Event {
+    Event { time_ns: None, cpu, task: 7, kind }
+}
+
+fn compiled(purges: Purges, kinds: &[Kind]) -> Script {
+    let mut compiler = Compiler::new(purges);
+    for (index, &kind) in kinds.iter().enumerate() {
+        compiler.push(&event(index as u32 % 3, kind)).expect("a short trace");
+    }
+    let script = compiler.finish();
+    assert!(script.tally().adds_up(), "{:?}", script.tally());
+    script
+}
+
+fn played(script: &Script, mode: Mode) -> Outcome {
+    let outcome = replay(script, Name::Vmalloc, mode, &AtomicU64::new(0)).expect("threads");
+    assert_eq!(outcome.complaints, [""; 0]);
+    outcome
+}
+
+fn alloc(start: u64, pages: u64) -> Kind {
+    Kind::Alloc { start, pages, align: 1, within: None }
+}
+
+#[test]
+fn what_has_no_counterpart_is_counted_by_cause() {
+    let script = compiled(
+        Purges::Own,
+        &[
+            alloc(100, 5),
+            Kind::Free { start: 100 },
+            Kind::Free { start: 100 },
+            Kind::ChunkMade { base: 5000 },
+            Kind::Free { start: 5512 },
+            Kind::Failed { pages: 3 },
+            Kind::Purge { hull: None, areas: 0 },
+            alloc(200, 5),
+            alloc(198, 3),
+            Kind::Unmap { start: 1000, pages: 1 },
+            Kind::Break { end: 77 },
+            Kind::Protect { start: 1, pages: 1 },
+        ],
+    );
+    let Tally { replayed, unmatched, ignored, missed_frees, live_at_end, .. } = *script.tally();
+    assert_eq!((replayed, missed_frees, live_at_end), (4, 1, 1));
+    let expected = Unmatched { free_unknown: 1, free_percpu: 1, unmap_unknown: 1, break_unknown: 1 };
+    assert_eq!(unmatched, expected);
+    assert_eq!(ignored, Ignored { failed: 1, purges: 1, chunks: 1, queries: 0, protections: 1 });
+    let outcome = played(&script, Mode::OneThread);
+    assert_eq!((outcome.calls, outcome.refused, outcome.alloc.count, outcome.free.count), (5, 0, 3, 2));
+    let room = &outcome.rooms[0];
+    assert_eq!((room.peak_busy_pages, room.peak_busy_areas), (Some(5), Some(1)));
+}
+
+#[test]
+fn mappings_are_cut_split_and_moved() {
+    let script = compiled(
+        Purges::Own,
+        &[
+            Kind::Map { start: 100, pages: 10 },
+            Kind::Unmap { start: 103, pages: 2 },
+            Kind::Map { start: 101, pages: 6 },
+            Kind::Remap { from: 107, from_pages: 3, to: 200, to_pages: 30 },
+            Kind::BreakIs { end: 50 },
+            Kind::Break { end: 60 },
+            Kind::Break { end: 55 },
+            Kind::Break { end: 55 },
+        ],
+    );
+    let tally = script.tally();
+    // 100..103 and 105..110; 100..101 and 107..110; none; the heap's 50..55.
+    assert_eq!((tally.replayed, tally.splits, tally.live_at_end), (7, 5, 4));
+    let outcome = played(&script, Mode::OneThread);
+    assert_eq!(outcome.rooms[0].samples.last().expect("samples").busy_pages, 1 + 6 + 30 + 5);
+}
+
+#[test]
+fn windows_are_kept() {
+    let range = |start, end| PageRange::new(start, end);
+    let area = |start, within| Kind::Alloc { start, pages: 10, align: 2, within };
+    let script = compiled(
+        Purges::Own,
+        &[
+            area(1000, range(1000, 2000)),
+            area(5000, range(4000, 4020)),
+            area(5100, range(4010, 4020)),
+            area(5200, range(4010, 4020)),
+        ],
+    );
+    assert_eq!(script.rooms(), [range(1000, 2000).unwrap(), range(4000, 4020).unwrap()]);
+    let outcome = played(&script, Mode::OneThread);
+    assert_eq!(outcome.refused, 1);
+    assert_eq!(outcome.rooms[1].peak_span_pages, Some(20));
+}
+
+#[test]
+fn purges_of_the_trace_are_followed_where_that_is_asked_for() {
+    let kinds = [alloc(100, 5), Kind::Free { start: 100 }, Kind::Purge { hull: None, areas: 1 }];
+    let own = played(&compiled(Purges::Own, &kinds), Mode::OneThread);
+    let traced = played(&compiled(Purges::Trace, &kinds), Mode::OneThread);
+    assert_eq!((own.purges, traced.purges), (0, 1));
+    let lazy = |outcome: &Outcome| outcome.rooms[0].samples.last().expect("samples").lazy_pages;
+    assert_eq!((lazy(&own), lazy(&traced)), (5, 0));
+}
+
+#[test]
+fn one_thread_gives_the_same_each_time() {
+    let mut compiler = Compiler::new(Purges::Own);
+    Synthetic::new(50_000, 3).for_each(|event| compiler.push(&event).expect("short"));
+    let script = compiler.finish();
+    let runs = [(); 2].map(|()| played(&script, Mode::OneThread));
+    assert_eq!(runs[0].rooms, runs[1].rooms);
+    assert!(runs[0].rooms[0].samples.len() <= 200);
+    let counts =
+        |run: &Outcome| (run.refused, run.purges, run.peak_lazy_pages, run.alloc.count, run.free.count);
+    assert_eq!(counts(&runs[0]), counts(&runs[1]));
+}
+
+#[test]
+fn an_empty_trace_is_replayed() {
+    for mode in [Mode::OneThread, Mode::Threads] {
+        assert_eq!(played(&compiled(Purges::Own, &[]), mode).calls, 0);
+    }
+}
+
+/// Kinds over few pages, so that they meet.
+fn kind() -> impl Strategy<Value = Kind> {
+    let run = || (1_u64..60, 1_u64..20);
+    let window = (1_u64..40, 10_u64..60).prop_map(|(start, pages)| PageRange::from_len(start, pages));
+    prop_oneof![
+        4 => (run(), 0..3_u32, prop_oneof![Just(None), window])
+            .prop_map(|((start, pages), order, within)| Kind::Alloc { start, pages, align: 1 << order, within }),
+        4 => (1_u64..60).prop_map(|start| Kind::Free { start }),
+        1 => Just(Kind::Purge { hull: None, areas: 0 }),
+        1 => (1_u64..60).prop_map(|base| Kind::ChunkMade { base }),
+        2 => run().prop_map(|(start, pages)| Kind::Map { start, pages }),
+        2 => run().prop_map(|(start, pages)| Kind::Unmap { start, pages }),
+        1 => (run(), run()).prop_map(|((from, from_pages), (to, to_pages))| Kind::Remap {
+            from, from_pages, to, to_pages
+        }),
+        1 => (1_u64..60).prop_map(|end| Kind::BreakIs { end }),
+        1 => (1_u64..60).prop_map(|end| Kind::Break { end }),
+    ]
+}
+
+proptest! {
+    // Each case starts as many threads as its highest CPU says.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn anything_is_replayed_and_leaves_all_free(
+        events in proptest::collection::vec((0_u32..12, kind()), 0..120),
+        traced: bool,
+    ) {
+        let mut compiler = Compiler::new(if traced { Purges::Trace } else { Purges::Own });
+        for &(cpu, kind) in &events {
+            compiler.push(&event(cpu, kind)).expect("short");
+        }
+        let script = compiler.finish();
+        prop_assert!(script.tally().adds_up());
+        prop_assert_eq!(script.tally().events, events.len() as u64);
+        played(&script, Mode::OneThread);
+        played(&script, Mode::Threads);
+    }
+}

@@ -1,0 +1,164 @@
+//! A thread for each CPU.
+
+use super::ReplayError;
+use super::look::Clocks;
+use super::outcome::Outcome;
+use super::pace::SIGN;
+use super::script::{Script, Step};
+use super::stage::{Played, Stage};
+use crate::cpu;
+use crate::designs::Name;
+use crate::lock::{Waits, take_waits};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The stack of a thread: designs call a few functions deep.
+const STACK_BYTES: usize = 512 << 10;
+
+/// What the gate says that all threads wait at.
+const WAIT: u8 = 0;
+const GO: u8 = 1;
+const LEAVE: u8 = 2;
+
+/// What came of all threads.
+struct Haul<T> {
+    brought: Vec<T>,
+    played: Played,
+    time: Duration,
+}
+
+/// All calls of each CPU in a row.
+pub(super) fn pace(
+    script: &Script,
+    name: Name,
+    done: &AtomicU64,
+    outcome: &mut Outcome,
+) -> Result<(), ReplayError> {
+    let stage = Stage::new(script, name);
+    let work = |steps: &[Step]| {
+        let mut played = Played::default();
+        take_waits();
+        for steps in steps.chunks(SIGN) {
+            for step in steps {
+                stage.perform(step.deed, &mut played);
+            }
+            // Relaxed: for people to look at.
+            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
+        }
+        (played, take_waits())
+    };
+    let Haul { brought, played, time } = run(&stage, work)?;
+    outcome.took(time);
+    outcome.waits = brought.into_iter().fold(Waits::default(), Waits::plus);
+    stage.end(&played, outcome);
+    Ok(())
+}
+
+/// Each call by itself. What a free waits for the allocation of its area is not part of it.
+pub(super) fn look(
+    script: &Script,
+    name: Name,
+    done: &AtomicU64,
+    outcome: &mut Outcome,
+) -> Result<(), ReplayError> {
+    let stage = Stage::new(script, name);
+    let work = |steps: &[Step]| {
+        let (mut clocks, mut played) = (Clocks::new(), Played::default());
+        for steps in steps.chunks(SIGN) {
+            for step in steps {
+                stage.await_step(step);
+                clocks.time(&stage, step.deed, &mut played);
+            }
+            // Relaxed: as above.
+            done.fetch_add(steps.len() as u64, Ordering::Relaxed);
+        }
+        (played, clocks)
+    };
+    let Haul { brought, played, .. } = run(&stage, work)?;
+    let mut all = Clocks::new();
+    for clocks in &brought {
+        all.alloc.add(&clocks.alloc);
+        all.free.add(&clocks.free);
+    }
+    (outcome.alloc, outcome.free) = (all.alloc.latency(), all.free.latency());
+    stage.end(&played, outcome);
+    Ok(())
+}
+
+/// The steps of each CPU.
+fn parts(script: &Script) -> Vec<Vec<Step>> {
+    let mut parts = vec![Vec::new(); script.cpus()];
+    script.steps.iter().for_each(|step| parts[usize::from(step.cpu)].push(*step));
+    parts
+}
+
+fn run<T: Send>(
+    stage: &Stage<'_>,
+    work: impl Fn(&[Step]) -> (Played, T) + Sync,
+) -> Result<Haul<T>, ReplayError> {
+    let parts = parts(stage.script);
+    let (gate, work) = (&AtomicU8::new(WAIT), &work);
+    thread::scope(|scope| {
+        let mut crew = Vec::new();
+        for (cpu, steps) in parts.iter().enumerate() {
+            let work = move || {
+                let _leaving = Leaving(stage);
+                cpu::play(Some(cpu));
+                pass(gate).then(|| work(steps))
+            };
+            match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work) {
+                Ok(handle) => crew.push(handle),
+                Err(error) => {
+                    gate.store(LEAVE, Ordering::Release);
+                    return Err(ReplayError::Thread { number: cpu + 1, all: parts.len(), error });
+                }
+            }
+        }
+        let start = Instant::now();
+        // Release: pairs with the load in `pass`.
+        gate.store(GO, Ordering::Release);
+        let brought: Vec<_> = crew.into_iter().map(|handle| handle.join().ok().flatten()).collect();
+        let time = start.elapsed();
+        collect(stage, brought, time)
+    })
+}
+
+fn collect<T>(
+    stage: &Stage<'_>,
+    all: Vec<Option<(Played, T)>>,
+    time: Duration,
+) -> Result<Haul<T>, ReplayError> {
+    let mut haul = Haul { brought: Vec::new(), played: Played::default(), time };
+    for one in all {
+        let name = || stage.designs.first().map_or("a design", |design| design.name());
+        let (played, brought) = one.ok_or_else(|| ReplayError::Panicked(name()))?;
+        haul.played.refused += played.refused;
+        haul.played.not_taken += played.not_taken;
+        haul.brought.push(brought);
+    }
+    Ok(haul)
+}
+
+/// Waits until all threads are there; whether they are.
+fn pass(gate: &AtomicU8) -> bool {
+    loop {
+        // Acquire: pairs with the stores in `run`.
+        match gate.load(Ordering::Acquire) {
+            WAIT => thread::yield_now(),
+            sign => return sign == GO,
+        }
+    }
+}
+
+/// Tells the others when a thread panics: what they would wait for never comes.
+struct Leaving<'a>(&'a Stage<'a>);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // Relaxed: publishes nothing.
+            self.0.gone.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Clocks, crews and summaries of the five results.
+
+use crate::design::Setup;
+use crate::designs::Name;
+use crate::lock::{self, Waits, thread_time};
+use crate::rng::Rng;
+use crate::workload::{Case, Size, Stage, Tenants, Timed};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// The seed of everything: each design sees the same requests.
+const SEED: u64 = 0x5eed;
+
+/// Whether anybody lives in a space before a test begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// Nobody.
+    Empty,
+    /// [`Tenants`], who come and go.
+    LivedIn,
+}
+
+/// Runs `work` on a new design.
+fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<'_>) -> R) -> R {
+    let design = name.build(setup);
+    let tenants = (place == Place::LivedIn).then(|| Tenants::move_in(&*design).expect("room for tenants"));
+    let stage = Stage { design: &*design, lazy_max_pages: setup.lazy_max_pages, tenants: tenants.as_ref() };
+    work(stage)
+}
+
+/// Microseconds of one loop of `case`, alone on a new design.
+pub(super) fn loop_us(name: Name, setup: &Setup, place: Place, case: &Case, size: Size) -> f64 {
+    on_stage(name, setup, place, |stage| {
+        let (mut from, mut to) = (Duration::ZERO, Duration::ZERO);
+        let mut clock = |timed| match timed {
+            Timed::Loops => from = thread_time(),
+            Timed::Rest => to = thread_time(),
+        };
+        run_case(stage, case, size, SEED, &mut clock);
+        (to - from).as_secs_f64() * 1e6 / size.loops as f64
+    })
+}
+
+/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the other on one new design that is lived in.
+pub(super) fn sequence_seconds(name: Name, setup: &Setup, cases: &[Case], size: Size) -> Vec<f64> {
+    on_stage(name, setup, Place::LivedIn, |stage| {
+        let time = |case| {
+            let start = thread_time();
+            run_case(stage, case, size, SEED, &mut |_| {});
+            (thread_time() - start).as_secs_f64()
+        };
+        cases.iter().map(time).collect()
+    })
+}
+
+fn run_case(stage: Stage<'_>, case: &Case, size: Size, seed: u64, timed: &mut dyn FnMut(Timed)) {
+    case.run(stage, size, seed, timed)
+        .unwrap_or_else(|refusal| panic!("{} on {}: {refusal}", case.name, stage.design.name()));
+}
+
+/// What a crew took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd {
+    /// Seconds from the start of all to the end of the last.
+    pub(super) seconds: f64,
+    /// Seconds of all threads together.
+    pub(super) thread_seconds: f64,
+    /// What they waited for locks.
+    pub(super) waits: Waits,
+}
+
+impl Crowd {
+    /// The share of their time that threads waited for locks, in hundredths.
+    pub(super) fn waited_percent(&self) -> f64 {
+        100.0 * self.waits.nanoseconds as f64 / 1e9 / self.thread_seconds
+    }
+}
+
+/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own.
+pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
+    on_stage(name, setup, Place::LivedIn, |stage| {
+        let start = Barrier::new(threads + 1);
+        let work = |thread: u64| {
+            let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread));
+            rng.shuffle(&mut cases);
+            lock::take_waits();
+            start.wait();
+            let began = Instant::now();
+            cases.iter().for_each(|case| run_case(stage, case, size, rng.next_u64(), &mut |_| {}));
+            (began.elapsed(), lock::take_waits())
+        };
+        let work = &work;
+        let (seconds, done) = std::thread::scope(|scope| {
+            let crew: Vec<_> = (0..threads as u64).map(|thread| scope.spawn(move || work(thread))).collect();
+            start.wait();
+            let began = Instant::now();
+            let done: Vec<_> = crew.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            (began.elapsed().as_secs_f64(), done)
+        });
+        let thread_seconds = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
+        let waits = done.iter().fold(Waits::default(), |sum, (_, waits)| sum.plus(*waits));
+        Crowd { seconds, thread_seconds, waits }
+    })
+}
+
+/// The middle one.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The medians of `rounds` rounds, in each of which every one of `items` is measured once: what disturbs the machine meets all.
+pub(super) fn medians<T: Copy>(items: &[T], rounds: usize, mut measure: impl FnMut(T) -> f64) -> Vec<f64> {
+    let rounds: Vec<Vec<f64>> =
+        (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();
+    (0..items.len()).map(|index| median(rounds.iter().map(|round| round[index]).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::CASES;
+
+    #[test]
+    fn a_median_is_taken_of_each_item_by_itself() {
+        let mut round = 0.0;
+        let measured = medians(&[10.0, 20.0], 3, |item| {
+            round += 1.0;
+            item + round
+        });
+        assert_eq!(measured, [13.0, 24.0]);
+    }
+
+    #[test]
+    fn a_crew_counts_its_locks() {
+        let setup = Setup::with_cpus(2).lazy_max(512);
+        let crowd = shuffled(Name::Vmalloc, &setup, &CASES[..1], Size::loops(1000), 3);
+        assert!(crowd.waits.locks >= 3 * 2 * 1000, "{crowd:?}");
+        assert!(crowd.seconds > 0.0 && (0.0..=100.0).contains(&crowd.waited_percent()), "{crowd:?}");
+    }
+}

@@ -1,0 +1,337 @@
+//! The five published results of the field's allocator, measured again: the designs that they were published for, and ours.
+//!
+//! | | published | between | claim |
+//! |---|---|---|---|
+//! | [`f1`] | 2018 | busy list → free list | the time of a long list of areas falls by 69 % and more |
+//! | [`f2`] | 2019 | lists → augmented tree | all tests take a 3.35th and less |
+//! | [`f3`] | 2015 | blocks at the head → at the tail of their queue | so many blocks are made, and so many come back |
+//! | [`f4`] | 2016 | one lock over a purge → none | the worst wake-up is 4 to 9 times earlier |
+//! | [`f5`] | 2024 | one tree → a node for each CPU | 64 threads wait for locks 16.5 % of their time, not 93 % |
+//!
+//! Times are those of the address part in a program: other machines, and no pages. What can be compared are ratios, which are
+//! taken within one run, and counts.
+
+pub mod f1;
+pub mod f2;
+pub mod f3;
+pub mod f4;
+pub mod f5;
+mod measure;
+
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A published result.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Figure {
+    /// Free list instead of busy-list scan.
+    F1,
+    /// Augmented tree.
+    F2,
+    /// Blocks of short mappings.
+    F3,
+    /// Purge without a held lock.
+    F4,
+    /// Nodes.
+    F5,
+}
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// Under two minutes for all five.
+    Quick,
+    /// Some minutes for each.
+    Full,
+}
+
+impl Effort {
+    /// One of two.
+    pub(crate) fn choose<T>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+impl Figure {
+    /// All five.
+    pub const ALL: [Self; 5] = [Self::F1, Self::F2, Self::F3, Self::F4, Self::F5];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::F1 => "f1",
+            Self::F2 => "f2",
+            Self::F3 => "f3",
+            Self::F4 => "f4",
+            Self::F5 => "f5",
+        }
+    }
+
+    /// What was published.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::F1 => "free list instead of a scan of busy areas (2018)",
+            Self::F2 => "augmented tree instead of lists (2019)",
+            Self::F3 => "blocks of short mappings at the tail of their queue (2015)",
+            Self::F4 => "purge without a held lock (2016)",
+            Self::F5 => "a node for each CPU instead of one tree (2024)",
+        }
+    }
+
+    /// How many steps its run tells of.
+    #[must_use]
+    pub fn steps(self, effort: Effort) -> u64 {
+        match self {
+            Self::F1 => f1::steps(effort),
+            Self::F2 => f2::steps(effort),
+            Self::F3 => f3::steps(),
+            Self::F4 => f4::steps(effort),
+            Self::F5 => f5::steps(effort),
+        }
+    }
+
+    /// Measures it.
+    ///
+    /// # Panics
+    /// When a design refuses what it should not.
+    #[must_use]
+    pub fn run(self, effort: Effort, progress: &Progress) -> Outcome {
+        match self {
+            Self::F1 => f1::run(effort, progress),
+            Self::F2 => f2::run(effort, progress),
+            Self::F3 => f3::run(effort, progress),
+            Self::F4 => f4::run(effort, progress),
+            Self::F5 => f5::run(effort, progress),
+        }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Default)]
+pub struct Progress(AtomicU64);
+
+impl Progress {
+    /// One step more is done. (Relaxed, as below: it is only shown.)
+    pub(crate) fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Steps done.
+    pub fn done(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A result, measured again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Which.
+    pub figure: Figure,
+    /// What was published.
+    pub title: &'static str,
+    /// How much was run.
+    pub effort: Effort,
+    /// Whether every claim that has a bar passes it.
+    pub reproduced: bool,
+    /// Published and measured, side by side.
+    pub claims: Vec<Claim>,
+    /// Everything measured.
+    pub tables: Vec<Table>,
+    /// What has to be known of it.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        figure: Figure,
+        effort: Effort,
+        claims: Vec<Claim>,
+        tables: Vec<Table>,
+        notes: &[&str],
+    ) -> Self {
+        let reproduced = claims.iter().all(|claim| claim.verdict != Verdict::NotReproduced);
+        let notes = notes.iter().map(|&note| note.to_owned()).collect();
+        Self { figure, title: figure.title(), effort, reproduced, claims, tables, notes }
+    }
+}
+
+/// A pair that was published, beside the same pair measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// What is compared.
+    pub what: String,
+    /// The published pair and its ratio.
+    pub published: String,
+    /// The measured pair.
+    pub measured: Pair,
+    /// What the pair comes to, in `unit`.
+    pub gain: f64,
+    /// What that is.
+    pub unit: Unit,
+    /// What the gain has to be at least.
+    pub bar: Option<f64>,
+    /// Whether it is.
+    pub verdict: Verdict,
+}
+
+/// Before and after.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// With the older design.
+    pub before: f64,
+    /// With the newer one.
+    pub after: f64,
+    /// What both are in.
+    pub unit: &'static str,
+}
+
+/// What a gain is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Hundredths of the time before that are saved.
+    PercentSaved,
+    /// Before over after.
+    Times,
+    /// 1 if both counts are as published, 0 if not.
+    Exact,
+}
+
+/// Whether a claim holds here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It does.
+    Reproduced,
+    /// It does not.
+    NotReproduced,
+    /// It has no bar: it is shown.
+    Shown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced => "NOT REPRODUCED",
+            Self::Shown => "–",
+        })
+    }
+}
+
+impl Claim {
+    /// A claim about times.
+    pub(crate) fn of_times(
+        what: String,
+        published: &str,
+        measured: Pair,
+        unit: Unit,
+        bar: Option<f64>,
+    ) -> Self {
+        let gain = match unit {
+            Unit::PercentSaved => 100.0 * (1.0 - measured.after / measured.before),
+            Unit::Times | Unit::Exact => measured.before / measured.after,
+        };
+        let verdict = match bar {
+            None => Verdict::Shown,
+            Some(bar) if gain >= bar => Verdict::Reproduced,
+            Some(_) => Verdict::NotReproduced,
+        };
+        Self { what, published: published.to_owned(), measured, gain, unit, bar, verdict }
+    }
+
+    /// A claim about two counts: what they are off by at most.
+    pub(crate) fn of_counts(what: String, published: [u64; 2], measured: [u64; 2], off_by: [u64; 2]) -> Self {
+        let near = |index: usize| measured[index].abs_diff(published[index]) <= off_by[index];
+        let holds = near(0) && near(1);
+        let pair = Pair { before: measured[0] as f64, after: measured[1] as f64, unit: "made, freed" };
+        let allowed =
+            if off_by == [0, 0] { " exact".to_owned() } else { format!(" ±{}, ±{}", off_by[0], off_by[1]) };
+        Self {
+            what,
+            published: format!("{} / {}{allowed}", published[0], published[1]),
+            measured: pair,
+            gain: f64::from(u8::from(holds)),
+            unit: Unit::Exact,
+            bar: Some(1.0),
+            verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
+        }
+    }
+}
+
+/// Figures for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// What they are.
+    pub title: String,
+    /// What is in the columns; the first has names.
+    pub head: Vec<String>,
+    /// As many cells each.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Self {
+        debug_assert!(rows.iter().all(|row| row.len() == head.len()));
+        Self { title: title.to_owned(), head: head.iter().map(|&cell| cell.to_owned()).collect(), rows }
+    }
+}
+
+/// A figure with as many decimals as its size deserves.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size < 1.0 => format!("{value:.3}"),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(before: f64, after: f64) -> Pair {
+        Pair { before, after, unit: "µs" }
+    }
+
+    #[test]
+    fn a_claim_holds_from_its_bar_on() {
+        let claim = |bar| Claim::of_times(String::new(), "", pair(10.0, 2.5), Unit::Times, bar);
+        assert_eq!(
+            (claim(Some(4.0)).verdict, claim(Some(4.1)).verdict),
+            (Verdict::Reproduced, Verdict::NotReproduced)
+        );
+        assert_eq!((claim(None).verdict, claim(None).gain), (Verdict::Shown, 4.0));
+        let saved = Claim::of_times(String::new(), "", pair(10.0, 3.0), Unit::PercentSaved, Some(69.0));
+        assert_eq!((saved.gain.round(), saved.verdict), (70.0, Verdict::Reproduced));
+    }
+
+    #[test]
+    fn counts_hold_to_the_digit_unless_told_otherwise() {
+        let verdict =
+            |measured, off_by| Claim::of_counts(String::new(), [993, 992], measured, off_by).verdict;
+        assert_eq!(verdict([993, 992], [0, 0]), Verdict::Reproduced);
+        assert_eq!(verdict([993, 991], [0, 0]), Verdict::NotReproduced);
+        assert_eq!(verdict([994, 991], [1, 1]), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn one_claim_that_fails_fails_the_figure() {
+        let claims = |bars: [f64; 2]| {
+            bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar)))
+                .to_vec()
+        };
+        let reproduced = |bars| Outcome::new(Figure::F1, Effort::Quick, claims(bars), vec![], &[]).reproduced;
+        assert!(reproduced([1.0, 2.0]) && !reproduced([1.0, 2.1]));
+    }
+}

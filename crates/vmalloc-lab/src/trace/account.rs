@@ -1,0 +1,148 @@
+//! Every line accounted for: what was read, and what could not be.
+
+use serde::Serialize;
+use std::fmt;
+
+/// Damages that are kept in words; the others are only counted.
+const KEPT: usize = 10;
+
+/// What a trace held. `total = events + headers + other + damaged`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Account {
+    /// Lines; in the compact format, which has none, events and damages.
+    pub total: u64,
+    /// Lines with an event. Some say nothing before a later line completes them: those are among `other`.
+    pub events: u64,
+    /// Comments, headers and empty lines.
+    pub headers: u64,
+    /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits, halves of calls.
+    pub other: u64,
+    /// Lines that could not be read.
+    pub damaged: u64,
+    /// The first of them.
+    pub first_damages: Vec<Damage>,
+    /// Events that the tracer says it lost.
+    pub lost: u64,
+}
+
+/// What became of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    Header,
+    Other,
+    /// The tracer says that it lost so many events.
+    Lost(u64),
+}
+
+impl Account {
+    pub(super) fn event(&mut self) {
+        self.total += 1;
+        self.events += 1;
+    }
+
+    pub(super) fn known(&mut self, known: Known) {
+        self.total += 1;
+        match known {
+            Known::Header => self.headers += 1,
+            Known::Other => self.other += 1,
+            Known::Lost(events) => {
+                self.other += 1;
+                self.lost = self.lost.saturating_add(events);
+            }
+        }
+    }
+
+    pub(super) fn damage(&mut self, damage: &Damage) {
+        self.total += 1;
+        self.damaged += 1;
+        if self.first_damages.len() < KEPT {
+            self.first_damages.push(damage.clone());
+        }
+    }
+
+    /// Whether the parts are the whole.
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
+        self.total == self.events + self.headers + self.other + self.damaged
+    }
+}
+
+/// A part of a trace that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize)]
+#[error("{at}: {reason}")]
+pub struct Damage {
+    /// Where.
+    pub at: Place,
+    /// Why.
+    #[serde(serialize_with = "in_words")]
+    pub reason: Reason,
+}
+
+fn in_words<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(reason)
+}
+
+/// A place in a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// A line of a text, from 1.
+    Line(u64),
+    /// A byte of the compact format, from 0, behind so many events.
+    Byte {
+        /// The first byte of what could not be read.
+        offset: u64,
+        /// Events before it.
+        events: u64,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Byte { offset, events } => write!(f, "byte {offset}, behind {events} events"),
+        }
+    }
+}
+
+/// Why something could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Reason {
+    /// A line of more bytes than any tracer writes.
+    #[error("longer than {0} bytes")]
+    TooLong(usize),
+    /// Bytes that are no text.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// Bytes that no text holds.
+    #[error("a NUL byte")]
+    Nul,
+    /// Not a line of the format.
+    #[error("not a line of this format")]
+    Strange,
+    /// Part of a line is missing or wrong.
+    #[error("no valid {0}")]
+    Field(&'static str),
+    /// Something follows where the line should end.
+    #[error("more than the event behind it")]
+    Trailing,
+    /// The end of a call whose beginning is not in the trace.
+    #[error("the end of a call whose beginning is missing")]
+    Orphan,
+    /// A block's checksum is not that of its bytes.
+    #[error("a block whose checksum is wrong")]
+    Checksum,
+    /// A block that holds what the format does not allow.
+    #[error("a block that holds no valid {0}")]
+    Block(&'static str),
+    /// The trace ends before its end mark.
+    #[error("cut short")]
+    CutShort,
+    /// Something follows the end mark.
+    #[error("bytes behind the end")]
+    BehindTheEnd,
+    /// The source fails, which ends the trace.
+    #[error("nothing can be read from here on: {0}")]
+    Unreadable(String),
+}

@@ -1,0 +1,255 @@
+//! Compressed traces, told by their first bytes.
+//!
+//! ```text
+//!   fd 37 7a 58 5a 00   xz, any number of streams one behind the other
+//!   1f 8b               gzip, any number of members
+//!   28 b5 2f fd         zstd, any number of frames; 5x 2a 4d 18 begins one to be skipped
+//! ```
+//!
+//! A stream that ends too early gives what it holds, and then an error. Streams that need more than 192 MiB of memory are
+//! refused: the strongest preset of xz needs 65 MiB, and zstd frames with windows above 128 MiB are made only where both
+//! sides agree.
+
+use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use serde::Serialize;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Memory that a stream of xz may want, in KiB.
+const XZ_KIB: u32 = 192 << 10;
+/// Bytes that are read at a time.
+pub(super) const BUFFER: usize = 64 << 10;
+
+/// How a trace was compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    Plain,
+    /// By `xz`.
+    Xz,
+    /// By `gzip`.
+    Gzip,
+    /// By `zstd`.
+    Zstd,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Self {
+        match head {
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// What a source holds, decompressed.
+pub(super) fn open<'a>(source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
+    let mut source = BufReader::with_capacity(BUFFER, Ahead::new(source)?);
+    let compression = Compression::of(source.fill_buf()?);
+    let plain: Box<dyn Read + 'a> = match compression {
+        Compression::Plain => return Ok((compression, Box::new(source))),
+        Compression::Xz => Box::new(XzReader::new_mem_limit(source, true, XZ_KIB)),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
+        Compression::Zstd => Box::new(Zstd::new(source)),
+    };
+    Ok((compression, Box::new(BufReader::with_capacity(BUFFER, plain))))
+}
+
+/// A source whose first bytes come in one piece, so that they can be looked at.
+pub(super) struct Ahead<R> {
+    head: Vec<u8>,
+    given: usize,
+    source: R,
+}
+
+impl<R: Read> Ahead<R> {
+    fn new(source: R) -> io::Result<Self> {
+        const MARK: u64 = 8;
+        let mut ahead = Self { head: Vec::new(), given: 0, source };
+        ahead.source.by_ref().take(MARK).read_to_end(&mut ahead.head)?;
+        Ok(ahead)
+    }
+}
+
+impl<R: Read> Read for Ahead<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut left = &self.head[self.given..];
+        if left.is_empty() {
+            return self.source.read(into);
+        }
+        let count = left.read(into)?;
+        self.given += count;
+        Ok(count)
+    }
+}
+
+/// Frames of zstd, one behind the other.
+struct Zstd<R> {
+    source: R,
+    decoder: FrameDecoder,
+    state: Frame,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Between,
+    Inside,
+    /// An error ends the stream.
+    Broken,
+}
+
+impl<R: BufRead> Zstd<R> {
+    fn new(source: R) -> Self {
+        Self { source, decoder: FrameDecoder::new(), state: Frame::Between }
+    }
+
+    /// Begins the next frame; whether there is one.
+    fn begin(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => {
+                    self.state = Frame::Inside;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => self.skip(u64::from(length))?,
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    fn skip(&mut self, length: u64) -> io::Result<()> {
+        let skipped = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
+        if skipped == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Decodes a block, if that is needed for more bytes; whether the frame has any.
+    fn more(&mut self) -> io::Result<bool> {
+        while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+            let block = BlockDecodingStrategy::UptoBlocks(1);
+            self.decoder.decode_blocks(&mut self.source, block).map_err(io::Error::other)?;
+        }
+        if self.decoder.can_collect() != 0 {
+            return Ok(true);
+        }
+        let (stored, counted) =
+            (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
+        if stored.is_some() && stored != counted {
+            return Err(io::Error::other("a frame whose checksum is wrong"));
+        }
+        Ok(false)
+    }
+
+    fn read_some(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.state == Frame::Inside {
+                if self.more()? {
+                    return self.decoder.read(into);
+                }
+                self.state = Frame::Between;
+            }
+            if !self.begin()? {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Read for Zstd<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.state == Frame::Broken || into.is_empty() {
+            return Ok(0);
+        }
+        let count = self.read_some(into);
+        if count.is_err() {
+            self.state = Frame::Broken;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    const TEXT: &[u8] = include_bytes!("../../tests/data/short.txt");
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    /// What was read before an error, and whether there was one.
+    fn unpack(bytes: &[u8]) -> (Compression, Vec<u8>, bool) {
+        let (compression, mut source) = open(bytes).expect("memory");
+        let mut text = Vec::new();
+        let failed = source.read_to_end(&mut text).is_err();
+        (compression, text, failed)
+    }
+
+    fn all() -> [(Compression, Vec<u8>); 4] {
+        let xz = include_bytes!("../../tests/data/short.txt.xz").to_vec();
+        [
+            (Compression::Plain, TEXT.to_vec()),
+            (Compression::Xz, xz),
+            (Compression::Gzip, gzip(TEXT)),
+            (Compression::Zstd, zstd(TEXT)),
+        ]
+    }
+
+    #[test]
+    fn all_are_told_by_their_content_and_may_follow_each_other() {
+        for (compression, bytes) in all() {
+            assert_eq!(unpack(&bytes), (compression, TEXT.to_vec(), false));
+            assert_eq!(unpack(&bytes.repeat(3)), (compression, TEXT.repeat(3), false));
+        }
+        assert_eq!(unpack(b""), (Compression::Plain, Vec::new(), false));
+        let mut skipped = vec![0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        skipped.extend(zstd(TEXT));
+        assert_eq!(unpack(&skipped), (Compression::Zstd, TEXT.to_vec(), false));
+    }
+
+    #[test]
+    fn what_is_cut_short_gives_what_it_holds_and_an_error() {
+        for (compression, bytes) in &all()[1..] {
+            let twice = bytes.repeat(2);
+            let (_, text, failed) = unpack(&twice[..twice.len() - 9]);
+            assert!(
+                failed && text.len() >= TEXT.len() && TEXT.repeat(2).starts_with(&text),
+                "{compression:?}"
+            );
+            for length in 6..bytes.len() {
+                let (_, text, failed) = unpack(&bytes[..length]);
+                assert!(failed && TEXT.starts_with(&text), "{compression:?} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed_or_changes_nothing() {
+        for (compression, bytes) in &all()[1..] {
+            for at in (0..bytes.len()).step_by(61) {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x55;
+                let (_, text, failed) = unpack(&changed);
+                assert!(failed || text == TEXT || text == changed, "{compression:?} {at}");
+            }
+        }
+    }
+}

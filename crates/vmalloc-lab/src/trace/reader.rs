@@ -1,0 +1,202 @@
+//! A trace from any source, decompressed and told apart by its content.
+
+use super::account::{Account, Damage, Known, Place, Reason};
+use super::compact::Blocks;
+use super::decompress::{self, Compression};
+use super::detect::Format;
+use super::event::Event;
+use super::ftrace;
+use super::lines::Lines;
+use super::strace::Strace;
+use std::io::{self, BufRead, Cursor, Read};
+
+/// Bytes in which the format is looked for.
+const HEAD: u64 = 64 << 10;
+
+/// Why a source is not read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The source fails before anything is read.
+    #[error("can't be read: {0}")]
+    Io(#[from] io::Error),
+    /// There is nothing.
+    #[error("is empty")]
+    Empty,
+    /// A known file that is no trace.
+    #[error("is {0}")]
+    Foreign(&'static str),
+    /// Nothing in it looks like a trace; its first line.
+    #[error("has no format that is known: neither ftrace, strace nor compact; it begins with '{0}'")]
+    Unknown(String),
+}
+
+type Source<'a> = Box<dyn BufRead + 'a>;
+
+/// A trace. As an iterator it gives its events, and damage between them.
+pub struct Reader<'a> {
+    compression: Compression,
+    format: Format,
+    account: Account,
+    body: Body<'a>,
+}
+
+enum Body<'a> {
+    Compact(Blocks<Source<'a>>),
+    Ftrace(Lines<Source<'a>>),
+    Strace(Lines<Source<'a>>, Strace),
+}
+
+impl<'a> Reader<'a> {
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`OpenError`] when nothing can be read, or it is not a trace.
+    pub fn open(source: impl Read + 'a) -> Result<Self, OpenError> {
+        let (compression, mut source) = decompress::open(source)?;
+        let mut head = Vec::new();
+        // An error ends the head only; it is met again behind it, where it is counted.
+        let read = source.by_ref().take(HEAD).read_to_end(&mut head);
+        if let Err(error) = &read
+            && head.is_empty()
+        {
+            return Err(io::Error::new(error.kind(), error.to_string()).into());
+        }
+        let format = Format::of(whole_lines(&head))?;
+        let source: Source<'a> = match read {
+            Ok(_) => Box::new(Cursor::new(head).chain(source)),
+            Err(error) => Box::new(Cursor::new(head).chain(Failed(Some(error)))),
+        };
+        let body = match format {
+            Format::Compact => Body::Compact(Blocks::new(source)),
+            Format::Ftrace => Body::Ftrace(Lines::new(source)),
+            Format::Strace => Body::Strace(Lines::new(source), Strace::default()),
+        };
+        Ok(Self { compression, format, account: Account::default(), body })
+    }
+
+    /// How it was compressed.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Its format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What was read so far: all of it when there is nothing more.
+    #[must_use]
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+}
+
+/// The head without the line that it cuts.
+fn whole_lines(head: &[u8]) -> &[u8] {
+    let cut = head.len() as u64 == HEAD;
+    match head.iter().rposition(|&byte| byte == b'\n') {
+        Some(end) if cut => &head[..=end],
+        _ => head,
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Result<Event, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let account = &mut self.account;
+        match &mut self.body {
+            Body::Compact(blocks) => {
+                let event = blocks.next()?;
+                match &event {
+                    Ok(_) => account.event(),
+                    Err(damage) => account.damage(damage),
+                }
+                Some(event)
+            }
+            Body::Ftrace(lines) => next_of(lines, account, ftrace::line),
+            Body::Strace(lines, strace) => next_of(lines, account, |line| strace.line(line)),
+        }
+    }
+}
+
+/// The next event or damage of a text; what else there is, is counted.
+fn next_of(
+    lines: &mut Lines<Source<'_>>,
+    account: &mut Account,
+    mut read: impl FnMut(&str) -> Result<Result<Event, Known>, Reason>,
+) -> Option<Result<Event, Damage>> {
+    loop {
+        match lines.next()?.and_then(&mut read) {
+            Ok(Ok(event)) => {
+                account.event();
+                return Some(Ok(event));
+            }
+            Ok(Err(known)) => account.known(known),
+            Err(reason) => {
+                let damage = Damage { at: Place::Line(lines.number()), reason };
+                account.damage(&damage);
+                return Some(Err(damage));
+            }
+        }
+    }
+}
+
+/// A source that fails.
+struct Failed(Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+impl BufRead for Failed {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.take().map_or(Ok(&[]), Err)
+    }
+
+    fn consume(&mut self, _: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: &str =
+        "  a-1 [000] ..... 1.0: free_vmap_area_noflush: va_start=0x1000 nr_lazy=7 nr_lazy_max=1\n";
+
+    #[test]
+    fn every_line_is_one_thing() {
+        let text = format!(
+            "# tracer: nop\n{FREE}what\n  a-1 [000] ..... 1.0: other: x\n{FREE}\nCPU:1 [LOST 5 EVENTS]\n"
+        );
+        let mut reader = Reader::open(text.as_bytes()).expect("a trace");
+        assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 2);
+        let damage = Damage { at: Place::Line(3), reason: Reason::Strange };
+        let expected = Account {
+            total: 7,
+            events: 2,
+            headers: 2,
+            other: 2,
+            damaged: 1,
+            first_damages: vec![damage],
+            lost: 5,
+        };
+        assert_eq!(reader.account(), &expected);
+        assert!(reader.account().adds_up());
+    }
+
+    #[test]
+    fn a_source_that_fails_in_the_head_is_damage_behind_what_it_gave() {
+        let source = FREE.as_bytes().chain(Failed(Some(io::Error::other("gone"))));
+        let read: Vec<_> = Reader::open(source).expect("a trace").collect();
+        assert!(read[0].is_ok());
+        let reason = Reason::Unreadable("gone".into());
+        assert_eq!(read[1], Err(Damage { at: Place::Line(2), reason }));
+        assert_eq!(read.len(), 2);
+        assert!(matches!(Reader::open(Failed(Some(io::Error::other("gone")))), Err(OpenError::Io(_))));
+    }
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask results`: runs what can be checked in one command each, and writes what they print to `docs/results.md`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use thiserror::Error;
+
+/// Write docs/results.md anew, from the output of the program
+///
+/// Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Less of the published results.
+    #[arg(long)]
+    quick: bool,
+    /// Where to write.
+    #[arg(long, default_value = "docs/results.md")]
+    out: PathBuf,
+}
+
+/// Why there is no new file.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("can't run {program}: {cause}")]
+    Run { program: String, cause: std::io::Error },
+    #[error("{command} ended with {status}: {stderr}")]
+    Failed { command: String, status: std::process::ExitStatus, stderr: String },
+    #[error("can't write {path:?}: {cause}")]
+    Write { path: PathBuf, cause: std::io::Error },
+}
+
+/// The traces that the tests read.
+const TRACES: &str = "crates/vmalloc-lab/tests/data";
+
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    output("cargo", &["build", "--quiet", "--release", "-p", "vmalloc-cli"])?;
+    let mut text = head()?;
+    let quick: &[&str] = if args.quick { &["--quick"] } else { &[] };
+    section(&mut text, "The published results", &[&["reproduce"], quick].concat())?;
+    let traces = traces();
+    let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
+    section(
+        &mut text,
+        "Real traces on every design",
+        &[&["replay", "--design", "all"][..], &traces].concat(),
+    )?;
+    section(&mut text, "Ten million events", &["replay", "--synthetic", "10000000", "--design", "vmalloc"])?;
+    fs::write(&args.out, text).map_err(|cause| Error::Write { path: args.out.clone(), cause })
+}
+
+/// What ran where.
+fn head() -> Result<String, Error> {
+    let commit = output("git", &["describe", "--always", "--dirty=, with changes"])?;
+    let date = output("date", &["--utc", "+%F"])?;
+    let kernel = output("uname", &["-srm"])?;
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown", |(_, model)| model);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(format!(
+        "# Results\n\nWritten by `cargo xtask results`; nothing here is typed by hand. Commit {}, {}, {cpus} CPUs of {model}, {}.\n\
+         Times are those of this machine on that day; what was published is beside them.\n",
+        commit.trim(),
+        date.trim(),
+        kernel.trim(),
+    ))
+}
+
+/// The traces that are checked in, in the order of their names.
+fn traces() -> Vec<String> {
+    let entries = fs::read_dir(TRACES).into_iter().flatten().filter_map(Result::ok);
+    let is_trace = |name: &String| name.contains("trace") && !name.contains("vmallocinfo");
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.path().display().to_string()).filter(is_trace).collect();
+    paths.sort();
+    paths
+}
+
+/// The command, and what it printed.
+fn section(text: &mut String, title: &str, words: &[&str]) -> Result<(), Error> {
+    eprintln!("vmalloc {}", words.join(" "));
+    let printed = output("target/release/vmalloc", words)?;
+    let _ = write!(text, "\n## {title}\n\n```text\n$ vmalloc {}\n{printed}```\n", words.join(" "));
+    Ok(())
+}
+
+fn output(program: &str, words: &[&str]) -> Result<String, Error> {
+    let run = Command::new(program).args(words).output();
+    let output = run.map_err(|cause| Error::Run { program: program.to_owned(), cause })?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let command = format!("{program} {}", words.join(" "));
+        return Err(Error::Failed { command, status: output.status, stderr });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
