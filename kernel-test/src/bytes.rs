@@ -92,3 +92,11 @@ unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, bytes: usize) -> i32
     // SAFETY: the caller's promise.
     unsafe { memcmp(one, other, bytes) }
 }
+
+/// # Safety
+/// As in C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strlen(text: *const core::ffi::c_char) -> usize {
+    // SAFETY: up to the zero there are bytes. Volatile as above.
+    (0..).take_while(|&at| unsafe { text.add(at).read_volatile() } != 0).count()
+}

@@ -35,6 +35,11 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     exit(Status::Died)
 }
 
-/// The precompiled `core` names it; nothing unwinds.
+/// The precompiled `core` and `alloc` name these two; nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
+
+#[unsafe(no_mangle)]
+extern "C" fn _Unwind_Resume() -> ! {
+    exit(Status::Died)
+}

@@ -15,14 +15,20 @@ mod acpi;
 mod apic;
 mod boot;
 mod bytes;
+mod cases;
+mod checks;
 mod clock;
+mod count;
 mod cpu;
 mod crew;
 mod exit;
 mod machine;
 mod memory;
+mod random;
 mod serial;
 mod traps;
+mod walk;
+mod world;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -31,6 +37,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use exit::{Status, exit};
 use machine::Kernel;
 use serial::say;
+use world::{Failure, World};
 use vmalloc_x86_64::{Interrupts, Machine};
 
 const STACK_BYTES: usize = 128 << 10;
@@ -56,8 +63,71 @@ extern "C" fn start(info: usize) -> ! {
     KERNEL.store(core::ptr::from_ref(kernel).cast_mut(), Ordering::Release);
     cpu::Here::on();
     start_others(kernel);
-    say!("{} CPUs, {} frames free", kernel.apics.len(), kernel.supply.free());
-    exit(Status::Passed)
+    let world = World::new(kernel);
+    say!("{} CPUs, {} frames free", world.cpus(), kernel.supply.free());
+    let options = Options::new(info.command_line());
+    if let Some(how) = options.crash {
+        crash(how);
+    }
+    exit(if options.counts { count(&world, options.loops) } else { test(&world, options.loops) })
+}
+
+/// What the command line asks for.
+struct Options<'a> {
+    loops: u64,
+    counts: bool,
+    crash: Option<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    fn new(line: &'a str) -> Self {
+        let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        Self {
+            loops: value("loops").and_then(|loops| loops.parse().ok()).unwrap_or(1000),
+            counts: line.split_whitespace().any(|word| word == "count"),
+            crash: value("crash"),
+        }
+    }
+}
+
+fn test(world: &World, loops: u64) -> Status {
+    let failed = checks::run(world) + cases::run(world, loops);
+    if let Err(Failure(why)) = world.check_whole() {
+        say!("FAILED everything is back: {why}");
+        return Status::Failed;
+    }
+    say!("ok everything is back: all addresses, and all frames but for {} page tables", walk::tables());
+    if failed == 0 { Status::Passed } else { Status::Failed }
+}
+
+fn count(world: &World, loops: u64) -> Status {
+    match count::run(world, loops) {
+        Ok(()) => Status::Passed,
+        Err(Failure(why)) => {
+            say!("FAILED {why}");
+            Status::Failed
+        }
+    }
+}
+
+/// Ends badly, to see that it is seen.
+fn crash(how: &str) {
+    match how {
+        // SAFETY: its handler ends the machine.
+        "interrupt" => unsafe { core::arch::asm!("int 0x42") },
+        "double-fault" => {
+            traps::lose_gates();
+            fault();
+        }
+        "page-fault" => fault(),
+        _ => panic!("asked to"),
+    }
+}
+
+/// Reads where nothing is: behind all spaces.
+fn fault() {
+    // SAFETY: none: the handler ends the machine.
+    let _ = unsafe { core::ptr::with_exposed_provenance::<u8>(0xffff_fe00_0000_0000).read_volatile() };
 }
 
 /// Controllers of all CPUs, this one's first.

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
-use x86_64::instructions::tables::{lidt, load_tss};
+use x86_64::instructions::tables::{lidt, load_tss, sidt};
 use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::structures::DescriptorTablePointer;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
@@ -149,4 +149,12 @@ pub(crate) fn enter() {
         load_tss(task);
         lidt(&pointer);
     }
+}
+
+/// Makes the next fault a double fault: there are no gates left behind that one's.
+pub(crate) fn lose_gates() {
+    let mut pointer = sidt();
+    pointer.limit = (DOUBLE_FAULT as u16 + 1) * size_of::<[u64; 2]>() as u16 - 1;
+    // SAFETY: the gates that are left stay as they are.
+    unsafe { lidt(&pointer) };
 }
