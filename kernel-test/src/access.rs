@@ -45,7 +45,8 @@ fn result(untouched: u64) -> Result<(), Fault> {
 pub(crate) fn read(addr: usize) -> Result<u64, Fault> {
     let mut value = 0u64;
     // SAFETY: a fault is taken care of, and reading memory does no harm.
-    let done = unsafe { expect_fault!("mov {value}, [{addr}]", value = inout(reg) value, addr = in(reg) addr,) };
+    let done =
+        unsafe { expect_fault!("mov {value}, [{addr}]", value = inout(reg) value, addr = in(reg) addr,) };
     done.map(|()| value)
 }
 
@@ -65,8 +66,7 @@ pub(crate) unsafe fn write(addr: usize, value: u64) -> Result<(), Fault> {
 pub(crate) unsafe fn call(addr: usize) -> Result<u64, Fault> {
     let value: u64;
     // SAFETY: a fault is taken care of, and restores the stack; the caller's promise.
-    let done = unsafe {
-        expect_fault!("call {addr}", addr = in(reg) addr, lateout("rax") value, clobber_abi("C"),)
-    };
+    let done =
+        unsafe { expect_fault!("call {addr}", addr = in(reg) addr, lateout("rax") value, clobber_abi("C"),) };
     done.map(|()| value)
 }

@@ -5,8 +5,8 @@
 
 use crate::access;
 use crate::clock;
-use crate::crew;
 use crate::cpu::{self, Here};
+use crate::crew;
 use crate::machine::Space;
 use crate::memory::PAGE;
 use crate::random::Random;
@@ -107,7 +107,9 @@ fn passes(case: &Case, context: &mut Context) -> bool {
         }
     };
     let (name, loops) = (case.name, context.loops);
-    say!("Summary: {name} passed: {passed} failed: {failed} repeat: 1 loops: {loops} avg: {usec} usec{expected}");
+    say!(
+        "Summary: {name} passed: {passed} failed: {failed} repeat: 1 loops: {loops} avg: {usec} usec{expected}"
+    );
     failed == 0
 }
 

@@ -8,11 +8,12 @@ use crate::clock::ticks;
 use crate::machine::Space;
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World, free, pages};
+use alloc::format;
 use core::arch::asm;
 use vmalloc::Frame;
 
 /// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is in it.
-const TURNS: u64 = 12_000;
+pub(crate) const TURNS: u64 = 12_000;
 
 /// Ticks of a million instructions.
 fn ticks_of_a_million() -> u64 {
@@ -24,27 +25,42 @@ fn ticks_of_a_million() -> u64 {
     ticks() - start
 }
 
-/// Measures and prints all rows.
-pub(crate) fn run(world: &World, loops: u64) -> Outcome {
+/// What is measured.
+pub(crate) struct Rows<'a> {
+    /// Turns of the driver's cases.
+    pub(crate) loops: u64,
+    /// Turns of the others: [`TURNS`], or fewer where every instruction is to be looked at.
+    pub(crate) turns: u64,
+    /// Only rows whose names begin so.
+    pub(crate) only: &'a str,
+}
+
+/// Measures and prints the rows.
+pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
     let scale = ticks_of_a_million();
-    say!("count ticks_of_a_million_instructions {scale}");
     let instructions = |ticks: u64, turns: u64| ticks * 1_000_000 / scale / turns;
-    for (name, space) in [("unmapping", world.space), ("retaining", world.retaining)] {
+    let row = |name: &str, turn: &dyn Fn() -> Outcome| {
+        if name.starts_with(rows.only) {
+            say!("count {name} {}", instructions(measure(rows.turns, turn)?, rows.turns));
+        }
+        Ok::<_, Failure>(())
+    };
+    let spaces = [("unmapping", world.space), ("retaining", world.retaining)];
+    for (name, space) in spaces {
         for count in [1, 16, 64] {
-            let pairs = || alloc_and_free(space, count);
-            say!("count {name}/vmalloc/{count} {}", instructions(measure(pairs)?, TURNS));
+            row(&format!("{name}/vmalloc/{count}"), &|| alloc_and_free(space, count))?;
         }
     }
     for count in [1, 8, 16, 32, 64] {
-        for (name, lent) in [("scattered", Lent::scattered(world, count)?), ("consecutive", Lent::consecutive(world, count)?)] {
-            let pairs = || map_and_unmap(world.space, &lent.frames);
-            say!("count {name}/vm_map_ram/{count} {}", instructions(measure(pairs)?, TURNS));
+        let (scattered, consecutive) = (Lent::scattered(world, count)?, Lent::consecutive(world, count)?);
+        for (name, lent) in [("scattered", scattered), ("consecutive", consecutive)] {
+            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &lent.frames))?;
             world.space.purge()?;
         }
     }
-    for (name, space) in [("unmapping", world.space), ("retaining", world.retaining)] {
-        for case in &CASES {
-            let ticks = case.ticks(&mut Context::new(world, space, 1, loops))?;
+    for (name, space) in spaces {
+        for case in CASES.iter().filter(|case| format!("{name}/{}", case.name).starts_with(rows.only)) {
+            let ticks = case.ticks(&mut Context::new(world, space, 1, rows.loops))?;
             say!("count {name}/{} {}", case.name, instructions(ticks, 1000));
             space.purge()?;
         }
@@ -53,10 +69,10 @@ pub(crate) fn run(world: &World, loops: u64) -> Outcome {
 }
 
 /// Ticks of all turns, after some that are not counted.
-fn measure(mut turn: impl FnMut() -> Outcome) -> Result<u64, Failure> {
-    (0..TURNS / 4).try_for_each(|_| turn())?;
+fn measure(turns: u64, turn: &dyn Fn() -> Outcome) -> Result<u64, Failure> {
+    (0..turns / 4).try_for_each(|_| turn())?;
     let start = ticks();
-    (0..TURNS).try_for_each(|_| turn())?;
+    (0..turns).try_for_each(|_| turn())?;
     Ok(ticks() - start)
 }
 

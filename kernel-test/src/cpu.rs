@@ -56,7 +56,9 @@ pub(crate) unsafe fn enter(number: usize) {
 pub(crate) fn number() -> usize {
     let number: usize;
     // SAFETY: GS leads to this CPU's words.
-    unsafe { asm!("mov {}, gs:[{NUMBER}]", out(reg) number, NUMBER = const NUMBER, options(nostack, readonly, preserves_flags)) };
+    unsafe {
+        asm!("mov {}, gs:[{NUMBER}]", out(reg) number, NUMBER = const NUMBER, options(nostack, readonly, preserves_flags))
+    };
     number
 }
 
@@ -83,7 +85,9 @@ unsafe impl Interrupts for Here {
     #[inline(always)]
     fn on() {
         // SAFETY: as above, and it undoes one `off`.
-        unsafe { asm!("dec dword ptr gs:[{DEPTH}]", "jnz 2f", "sti", "2:", DEPTH = const DEPTH, options(nostack)) };
+        unsafe {
+            asm!("dec dword ptr gs:[{DEPTH}]", "jnz 2f", "sti", "2:", DEPTH = const DEPTH, options(nostack))
+        };
     }
 }
 

@@ -172,7 +172,8 @@ pub(crate) fn new_space(kernel: &'static Kernel, nth: u64, pages: u64, config: C
     let span = PageRange::from_len(START + nth * APART, pages.min(APART)).expect("pages");
     // SAFETY: each of them has a terabyte for itself, and this kernel uses nothing else there.
     let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
-    let space: &'static Space = Box::leak(Box::new(Space::new(platform, config).expect("memory for metadata")));
+    let space: &'static Space =
+        Box::leak(Box::new(Space::new(platform, config).expect("memory for metadata")));
     let pointer = core::ptr::from_ref(space).cast_mut();
     // Release: the space is complete.
     let free = |place: &&AtomicPtr<Space>| {

@@ -4,7 +4,8 @@
 //!   boot.s ─► start ─► memory, traps, clock, CPUs ─► checks, cases      ─► exit
 //!                                                 └► counts (measure)
 //! ```
-//! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of testing), `crash=WHAT` (end badly).
+//! Its command line is made of words: `loops=N` (turns of a case), `count` (measure
+//! instead of testing), `only=NAME` (rows that begin so), `turns=N` (of those), `crash=WHAT` (end badly).
 #![no_std]
 #![no_main]
 
@@ -34,11 +35,12 @@ use alloc::boxed::Box;
 use alloc::vec;
 use boot::StartInfo;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use count::Rows;
 use exit::{Status, exit};
 use machine::Kernel;
 use serial::say;
-use world::{Failure, World};
 use vmalloc_x86_64::{Interrupts, Machine};
+use world::{Failure, World};
 
 const STACK_BYTES: usize = 128 << 10;
 
@@ -69,22 +71,29 @@ extern "C" fn start(info: usize) -> ! {
     if let Some(how) = options.crash {
         crash(how);
     }
-    exit(if options.counts { count(&world, options.loops) } else { test(&world, options.loops) })
+    exit(if options.counts { count(&world, &options) } else { test(&world, options.loops) })
 }
 
 /// What the command line asks for.
 struct Options<'a> {
     loops: u64,
+    turns: u64,
     counts: bool,
+    only: &'a str,
     crash: Option<&'a str>,
 }
 
 impl<'a> Options<'a> {
     fn new(line: &'a str) -> Self {
-        let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let value =
+            |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let number =
+            |name, otherwise| value(name).and_then(|number| number.parse().ok()).unwrap_or(otherwise);
         Self {
-            loops: value("loops").and_then(|loops| loops.parse().ok()).unwrap_or(1000),
+            loops: number("loops", 1000),
+            turns: number("turns", count::TURNS),
             counts: line.split_whitespace().any(|word| word == "count"),
+            only: value("only").unwrap_or(""),
             crash: value("crash"),
         }
     }
@@ -100,8 +109,8 @@ fn test(world: &World, loops: u64) -> Status {
     if failed == 0 { Status::Passed } else { Status::Failed }
 }
 
-fn count(world: &World, loops: u64) -> Status {
-    match count::run(world, loops) {
+fn count(world: &World, options: &Options<'_>) -> Status {
+    match count::run(world, &Rows { loops: options.loops, turns: options.turns, only: options.only }) {
         Ok(()) => Status::Passed,
         Err(Failure(why)) => {
             say!("FAILED {why}");

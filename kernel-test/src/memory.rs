@@ -46,11 +46,17 @@ pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
     let heap = (end - start) * 3 / 8;
     // SAFETY: nobody's memory so far, and the heap's alone from here on.
     unsafe { HEAP.lock().claim(direct(start), heap as usize) };
-    Supply::new((start + heap).div_ceil(PAGE as u64), end / PAGE as u64)
+    Supply::new((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD)
 }
 
-/// Frames that are handed out: a bit for each that is free. Words are written with the lock held, and read without it.
+/// Frames of a word.
+const WORD: u64 = u64::BITS as u64;
+const WORD_BYTES: u64 = WORD * PAGE as u64;
+
+/// Frames that are handed out: a bit for each that is not taken, from the first of memory on. Words are written with the lock held,
+/// and read without it. Frames below the first of the supply are never taken.
 pub(crate) struct Supply {
+    /// Multiples of [`WORD`], as the other.
     first: u64,
     end: u64,
     words: Box<[AtomicU64]>,
@@ -67,10 +73,7 @@ struct Rest {
 impl Supply {
     /// The frames from `first` to `end`, all free.
     fn new(first: u64, end: u64) -> Self {
-        let words = (0..end.div_ceil(64)).map(|word| {
-            let bits = (0..64).filter(|bit| (first..end).contains(&(word * 64 + bit)));
-            AtomicU64::new(bits.map(|bit| 1 << bit).sum())
-        });
+        let words = (0..end / WORD).map(|_| AtomicU64::new(u64::MAX));
         let rest = Rest { free: end - first, lowest: (first / 64) as usize };
         Self { first, end, words: words.collect(), rest: Mutex::new(rest) }
     }
@@ -113,7 +116,9 @@ impl Supply {
         let mut rest = self.rest.lock();
         let starts = (self.first.next_multiple_of(align)..self.end).step_by(align as usize);
         let fits = |first: &u64| {
-            first.checked_add(count).is_some_and(|end| end <= self.end && (*first..end).all(|frame| self.is_free(frame)))
+            first
+                .checked_add(count)
+                .is_some_and(|end| end <= self.end && (*first..end).all(|frame| self.is_free(frame)))
         };
         let first = starts.into_iter().find(fits)?;
         (first..first + count).for_each(|frame| self.flip(frame));
@@ -136,10 +141,11 @@ impl Supply {
     /// Whose the frame is.
     #[inline]
     pub(crate) fn origin(&self, frame: Frame) -> Origin {
-        match frame.0 {
-            number if number >= self.end => Origin::Device,
-            number if number >= self.first && !self.is_free(number) => Origin::Supply,
-            _ => Origin::Foreign,
+        match self.words.get((frame.0 / WORD) as usize) {
+            None => Origin::Device,
+            // Relaxed: whoever asks for a frame that he has taken sees that he has.
+            Some(word) if word.load(Ordering::Relaxed) >> (frame.0 % WORD) & 1 != 0 => Origin::Foreign,
+            Some(_) => Origin::Supply,
         }
     }
 

@@ -48,9 +48,8 @@ pub(crate) struct Frame {
     ss: u64,
 }
 
-const NAMES: [&str; 15] = [
-    "r15", "r14", "r13", "r12", "r11", "r10", "r9 ", "r8 ", "rbp", "rdi", "rsi", "rdx", "rcx", "rbx", "rax",
-];
+const NAMES: [&str; 15] =
+    ["r15", "r14", "r13", "r12", "r11", "r10", "r9 ", "r8 ", "rbp", "rdi", "rsi", "rdx", "rcx", "rbx", "rax"];
 
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

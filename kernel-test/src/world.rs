@@ -3,8 +3,8 @@
 use crate::machine::{Kernel, Space, new_space};
 use crate::memory::PAGE;
 use crate::walk;
-use alloc::string::{String, ToString};
 use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt::Display;
 use core::ptr::NonNull;
 use vmalloc::{AllocError, Config};

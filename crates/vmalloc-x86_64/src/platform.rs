@@ -10,7 +10,7 @@ use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT, TABLE_SHIFT, allows};
 use crate::lock::{IrqLock, OpenLock};
 use crate::machine::{MAX_CPUS, Machine};
 use crate::shootdown::{Lost, Shootdown};
-use crate::tables::{NoTable, Slot, Tables};
+use crate::tables::{NoTable, Run, Slot, Tables};
 use core::convert::Infallible;
 use core::fmt;
 use vmalloc::{
@@ -129,37 +129,62 @@ impl<M: Machine> X86<M> {
         Ok(())
     }
 
-    /// Puts frames of the supply into the entries of `range`, which has tables and is not mapped, `AT_ONCE` at a time. What was put there before
-    /// a refusal stays.
-    fn fill<const AT_ONCE: usize>(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
+    /// The entries of `range`, if one table has them all; else its tables are made now.
+    #[inline]
+    fn reach(&self, range: PageRange) -> Result<Option<Run<'_>>, PlatformError> {
+        let run = self.tables().make_run(range).map_err(|NoTable| out_of_memory("page table"))?;
+        if run.is_none() {
+            self.make_tables(range)?;
+        }
+        Ok(run)
+    }
+
+    /// Puts as many frames of the supply into the entries of `range`, of `run` if that has them all: one request, which fails as a whole or not
+    /// at all.
+    #[inline]
+    fn fill<const MOST: usize>(
+        &self,
+        range: PageRange,
+        run: Option<Run<'_>>,
+        bits: Bits,
+    ) -> Result<(), PlatformError> {
+        let mut frames = [Frame(0); MOST];
+        let frames = &mut frames[..range.len() as usize];
+        if !self.machine.take_frames(frames) {
+            return Err(out_of_memory("frames"));
+        }
+        match run {
+            Some(run) => run.put(frames, bits),
+            None => self.put(range, frames, bits),
+        }
+        Ok(())
+    }
+
+    /// The same for any number of pages, whose tables there are. What was put there before a refusal stays.
+    fn fill_many(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
         let mut start = range.start();
-        while let Some(part) = PageRange::new(start, range.end().min(start + AT_ONCE as u64)) {
-            let mut frames = [Frame(0); AT_ONCE];
-            let frames = &mut frames[..part.len() as usize];
-            if !self.machine.take_frames(frames) {
-                return Err(out_of_memory("frames"));
-            }
-            self.put(part, frames, bits);
+        while let Some(part) = PageRange::new(start, range.end().min(start + BATCH as u64)) {
+            self.fill::<BATCH>(part, None, bits)?;
             start = part.end();
         }
         Ok(())
     }
 
-    /// Writes `frames` into the entries of `range`, which has tables.
+    /// Writes `frames` into the entries of `range`, which has tables and no leaves above them.
     fn put(&self, range: PageRange, frames: &[Frame], bits: Bits) {
-        let mut frames = frames.iter();
-        self.visit(range, |slot, _| {
-            if let Some(&frame) = frames.next() {
-                slot.set(Entry::new(frame, bits));
-            }
+        let mut rest = frames;
+        self.visit_runs(range, |run, part| {
+            let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
+            run.put(these, bits);
+            rest = others;
         });
     }
 
-    /// Calls `act` for every entry of `range`.
+    /// Calls `act` for all entries of `range`, as many at a time as one table has.
     #[inline]
-    fn visit(&self, range: PageRange, mut act: impl FnMut(&Slot<'_>, PageRange)) {
-        let act = |slot: &Slot<'_>, part| {
-            act(slot, part);
+    fn visit_runs(&self, range: PageRange, mut act: impl FnMut(Run<'_>, PageRange)) {
+        let act = |run: Run<'_>, part| {
+            act(run, part);
             Ok::<(), Infallible>(())
         };
         match self.tables().each(range, act) {
@@ -167,17 +192,24 @@ impl<M: Machine> X86<M> {
         }
     }
 
+    /// Calls `act` for every entry of `range`.
+    #[inline]
+    fn visit(&self, range: PageRange, mut act: impl FnMut(&Slot<'_>)) {
+        self.visit_runs(range, |run, _| run.slots().for_each(|slot| act(&slot)));
+    }
+
     /// As `visit`, after leaves that lie in `range` only in part have been split.
     fn visit_pages(&self, range: PageRange, act: &mut impl FnMut(&Slot<'_>)) -> Result<(), PlatformError> {
-        self.tables().each(range, |slot, part| {
-            if part.len() == 1 << slot.order {
-                act(slot);
+        self.tables().each(range, |run, part| {
+            let leaf = if run.order == 0 || part.len() == 1 << run.order { None } else { run.first() };
+            let Some(leaf) = leaf else {
+                run.slots().for_each(|slot| act(&slot));
+                return Ok(());
+            };
+            if leaf.get() == Entry::NONE {
                 return Ok(());
             }
-            if slot.get() == Entry::NONE {
-                return Ok(());
-            }
-            self.tables().split(slot).map_err(|NoTable| out_of_memory("page table"))?;
+            self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))?;
             self.visit_pages(part, act)
         })
     }
@@ -194,7 +226,7 @@ impl<M: Machine> X86<M> {
                 count = 0;
             }
         };
-        self.visit(range, |slot, _| {
+        self.visit(range, |slot| {
             let entry = slot.get();
             if entry.has(Bits::OWNED) && !entry.has(Bits::PRESENT) {
                 slot.set(Entry::NONE);
@@ -259,7 +291,7 @@ impl<M: Machine> X86<M> {
             let end = (((page >> TABLE_SHIFT) + 1) << TABLE_SHIFT).min(range.end());
             let Some(part) = PageRange::new(page, end) else { break };
             self.make_tables(part)?;
-            self.fill::<BATCH>(part, bits)?;
+            self.fill_many(part, bits)?;
             page = end;
         }
         Ok(())
@@ -268,7 +300,7 @@ impl<M: Machine> X86<M> {
     /// Makes all entries of `range` that were prepared present.
     fn show(&self, range: PageRange, protection: Protection) {
         let bits = Bits::PRESENT | allows(protection);
-        self.visit(range, |slot, _| slot.set(slot.get().with(bits)));
+        self.visit(range, |slot| slot.set(slot.get().with(bits)));
     }
 
     fn entry(&self, page: u64) -> Option<(Entry, u64)> {
@@ -311,14 +343,15 @@ unsafe impl<M: Machine> Platform for X86<M> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.make_tables(range)?;
+        let run = self.reach(range)?;
         let present = Bits::PRESENT | Bits::OWNED | allows(protection);
+        // Arrays on the stack are no larger than they have to be, for they are cleared.
         match range.len() {
-            // One request of frames, which fails as a whole or not at all.
-            0..=4 => self.fill::<4>(range, present),
-            5..=64 => self.fill::<BATCH>(range, present),
+            0..=4 => self.fill::<4>(range, run, present),
+            5..=16 => self.fill::<16>(range, run, present),
+            17..=64 => self.fill::<BATCH>(range, run, present),
             _ => {
-                self.fill::<BATCH>(range, Bits::OWNED).inspect_err(|_| self.reclaim(range))?;
+                self.fill_many(range, Bits::OWNED).inspect_err(|_| self.reclaim(range))?;
                 self.show(range, protection);
                 Ok(())
             }
@@ -389,12 +422,12 @@ unsafe impl<M: Machine> DirectMemory for X86<M> {
         self.split_all(from)?;
         // Nothing can fail from here on.
         let mut page = to.start();
-        self.visit(from, |slot, _| {
+        self.visit(from, |slot| {
             let entry = slot.get();
             if entry.has(Bits::PRESENT)
                 && let Some(one) = PageRange::from_len(page, 1)
             {
-                self.visit(one, |slot, _| slot.set(entry));
+                self.visit(one, |slot| slot.set(entry));
                 slot.set(Entry::NONE);
             }
             page += 1;
@@ -430,13 +463,16 @@ unsafe impl<M: Machine> Frames for X86<M> {
         frames: &[Frame],
         protection: Protection,
     ) -> Result<(), PlatformError> {
-        self.make_tables(range)?;
-        self.put(range, frames, Bits::PRESENT | allows(protection));
+        let bits = Bits::PRESENT | allows(protection);
+        match self.reach(range)? {
+            Some(run) => run.put(frames, bits),
+            None => self.put(range, frames, bits),
+        }
         Ok(())
     }
 
     unsafe fn let_go(&self, range: PageRange) {
-        self.visit(range, |slot, _| slot.set(Entry::NONE));
+        self.visit(range, |slot| slot.set(Entry::NONE));
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -493,12 +529,10 @@ impl<M: Machine> X86<M> {
     fn split_all(&self, range: PageRange) -> Result<(), PlatformError> {
         loop {
             let mut split = false;
-            self.tables().each(range, |slot, _| {
-                if slot.order == 0 {
-                    return Ok(());
-                }
+            self.tables().each(range, |run, _| {
+                let Some(leaf) = run.first().filter(|leaf| leaf.order > 0) else { return Ok(()) };
                 split = true;
-                self.tables().split(slot).map_err(|NoTable| out_of_memory("page table"))
+                self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))
             })?;
             if !split {
                 return Ok(());

@@ -20,33 +20,50 @@ use vmalloc::{Frame, PageRange};
 
 /// Where a page's entry was found.
 pub(crate) struct Slot<'a> {
-    table: Table<'a>,
-    index: usize,
+    cell: &'a AtomicU64,
     /// log2 of the pages it stands for.
     pub(crate) order: u32,
 }
 
 impl<'a> Slot<'a> {
-    fn new(table: Table<'a>, page: u64, level: u32) -> Self {
-        Self { table, index: index(page, level), order: order_of(level) }
-    }
-
-    #[inline]
-    fn cell(&self) -> &'a AtomicU64 {
-        &self.table[self.index]
-    }
-
     #[inline]
     pub(crate) fn get(&self) -> Entry {
         // Acquire: pairs with the Release in `new_table`. Entries of pages need no order: who owns a page got it through a lock. The
         // processor may set bits 5 and 6 meanwhile, which nobody reads.
-        Entry(self.cell().load(Ordering::Acquire))
+        Entry(self.cell.load(Ordering::Acquire))
     }
 
     #[inline]
     pub(crate) fn set(&self, entry: Entry) {
         // Release: what the entry leads to was prepared before.
-        self.cell().store(entry.0, Ordering::Release);
+        self.cell.store(entry.0, Ordering::Release);
+    }
+}
+
+/// Entries of one table that follow each other, or one leaf above the lowest level.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    cells: &'a [AtomicU64],
+    /// log2 of the pages that each stands for.
+    pub(crate) order: u32,
+}
+
+impl<'a> Run<'a> {
+    /// Its entries, in order.
+    #[inline]
+    pub(crate) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
+        self.cells.iter().map(move |cell| Slot { cell, order: self.order })
+    }
+
+    /// Writes `frames` into its entries, of which there are as many.
+    #[inline]
+    pub(crate) fn put(self, frames: &[Frame], bits: Bits) {
+        self.slots().zip(frames).for_each(|(slot, &frame)| slot.set(Entry::new(frame, bits)));
+    }
+
+    /// The only one.
+    pub(crate) fn first(self) -> Option<Slot<'a>> {
+        self.slots().next()
     }
 }
 
@@ -66,6 +83,20 @@ pub(crate) const fn order_of(level: u32) -> u32 {
 #[inline]
 fn index(page: u64, level: u32) -> usize {
     (page >> order_of(level) & (ENTRIES - 1)) as usize
+}
+
+/// The entry of `page` in a table of `level`.
+#[inline]
+fn slot(table: Table<'_>, page: u64, level: u32) -> Slot<'_> {
+    Slot { cell: &table[index(page, level)], order: order_of(level) }
+}
+
+/// Where a descent ends.
+enum Place<'a> {
+    /// At a leaf above the lowest level.
+    Leaf(Slot<'a>),
+    /// In the table of the level that was asked for.
+    Table(Table<'a>),
 }
 
 /// The tables of `machine`.
@@ -90,19 +121,42 @@ impl<'m, M: Machine> Tables<'m, M> {
 
     /// The entry of `page` at `level`, or that of a leaf above; tables that are missing are made.
     pub(crate) fn make(self, page: u64, level: u32) -> Result<Slot<'m>, NoTable> {
+        Ok(match self.reach(page, level)? {
+            Place::Leaf(slot) => slot,
+            Place::Table(table) => slot(table, page, level),
+        })
+    }
+
+    /// The entries of `range`, if one table of the lowest level has them all, as it has those of most short areas. It is made if it is
+    /// missing.
+    #[inline]
+    pub(crate) fn make_run(self, range: PageRange) -> Result<Option<Run<'m>>, NoTable> {
+        let start = index(range.start(), 1);
+        if range.len() > ENTRIES - start as u64 {
+            return Ok(None);
+        }
+        Ok(match self.reach(range.start(), 1)? {
+            Place::Leaf(_) => None,
+            Place::Table(table) => Some(Run { cells: &table[start..start + range.len() as usize], order: 0 }),
+        })
+    }
+
+    /// The table of `level` for `page`, or a leaf above; tables that are missing are made.
+    #[inline]
+    fn reach(self, page: u64, level: u32) -> Result<Place<'m>, NoTable> {
         let mut table = self.table(self.0.root());
         for above in (level + 1..=4).rev() {
-            let slot = Slot::new(table, page, above);
+            let slot = slot(table, page, above);
             let mut entry = slot.get();
             if entry == Entry::NONE {
-                entry = self.new_table(slot.cell())?;
+                entry = self.new_table(slot.cell)?;
             }
             if entry.is_leaf() {
-                return Ok(slot);
+                return Ok(Place::Leaf(slot));
             }
             table = self.table(entry.frame());
         }
-        Ok(Slot::new(table, page, level))
+        Ok(Place::Table(table))
     }
 
     /// Puts a new table into `cell`, unless somebody else is quicker.
@@ -128,59 +182,56 @@ impl<'m, M: Machine> Tables<'m, M> {
     }
 
     /// The entry of `page` or of a leaf that holds it; `Err` with the order of what is missing when there is no table for it.
+    #[inline]
     pub(crate) fn find(self, page: u64) -> Result<Slot<'m>, u32> {
+        match self.descend(page)? {
+            Place::Leaf(slot) => Ok(slot),
+            Place::Table(table) => Ok(slot(table, page, 1)),
+        }
+    }
+
+    /// The table of the lowest level for `page`, or a leaf above.
+    #[inline]
+    fn descend(self, page: u64) -> Result<Place<'m>, u32> {
         let mut table = self.table(self.0.root());
         for level in (2..=4).rev() {
-            let slot = Slot::new(table, page, level);
+            let slot = slot(table, page, level);
             let entry = slot.get();
             if entry.is_leaf() {
-                return Ok(slot);
+                return Ok(Place::Leaf(slot));
             }
             if entry == Entry::NONE {
                 return Err(order_of(level));
             }
             table = self.table(entry.frame());
         }
-        Ok(Slot::new(table, page, 1))
+        Ok(Place::Table(table))
     }
 
-    /// Calls `act` for the entries of `range`, in order; for leaves above the lowest level with the part of the range that they hold.
-    /// What has no table is passed over.
+    /// Calls `act` for the entries of `range`, in order, as many at a time as one table has; for leaves above the lowest level with the
+    /// part of the range that they hold. What has no table is passed over.
     #[inline]
     pub(crate) fn each<E>(
         self,
         range: PageRange,
-        mut act: impl FnMut(&Slot<'m>, PageRange) -> Result<(), E>,
+        mut act: impl FnMut(Run<'m>, PageRange) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut page = range.start();
         while page < range.end() {
-            let order = match self.find(page) {
+            let order = match self.descend(page) {
                 Err(order) => order,
-                Ok(slot) if slot.order > 0 => {
-                    act(&slot, self.part(page, slot.order, range))?;
-                    slot.order
+                Ok(Place::Leaf(Slot { cell, order })) => {
+                    act(Run { cells: core::slice::from_ref(cell), order }, self.part(page, order, range))?;
+                    order
                 }
-                Ok(slot) => {
-                    self.each_in_table(&slot, self.part(page, TABLE_SHIFT, range), &mut act)?;
+                Ok(Place::Table(table)) => {
+                    let (part, start) = (self.part(page, TABLE_SHIFT, range), index(page, 1));
+                    let cells = &table[start..start + part.len() as usize];
+                    act(Run { cells, order: 0 }, part)?;
                     TABLE_SHIFT
                 }
             };
             page = ((page >> order) + 1) << order;
-        }
-        Ok(())
-    }
-
-    /// The same in one table of the lowest level, whose entry for the first page of `part` is known.
-    #[inline]
-    fn each_in_table<E>(
-        self,
-        first: &Slot<'m>,
-        part: PageRange,
-        act: &mut impl FnMut(&Slot<'m>, PageRange) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for (nth, page) in (part.start()..part.end()).enumerate() {
-            let slot = Slot { table: first.table, index: first.index + nth, order: 0 };
-            act(&slot, PageRange::from_len(page, 1).unwrap_or(part))?;
         }
         Ok(())
     }

@@ -16,7 +16,9 @@ pub(super) fn shootdowns(world: &World) -> Outcome {
         let mut turn = 0;
         while !is_over.load(Ordering::Relaxed) {
             turn += 1;
-            if use_one(world, 1 + turn % 20, cpu as u64).is_err() || turn % 64 == 0 && world.space.purge().is_err() {
+            if use_one(world, 1 + turn % 20, cpu as u64).is_err()
+                || turn % 64 == 0 && world.space.purge().is_err()
+            {
                 wrong.fetch_add(1, Ordering::Relaxed);
             }
         }

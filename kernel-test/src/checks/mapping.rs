@@ -110,7 +110,9 @@ pub(super) fn percpu(world: &World) -> Outcome {
         for (offset, size) in offsets.iter().zip(&bases[group].1) {
             let area = world.space.find(base + offset);
             let right = area.is_some_and(|area| {
-                area.addr == base + offset && area.kind == Kind::Percpu && area.pages == size.div_ceil(PAGE) as u64
+                area.addr == base + offset
+                    && area.kind == Kind::Percpu
+                    && area.pages == size.div_ceil(PAGE) as u64
             });
             ensure!(right, "{area:?} at {base:#x} + {offset:#x}");
             for page in 0..size.div_ceil(PAGE) {

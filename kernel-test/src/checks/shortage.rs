@@ -26,9 +26,9 @@ impl<'w> Hog<'w> {
     /// Gives so many back, of which no two follow each other.
     fn let_go_scattered(&mut self, count: usize) {
         let mut place = 0..;
-        let (given, kept): (Vec<_>, _) = core::mem::take(&mut self.frames).into_iter().partition(|_| {
-            place.next().is_some_and(|place| place % 2 == 0 && place < 2 * count)
-        });
+        let (given, kept): (Vec<_>, _) = core::mem::take(&mut self.frames)
+            .into_iter()
+            .partition(|_| place.next().is_some_and(|place| place % 2 == 0 && place < 2 * count));
         self.frames = kept;
         self.world.kernel.supply.give(&given);
     }
@@ -41,11 +41,7 @@ impl Drop for Hog<'_> {
 }
 
 /// That an allocation is refused for want of frames while only `left` are there, and that nothing is lost by it.
-fn refused(
-    world: &World,
-    left: u64,
-    allocate: impl Fn() -> Result<NonNull<u8>, AllocError>,
-) -> Outcome {
+fn refused(world: &World, left: u64, allocate: impl Fn() -> Result<NonNull<u8>, AllocError>) -> Outcome {
     let hog = Hog::leave(world, left)?;
     let held = world.missing();
     let refusal = match allocate() {
