@@ -1,6 +1,8 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
 mod instructions;
+mod kernel;
+mod qemu;
 mod results;
 
 use clap::{Parser, Subcommand};
@@ -17,12 +19,14 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Instructions(instructions::Args),
+    Qemu(qemu::Args),
     Results(results::Args),
 }
 
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
     };
     match done {
