@@ -45,7 +45,7 @@ static LOCALS: Locals = Locals(UnsafeCell::new(
 /// Interrupts are off, and no other CPU is `number`.
 pub(crate) unsafe fn enter(number: usize) {
     // SAFETY: in bounds by the index, and this CPU's alone.
-    let local = unsafe { &raw mut (&mut (*LOCALS.0.get()))[number] };
+    let local = unsafe { &raw mut (*LOCALS.0.get())[number] };
     // SAFETY: as above.
     unsafe { (*local).number = number as u64 };
     GsBase::write(VirtAddr::from_ptr(local));
@@ -57,7 +57,7 @@ pub(crate) fn number() -> usize {
     let number: usize;
     // SAFETY: GS leads to this CPU's words.
     unsafe {
-        asm!("mov {}, gs:[{NUMBER}]", out(reg) number, NUMBER = const NUMBER, options(nostack, readonly, preserves_flags))
+        asm!("mov {}, gs:[{NUMBER}]", out(reg) number, NUMBER = const NUMBER, options(nostack, readonly, preserves_flags));
     };
     number
 }
@@ -86,7 +86,7 @@ unsafe impl Interrupts for Here {
     fn on() {
         // SAFETY: as above, and it undoes one `off`.
         unsafe {
-            asm!("dec dword ptr gs:[{DEPTH}]", "jnz 2f", "sti", "2:", DEPTH = const DEPTH, options(nostack))
+            asm!("dec dword ptr gs:[{DEPTH}]", "jnz 2f", "sti", "2:", DEPTH = const DEPTH, options(nostack));
         };
     }
 }

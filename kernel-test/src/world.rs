@@ -3,10 +3,8 @@
 use crate::machine::{Kernel, Space, new_space};
 use crate::memory::PAGE;
 use crate::walk;
-use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
-use core::ptr::NonNull;
 use vmalloc::{AllocError, Config};
 
 /// Why a check failed, in words.
@@ -102,9 +100,4 @@ pub(crate) fn free(space: &Space, addr: usize) -> Outcome {
 /// A word that differs from page to page and from key to key.
 pub(crate) fn stamp(addr: usize, key: u64) -> u64 {
     (addr as u64 ^ key << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// Where a mapped word is.
-pub(crate) fn word(addr: usize) -> Result<NonNull<u64>, Failure> {
-    NonNull::new(core::ptr::with_exposed_provenance_mut(addr)).ok_or_else(|| Failure(format!("null")))
 }

@@ -143,7 +143,7 @@ fn read(serial: impl io::Read, is_shown: bool) -> Vec<String> {
     let text = lines.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned());
     text.inspect(|line| {
         if is_shown {
-            println!("  {line}")
+            println!("  {line}");
         }
     })
     .collect()

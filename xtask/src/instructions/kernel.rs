@@ -15,6 +15,8 @@ pub(crate) enum Error {
     Failed(String),
     #[error("there is no count of {0}")]
     Missing(&'static str),
+    #[error("{0} rows take more instructions than they may")]
+    TooMany(usize),
 }
 
 /// A row of a table: our count by its name, Linux's, and how many at most.
@@ -98,30 +100,38 @@ pub(crate) fn run(json: bool) -> Result<(), Error> {
         println!("{}", serde_json::Value::from(object));
         return Ok(());
     }
-    print("instructions of a pair of calls", &PAIRS, &counts)?;
+    let pairs = print("instructions of a pair of calls", &PAIRS, &counts)?;
     println!();
-    print("thousands of instructions, 1000 turns", &CASES, &counts)
+    match pairs + print("thousands of instructions, 1000 turns", &CASES, &counts)? {
+        0 => Ok(()),
+        over => Err(Error::TooMany(over)),
+    }
 }
 
 /// The lines `count NAME VALUE`.
 fn counts(lines: &[String]) -> HashMap<&str, u64> {
-    let parse = |line: &'_ String| -> Option<(&str, u64)> {
-        let (name, value) = line.strip_prefix("count ")?.split_once(' ')?;
-        Some((name, value.parse().ok()?))
-    };
-    lines.iter().filter_map(parse).collect()
+    lines.iter().filter_map(|line| count(line)).collect()
 }
 
-fn print(title: &str, rows: &[Row], counts: &HashMap<&str, u64>) -> Result<(), Error> {
+fn count(line: &str) -> Option<(&str, u64)> {
+    let (name, value) = line.strip_prefix("count ")?.split_once(' ')?;
+    Some((name, value.parse().ok()?))
+}
+
+/// Prints a table; how many of its rows are over their limits.
+fn print(title: &str, rows: &[Row], counts: &HashMap<&str, u64>) -> Result<usize, Error> {
+    let mut rows_over = 0;
     println!("{title:42} {:>8} {:>8} {:>10} {:>9}", "vmalloc", "at most", "Linux 6.12", "Linux 6.1");
     for Row { name, linux_6_1, linux_6_12, most } in rows {
         let value = *counts.get(name).ok_or(Error::Missing(name))?;
         let [most_text, new, old] = [most, linux_6_12, linux_6_1]
             .map(|cell| cell.map_or_else(|| "–".to_owned(), |cell| cell.to_string()));
-        let over = if most.is_some_and(|most| value > most) { "  too many" } else { "" };
-        println!("{name:42} {value:>8} {most_text:>8} {new:>10} {old:>9}{over}");
+        let is_over = most.is_some_and(|most| value > most);
+        let remark = if is_over { "  too many" } else { "" };
+        println!("{name:42} {value:>8} {most_text:>8} {new:>10} {old:>9}{remark}");
+        rows_over += usize::from(is_over);
     }
-    Ok(())
+    Ok(rows_over)
 }
 
 #[cfg(test)]
