@@ -7,10 +7,12 @@ use crate::platform::{SpanError, X86};
 use crate::tables::Tables;
 use core::fmt;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::boxed::Box;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::vec;
 use std::vec::Vec;
 use vmalloc::{
     DirectMemory, Frame, Frames, Origin, PageRange, Peek, Platform, Protect, Protection, Space, Translate,
@@ -31,6 +33,8 @@ struct Fake {
     free: Mutex<BTreeSet<u64>>,
     /// Frames that may still be taken; then the supply refuses.
     left: AtomicU64,
+    /// What happens, on other CPUs, when frames come back.
+    on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
     forgot: [Mutex<Vec<Forgot>>; 2],
     interrupted: [AtomicBool; 2],
     online: [AtomicBool; 2],
@@ -52,6 +56,7 @@ impl Fake {
             frames,
             free: Mutex::new((2..frames).collect()),
             left: AtomicU64::new(u64::MAX),
+            on_return: Mutex::new(None),
             forgot: Default::default(),
             interrupted: Default::default(),
             online: [AtomicBool::new(true), AtomicBool::new(false)],
@@ -129,6 +134,12 @@ unsafe impl Machine for Fake {
     unsafe fn give_frames(&self, frames: &[Frame]) {
         let mut free = self.free.lock().expect("no panic");
         frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
+        drop(free);
+        if let Some(act) = &mut *self.on_return.lock().expect("no panic")
+            && !frames.is_empty()
+        {
+            act();
+        }
     }
     fn origin(&self, frame: Frame) -> Origin {
         if frame.0 < self.frames { Origin::Supply } else { Origin::Device }
@@ -358,6 +369,48 @@ fn spans_that_four_levels_do_not_translate_are_refused() {
     assert_eq!(new(1 << 40, 1), Some(SpanError::NotCanonical));
     assert_eq!(new((1 << 35) - 1, 1), None);
     assert_eq!(new(1, 1 << 34), Some(SpanError::NoTables));
+}
+
+#[test]
+fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
+    const BYTES: usize = 8 << PAGE_SHIFT;
+    let config = vmalloc::Config::default().unmap_on_free().nodes(1);
+    let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
+    let machine = space.platform().machine();
+    // SAFETY: nobody uses the area.
+    let use_one =
+        || space.vmalloc(BYTES).map(|area| unsafe { space.vfree(area.addr().get()) }.expect("an area"));
+    use_one().expect("frames");
+    // What is left is lazy.
+    let mut rest = vec![Frame(0); machine.free()];
+    assert!(machine.take_frames(&mut rest));
+
+    let (ask, asked) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let mut times = 3;
+    *machine.on_return.lock().expect("no panic") = Some(Box::new(move || {
+        if times > 0 {
+            times -= 1;
+            ask.send(()).expect("the other CPU");
+            answered.recv().expect("the other CPU");
+        }
+    }));
+    let use_one = &use_one;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            CPU.set(1);
+            for () in asked.iter().take(3) {
+                // All that came back, and lazy again.
+                use_one().expect("what just came back");
+                answer.send(()).expect("the first CPU");
+            }
+        });
+        let got = use_one();
+        // The other CPU is asked no more, and ends.
+        *machine.on_return.lock().expect("no panic") = None;
+        got.expect("what came back the fourth time");
+    });
+    assert_eq!(machine.free(), 0);
 }
 
 #[test]

@@ -314,25 +314,32 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Purges and tries again, as long as that brings anything: while a purge waits for other CPUs they go on, and may take what the one
+    /// before gave back.
     #[cold]
     fn back_in_need(
         &self,
         area: PageRange,
         checked: &Checked,
         note: Note,
-        cause: PlatformError,
+        mut cause: PlatformError,
     ) -> Result<usize, AllocError> {
         self.give_up(area, note);
-        if checked.patience == Patience::Never || self.purge().is_err() {
-            return Err(self.unbacked(&checked.fit, cause));
-        }
-        let area = self.claim(checked.fit)?;
-        self.describe(area, note, Backing::None)?;
-        self.map_memory(area, checked).map_err(|cause| {
+        let rounds = if checked.patience == Patience::Never { 0 } else { ROUNDS };
+        for _ in 0..rounds {
+            let Ok(done) = self.purge_with(Drain::ALL) else { break };
+            let area = self.claim(checked.fit)?;
+            self.describe(area, note, Backing::None)?;
+            match self.map_memory(area, checked) {
+                Ok(()) => return Ok(self.addr(area.start())),
+                Err(again) => cause = again,
+            }
             self.give_up(area, note);
-            self.unbacked(&checked.fit, cause)
-        })?;
-        Ok(self.addr(area.start()))
+            if done.given == 0 {
+                break;
+            }
+        }
+        Err(self.unbacked(&checked.fit, cause))
     }
 
     #[cold]
