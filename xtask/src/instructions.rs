@@ -1,6 +1,7 @@
 //! `cargo xtask instructions`: exact instruction counts of the allocator under Callgrind.
 
 mod dumps;
+mod kernel;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Turns of the measured loop.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
+    /// Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
+    #[arg(long, conflicts_with_all = ["names", "allocator", "turns"])]
+    kernel: bool,
 }
 
 /// What can go wrong.
@@ -51,6 +55,8 @@ pub(crate) enum Error {
     Run { name: String, output: String },
     #[error("cannot read the counts of {name}: {why}")]
     Counts { name: String, why: String },
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
 }
 
 /// A workload as the instr binary lists it.
@@ -62,6 +68,9 @@ struct Workload {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    if args.kernel {
+        return Ok(kernel::run(args.json)?);
+    }
     check_valgrind()?;
     let program = build()?;
     let mut values = serde_json::Map::new();

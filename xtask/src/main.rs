@@ -1,6 +1,8 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
 mod instructions;
+mod kernel;
+mod qemu;
 mod results;
 mod targets;
 
@@ -18,6 +20,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Instructions(instructions::Args),
+    Qemu(qemu::Args),
     Results(results::Args),
     Targets(targets::Args),
 }
@@ -25,6 +28,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
         Chore::Targets(args) => targets::run(&args).map_err(Into::into),
     };

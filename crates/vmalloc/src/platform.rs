@@ -80,7 +80,8 @@ pub enum Due {
 /// The allocator hands out addresses as memory on the strength of these promises:
 /// - [`span`](Self::span) is constant and belongs to the allocator alone.
 /// - After `map(range)` has returned `Ok`, every byte of `range` can be read and written until `unmap` is
-///   called for it, and nothing else is reachable through it. Pages that were not mapped before read as zero.
+///   called for it, and nothing else is reachable through it. Pages that were not mapped before read as zero, if
+///   [`zeroes`](Self::zeroes) says so.
 /// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages through
 ///   it any more.
 /// - The lock excludes, as `lock_api::RawMutex` asks.
@@ -110,7 +111,7 @@ pub unsafe trait Platform: Sync {
     /// How many CPUs there may be: at least one. Constant.
     fn cpus(&self) -> usize;
 
-    /// Puts zeroed pages behind `range`, now or on first touch.
+    /// Puts pages behind `range`, now or on first touch: [zeroed](Self::zeroes) ones unless the platform says otherwise.
     ///
     /// The range is inside the span and not mapped. Pages next to it stay as they are: in particular the
     /// guard page behind it must go on faulting.
@@ -166,8 +167,14 @@ pub unsafe trait Platform: Sync {
     /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
-    /// Fills the pages of `range`, which are all mapped, with zeros: an area that kept its pages is handed out as
-    /// a zeroed one.
+    /// Whether pages that were not mapped before read as zero. Constant. Where clearing costs the platform what it costs anybody,
+    /// as in a kernel, `false` leaves it to [`zero`](Self::zero), and so to those who ask for zeros.
+    fn zeroes(&self) -> bool {
+        true
+    }
+
+    /// Fills the pages of `range`, which are all mapped, with zeros: for who asks for zeros where an area kept its pages, or
+    /// the platform does not [zero](Self::zeroes) new ones.
     ///
     /// # Safety
     /// The caller owns `range` exclusively, and it is mapped.

@@ -69,7 +69,7 @@ impl<P: Platform> Space<P> {
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
         self.describe(area, note, backing)?;
         match backing {
-            Backing::None => self.back(area, &checked, note),
+            Backing::None => self.back_with(area, &checked, note, request),
             Backing::Kept => {
                 self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))
@@ -77,11 +77,11 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Clears an area just obtained that kept its memory, if that was asked for.
+    /// Clears an area just obtained whose memory may hold anything, if that was asked for.
     #[inline]
     pub(super) fn clean(&self, area: PageRange, checked: &Checked, request: &Request) {
         if request.content == Content::Zeros {
-            // SAFETY: the area was just taken for this caller alone, and retained areas are mapped.
+            // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.zero(self.payload(area, checked.guard_pages)) };
         }
     }
@@ -289,6 +289,22 @@ impl<P: Platform> Space<P> {
         Err(AllocError::Metadata)
     }
 
+    /// As [`back`](Self::back), with the content asked for.
+    pub(super) fn back_with(
+        &self,
+        area: PageRange,
+        checked: &Checked,
+        note: Note,
+        request: &Request,
+    ) -> Result<usize, AllocError> {
+        let addr = self.back(area, checked, note)?;
+        if !self.platform.zeroes() {
+            let start = (addr >> self.shift) as u64;
+            self.clean(PageRange::of(start, start + area.len()), checked, request);
+        }
+        Ok(addr)
+    }
+
     /// Puts pages behind an area just obtained. When there are none, everything retained is given back first.
     #[inline]
     pub(super) fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
@@ -298,25 +314,32 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Purges and tries again, as long as that brings anything: while a purge waits for other CPUs they go on, and may take what the one
+    /// before gave back.
     #[cold]
     fn back_in_need(
         &self,
         area: PageRange,
         checked: &Checked,
         note: Note,
-        cause: PlatformError,
+        mut cause: PlatformError,
     ) -> Result<usize, AllocError> {
         self.give_up(area, note);
-        if checked.patience == Patience::Never || self.purge().is_err() {
-            return Err(self.unbacked(&checked.fit, cause));
-        }
-        let area = self.claim(checked.fit)?;
-        self.describe(area, note, Backing::None)?;
-        self.map_memory(area, checked).map_err(|cause| {
+        let rounds = if checked.patience == Patience::Never { 0 } else { ROUNDS };
+        for _ in 0..rounds {
+            let Ok(done) = self.purge_with(Drain::ALL) else { break };
+            let area = self.claim(checked.fit)?;
+            self.describe(area, note, Backing::None)?;
+            match self.map_memory(area, checked) {
+                Ok(()) => return Ok(self.addr(area.start())),
+                Err(again) => cause = again,
+            }
             self.give_up(area, note);
-            self.unbacked(&checked.fit, cause)
-        })?;
-        Ok(self.addr(area.start()))
+            if done.given == 0 {
+                break;
+            }
+        }
+        Err(self.unbacked(&checked.fit, cause))
     }
 
     #[cold]

@@ -28,7 +28,7 @@ impl<P: Platform> Space<P> {
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
         self.describe(area, note, backing)?;
         match backing {
-            Backing::None => self.back(area, &checked, note),
+            Backing::None => self.back_with(area, &checked, note, request),
             Backing::Kept => {
                 self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))

@@ -50,12 +50,11 @@ impl<P: Frames> Space<P> {
         }
         let block = self.blocks.near(page).or_else(|| self.blocks.get(page));
         if block.is_some_and(|block| block.mark(page) == Mark::Live { pages }) {
-            let first = self.platform.frame_at(page);
+            let first = if self.may_keep(pages) { self.platform.frame_at(page) } else { None };
             // Before the slots are returned: afterwards they may be somebody else's.
             // SAFETY: the mapping is the caller's, and made of frames.
             unsafe { self.platform.let_go(PageRange::of(page, page + pages)) };
-            if self.may_keep(pages)
-                && let Some(Frame(frame)) = first
+            if let Some(Frame(frame)) = first
                 && self.keep_run(page, frame, pages)
             {
                 return Ok(());

@@ -1,0 +1,260 @@
+//! Page tables of the span.
+//!
+//! ```text
+//!   level   entry stands for   index                        table
+//!     4         512 GiB        bits 39–47   root ──►  ┌───┬───┬───┐
+//!     3           1 GiB        bits 30–38             │   │ ┬ │   │  a leaf of 1 GiB, or a table
+//!     2           2 MiB        bits 21–29             └───┴─│─┴───┘  a leaf of 2 MiB, or a table
+//!     1           4 KiB        bits 12–20                   ▼        a page
+//! ```
+//!
+//! - **X1** An entry above level 1 is none, a leaf, or a table; a table stays until a leaf takes its place.
+//! - **X2** The entry of a page belongs to whoever owns the page: nobody else writes it. Those of tables belong to all, and go from none to a table by
+//!   one exchange: who loses gives his frame back.
+//! - **X3** A frame that a page owned is in exactly one place: in its present entry, in its stale one, or back in the supply.
+
+use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT, TABLE_SHIFT};
+use crate::machine::Machine;
+use core::sync::atomic::{AtomicU64, Ordering};
+use vmalloc::{Frame, PageRange};
+
+/// Where a page's entry was found.
+pub(crate) struct Slot<'a> {
+    cell: &'a AtomicU64,
+    /// log2 of the pages it stands for.
+    pub(crate) order: u32,
+}
+
+impl<'a> Slot<'a> {
+    #[inline]
+    pub(crate) fn get(&self) -> Entry {
+        // Acquire: pairs with the Release in `new_table`. Entries of pages need no order: who owns a page got it through a lock. The
+        // processor may set bits 5 and 6 meanwhile, which nobody reads.
+        Entry(self.cell.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, entry: Entry) {
+        // Release: what the entry leads to was prepared before.
+        self.cell.store(entry.0, Ordering::Release);
+    }
+}
+
+/// Entries of one table that follow each other, or one leaf above the lowest level.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    cells: &'a [AtomicU64],
+    /// log2 of the pages that each stands for.
+    pub(crate) order: u32,
+}
+
+impl<'a> Run<'a> {
+    /// Its entries, in order.
+    #[inline]
+    pub(crate) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
+        self.cells.iter().map(move |cell| Slot { cell, order: self.order })
+    }
+
+    /// Writes `frames` into its entries, of which there are as many.
+    #[inline]
+    pub(crate) fn put(self, frames: &[Frame], bits: Bits) {
+        self.slots().zip(frames).for_each(|(slot, &frame)| slot.set(Entry::new(frame, bits)));
+    }
+
+    /// The only one.
+    pub(crate) fn first(self) -> Option<Slot<'a>> {
+        self.slots().next()
+    }
+}
+
+/// No frame for a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NoTable;
+
+/// The entries of a table.
+type Table<'a> = &'a [AtomicU64; ENTRIES as usize];
+
+/// log2 of the pages that an entry of `level` stands for.
+#[inline]
+pub(crate) const fn order_of(level: u32) -> u32 {
+    (level - 1) * TABLE_SHIFT
+}
+
+#[inline]
+fn index(page: u64, level: u32) -> usize {
+    (page >> order_of(level) & (ENTRIES - 1)) as usize
+}
+
+/// The entry of `page` in a table of `level`.
+#[inline]
+fn slot(table: Table<'_>, page: u64, level: u32) -> Slot<'_> {
+    Slot { cell: &table[index(page, level)], order: order_of(level) }
+}
+
+/// Where a descent ends.
+enum Place<'a> {
+    /// At a leaf above the lowest level.
+    Leaf(Slot<'a>),
+    /// In the table of the level that was asked for.
+    Table(Table<'a>),
+}
+
+/// The tables of `machine`.
+pub(crate) struct Tables<'m, M>(pub(crate) &'m M);
+
+impl<M> Clone for Tables<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Tables<'_, M> {}
+
+impl<'m, M: Machine> Tables<'m, M> {
+    fn table(self, frame: Frame) -> Table<'m> {
+        let addr = self.0.direct_map() + (frame.0 << PAGE_SHIFT) as usize;
+        // SAFETY: a frame that holds a table: the root, or one that `new_table` made. Through the direct map it is 512 aligned words
+        // that are only read and written as atomics, and it stays a table as long as the machine lives (X1), or until no CPU can
+        // come to it any more (`X86::put_leaf`).
+        unsafe { &*core::ptr::with_exposed_provenance(addr) }
+    }
+
+    /// The entry of `page` at `level`, or that of a leaf above; tables that are missing are made.
+    pub(crate) fn make(self, page: u64, level: u32) -> Result<Slot<'m>, NoTable> {
+        Ok(match self.reach(page, level)? {
+            Place::Leaf(slot) => slot,
+            Place::Table(table) => slot(table, page, level),
+        })
+    }
+
+    /// The entries of `range`, if one table of the lowest level has them all, as it has those of most short areas. It is made if it is
+    /// missing.
+    #[inline]
+    pub(crate) fn make_run(self, range: PageRange) -> Result<Option<Run<'m>>, NoTable> {
+        let start = index(range.start(), 1);
+        if range.len() > ENTRIES - start as u64 {
+            return Ok(None);
+        }
+        Ok(match self.reach(range.start(), 1)? {
+            Place::Leaf(_) => None,
+            Place::Table(table) => Some(Run { cells: &table[start..start + range.len() as usize], order: 0 }),
+        })
+    }
+
+    /// The table of `level` for `page`, or a leaf above; tables that are missing are made.
+    #[inline]
+    fn reach(self, page: u64, level: u32) -> Result<Place<'m>, NoTable> {
+        let mut table = self.table(self.0.root());
+        for above in (level + 1..=4).rev() {
+            let slot = slot(table, page, above);
+            let mut entry = slot.get();
+            if entry == Entry::NONE {
+                entry = self.new_table(slot.cell)?;
+            }
+            if entry.is_leaf() {
+                return Ok(Place::Leaf(slot));
+            }
+            table = self.table(entry.frame());
+        }
+        Ok(Place::Table(table))
+    }
+
+    /// Puts a new table into `cell`, unless somebody else is quicker.
+    #[cold]
+    fn new_table(self, cell: &AtomicU64) -> Result<Entry, NoTable> {
+        let mut frame = [Frame(0)];
+        if !self.0.take_frames(&mut frame) {
+            return Err(NoTable);
+        }
+        let table = self.table(frame[0]);
+        table.iter().for_each(|cell| cell.store(Entry::NONE.0, Ordering::Relaxed));
+        let entry = Entry::table(frame[0]);
+        // Release: the zeros come first. Acquire, here and in `make`: pairs with it.
+        let put = cell.compare_exchange(Entry::NONE.0, entry.0, Ordering::AcqRel, Ordering::Acquire);
+        match put {
+            Ok(_) => Ok(entry),
+            Err(theirs) => {
+                // SAFETY: taken above, and never put anywhere.
+                unsafe { self.0.give_frames(&frame) };
+                Ok(Entry(theirs))
+            }
+        }
+    }
+
+    /// The entry of `page` or of a leaf that holds it; `Err` with the order of what is missing when there is no table for it.
+    #[inline]
+    pub(crate) fn find(self, page: u64) -> Result<Slot<'m>, u32> {
+        match self.descend(page)? {
+            Place::Leaf(slot) => Ok(slot),
+            Place::Table(table) => Ok(slot(table, page, 1)),
+        }
+    }
+
+    /// The table of the lowest level for `page`, or a leaf above.
+    #[inline]
+    fn descend(self, page: u64) -> Result<Place<'m>, u32> {
+        let mut table = self.table(self.0.root());
+        for level in (2..=4).rev() {
+            let slot = slot(table, page, level);
+            let entry = slot.get();
+            if entry.is_leaf() {
+                return Ok(Place::Leaf(slot));
+            }
+            if entry == Entry::NONE {
+                return Err(order_of(level));
+            }
+            table = self.table(entry.frame());
+        }
+        Ok(Place::Table(table))
+    }
+
+    /// Calls `act` for the entries of `range`, in order, as many at a time as one table has; for leaves above the lowest level with the
+    /// part of the range that they hold. What has no table is passed over.
+    #[inline]
+    pub(crate) fn each<E>(
+        self,
+        range: PageRange,
+        mut act: impl FnMut(Run<'m>, PageRange) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut page = range.start();
+        while page < range.end() {
+            let order = match self.descend(page) {
+                Err(order) => order,
+                Ok(Place::Leaf(Slot { cell, order })) => {
+                    act(Run { cells: core::slice::from_ref(cell), order }, self.part(page, order, range))?;
+                    order
+                }
+                Ok(Place::Table(table)) => {
+                    let (part, start) = (self.part(page, TABLE_SHIFT, range), index(page, 1));
+                    let cells = &table[start..start + part.len() as usize];
+                    act(Run { cells, order: 0 }, part)?;
+                    TABLE_SHIFT
+                }
+            };
+            page = ((page >> order) + 1) << order;
+        }
+        Ok(())
+    }
+
+    /// Makes the leaf in `slot` a table of leaves one level below, with the same pages and bits.
+    #[cold]
+    pub(crate) fn split(self, slot: &Slot<'m>) -> Result<(), NoTable> {
+        let mut frame = [Frame(0)];
+        if !self.0.take_frames(&mut frame) {
+            return Err(NoTable);
+        }
+        let (leaf, order) = (slot.get(), slot.order - TABLE_SHIFT);
+        let leaf = if order == 0 { leaf.without(Bits::LARGE) } else { leaf };
+        for (cell, nth) in self.table(frame[0]).iter().zip(0..) {
+            cell.store(leaf.plus(nth << order).0, Ordering::Relaxed);
+        }
+        slot.set(Entry::table(frame[0]));
+        Ok(())
+    }
+
+    /// What of `range` from `page` on lies in the same block of 2^order pages.
+    fn part(self, page: u64, order: u32, range: PageRange) -> PageRange {
+        let end = (((page >> order) + 1) << order).min(range.end());
+        PageRange::new(page, end).unwrap_or(range)
+    }
+}

@@ -1,0 +1,435 @@
+//! The platform over a machine that is made of this program's memory: physical memory is a piece of it, CPUs are threads, and a TLB is what a
+//! test remembers.
+
+use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT};
+use crate::machine::{Interrupts, Machine};
+use crate::platform::{SpanError, X86};
+use crate::tables::Tables;
+use core::fmt;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::boxed::Box;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::vec;
+use std::vec::Vec;
+use vmalloc::{
+    DirectMemory, Frame, Frames, Origin, PageRange, Peek, Platform, Protect, Protection, Space, Translate,
+};
+
+std::thread_local!(static CPU: Cell<usize> = const { Cell::new(0) });
+
+/// What a CPU was told to forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Forgot {
+    Page(u64),
+    All,
+}
+
+struct Fake {
+    memory: *mut u8,
+    frames: u64,
+    free: Mutex<BTreeSet<u64>>,
+    /// Frames that may still be taken; then the supply refuses.
+    left: AtomicU64,
+    /// What happens, on other CPUs, when frames come back.
+    on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    forgot: [Mutex<Vec<Forgot>>; 2],
+    interrupted: [AtomicBool; 2],
+    online: [AtomicBool; 2],
+}
+
+// SAFETY: the memory is only used through the platform and by its owner.
+unsafe impl Send for Fake {}
+// SAFETY: as above.
+unsafe impl Sync for Fake {}
+
+const ROOT: u64 = 1;
+
+impl Fake {
+    fn new(frames: u64) -> Self {
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc_zeroed(Self::layout(frames)) };
+        Self {
+            memory,
+            frames,
+            free: Mutex::new((2..frames).collect()),
+            left: AtomicU64::new(u64::MAX),
+            on_return: Mutex::new(None),
+            forgot: Default::default(),
+            interrupted: Default::default(),
+            online: [AtomicBool::new(true), AtomicBool::new(false)],
+        }
+    }
+
+    fn layout(frames: u64) -> Layout {
+        Layout::from_size_align((frames << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("a layout")
+    }
+
+    fn forgotten(&self, cpu: usize) -> Vec<Forgot> {
+        std::mem::take(&mut self.forgot[cpu].lock().expect("no panic"))
+    }
+
+    fn free(&self) -> usize {
+        self.free.lock().expect("no panic").len()
+    }
+
+    fn may_take(&self, count: u64) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count)).is_ok()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        // SAFETY: allocated so in `new`.
+        unsafe { dealloc(self.memory, Self::layout(self.frames)) };
+    }
+}
+
+// SAFETY: no handler of a test runs on a thread that holds a lock.
+unsafe impl Interrupts for Fake {
+    fn off() {}
+    fn on() {}
+}
+
+// SAFETY: the memory is one piece, frames are kept in a set, and there is no processor whose translations matter.
+unsafe impl Machine for Fake {
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+    fn cpus(&self) -> usize {
+        2
+    }
+    fn is_online(&self, cpu: usize) -> bool {
+        self.online[cpu].load(Ordering::SeqCst)
+    }
+    fn root(&self) -> Frame {
+        Frame(ROOT)
+    }
+    fn direct_map(&self) -> usize {
+        self.memory.expose_provenance()
+    }
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+    fn take_frames(&self, frames: &mut [Frame]) -> bool {
+        let mut free = self.free.lock().expect("no panic");
+        if free.len() < frames.len() || !self.may_take(frames.len() as u64) {
+            return false;
+        }
+        frames.fill_with(|| Frame(free.pop_first().expect("counted")));
+        true
+    }
+    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+        let mut free = self.free.lock().expect("no panic");
+        let mut starts = (align..self.frames.saturating_sub(count)).step_by(align as usize);
+        let first = starts.find(|&first| (first..first + count).all(|frame| free.contains(&frame)))?;
+        if !self.may_take(count) {
+            return None;
+        }
+        (first..first + count).for_each(|frame| assert!(free.remove(&frame)));
+        Some(Frame(first))
+    }
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        let mut free = self.free.lock().expect("no panic");
+        frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
+        drop(free);
+        if let Some(act) = &mut *self.on_return.lock().expect("no panic")
+            && !frames.is_empty()
+        {
+            act();
+        }
+    }
+    fn origin(&self, frame: Frame) -> Origin {
+        if frame.0 < self.frames { Origin::Supply } else { Origin::Device }
+    }
+    fn invalidate(&self, addr: usize) {
+        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::Page(addr as u64 >> PAGE_SHIFT));
+    }
+    fn invalidate_all(&self) {
+        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::All);
+    }
+    fn interrupt(&self, cpu: usize) {
+        self.interrupted[cpu].store(true, Ordering::SeqCst);
+    }
+    fn patience(&self) -> u64 {
+        1 << 20
+    }
+    fn entropy(&self) -> u64 {
+        7
+    }
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}
+
+/// In the upper half, in the middle of a table of every level.
+const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
+
+fn span(pages: u64) -> PageRange {
+    PageRange::from_len(START, pages).expect("not empty")
+}
+
+fn range(from: u64, pages: u64) -> PageRange {
+    PageRange::from_len(START + from, pages).expect("not empty")
+}
+
+fn platform(frames: u64, pages: u64) -> X86<Fake> {
+    CPU.set(0);
+    // SAFETY: nothing is translated here.
+    unsafe { X86::new(Fake::new(frames), span(pages)) }.expect("a span")
+}
+
+fn entry(platform: &X86<Fake>, page: u64) -> Option<Entry> {
+    Tables(platform.machine()).find(page).ok().map(|slot| slot.get())
+}
+
+fn map(platform: &X86<Fake>, range: PageRange) {
+    // SAFETY: the test owns the whole span.
+    unsafe { platform.map(range, Protection::ReadWrite) }.expect("frames");
+}
+
+fn unmap_and_flush(platform: &X86<Fake>, ranges: &[PageRange]) {
+    // SAFETY: as above.
+    unsafe { platform.unmap(ranges).and_then(|()| platform.flush(ranges)) }.expect("nothing refuses");
+}
+
+#[test]
+fn pages_have_frames_of_their_own_until_they_are_flushed() {
+    for pages in [1, 4, 5, 64, 65, 700, 1500] {
+        let platform = platform(4000, 1 << 20);
+        let (range, free) = (range(3, pages), platform.machine().free());
+        map(&platform, range);
+        let frames: BTreeSet<u64> =
+            (range.start()..range.end()).filter_map(|page| platform.frame(page)).collect();
+        assert_eq!(frames.len() as u64, pages);
+        assert_eq!((platform.frame(range.start() - 1), platform.frame(range.end())), (None, None));
+        let tables = free - platform.machine().free() - pages as usize;
+        // SAFETY: the test owns the whole span.
+        unsafe { platform.unmap(&[range]) }.expect("nothing refuses");
+        assert!((range.start()..range.end()).all(|page| platform.frame(page).is_none()));
+        assert_eq!(platform.machine().free(), free - tables - pages as usize, "before the flush");
+        // SAFETY: as above.
+        unsafe { platform.unmap(&[range]).and_then(|()| platform.flush(&[range])) }.expect("nothing refuses");
+        assert_eq!(platform.machine().free(), free - tables, "after the flush");
+        assert!((range.start()..range.end()).all(|page| entry(&platform, page) == Some(Entry::NONE)));
+    }
+}
+
+#[test]
+fn a_refusal_at_any_frame_gives_all_back_but_for_tables() {
+    for huge in [false, true] {
+        for left in (0..).step_by(13) {
+            let platform = platform(4000, 1 << 20);
+            let range = range(500 - 5, 1400);
+            platform.machine().left.store(left, Ordering::Relaxed);
+            // SAFETY: the test owns the whole span.
+            let mapped = unsafe {
+                if huge {
+                    platform.map_huge(range, Protection::ReadWrite)
+                } else {
+                    platform.map(range, Protection::ReadWrite)
+                }
+            };
+            if mapped.is_ok() {
+                assert!(left >= 1400);
+                break;
+            }
+            let entries = (range.start()..range.end()).filter_map(|page| entry(&platform, page));
+            assert!(entries.into_iter().all(|entry| entry == Entry::NONE), "{left} frames");
+            let tables = 4000 - 2 - platform.machine().free();
+            assert!(tables <= 7, "{tables} tables at {left} frames");
+        }
+    }
+}
+
+#[test]
+fn leaves_stand_where_a_whole_aligned_run_goes() {
+    let platform = platform(4000, 1 << 20);
+    let offset = START.next_multiple_of(ENTRIES) - START;
+    let range = range(offset - 3, 3 + 2 * ENTRIES + 7);
+    // A table is there already, and has to make way.
+    map(&platform, PageRange::from_len(START + offset, 2).expect("not empty"));
+    unmap_and_flush(&platform, &[PageRange::from_len(START + offset, 2).expect("not empty")]);
+    let free = platform.machine().free();
+    // SAFETY: the test owns the whole span.
+    unsafe { platform.map_huge(range, Protection::ReadWrite) }.expect("frames");
+    let order = |page| Tables(platform.machine()).find(page).map(|slot| slot.order);
+    let first = START + offset;
+    assert_eq!(
+        [first - 1, first, first + 511, first + 512, first + 1024].map(order),
+        [0, 9, 9, 9, 0].map(Ok)
+    );
+    assert_eq!(platform.frame(first + 77), platform.frame(first).map(|frame| frame + 77));
+
+    // A part of a leaf: it is split, and the rest stays.
+    let part = PageRange::from_len(first + 100, 5).expect("not empty");
+    let kept = platform.frame(first + 105);
+    unmap_and_flush(&platform, &[part]);
+    assert_eq!((platform.frame(first + 104), platform.frame(first + 105)), (None, kept));
+    unmap_and_flush(&platform, &[range]);
+    let tables = 2;
+    assert!(free.abs_diff(platform.machine().free()) <= tables, "{free} {}", platform.machine().free());
+}
+
+#[test]
+fn protection_is_in_the_entries_and_everybody_is_told() {
+    let platform = platform(100, 1000);
+    map(&platform, range(0, 3));
+    platform.machine().forgotten(0);
+    // SAFETY: the test owns the whole span.
+    unsafe { platform.protect(range(1, 1), Protection::ReadExecute) }.expect("nothing refuses");
+    let bits = |nth| {
+        let entry = entry(&platform, START + nth).expect("a table");
+        (entry.has(Bits::WRITABLE), entry.has(Bits::NO_EXECUTE))
+    };
+    assert_eq!([0, 1, 2].map(bits), [(true, true), (false, false), (true, true)]);
+    assert_eq!(platform.machine().forgotten(0), [Forgot::Page(START + 1)]);
+}
+
+#[test]
+fn frames_are_shown_twice_and_stay_with_their_owner() {
+    let platform = platform(100, 1000);
+    let mut frames = [Frame(0); 3];
+    platform.take_frames(&mut frames).expect("frames");
+    let free = platform.machine().free();
+    let places = [range(0, 3), range(10, 3)];
+    for place in places {
+        // SAFETY: the test owns the whole span.
+        unsafe { platform.map_frames(place, &frames, Protection::Read) }.expect("tables");
+    }
+    assert_eq!(platform.frame_at(START + 12), Some(frames[2]));
+    // SAFETY: as above.
+    unsafe { platform.let_go(places[0]) };
+    assert_eq!((platform.frame_at(START), platform.frame_at(START + 10)), (None, Some(frames[0])));
+    unmap_and_flush(&platform, &places);
+    assert_eq!(platform.machine().free() + 2, free, "two tables");
+}
+
+#[test]
+fn relocated_pages_keep_their_frames() {
+    let platform = platform(2000, 1 << 20);
+    let (from, to) = (range(2, 600), range(5000, 600));
+    map(&platform, from);
+    let frames: Vec<_> = (from.start()..from.end()).map(|page| platform.frame(page)).collect();
+    // SAFETY: the test owns the whole span.
+    unsafe { platform.relocate(from, to) }.expect("tables");
+    assert!((to.start()..to.end()).map(|page| platform.frame(page)).eq(frames));
+    assert!((from.start()..from.end()).all(|page| platform.frame(page).is_none()));
+}
+
+#[test]
+fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
+    let platform = platform(200, 1000);
+    platform.machine().online[1].store(true, Ordering::SeqCst);
+    map(&platform, range(0, 2));
+    let shot = range(0, 2);
+    // SAFETY: the test owns the whole span.
+    unsafe { platform.unmap(&[shot]) }.expect("nothing refuses");
+    // SAFETY: as above.
+    let lost = unsafe { platform.flush(&[shot]) }.expect_err("nobody answers");
+    assert_eq!(lost.code, 1);
+    assert!(entry(&platform, START).is_some_and(|entry| entry.has(Bits::STALE)), "its frame is kept");
+
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            CPU.set(1);
+            while !stop.load(Ordering::SeqCst) {
+                if platform.machine().interrupted[1].swap(false, Ordering::SeqCst) {
+                    platform.acknowledge();
+                }
+                std::thread::yield_now();
+            }
+        });
+        // SAFETY: as above.
+        unsafe { platform.flush(&[shot]) }.expect("an answer");
+        // It missed one, so it forgets everything; from then on single pages.
+        assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
+        map(&platform, shot);
+        unmap_and_flush(&platform, &[shot]);
+        assert_eq!(platform.machine().forgotten(1), [Forgot::Page(START), Forgot::Page(START + 1)]);
+        map(&platform, range(0, 34));
+        unmap_and_flush(&platform, &[range(0, 34)]);
+        assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(entry(&platform, START), Some(Entry::NONE));
+}
+
+#[test]
+fn spans_that_four_levels_do_not_translate_are_refused() {
+    let new = |start, pages| {
+        let span = PageRange::from_len(start, pages).expect("not empty");
+        // SAFETY: nothing is translated here.
+        unsafe { X86::new(Fake::new(10), span) }.err()
+    };
+    assert_eq!(new((1 << 35) - 1, 2), Some(SpanError::NotCanonical));
+    assert_eq!(new(1 << 40, 1), Some(SpanError::NotCanonical));
+    assert_eq!(new((1 << 35) - 1, 1), None);
+    assert_eq!(new(1, 1 << 34), Some(SpanError::NoTables));
+}
+
+#[test]
+fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
+    const BYTES: usize = 8 << PAGE_SHIFT;
+    let config = vmalloc::Config::default().unmap_on_free().nodes(1);
+    let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
+    let machine = space.platform().machine();
+    // SAFETY: nobody uses the area.
+    let use_one =
+        || space.vmalloc(BYTES).map(|area| unsafe { space.vfree(area.addr().get()) }.expect("an area"));
+    use_one().expect("frames");
+    // What is left is lazy.
+    let mut rest = vec![Frame(0); machine.free()];
+    assert!(machine.take_frames(&mut rest));
+
+    let (ask, asked) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let mut times = 3;
+    *machine.on_return.lock().expect("no panic") = Some(Box::new(move || {
+        if times > 0 {
+            times -= 1;
+            ask.send(()).expect("the other CPU");
+            answered.recv().expect("the other CPU");
+        }
+    }));
+    let use_one = &use_one;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            CPU.set(1);
+            for () in asked.iter().take(3) {
+                // All that came back, and lazy again.
+                use_one().expect("what just came back");
+                answer.send(()).expect("the first CPU");
+            }
+        });
+        let got = use_one();
+        // The other CPU is asked no more, and ends.
+        *machine.on_return.lock().expect("no panic") = None;
+        got.expect("what came back the fourth time");
+    });
+    assert_eq!(machine.free(), 0);
+}
+
+#[test]
+fn a_space_on_it_is_whole_again_with_every_frame_back() {
+    let platform = platform(4000, 1 << 16);
+    let free = platform.machine().free();
+    let space = Space::new(platform, vmalloc::Config::default().unmap_on_free()).expect("metadata");
+    for round in 0..3 {
+        let areas: Vec<usize> = (1..40)
+            .map(|pages| space.alloc(&vmalloc::Request::new(pages << PAGE_SHIFT)).expect("room"))
+            .collect();
+        // SAFETY: nobody uses them.
+        areas.into_iter().for_each(|addr| unsafe { space.vfree(addr) }.expect("an area"));
+        space.purge().expect("nothing refuses");
+        space.verify().expect("whole");
+        let tables = free - space.platform().machine().free();
+        assert!(tables <= 8, "{tables} in round {round}");
+    }
+    let addr = space.alloc(&vmalloc::Request::new(2 << PAGE_SHIFT)).expect("room");
+    let mut bytes = [1; 10];
+    assert_eq!(space.platform().peek(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
+}

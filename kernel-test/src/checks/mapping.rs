@@ -1,0 +1,128 @@
+//! Frames of the caller's, and areas without memory.
+
+use super::memory::{expect_nothing, unexpected};
+use crate::access;
+use crate::memory::{DIRECT_MAP, PAGE, direct};
+use crate::world::{Outcome, World, ensure, stamp};
+use crate::{crew, walk};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{Frame, Frames, Kind, Platform};
+
+/// Frames that go back by themselves.
+pub(crate) struct Lent<'w> {
+    world: &'w World,
+    pub(crate) frames: Vec<Frame>,
+}
+
+impl<'w> Lent<'w> {
+    /// `count` frames, of which no two follow each other.
+    pub(crate) fn scattered(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
+        let mut lent = Self::consecutive(world, count)?;
+        lent.frames.reverse();
+        Ok(lent)
+    }
+
+    /// `count` frames, each behind the one before.
+    pub(crate) fn consecutive(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
+        let first = world.space.platform().take_run(count as u64, 1)?;
+        Ok(Self { world, frames: (0..count as u64).map(|nth| first.plus(nth)).collect() })
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        // SAFETY: taken by `self`, and mapped nowhere any more.
+        unsafe { self.world.space.platform().give_frames(&self.frames) };
+    }
+}
+
+/// What is written through the mapping is in the frames.
+fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
+    for (nth, frame) in frames.iter().enumerate() {
+        let at = addr + nth * PAGE;
+        // SAFETY: the frames are the check's.
+        unsafe { access::write(at, stamp(at, 3)) }.map_err(unexpected)?;
+        // SAFETY: as above.
+        let there = unsafe { direct::<u64>(frame.0 << 12).read_volatile() };
+        ensure!(there == stamp(at, 3), "page {nth} does not lead to {frame:?}");
+    }
+    Ok(())
+}
+
+pub(super) fn ram(world: &World) -> Outcome {
+    for count in [1, 2, 16, 64, 65, 200] {
+        let lent = Lent::scattered(world, count)?;
+        let addr = world.space.vm_map_ram(&lent.frames)?;
+        check_leads_to(addr, &lent.frames)?;
+        // SAFETY: nothing uses it any more.
+        unsafe { world.space.vm_unmap_ram(addr, count) }?;
+        world.space.purge()?;
+        if count > 1 {
+            expect_nothing(addr)?;
+        }
+    }
+    let lent = Lent::consecutive(world, 16)?;
+    let addr = world.space.vm_map_ram(&lent.frames)?;
+    let there = DIRECT_MAP + ((lent.frames[0].0 as usize) << 12);
+    ensure!(addr == there, "consecutive frames are at {addr:#x}, not at {there:#x}, where they always are");
+    check_leads_to(addr, &lent.frames)?;
+    // SAFETY: nothing uses it any more.
+    Ok(unsafe { world.space.vm_unmap_ram(addr, 16) }?)
+}
+
+/// Mapped here, used and unmapped there.
+pub(super) fn ram_on_another(world: &World) -> Outcome {
+    for round in 0..20 {
+        let lent = Lent::scattered(world, 8)?;
+        let addr = world.space.vm_map_ram(&lent.frames)?;
+        check_leads_to(addr, &lent.frames)?;
+        let is_right = AtomicBool::new(false);
+        crew::on(world.kernel, 1 + round % (world.cpus() - 1), || {
+            let reads = (0..8).all(|nth| {
+                let at = addr + nth * PAGE;
+                access::read(at) == Ok(stamp(at, 3))
+            });
+            // SAFETY: nothing uses it any more.
+            let ended = unsafe { world.space.vm_unmap_ram(addr, 8) };
+            is_right.store(reads && ended.is_ok(), Ordering::SeqCst);
+        });
+        ensure!(is_right.load(Ordering::SeqCst), "another CPU read something else, or could not unmap");
+        world.space.purge()?;
+        expect_nothing(addr)?;
+    }
+    Ok(())
+}
+
+pub(super) fn percpu(world: &World) -> Outcome {
+    const UNIT: usize = 16 * PAGE;
+    const GROUPS: usize = 100;
+    let cpus = world.space.platform().cpus();
+    let offsets: Vec<usize> = (0..cpus).map(|cpu| cpu * UNIT).collect();
+    let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
+    for group in 0..GROUPS {
+        let sizes = vec![1 + group * 100; cpus];
+        let base = world.space.pcpu_get_vm_areas(&offsets, &sizes, PAGE << (group % 4))?;
+        bases.push((base, sizes));
+        ensure!(base.is_multiple_of(PAGE << (group % 4)), "{base:#x} is not aligned");
+        for (offset, size) in offsets.iter().zip(&bases[group].1) {
+            let area = world.space.find(base + offset);
+            let right = area.is_some_and(|area| {
+                area.addr == base + offset
+                    && area.kind == Kind::Percpu
+                    && area.pages == size.div_ceil(PAGE) as u64
+            });
+            ensure!(right, "{area:?} at {base:#x} + {offset:#x}");
+            for page in 0..size.div_ceil(PAGE) {
+                ensure!(pages.insert(base + offset + page * PAGE), "two areas share a page");
+            }
+            ensure!(walk::leaf(base + offset).is_none(), "memory behind addresses alone");
+        }
+    }
+    for (base, sizes) in bases {
+        world.space.pcpu_free_vm_areas(base, &offsets, &sizes)?;
+    }
+    Ok(())
+}

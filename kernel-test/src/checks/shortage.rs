@@ -1,0 +1,139 @@
+//! Frames and addresses that run out, and addresses that are nobody's.
+
+use super::memory::unexpected;
+use crate::access;
+use crate::memory::PAGE;
+use crate::world::{FEW_PAGES, Failure, Outcome, World, ensure, free, pages};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+use vmalloc::{AllocError, Frame, FreeError, PlatformFault};
+
+/// All frames but a few, which go back by themselves.
+struct Hog<'w> {
+    world: &'w World,
+    frames: Vec<Frame>,
+}
+
+impl<'w> Hog<'w> {
+    fn leave(world: &'w World, left: u64) -> Result<Self, Failure> {
+        let supply = &world.kernel.supply;
+        let mut frames = vec![Frame(0); supply.free().saturating_sub(left) as usize];
+        ensure!(supply.take(&mut frames), "the supply has fewer than it says");
+        Ok(Self { world, frames })
+    }
+
+    /// Gives so many back, of which no two follow each other.
+    fn let_go_scattered(&mut self, count: usize) {
+        let mut place = 0..;
+        let (given, kept): (Vec<_>, _) = core::mem::take(&mut self.frames)
+            .into_iter()
+            .partition(|_| place.next().is_some_and(|place| place % 2 == 0 && place < 2 * count));
+        self.frames = kept;
+        self.world.kernel.supply.give(&given);
+    }
+}
+
+impl Drop for Hog<'_> {
+    fn drop(&mut self) {
+        self.world.kernel.supply.give(&self.frames);
+    }
+}
+
+/// That an allocation is refused for want of frames while only `left` are there, and that nothing is lost by it.
+fn refused(world: &World, left: u64, allocate: impl Fn() -> Result<NonNull<u8>, AllocError>) -> Outcome {
+    let hog = Hog::leave(world, left)?;
+    let held = world.missing();
+    let refusal = match allocate() {
+        Err(AllocError::Unbacked(refusal)) => refusal,
+        other => return Err(Failure(alloc::format!("{other:?} with {left} frames left"))),
+    };
+    ensure!(refusal.cause.fault == PlatformFault::OutOfMemory, "{refusal}");
+    world.space.verify()?;
+    ensure!(world.missing() == held, "{held} frames were held, now {}", world.missing());
+    drop(hog);
+    Ok(())
+}
+
+pub(super) fn frames(world: &World) -> Outcome {
+    for (left, count) in [(0, 1), (1, 2), (15, 16), (63, 64), (100, 200), (599, 600)] {
+        // The tables are there already.
+        free(world.space, pages(world.space, count)?)?;
+        world.check_whole()?;
+        refused(world, left, || world.space.vmalloc(count * PAGE))?;
+        // What is left can be had.
+        let hog = Hog::leave(world, count as u64)?;
+        let addr = pages(world.space, count)?;
+        access::read(addr + (count - 1) * PAGE).map_err(unexpected)?;
+        free(world.space, addr)?;
+        drop(hog);
+    }
+    Ok(())
+}
+
+/// In addresses that no tables lead to: three of the lowest level, and one above.
+pub(super) fn tables(world: &World) -> Outcome {
+    const COUNT: usize = 1100;
+    // What lies behind all that was used so far.
+    let spacer = world.space.reserve(&vmalloc::Request::new(1 << 30))?;
+    let before = crate::walk::tables();
+    for left in [0, 1, 2, 3, 4, 500, 1000, 1099] {
+        refused(world, left, || world.space.vmalloc(COUNT * PAGE))?;
+    }
+    ensure!(crate::walk::tables() >= before + 3, "no tables were made");
+    free(world.space, pages(world.space, COUNT)?)?;
+    Ok(world.space.unreserve(spacer)?)
+}
+
+pub(super) fn huge(world: &World) -> Outcome {
+    for left in [0, 511, 600, 1000] {
+        refused(world, left, || world.space.vmalloc_huge(4 << 20))?;
+    }
+    // Base pages do where no run is free.
+    let mut hog = Hog::leave(world, 0)?;
+    hog.let_go_scattered(1100);
+    let addr = world.space.vmalloc_huge(4 << 20)?.addr().get();
+    access::read(addr + (4 << 20) - 8).map_err(unexpected)?;
+    free(world.space, addr)?;
+    Ok(world.space.purge()?)
+}
+
+pub(super) fn addresses(world: &World) -> Outcome {
+    let mut areas = Vec::new();
+    let refusal = loop {
+        match pages(world.small, 3) {
+            Ok(addr) => areas.push(addr),
+            Err(refusal) => break refusal,
+        }
+    };
+    ensure!(areas.len() as u64 == FEW_PAGES / 4, "{} areas of 4 pages in {FEW_PAGES}", areas.len());
+    ensure!(matches!(refusal, AllocError::NoSpace(no) if no.pages == 4 && no.largest == 0), "{refusal}");
+    world.small.verify()?;
+    // Freed ones come again, without a purge of ours.
+    let freed = areas.swap_remove(5);
+    free(world.small, freed)?;
+    areas.push(pages(world.small, 3)?);
+    ensure!(areas.last() == Some(&freed), "another address than the one that was freed");
+    areas.into_iter().try_for_each(|addr| free(world.small, addr))
+}
+
+pub(super) fn foreign(world: &World) -> Outcome {
+    let here = core::ptr::from_ref(world).addr() & !(PAGE - 1);
+    let addr = pages(world.space, 3)?;
+    for wrong in [here, 0, addr - PAGE, addr + PAGE, addr + (1 << 30), addr + 8, usize::MAX & !(PAGE - 1)] {
+        // SAFETY: nothing is there that could be freed.
+        let refusal = unsafe { world.space.vfree(wrong) };
+        let right = match refusal {
+            Err(FreeError::NotAnArea { .. }) => wrong != addr + PAGE && wrong != addr + 8,
+            Err(FreeError::Interior { start, .. }) => wrong == addr + PAGE && start == addr as u64 >> 12,
+            Err(FreeError::Unaligned { .. }) => wrong == addr + 8,
+            _ => false,
+        };
+        ensure!(right, "{refusal:?} for {wrong:#x}");
+    }
+    free(world.space, addr)?;
+    // SAFETY: it was freed, and nobody uses it.
+    let again = unsafe { world.space.vfree(addr) };
+    ensure!(matches!(again, Err(FreeError::AlreadyFreed { .. })), "{again:?} for the second time");
+    Ok(())
+}

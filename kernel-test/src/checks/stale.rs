@@ -1,0 +1,103 @@
+//! Translations that a CPU still has.
+
+use super::memory::unexpected;
+use crate::access::{self, Fault};
+use crate::cpu::Here;
+use crate::machine::PATIENCE;
+use crate::memory::direct;
+use crate::world::{Failure, Outcome, World, ensure, free, pages};
+use crate::{crew, walk};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use lock_api::Mutex;
+use vmalloc::Frame;
+use vmalloc_x86_64::{Interrupts, IrqLock};
+
+const OLD: u64 = 0x0101_0101;
+const NEW: u64 = 0x0202_0202;
+
+/// An area is read by CPU 1, freed and purged here, and its frame written by its next owner: what CPU 1 reads at its address then.
+fn read_after_free(world: &World, cpu: usize) -> Result<Result<u64, Fault>, Failure> {
+    let addr = pages(world.space, 1)?;
+    // SAFETY: the area is this check's.
+    unsafe { access::write(addr, OLD) }.map_err(unexpected)?;
+    let (physical, _) = walk::leaf(addr).ok_or(Failure("no page".into()))?;
+    let before = read_on(world, cpu, addr);
+    ensure!(before == Ok(OLD), "CPU {cpu} reads {before:x?} before it is freed");
+    free(world.space, addr)?;
+    world.space.purge()?;
+    // Frames until it is that one.
+    let mut taken = Vec::new();
+    while taken.last() != Some(&Frame(physical >> 12)) {
+        let mut frame = [Frame(0)];
+        ensure!(world.kernel.supply.take(&mut frame), "its frame did not come back");
+        taken.push(frame[0]);
+    }
+    // SAFETY: the frame was just taken.
+    unsafe { direct::<u64>(physical).write_volatile(NEW) };
+    let after = read_on(world, cpu, addr);
+    world.kernel.supply.give(&taken);
+    Ok(after)
+}
+
+fn read_on(world: &World, cpu: usize, addr: usize) -> Result<u64, Fault> {
+    let result: Mutex<IrqLock<Here>, _> = Mutex::new(Ok(0));
+    crew::on(world.kernel, cpu, || *result.lock() = access::read(addr));
+    result.into_inner()
+}
+
+/// With forgetting switched off.
+pub(super) fn without_shootdown(world: &World) -> Outcome {
+    const ROUNDS: usize = 10;
+    world.kernel.keeps_stale.store(true, Ordering::SeqCst);
+    let reads: Result<Vec<_>, _> = (0..ROUNDS).map(|_| read_after_free(world, 1)).collect();
+    world.kernel.keeps_stale.store(false, Ordering::SeqCst);
+    crew::all(world.kernel, |_| x86_64::instructions::tlb::flush_all());
+    let wrong = reads?.iter().filter(|&&read| read == Ok(NEW)).count();
+    // Emulated CPUs forget at other times too, now and then.
+    ensure!(wrong > ROUNDS / 2, "only {wrong} of {ROUNDS} reads saw the next owner's data");
+    Ok(())
+}
+
+pub(super) fn with_shootdown(world: &World) -> Outcome {
+    for round in 0..50 {
+        let cpu = 1 + round % (world.cpus() - 1);
+        let read = read_after_free(world, cpu)?;
+        ensure!(read.is_err(), "in round {round} CPU {cpu} still reads {read:x?}");
+    }
+    Ok(())
+}
+
+/// CPU 1 keeps interrupts off.
+pub(super) fn silent_cpu(world: &World) -> Outcome {
+    let (is_silent, may_answer) = (AtomicBool::new(false), AtomicBool::new(false));
+    let work = |_| {
+        Here::off();
+        is_silent.store(true, Ordering::SeqCst);
+        while !may_answer.load(Ordering::SeqCst) {
+            core::hint::spin_loop();
+        }
+        Here::on();
+    };
+    let addr = pages(world.space, 1)?;
+    // SAFETY: the area is this check's.
+    unsafe { access::write(addr, OLD) }.map_err(unexpected)?;
+    let crew = crew::begin(world.kernel, [1], &work);
+    while !is_silent.load(Ordering::SeqCst) {
+        core::hint::spin_loop();
+    }
+    let freed = free(world.space, addr);
+    world.kernel.patience.store(1 << 12, Ordering::SeqCst);
+    let purged = world.space.purge();
+    world.kernel.patience.store(PATIENCE, Ordering::SeqCst);
+    let kept = world.missing();
+    may_answer.store(true, Ordering::SeqCst);
+    drop(crew);
+    freed?;
+    let error = purged.err().ok_or(Failure("nobody noticed".into()))?;
+    ensure!(error.code == 1, "CPU 1 is silent, but: {error}");
+    ensure!(kept == 1, "{kept} frames are kept, not 1");
+    world.space.purge()?;
+    ensure!(access::read(addr).is_err(), "it is still there");
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! What this kernel lends the allocator, and the spaces that answer a shootdown.
+
+use crate::apic::{self, Vector};
+use crate::cpu::{self, Here};
+use crate::exit::{Status, exit};
+use crate::memory::{DIRECT_MAP, Supply};
+use crate::serial::print_in_need;
+use crate::{boot, clock};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use vmalloc::{Config, Frame, Origin, PageRange};
+use vmalloc_x86_64::{Interrupts, Machine, X86};
+
+/// A space on this machine.
+pub(crate) type Space = vmalloc::Space<X86<&'static Kernel>>;
+
+/// This kernel.
+pub(crate) struct Kernel {
+    pub(crate) supply: Supply,
+    /// The controllers' numbers of all CPUs, this one first.
+    pub(crate) apics: Vec<u8>,
+    online: AtomicU64,
+    /// For tests: translations are not forgotten.
+    pub(crate) keeps_stale: AtomicBool,
+    /// For tests: looks at a CPU before it counts as lost.
+    pub(crate) patience: AtomicU64,
+}
+
+impl Kernel {
+    pub(crate) fn new(supply: Supply, apics: Vec<u8>) -> Self {
+        Self {
+            supply,
+            apics,
+            online: AtomicU64::new(1),
+            keeps_stale: AtomicBool::new(false),
+            patience: AtomicU64::new(PATIENCE),
+        }
+    }
+
+    /// Counts this CPU as online.
+    pub(crate) fn join(&self) {
+        self.online.fetch_or(1 << cpu::number(), Ordering::SeqCst);
+        spaces().for_each(|space| space.platform().join());
+    }
+}
+
+/// An emulated CPU may be kept waiting for its turn for a long while.
+pub(crate) const PATIENCE: u64 = 1 << 40;
+
+// SAFETY: `Here` keeps interrupts off.
+unsafe impl Interrupts for &'static Kernel {
+    #[inline(always)]
+    fn off() {
+        Here::off();
+    }
+
+    #[inline(always)]
+    fn on() {
+        Here::on();
+    }
+}
+
+// SAFETY: the boot's tables and direct map are for good; the supply hands frames out once. Tests that switch forgetting off use the addresses
+// for nothing else until all have forgotten them.
+unsafe impl Machine for &'static Kernel {
+    #[inline(always)]
+    fn cpu(&self) -> usize {
+        cpu::number()
+    }
+
+    fn cpus(&self) -> usize {
+        self.apics.len()
+    }
+
+    #[inline]
+    fn is_online(&self, cpu: usize) -> bool {
+        // SeqCst: who is not seen here sees, when it joins, the request that is made.
+        self.online.load(Ordering::SeqCst) >> cpu & 1 != 0
+    }
+
+    #[inline]
+    fn root(&self) -> Frame {
+        Frame(boot::root() >> 12)
+    }
+
+    #[inline]
+    fn direct_map(&self) -> usize {
+        DIRECT_MAP
+    }
+
+    #[inline]
+    fn frames(&self) -> u64 {
+        self.supply.end()
+    }
+
+    #[inline]
+    fn take_frames(&self, frames: &mut [Frame]) -> bool {
+        self.supply.take(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+        self.supply.take_run(count, align)
+    }
+
+    #[inline]
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        self.supply.give(frames);
+    }
+
+    #[inline]
+    fn origin(&self, frame: Frame) -> Origin {
+        self.supply.origin(frame)
+    }
+
+    #[inline]
+    fn invalidate(&self, addr: usize) {
+        if !self.keeps_stale.load(Ordering::Relaxed) {
+            x86_64::instructions::tlb::flush(x86_64::VirtAddr::new_truncate(addr as u64));
+        }
+    }
+
+    #[inline]
+    fn invalidate_all(&self) {
+        if !self.keeps_stale.load(Ordering::Relaxed) {
+            // There are no global ones.
+            x86_64::instructions::tlb::flush_all();
+        }
+    }
+
+    fn interrupt(&self, cpu: usize) {
+        apic::send(self.apics[cpu], Vector::Shootdown);
+    }
+
+    fn patience(&self) -> u64 {
+        self.patience.load(Ordering::Relaxed)
+    }
+
+    fn entropy(&self) -> u64 {
+        static STATE: AtomicU64 = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
+        STATE.fetch_add(clock::ticks() | 1, Ordering::Relaxed).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        print_in_need(format_args!("\nfatal: {damage}"));
+        exit(Status::Died)
+    }
+}
+
+const SPACES: usize = 4;
+
+/// Those that shoot down, for the handler of the interrupt.
+static ALL: [AtomicPtr<Space>; SPACES] = [const { AtomicPtr::new(null_mut()) }; SPACES];
+
+fn spaces() -> impl Iterator<Item = &'static Space> {
+    // Acquire: pairs with the exchange in `new_space`.
+    // SAFETY: null, or a space that lives for ever.
+    ALL.iter().map_while(|space| unsafe { space.load(Ordering::Acquire).as_ref() })
+}
+
+/// The handler of a shootdown.
+pub(crate) fn acknowledge() {
+    spaces().for_each(|space| space.platform().acknowledge());
+}
+
+/// A space of `pages` pages in a part of the upper half that is the `nth` one's.
+pub(crate) fn new_space(kernel: &'static Kernel, nth: u64, pages: u64, config: Config) -> &'static Space {
+    const START: u64 = 0xf_ffff_c900_0000;
+    const APART: u64 = 1 << 28;
+    let span = PageRange::from_len(START + nth * APART, pages.min(APART)).expect("pages");
+    // SAFETY: each of them has a terabyte for itself, and this kernel uses nothing else there.
+    let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
+    let space: &'static Space =
+        Box::leak(Box::new(Space::new(platform, config).expect("memory for metadata")));
+    let pointer = core::ptr::from_ref(space).cast_mut();
+    // Release: the space is complete.
+    let free = |place: &&AtomicPtr<Space>| {
+        place.compare_exchange(null_mut(), pointer, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    };
+    ALL.iter().find(free).expect("a place for the space");
+    space
+}

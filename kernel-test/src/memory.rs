@@ -1,0 +1,163 @@
+//! Physical memory: the heap, and behind it the frames that are handed out.
+//!
+//! ```text
+//!   0      1 MiB     image_end                                            end of memory
+//!   │ boot │  image  │   heap (three eighths)   │   frames of the supply  │
+//! ```
+//! All of it can be read and written at [`DIRECT_MAP`].
+
+use crate::boot::{self, Piece};
+use crate::cpu::Here;
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use lock_api::Mutex;
+use talc::TalcLock;
+use talc::source::Manual;
+use vmalloc::{Frame, Origin};
+use vmalloc_x86_64::IrqLock;
+
+/// Where physical address 0 is.
+pub(crate) const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
+
+/// Where physical address `addr` is, below 4 GiB.
+#[inline]
+pub(crate) fn direct<T>(addr: u64) -> *mut T {
+    core::ptr::with_exposed_provenance_mut(DIRECT_MAP + addr as usize)
+}
+
+/// The heap that the allocator's own notes are on.
+#[global_allocator]
+static HEAP: TalcLock<IrqLock<Here>, Manual> = TalcLock::new(Manual);
+
+/// Takes over all memory behind the image, in its largest piece: the frames that are left when the heap has its part.
+///
+/// # Safety
+/// Called once, before anything else allocates.
+pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
+    let (start, end) = pieces
+        .iter()
+        .filter(|piece| piece.is_ram())
+        .map(|piece| (piece.start.max(boot::image_end_addr()), piece.start + piece.bytes))
+        .filter(|(start, end)| start < end)
+        .max_by_key(|(start, end)| end - start)
+        .expect("memory behind the image");
+    let heap = (end - start) * 3 / 8;
+    // SAFETY: nobody's memory so far, and the heap's alone from here on.
+    unsafe { HEAP.lock().claim(direct(start), heap as usize) };
+    Supply::new((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD)
+}
+
+/// Frames of a word.
+const WORD: u64 = u64::BITS as u64;
+const WORD_BYTES: u64 = WORD * PAGE as u64;
+
+/// Frames that are handed out: a bit for each that is not taken, from the first of memory on. Words are written with the lock held,
+/// and read without it. Frames below the first of the supply are never taken.
+pub(crate) struct Supply {
+    /// Multiples of [`WORD`], as the other.
+    first: u64,
+    end: u64,
+    words: Box<[AtomicU64]>,
+    rest: Mutex<IrqLock<Here>, Rest>,
+}
+
+/// What the lock protects besides.
+struct Rest {
+    free: u64,
+    /// No frame of a word before this one is free.
+    lowest: usize,
+}
+
+impl Supply {
+    /// The frames from `first` to `end`, all free.
+    fn new(first: u64, end: u64) -> Self {
+        let words = (0..end / WORD).map(|_| AtomicU64::new(u64::MAX));
+        let rest = Rest { free: end - first, lowest: (first / 64) as usize };
+        Self { first, end, words: words.collect(), rest: Mutex::new(rest) }
+    }
+
+    /// The frame behind the last.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// How many are free.
+    pub(crate) fn free(&self) -> u64 {
+        self.rest.lock().free
+    }
+
+    /// As [`vmalloc_x86_64::Machine::take_frames`]: the lowest that are free.
+    #[inline]
+    pub(crate) fn take(&self, frames: &mut [Frame]) -> bool {
+        let mut rest = self.rest.lock();
+        let Some(free) = rest.free.checked_sub(frames.len() as u64) else { return false };
+        rest.free = free;
+        let (mut word, mut slots) = (rest.lowest, frames.iter_mut());
+        while !slots.as_slice().is_empty() {
+            // Relaxed: the lock orders it; who reads without it wants a single bit of a frame that is his.
+            let mut bits = self.words[word].load(Ordering::Relaxed);
+            while bits != 0
+                && let Some(slot) = slots.next()
+            {
+                *slot = Frame(word as u64 * 64 + u64::from(bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+            self.words[word].store(bits, Ordering::Relaxed);
+            word += usize::from(bits == 0);
+        }
+        rest.lowest = word;
+        true
+    }
+
+    /// As [`vmalloc_x86_64::Machine::take_run`]: the first that fits.
+    pub(crate) fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+        let mut rest = self.rest.lock();
+        let starts = (self.first.next_multiple_of(align)..self.end).step_by(align as usize);
+        let fits = |first: &u64| {
+            first
+                .checked_add(count)
+                .is_some_and(|end| end <= self.end && (*first..end).all(|frame| self.is_free(frame)))
+        };
+        let first = starts.into_iter().find(fits)?;
+        (first..first + count).for_each(|frame| self.flip(frame));
+        rest.free -= count;
+        Some(Frame(first))
+    }
+
+    /// As [`vmalloc_x86_64::Machine::give_frames`].
+    #[inline]
+    pub(crate) fn give(&self, frames: &[Frame]) {
+        let mut rest = self.rest.lock();
+        rest.free += frames.len() as u64;
+        for &Frame(frame) in frames {
+            assert!(!self.is_free(frame), "frame {frame:#x} was given back twice");
+            self.flip(frame);
+            rest.lowest = rest.lowest.min((frame / 64) as usize);
+        }
+    }
+
+    /// Whose the frame is.
+    #[inline]
+    pub(crate) fn origin(&self, frame: Frame) -> Origin {
+        match self.words.get((frame.0 / WORD) as usize) {
+            None => Origin::Device,
+            // Relaxed: whoever asks for a frame that he has taken sees that he has.
+            Some(word) if word.load(Ordering::Relaxed) >> (frame.0 % WORD) & 1 != 0 => Origin::Foreign,
+            Some(_) => Origin::Supply,
+        }
+    }
+
+    #[inline]
+    fn is_free(&self, frame: u64) -> bool {
+        self.words[(frame / 64) as usize].load(Ordering::Relaxed) >> (frame % 64) & 1 != 0
+    }
+
+    /// With the lock held.
+    #[inline]
+    fn flip(&self, frame: u64) {
+        let word = &self.words[(frame / 64) as usize];
+        word.store(word.load(Ordering::Relaxed) ^ 1 << (frame % 64), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the checks and cases work on: the spaces, and whether all frames are where they should be.
+
+use crate::machine::{Kernel, Space, new_space};
+use crate::memory::PAGE;
+use crate::walk;
+use alloc::string::{String, ToString};
+use core::fmt::Display;
+use vmalloc::{AllocError, Config};
+
+/// Why a check failed, in words.
+pub(crate) struct Failure(pub(crate) String);
+
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What a check says.
+pub(crate) type Outcome = Result<(), Failure>;
+
+/// Fails unless something is so.
+macro_rules! ensure {
+    ($condition:expr, $($why:tt)+) => {
+        if !$condition {
+            return Err($crate::world::Failure(alloc::format!($($why)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Pages of the span of the larger spaces: 64 GiB.
+const SPAN_PAGES: u64 = 16 << 20;
+/// Pages of the small one.
+pub(crate) const FEW_PAGES: u64 = 256;
+
+/// This kernel and its spaces.
+pub(crate) struct World {
+    pub(crate) kernel: &'static Kernel,
+    /// Freed memory is unmapped by the next purge.
+    pub(crate) space: &'static Space,
+    /// Freed memory is kept for reuse: as spaces are by default.
+    pub(crate) retaining: &'static Space,
+    /// With so few addresses that they run out.
+    pub(crate) small: &'static Space,
+    /// Frames free before there was a space.
+    free_at_first: u64,
+}
+
+impl World {
+    pub(crate) fn new(kernel: &'static Kernel) -> Self {
+        let free_at_first = kernel.supply.free() + walk::tables();
+        let config = Config::default();
+        Self {
+            kernel,
+            space: new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free()),
+            retaining: new_space(kernel, 1, SPAN_PAGES, config),
+            small: new_space(kernel, 2, FEW_PAGES, config.unmap_on_free()),
+            free_at_first,
+        }
+    }
+
+    pub(crate) fn spaces(&self) -> [&'static Space; 3] {
+        [self.space, self.retaining, self.small]
+    }
+
+    pub(crate) fn cpus(&self) -> usize {
+        self.kernel.apics.len()
+    }
+
+    /// Frames that are neither free nor tables.
+    pub(crate) fn missing(&self) -> u64 {
+        self.free_at_first - self.kernel.supply.free() - walk::tables()
+    }
+
+    /// Whether everything was freed: all addresses and all frames are back, but for page tables, which stay.
+    pub(crate) fn check_whole(&self) -> Outcome {
+        for space in self.spaces() {
+            space.purge()?;
+            space.verify()?;
+            let stats = space.stats();
+            ensure!(stats.free_pages == stats.span_pages, "not all addresses are free: {stats:?}");
+        }
+        ensure!(self.missing() == 0, "{} frames are missing", self.missing());
+        Ok(())
+    }
+}
+
+/// Memory of whole pages, which the caller frees.
+pub(crate) fn pages(space: &Space, count: usize) -> Result<usize, AllocError> {
+    Ok(space.vmalloc(count * PAGE)?.addr().get())
+}
+
+/// Frees what `pages` and its like gave.
+pub(crate) fn free(space: &Space, addr: usize) -> Outcome {
+    // SAFETY: whoever calls this owns the area, and uses it no more; checks that touch it afterwards expect a fault.
+    Ok(unsafe { space.vfree(addr) }?)
+}
+
+/// A word that differs from page to page and from key to key.
+pub(crate) fn stamp(addr: usize, key: u64) -> u64 {
+    (addr as u64 ^ key << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
