@@ -42,7 +42,7 @@ fn full_fit(run: &mut Run<'_>) -> Result<(), Refusal> {
     let (holes, kept): (Vec<_>, Vec<_>) = held.iter().enumerate().partition(|(index, _)| index % 2 == 0);
     let starts = |half: Vec<(usize, &u64)>| half.into_iter().map(|(_, &start)| start).collect::<Vec<_>>();
     run.free_all(&starts(holes))?;
-    run.stage.design.settle();
+    run.stage.design.purge();
     run.turns(|run| run.pair(1, 1))?;
     run.free_all(&starts(kept))
 }

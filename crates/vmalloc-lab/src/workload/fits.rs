@@ -30,7 +30,7 @@ fn both_edges(run: &mut Run<'_>) -> Result<(), Refusal> {
     let areas = || (0..2 * HOLES / run.size.held_by).map(|_| run.stage.design.alloc(&super::guarded(3)));
     let areas = areas().collect::<Result<Vec<_>, _>>()?;
     areas.iter().step_by(2).try_for_each(|&start| run.stage.design.free(start))?;
-    run.stage.design.settle();
+    run.stage.design.purge();
     run.turns(|run| run.pair(3, 1))?;
     areas.iter().skip(1).step_by(2).try_for_each(|&start| run.stage.design.free(start))
 }
