@@ -63,11 +63,6 @@ pub(crate) fn count_running() {
     COUNTS_RUNNING.set(true);
 }
 
-/// What this thread has counted, which goes on.
-pub(crate) fn waits() -> Waits {
-    WAITS.get()
-}
-
 /// Time that this thread has run: what others take from the machine is not in it.
 pub(crate) fn thread_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);

@@ -32,7 +32,7 @@ fn rounds(effort: Effort) -> usize {
 /// The same work in all, whatever the number of threads.
 fn size(effort: Effort, threads: usize) -> Size {
     let threads = threads as u64;
-    Size::loops(effort.choose(256_000, 1_280_000) / threads).held_by(threads * effort.choose(4, 1))
+    Size::loops(effort.choose(768_000, 2_560_000) / threads).held_by(threads * 4)
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
