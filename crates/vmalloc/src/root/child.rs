@@ -156,6 +156,10 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         false
     }
 
+    fn zeroes(&self) -> bool {
+        self.parent().zeroes()
+    }
+
     fn replaces(&self) -> bool {
         self.parent().replaces()
     }

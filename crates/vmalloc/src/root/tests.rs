@@ -88,6 +88,9 @@ unsafe impl Platform for Machine {
         ranges.iter().try_for_each(|range| self.call("flush", *range, DEFAULT))
     }
     unsafe fn zero(&self, _: PageRange) {}
+    fn zeroes(&self) -> bool {
+        false
+    }
     fn replaces(&self) -> bool {
         true
     }
