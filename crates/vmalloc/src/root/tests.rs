@@ -165,6 +165,15 @@ fn pages_are_counted_from_map_to_flush() {
 }
 
 #[test]
+fn a_child_is_as_the_machine_below() {
+    let root = Root::new(Machine::default()).unwrap();
+    let child = root.lend("child", Site::lowest(64 << 12), None).unwrap();
+    let machine = root.platform();
+    assert_eq!((child.zeroes(), child.replaces()), (machine.zeroes(), machine.replaces()));
+    assert_eq!((child.page_shift(), child.cpus()), (machine.page_shift(), machine.cpus()));
+}
+
+#[test]
 fn what_fails_below_is_not_counted() {
     let root = Root::new(Machine::default()).unwrap();
     let child = root.lend("child", Site::lowest(64 << 12), Some(20 << 12)).unwrap();
