@@ -22,6 +22,8 @@ const RUN_PAGES: u64 = size(64, 6);
 const RUN_AREAS: u64 = size(32, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything is.
 pub(super) const ROUNDS: usize = 8;
+/// How often in a row others may be quicker to take what was given back, before one who needs it gives up.
+const RACES: usize = 64;
 
 /// What is behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,12 +181,15 @@ impl<P: Platform> Space<P> {
         // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
         self.in_need.0.fetch_add(1, Ordering::Relaxed);
         let result = (0..=ROUNDS).find_map(|round| {
-            let found = (0..ROUNDS).find_map(|_| {
+            let found = (0..RACES).find_map(|_| {
                 // Waits for a purge under way: what that gives back counts for this allocation as well. Should the platform
                 // fail here, less is free than could be: the retry tells.
-                let given = self.purge_with(Drain::ALL).map_or(0, |done| done.given);
+                let purge = self.purge_with(Drain::ALL);
+                let given = purge.map_or(0, |done| done.given);
                 match retry() {
-                    None if given == 0 => Some(None),
+                    // That nothing was given back does not say that nothing waits: others may have freed it behind the purge.
+                    None if given == 0 && purge.is_err() => Some(None),
+                    None if given == 0 => self.last_look(&mut retry),
                     None => None,
                     found => Some(found),
                 }
@@ -197,6 +202,24 @@ impl<P: Platform> Space<P> {
         });
         self.in_need.0.fetch_sub(1, Ordering::Relaxed);
         result.flatten()
+    }
+
+    /// That a purge gave nothing back does not say that nothing waits: others may have freed it behind the purge. While nobody purges,
+    /// what is freed is in a node. `None` if something is.
+    fn last_look<T>(&self, retry: &mut impl FnMut() -> Option<T>) -> Option<Option<T>> {
+        let _nobody_purges = self.purger.0.lock();
+        match retry() {
+            None if self.is_anything_kept() => None,
+            found => Some(found),
+        }
+    }
+
+    fn is_anything_kept(&self) -> bool {
+        self.deferred.areas() != 0
+            || self.nodes.iter().any(|node| {
+                let node = node.0.lock();
+                !(node.lazy.is_empty() && node.retained.is_empty() && node.pools.is_empty())
+            })
     }
 
     pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
