@@ -228,6 +228,29 @@ pub fn fork_meets_blocks(slots: Slots) {
     world.finish();
 }
 
+/// A child of a fork has what others had, and ends what they were doing: no more is lost than what is theirs.
+pub fn forked_meanwhile(slots: Slots) {
+    let world = world(slots);
+    let mapping = world.map_ram(2);
+    for body in [come_and_go::<2>, come_and_go::<4>] {
+        let world = world.clone();
+        shuttle::thread::spawn(move || body(&world));
+    }
+    point();
+    world.fork(|world| {
+        come_and_go::<1>(world);
+        come_and_go::<4>(world);
+        world.unmap_ram(mapping);
+        world.purge().expect("no fault was asked for");
+        // Each of the others has a mapping, and a block that is noted nowhere yet.
+        let stats = world.stats();
+        assert!(
+            stats.blocks <= 2 && stats.busy_pages <= 2 * 2 * 8,
+            "more than others have is gone: {stats:?}"
+        );
+    });
+}
+
 /// There are few addresses: who finds none waits for what is on its way back.
 pub fn slots_run_out(slots: Slots) {
     let world = world_of(24, slots);

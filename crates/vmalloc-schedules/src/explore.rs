@@ -1,8 +1,10 @@
 //! Running a scenario under many schedules.
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::current::TaskId;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task};
 use shuttle::{Config, FailurePersistence, Runner};
 use std::any::Any;
+use std::cell::Cell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -79,6 +81,7 @@ impl Plan {
         let (seed, random) = (self.seed, self.schedules / 2);
         let scenario = Arc::new(scenario);
         let run = |scheduler: Box<dyn Scheduler + Send>| {
+            let scheduler = Forking(scheduler);
             let mut config = Config::new();
             config.stack_size = STACK;
             config.failure_persistence = persistence.clone();
@@ -90,6 +93,63 @@ impl Plan {
             run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random)))
                 + run(Box::new(RandomScheduler::new_from_seed(seed, random)))
         })
+    }
+}
+
+thread_local! {
+    /// What has become of the schedule under way. All its threads run in one of the system's.
+    static FORKED: Cell<Forked> = const { Cell::new(Forked::No) };
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Forked {
+    No,
+    /// This thread is the only one that goes on.
+    Child(TaskId),
+    /// It has ended, and the schedule with it.
+    Over,
+}
+
+/// From here on the calling thread is the only one: the others stay for ever where they are, as in the child of a fork.
+pub(crate) fn leave_others_behind() {
+    FORKED.set(Forked::Child(shuttle::current::me()));
+}
+
+/// Whether the calling thread is the only one.
+pub(crate) fn is_alone() -> bool {
+    matches!(FORKED.get(), Forked::Child(_))
+}
+
+/// Ends a schedule whose other threads were left behind.
+pub(crate) fn end_alone() {
+    FORKED.set(Forked::Over);
+    shuttle::thread::yield_now();
+}
+
+/// A scheduler that knows of forks.
+struct Forking(Box<dyn Scheduler + Send>);
+
+impl Scheduler for Forking {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        FORKED.set(Forked::No);
+        self.0.new_execution()
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
+        match FORKED.get() {
+            Forked::No => self.0.next_task(runnable, current, is_yielding),
+            Forked::Child(child) => Some(child),
+            Forked::Over => None,
+        }
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
     }
 }
 

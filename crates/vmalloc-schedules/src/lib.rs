@@ -23,6 +23,9 @@
 //! Each schedule ends with everything freed and purged, every invariant verified, all counts at zero, the span one free
 //! range, and a machine without a leak or a stale translation (`World::finish`).
 //!
+//! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the child alone, which finds everything as the other
+//! threads had it.
+//!
 //! # Protocols broken on purpose
 //!
 //! | what | where | caught by |
@@ -36,6 +39,7 @@
 //! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
 //! | the version of the planes stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
 //! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
+//! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `a_fork_that_leaves_everything_as_others_had_it_is_caught` |
 //! | slots are returned by a load and a store | `Mutant::SplitReturn` | `slots_returned_in_two_steps_are_caught` |
 //! | held slots are counted off by a load and a store | `Mutant::SplitHeld` | `held_slots_counted_in_two_steps_are_caught` |
 //! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_made_clean_by_a_flush_before_they_were_returned_are_caught` |

@@ -1,5 +1,6 @@
 //! The lock of the space: a thread that waits for it is a blocked thread to the scheduler, so that deadlocks are found.
 
+use crate::explore::is_alone;
 use lock_api::{GuardSend, RawMutex};
 use shuttle::current::TaskId;
 use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
@@ -29,6 +30,10 @@ unsafe impl RawMutex for Lock {
     fn lock(&self) {
         if unlocks() {
             self.intruder.set(Some(shuttle::current::me()));
+            return;
+        }
+        if is_alone() {
+            assert!(self.try_lock(), "the child of a fork waits for a thread that it does not have");
             return;
         }
         // An error tells that the exploration has failed elsewhere.

@@ -22,6 +22,15 @@ fn work(world: &World) {
     world.give(third, 1);
 }
 
+/// Takes areas and frees them as an interrupt would.
+fn free_at_once(world: &World) {
+    let areas = [world.take(1), world.take(2)];
+    world.give_atomic(areas[0], 1);
+    let third = world.take(1);
+    world.give_atomic(areas[1], 2);
+    world.give(third, 1);
+}
+
 /// Takes an area of `pages` pages and gives it back, a few times.
 fn come_and_go<const PAGES: u64>(world: &World) {
     for _ in 0..3 {
@@ -94,14 +103,7 @@ pub fn purged_while_freeing() {
 /// Frees as from interrupts go into a stack of their own, which each purge takes.
 pub fn deferred_frees() {
     let world = World::new(24, World::tight());
-    let worker: fn(&World) = |world| {
-        let areas = [world.take(1), world.take(2)];
-        world.give_atomic(areas[0], 1);
-        let third = world.take(1);
-        world.give_atomic(areas[1], 2);
-        world.give(third, 1);
-    };
-    world.run([worker, worker, |world| {
+    world.run([free_at_once, free_at_once, |world| {
         world.purge().expect("no fault was asked for");
         let _ = world.drain().expect("no fault was asked for");
     }]);
@@ -334,6 +336,28 @@ pub fn fork_meets_everything() {
         },
     ]);
     world.finish();
+}
+
+/// A child of a fork goes on with what others left: no more is lost than what is theirs.
+pub fn forked_meanwhile() {
+    let world = World::new(24, Config::default().retain(2 * World::PAGE).without_guards().lazy_max(3));
+    let addr = world.take(2);
+    for body in
+        [work, free_at_once, |world: &World| world.purge().map(|_| ()).expect("no fault was asked for")]
+    {
+        let world = world.clone();
+        shuttle::thread::spawn(move || body(&world));
+    }
+    point();
+    world.fork(|world| {
+        work(world);
+        world.give(addr, 2);
+        world.purge().expect("no fault was asked for");
+        // Each of the two has up to three pages.
+        let stats = world.stats();
+        assert!(stats.busy_pages <= 6, "more than others have is gone: {stats:?}");
+        assert_eq!(stats.free_pages + stats.busy_pages, stats.span_pages, "{stats:?}");
+    });
 }
 
 /// Of two who free an area one succeeds.

@@ -1,5 +1,6 @@
 //! A small space on a small machine, and how the threads of a scenario use it.
 
+use crate::explore::{end_alone, leave_others_behind};
 use crate::lock::Lock;
 use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
@@ -144,6 +145,24 @@ impl World {
     pub fn try_unmap_ram(&self, mapping: &Mapping) -> bool {
         // SAFETY: nothing is behind the addresses of a simulated machine.
         unsafe { self.vm_unmap_ram(mapping.addr, mapping.frames.len()) }.is_ok()
+    }
+
+    /// Goes on as the child of a fork: of all threads only this one is left, with everything as the others had it at that moment.
+    /// What `child` leaves must be whole, but for what others have; then the schedule ends.
+    pub fn fork(&self, child: impl FnOnce(&World)) {
+        self.quiesce();
+        // The locks of a platform are held over forks as well.
+        self.sim().at_rest(leave_others_behind);
+        // SAFETY: this thread has just called `quiesce`, and there is no other any more.
+        unsafe { self.resume_in_child() };
+        self.verify().expect("every invariant holds in the child");
+        child(self);
+        self.purge().expect("no fault was asked for");
+        self.verify().expect("every invariant holds at the end");
+        let stats = self.stats();
+        assert_eq!((stats.lazy_pages, stats.lazy_areas), (0, 0), "the counts return to zero");
+        assert_eq!(self.sim().audit(), []);
+        end_alone();
     }
 
     /// What must hold when everything was freed: nothing is kept, counted or leaked, and the span is one free range.

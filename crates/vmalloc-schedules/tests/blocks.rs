@@ -47,5 +47,6 @@ holds!(
     flushed_while_unmapping,
     unmapped_twice,
     fork_meets_blocks,
+    forked_meanwhile,
     slots_run_out
 );

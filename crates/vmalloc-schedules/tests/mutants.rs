@@ -116,3 +116,10 @@ fn kept() {
 fn a_block_that_is_spent_wherever_it_is_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::SpendAnywhere, "the counts return to zero", recycled);
 }
+
+#[test]
+fn a_fork_that_leaves_everything_as_others_had_it_is_caught() {
+    let plan = Plan::fixed(SCHEDULES);
+    catches(plan, Mutant::ForkAsItIs, "holds in the child", scenes::forked_meanwhile);
+    catches(plan, Mutant::ForkAsItIs, "holds in the child", || block_scenes::forked_meanwhile(Slots::Kept));
+}

@@ -33,6 +33,7 @@ holds! {
     notifier_makes_room;
     looks_while_areas_change;
     fork_meets_everything;
+    forked_meanwhile;
     freed_twice;
     lazy_pages_are_counted;
     drained_in_the_background;

@@ -158,6 +158,12 @@ impl<L: RawMutex> Sim<L> {
         })
     }
 
+    /// Calls `act` while nobody is within a step of the machine, as a system that forks its memory would. `act` must not use the machine.
+    pub fn at_rest<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _machine = self.machine.lock();
+        act()
+    }
+
     /// The CPU that runs this.
     pub(crate) fn here(&self) -> usize {
         (self.current_cpu)() % self.cpus

@@ -35,6 +35,8 @@ pub enum Mutant {
     NoVersion,
     /// A fork takes the map before what comes before it.
     ForkOutOfOrder,
+    /// A child of a fork leaves everything as other threads had it.
+    ForkAsItIs,
     /// Slots are returned by a load and a store.
     SplitReturn,
     /// Slots that are held are counted off by a load and a store.

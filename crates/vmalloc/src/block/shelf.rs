@@ -66,6 +66,11 @@ impl Shelf {
         self.made += 1;
     }
 
+    /// Whether there is a block at `first`, whose record is `block`.
+    pub(crate) fn has(&self, first: u64, block: &Block) -> bool {
+        self.all.get(block.index.load(Relaxed) as usize) == Some(&first)
+    }
+
     /// Forgets a block.
     pub(crate) fn leave<L: lock_api::RawMutex>(&mut self, block: &Block, blocks: &Blocks<L>) {
         let index = block.index.load(Relaxed) as usize;

@@ -13,6 +13,8 @@ use super::Space;
 use super::kind::FreedBy;
 use super::node::has_room;
 use super::purge::Purger;
+use crate::addr::PageRange;
+use crate::area_map::State;
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, Due, Platform};
 use crate::sync::{AtomicU64, AtomicUsize};
@@ -50,12 +52,16 @@ impl<P: DirectMemory> Space<P> {
     /// sparse span; or when the list for such areas is full. Then it has to be tried again, after a purge.
     pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
+        // Counted first: who is left alone by a fork sees that somebody was at it.
+        self.deferred.areas.fetch_add(1, Ordering::Relaxed);
         let area = match self.planes.sure_home(page).filter(|record| !record.may_have_note(page)) {
             Some(record) => self.planes.retire(record, page),
             None => None,
         };
-        let Some(area) = area else { return self.try_free(page) };
-        self.deferred.areas.fetch_add(1, Ordering::Relaxed);
+        let Some(area) = area else {
+            self.deferred.areas.fetch_sub(1, Ordering::Relaxed);
+            return self.try_free(page);
+        };
         self.deferred.pages.fetch_add(area.len(), Ordering::Relaxed);
         // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page. It was just retired, so
         // nobody else frees it or hands it out, and its owner has given it up.
@@ -92,6 +98,56 @@ impl<P: Platform> Space<P> {
                 unsafe { self.deferred.enter(addr) };
             }
             addr = before;
+        }
+    }
+
+    /// In a child of a fork, where nobody purges: takes care of areas that other threads had retired here, and not entered. O(areas) if there
+    /// may be some, else O(deferred areas).
+    pub(super) fn mend_deferred(&self) {
+        let (mut areas, mut pages) = (0, 0);
+        self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
+        self.deferred.pages.store(pages, Ordering::Relaxed);
+        if self.deferred.areas.swap(areas, Ordering::Relaxed) != areas {
+            self.find_retired();
+        }
+    }
+
+    /// Makes all areas that are retired and on no list strays. It takes memory for them alone: those on a list are busy meanwhile, so what
+    /// is still retired then is on none.
+    fn find_retired(&self) {
+        self.each_listed(|area| {
+            self.sure(self.map().revive(area.start()));
+        });
+        for lost in self.segments().filter(|segment| segment.state == State::Retired) {
+            let mut node = self.nodes[0].0.lock();
+            if has_room(&mut node.lazy.strays) {
+                node.lazy.strays.push(lost.range);
+                node.unpublished += lost.range.len();
+            }
+        }
+        self.each_listed(|area| {
+            // A stray that was just found is retired.
+            let _ = self.map().retire(area.start());
+        });
+    }
+
+    /// Calls `act` for all areas that wait in a list.
+    fn each_listed(&self, mut act: impl FnMut(PageRange)) {
+        self.purger.0.lock().iter().copied().for_each(&mut act);
+        for node in &self.nodes {
+            node.0.lock().lazy.iter().copied().for_each(&mut act);
+        }
+        self.kept().for_each(|(area, _)| act(area));
+        self.each_deferred(act);
+    }
+
+    fn each_deferred(&self, mut act: impl FnMut(PageRange)) {
+        let mut addr = self.deferred.last.load(Ordering::Acquire);
+        while addr != 0 {
+            let segment = self.map().segments_from((addr >> self.shift) as u64).next();
+            segment.into_iter().for_each(|area| act(area.range));
+            // SAFETY: as in `take_deferred`: nobody purges.
+            addr = unsafe { core::ptr::with_exposed_provenance::<usize>(addr).read() };
         }
     }
 

@@ -279,7 +279,10 @@ impl<P: Platform> Space<P> {
     pub unsafe fn resume_in_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.resume() };
-        self.mend_blocks();
+        if !is(Mutant::ForkAsItIs) {
+            self.mend_deferred();
+            self.mend_blocks();
+        }
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.

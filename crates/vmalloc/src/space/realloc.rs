@@ -257,7 +257,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    fn sure<T, E: fmt::Display>(&self, result: Result<T, E>) -> T {
+    pub(super) fn sure<T, E: fmt::Display>(&self, result: Result<T, E>) -> T {
         match result {
             Ok(value) => value,
             Err(damage) => self.platform.fatal(&damage),
