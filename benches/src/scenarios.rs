@@ -1,19 +1,15 @@
 //! Blocks of short mappings: how many are made for sequences of calls whose counts were published in 2015 (blocks of 1024
 //! slots) or measured on Linux 6.1 and 6.12 (256), and what their calls take.
 //!
-//! | scenario | a thousand times |
-//! |---|---|
-//! | 1 | 16 pages once, then as often 8 as leaves room for one more in a block |
-//! | 2 | ten times 1 + x % 64 pages, x from xorshift32 (13, 17, 5) that begins at 1 |
-//! | 3 | for each order 0…6 as many of 2^order pages as leave room for one more; then one of each order |
-//!
-//! One thread, on a platform that does nothing: each mapping is returned before the next. Counts repeat exactly.
+//! The sequences are the [lab's](vmalloc_lab::blocks::scenarios). One thread, on a platform that does nothing: each mapping is returned before
+//! the next. Counts repeat exactly.
 
 use crate::adapter::{Caller, FirstCpu, House};
 use crate::clock::{tick, ticks_per_ns};
 use serde::Serialize;
 use vmalloc::Config;
 use vmalloc::block::BlockPolicy::{self, ClassicHead, ClassicTail, Recycle};
+use vmalloc_lab::blocks::scenarios::{FunctionProfile, Times, play};
 use vmalloc_linux::FutexLock;
 
 type Space = Caller<FutexLock, FirstCpu>;
@@ -25,28 +21,11 @@ pub const POLICIES: [(BlockPolicy, &str); 3] =
 /// The sizes of blocks that there are counts for.
 pub const SLOTS: [u64; 2] = [256, 1024];
 
-/// Turns of scenarios 1 and 3; scenario 2 has ten times as many, of one call.
-const TURNS: u64 = 1000;
-const ORDERS: u32 = 7;
-
-/// Calls of a function, as a function profiler prints them.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Profile {
-    /// How many.
-    pub hit: u64,
-    /// What all took, in µs.
-    pub time_us: f64,
-    /// One, in µs.
-    pub avg_us: f64,
-    /// The variance of one, in µs².
-    pub s2_us2: f64,
-}
-
 /// A scenario played once.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// Its number.
-    pub scenario: u32,
+    pub scenario: u8,
     /// Slots of a block.
     pub slots: u64,
     /// The name of the policy.
@@ -58,13 +37,13 @@ pub struct Run {
     /// The same as published or measured, where it was.
     pub known: Option<(u64, u64)>,
     /// What obtains addresses.
-    pub map: Profile,
+    pub map: FunctionProfile,
     /// What returns them.
-    pub unmap: Profile,
+    pub unmap: FunctionProfile,
 }
 
 /// The figures of 2015 (1024 slots, scenario 2 with this generator) and of Linux 6.1 and 6.12 (256 slots).
-pub fn known(scenario: u32, slots: u64, policy: BlockPolicy) -> Option<(u64, u64)> {
+pub fn known(scenario: u8, slots: u64, policy: BlockPolicy) -> Option<(u64, u64)> {
     Some(match (slots, policy, scenario) {
         (1024, ClassicHead, 1) | (256, ClassicHead, 1) => (1000, 0),
         (1024, ClassicHead, 2) => (423, 51),
@@ -83,14 +62,9 @@ pub fn known(scenario: u32, slots: u64, policy: BlockPolicy) -> Option<(u64, u64
 ///
 /// # Panics
 /// When there is no scenario of this number.
-pub fn run(scenario: u32, slots: u64, (policy, name): (BlockPolicy, &'static str)) -> Run {
+pub fn run(scenario: u8, slots: u64, (policy, name): (BlockPolicy, &'static str)) -> Run {
     let mut player = Player::new(slots, policy);
-    match scenario {
-        1 => player.large_and_small(),
-        2 => player.random(),
-        3 => player.orders(),
-        other => panic!("there is no scenario {other}"),
-    }
+    play(scenario, slots, |pages| player.pair(pages));
     let stats = player.space.stats();
     Run {
         scenario,
@@ -99,8 +73,8 @@ pub fn run(scenario: u32, slots: u64, (policy, name): (BlockPolicy, &'static str
         pages: player.pages,
         blocks: (stats.blocks_made, stats.blocks_freed),
         known: known(scenario, slots, policy),
-        map: player.map.profile(),
-        unmap: player.unmap.profile(),
+        map: player.map.profile(ticks_per_us()),
+        unmap: player.unmap.profile(ticks_per_us()),
     }
 }
 
@@ -121,7 +95,6 @@ pub fn one_long_lived_page_a_block(slots: u64, policy: BlockPolicy, live: u64) -
 
 struct Player {
     space: Space,
-    slots: u64,
     pages: u64,
     map: Times,
     unmap: Times,
@@ -130,33 +103,7 @@ struct Player {
 impl Player {
     fn new(slots: u64, policy: BlockPolicy) -> Self {
         let space = Space::open(Config::default().blocks(slots, policy));
-        Self { space, slots, pages: 0, map: Times::default(), unmap: Times::default() }
-    }
-
-    fn large_and_small(&mut self) {
-        for _ in 0..TURNS {
-            self.pair(16);
-            (0..(self.slots - 16) / 8 - 1).for_each(|_| self.pair(8));
-        }
-    }
-
-    fn random(&mut self) {
-        let mut x = 1u32;
-        for _ in 0..10 * TURNS {
-            x ^= x << 13;
-            x ^= x >> 17;
-            x ^= x << 5;
-            self.pair(u64::from(1 + x % 64));
-        }
-    }
-
-    fn orders(&mut self) {
-        for _ in 0..TURNS {
-            for order in 0..ORDERS {
-                (0..(self.slots >> order) - 1).for_each(|_| self.pair(1 << order));
-            }
-            (0..ORDERS).for_each(|order| self.pair(1 << order));
-        }
+        Self { space, pages: 0, map: Times::default(), unmap: Times::default() }
     }
 
     fn pair(&mut self, pages: u64) {
@@ -171,28 +118,8 @@ impl Player {
     }
 }
 
-/// Sums of the ticks of single calls.
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    hit: u64,
-    sum: u128,
-    squares: u128,
-}
-
-impl Times {
-    fn add(&mut self, ticks: u64) {
-        self.hit += 1;
-        self.sum += u128::from(ticks);
-        self.squares += u128::from(ticks) * u128::from(ticks);
-    }
-
-    fn profile(&self) -> Profile {
-        let (ticks_per_us, hit) = (ticks_per_ns() * 1000.0, self.hit as f64);
-        let time_us = self.sum as f64 / ticks_per_us;
-        let avg_us = time_us / hit;
-        let s2_us2 = self.squares as f64 / hit / (ticks_per_us * ticks_per_us) - avg_us * avg_us;
-        Profile { hit: self.hit, time_us, avg_us, s2_us2 }
-    }
+fn ticks_per_us() -> f64 {
+    ticks_per_ns() * 1000.0
 }
 
 /// What two ticks in a row are apart, in µs: part of every call above.
@@ -202,7 +129,7 @@ pub fn clock_us() -> f64 {
         let before = tick();
         times.add(tick().wrapping_sub(before));
     }
-    times.profile().avg_us
+    times.profile(ticks_per_us()).avg_us
 }
 
 #[cfg(test)]
@@ -233,16 +160,6 @@ mod tests {
         assert_eq!(counts(3, 256), (508_000, 1_792_000));
         assert_eq!(counts(1, 1024).0, 126_000);
         assert_eq!(counts(3, 1024).0, 2_032_000);
-    }
-
-    #[test]
-    fn a_profile_is_mean_and_variance() {
-        let mut times = Times::default();
-        [10, 20, 30].into_iter().for_each(|ticks| times.add(ticks));
-        let (profile, unit) = (times.profile(), ticks_per_ns() * 1000.0);
-        assert_eq!(profile.hit, 3);
-        assert!((profile.avg_us * unit - 20.0).abs() < 1e-6);
-        assert!((profile.s2_us2 * unit * unit - 200.0 / 3.0).abs() < 1e-6);
     }
 
     #[test]

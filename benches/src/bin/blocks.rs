@@ -4,8 +4,9 @@ use clap::Parser;
 use std::io;
 use std::process::ExitCode;
 use vmalloc_bench::output;
-use vmalloc_bench::scenarios::{self, POLICIES, Profile, Run, SLOTS};
+use vmalloc_bench::scenarios::{self, POLICIES, Run, SLOTS};
 use vmalloc_bench::table::{self, figure};
+use vmalloc_lab::blocks::scenarios::FunctionProfile;
 
 /// Count the blocks of short mappings that published sequences of calls make
 ///
@@ -52,7 +53,7 @@ fn cells(run: &Run) -> Vec<String> {
         Some(known) if known == run.blocks => "exact",
         Some(_) => "DIFFERS",
     };
-    let profile = |it: &Profile| {
+    let profile = |it: &FunctionProfile| {
         [format!("{:.0}", it.time_us), format!("{:.3}", it.avg_us), format!("{:.3}", it.s2_us2)]
     };
     let head = [run.scenario.to_string(), run.slots.to_string(), run.policy.to_owned()];

@@ -9,13 +9,13 @@
 //! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times are those of single calls, the
 //! reading of the clock included, as a function profiler has them.
 
-use super::{Blocks, Variant};
+use super::Variant;
 use crate::design::Setup;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// Turns of scenarios 1 and 3; scenario 2 has ten times as many, of one mapping.
-const TURNS: u64 = 1000;
+const TURNS: usize = 1000;
 /// Orders of the sizes: 1 to 64 pages.
 const ORDERS: u32 = 7;
 
@@ -54,15 +54,18 @@ pub struct Outcome {
 #[must_use]
 pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
     let blocks = variant.build(&setup(), slots);
-    let mut player = Player { blocks, slots, map: Times::default(), unmap: Times::default() };
-    match scenario {
-        1 => player.large_and_small(),
-        2 => player.random(),
-        3 => player.orders(),
-        other => panic!("there is no scenario {other}"),
-    }
-    let (made, freed) = player.blocks.counts();
-    Outcome { variant, made, freed, map: player.map.profile(), unmap: player.unmap.profile() }
+    let (mut map, mut unmap) = (Times::default(), Times::default());
+    play(scenario, slots, |pages| {
+        let before = Instant::now();
+        let start = blocks.map(pages).expect("room for a moment");
+        let between = Instant::now();
+        blocks.unmap(start, pages).expect("it is mapped");
+        let after = Instant::now();
+        map.add(ns(between - before));
+        unmap.add(ns(after - between));
+    });
+    let (made, freed) = blocks.counts();
+    Outcome { variant, made, freed, map: map.profile(1e3), unmap: unmap.profile(1e3) }
 }
 
 /// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of the postings had.
@@ -70,75 +73,66 @@ fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)
 }
 
-struct Player {
-    blocks: Box<dyn Blocks>,
-    slots: u64,
-    map: Times,
-    unmap: Times,
+fn ns(time: Duration) -> u64 {
+    time.as_nanos() as u64
 }
 
-impl Player {
-    fn large_and_small(&mut self) {
-        for _ in 0..TURNS {
-            self.pair(16);
-            (0..(self.slots - 16) / 8 - 1).for_each(|_| self.pair(8));
-        }
-    }
-
-    fn random(&mut self) {
-        let mut x = 1u32;
-        for _ in 0..10 * TURNS {
-            x ^= x << 13;
-            x ^= x >> 17;
-            x ^= x << 5;
-            self.pair(u64::from(1 + x % 64));
-        }
-    }
-
-    fn orders(&mut self) {
-        for _ in 0..TURNS {
+/// Calls `pair` with the pages of each mapping of a scenario, in order.
+///
+/// # Panics
+/// When there is no such scenario.
+pub fn play(scenario: u8, slots: u64, mut pair: impl FnMut(u64)) {
+    match scenario {
+        1 => (0..TURNS).for_each(|_| {
+            pair(16);
+            (0..(slots - 16) / 8 - 1).for_each(|_| pair(8));
+        }),
+        2 => random_sizes().take(10 * TURNS).for_each(pair),
+        3 => (0..TURNS).for_each(|_| {
             for order in 0..ORDERS {
-                (0..(self.slots >> order) - 1).for_each(|_| self.pair(1 << order));
+                (0..(slots >> order) - 1).for_each(|_| pair(1 << order));
             }
-            (0..ORDERS).for_each(|order| self.pair(1 << order));
-        }
-    }
-
-    fn pair(&mut self, pages: u64) {
-        let before = Instant::now();
-        let start = self.blocks.map(pages).expect("room for a moment");
-        let between = Instant::now();
-        self.blocks.unmap(start, pages).expect("it is mapped");
-        let after = Instant::now();
-        self.map.add(between - before);
-        self.unmap.add(after - between);
+            (0..ORDERS).for_each(|order| pair(1 << order));
+        }),
+        other => panic!("there is no scenario {other}"),
     }
 }
 
-/// Sums over single calls.
+fn random_sizes() -> impl Iterator<Item = u64> {
+    let mut x = 1u32;
+    std::iter::repeat_with(move || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        u64::from(1 + x % 64)
+    })
+}
+
+/// Sums over single calls, in any unit of time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+pub struct Times {
     hit: u64,
-    ns: u128,
+    sum: u128,
     squares: u128,
 }
 
 impl Times {
-    fn add(&mut self, took: Duration) {
-        let ns = took.as_nanos();
+    /// Counts a call.
+    pub fn add(&mut self, units: u64) {
         self.hit += 1;
-        self.ns += ns;
-        self.squares += ns * ns;
+        self.sum += u128::from(units);
+        self.squares += u128::from(units) * u128::from(units);
     }
 
-    fn profile(&self) -> FunctionProfile {
-        let (hit, time_us) = (self.hit as f64, self.ns as f64 / 1e3);
+    /// What a function profiler would print.
+    pub fn profile(&self, units_per_us: f64) -> FunctionProfile {
+        let (hit, time_us) = (self.hit as f64, self.sum as f64 / units_per_us);
         let avg_us = time_us / hit;
         FunctionProfile {
             hit: self.hit,
             time_us,
             avg_us,
-            s2_us2: self.squares as f64 / 1e6 / hit - avg_us * avg_us,
+            s2_us2: self.squares as f64 / hit / (units_per_us * units_per_us) - avg_us * avg_us,
         }
     }
 }
@@ -188,8 +182,8 @@ mod tests {
     #[test]
     fn a_profile_is_sum_mean_and_variance() {
         let mut times = Times::default();
-        [1000, 2000, 3000].into_iter().for_each(|ns| times.add(Duration::from_nanos(ns)));
-        let profile = times.profile();
+        [1000, 2000, 3000].into_iter().for_each(|ns| times.add(ns));
+        let profile = times.profile(1e3);
         assert_eq!((profile.hit, profile.time_us, profile.avg_us), (3, 6.0, 2.0));
         assert!((profile.s2_us2 - 2.0 / 3.0).abs() < 1e-9);
     }

@@ -180,41 +180,42 @@ impl<P: Platform> Space<P> {
     pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
         // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
         self.in_need.0.fetch_add(1, Ordering::Relaxed);
-        let result = (0..=ROUNDS).find_map(|round| {
-            let found = (0..RACES).find_map(|_| {
-                // Waits for a purge under way: what that gives back counts for this allocation as well. Should the platform
-                // fail here, less is free than could be: the retry tells.
-                let purge = self.purge_with(Drain::ALL);
-                let given = purge.map_or(0, |done| done.given);
-                match retry() {
-                    // That nothing was given back does not say that nothing waits: others may have freed it behind the purge.
-                    // (The last look would hide that these protocols are broken.)
-                    None if given == 0 && (purge.is_err() || is(Mutant::NoWait) || is(Mutant::Hoard)) => {
-                        Some(None)
-                    }
-                    None if given == 0 => self.last_look(&mut retry),
-                    None => None,
-                    found => Some(found),
-                }
-            });
-            match found.flatten() {
-                None if round == ROUNDS || self.notify(pages) == 0 => Some(None),
-                None => None,
-                found => Some(found),
+        let mut result = self.after_purges(&mut retry);
+        for _ in 0..ROUNDS {
+            if result.is_some() || self.notify(pages) == 0 {
+                break;
             }
-        });
+            result = self.after_purges(&mut retry);
+        }
         self.in_need.0.fetch_sub(1, Ordering::Relaxed);
-        result.flatten()
+        result
     }
 
-    /// That a purge gave nothing back does not say that nothing waits: others may have freed it behind the purge. While nobody purges,
-    /// what is freed is in a node. `None` if something is.
-    fn last_look<T>(&self, retry: &mut impl FnMut() -> Option<T>) -> Option<Option<T>> {
-        let _nobody_purges = self.purger.0.lock();
-        match retry() {
-            None if self.is_anything_kept() => None,
-            found => Some(found),
+    /// Purges until `retry` has a result, or nothing is left that could be given back.
+    fn after_purges<T>(&self, retry: &mut impl FnMut() -> Option<T>) -> Option<T> {
+        for _ in 0..RACES {
+            // Waits for a purge under way: what that gives back counts for this allocation as well.
+            let purge = self.purge_with(Drain::ALL);
+            if let Some(found) = retry() {
+                return Some(found);
+            }
+            match purge {
+                // Others took it first.
+                Ok(done) if done.given > 0 => continue,
+                // The last look would hide that these protocols are broken.
+                Ok(_) if !is(Mutant::NoWait) && !is(Mutant::Hoard) => {}
+                // Less is free than could be, for the platform fails.
+                _ => return None,
+            }
+            // That nothing was given back does not say that nothing waits: others may have freed it behind the purge. While nobody
+            // purges, what is freed is in a node.
+            let _nobody_purges = self.purger.0.lock();
+            let found = retry();
+            if found.is_some() || !self.is_anything_kept() {
+                return found;
+            }
         }
+        None
     }
 
     fn is_anything_kept(&self) -> bool {
