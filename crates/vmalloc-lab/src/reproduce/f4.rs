@@ -13,7 +13,10 @@ use crate::design::{Design, Setup};
 use crate::designs::Name;
 use crate::lock::{self, NeverSleep, wakeups};
 use crate::workload::guarded;
-use std::time::Duration;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::time::{Duration, Instant};
 
 const DESIGNS: [Name; 7] = [
     Name::BusyListP0,
@@ -29,11 +32,10 @@ const DESIGNS: [Name; 7] = [
 const PAGES: u64 = 2;
 /// From one wake-up to the next: many in the time of a purge, so that none is missed.
 const PERIOD: Duration = Duration::from_micros(50);
-/// Purges before the measurement.
-const WARM_UP: u64 = 1;
-/// Runs in which allocations are measured, each of two purges: on a shared machine some milliseconds are taken from a thread now and then, which
-/// most short runs are spared.
-const SHORT_RUNS: usize = 3;
+/// Purges before the measurement: designs with lists have two of each, which take turns.
+const WARM_UP: u64 = 2;
+/// Allocations that take no longer than this are as good as none that waited.
+const SHORT: Duration = Duration::from_micros(5);
 /// The least by which the worst case fell.
 const BAR: f64 = 4.0;
 const PUBLISHED: &str = "1177–2886 → 284–321 µs, 4–9×";
@@ -42,9 +44,14 @@ fn rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
 
-/// Purges of a run.
+/// Purges of a run in which wake-ups are measured.
 fn purges(effort: Effort) -> u64 {
     effort.choose(3, 10)
+}
+
+/// Purges of a run during which allocations are.
+fn stalling_purges(effort: Effort) -> usize {
+    effort.choose(4, 10)
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
@@ -52,11 +59,12 @@ pub(super) fn steps(effort: Effort) -> u64 {
 }
 
 /// What a run on one design showed, in microseconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Shown {
     worst_wake_up: f64,
     mean_wake_up: f64,
-    worst_allocation: f64,
+    /// During each purge.
+    worst_allocations: Vec<f64>,
     pairs: f64,
     longest_hold: f64,
 }
@@ -67,7 +75,7 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let _as_kernels_do = NeverSleep::new();
     let setup = calibrated();
     let measure = |name| {
-        let shown = watch(name, &setup, purges(effort));
+        let shown = watch(name, &setup, effort);
         progress.step();
         shown
     };
@@ -96,29 +104,39 @@ impl Runs {
         self.all(design, of).fold(f64::INFINITY, f64::min)
     }
 
+    /// The worst allocation during a purge: all purges of all runs, in order.
+    fn stalls(&self, design: usize) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            self.0.iter().flat_map(|round| &round[design].worst_allocations).copied().collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
     fn claims(&self, before: usize, after: usize) -> [Claim; 2] {
         let published = if DESIGNS[after] == Name::Vmalloc { "(ours)" } else { PUBLISHED };
-        // The worst of the busy list is its search.
-        let bar = (DESIGNS[after] != Name::BusyList).then_some(BAR);
-        let claim = |what, of: Part, bar| {
-            let pair = Pair { before: self.least(before, of), after: self.least(after, of), unit: "µs" };
+        let claim = |what, of: &dyn Fn(usize) -> f64| {
+            let pair = Pair { before: of(before), after: of(after), unit: "µs" };
             let what = format!("{what}: {} → {}", DESIGNS[before].as_str(), DESIGNS[after].as_str());
-            Claim::of_times(what, published, pair, Unit::Times, bar)
+            Claim::of_times(what, published, pair, Unit::Times, Some(BAR))
         };
         [
-            claim("worst wake-up", |it| it.worst_wake_up, Some(BAR)),
-            claim("worst allocation", |it| it.worst_allocation, bar),
+            claim("worst wake-up", &|design| self.least(design, |it| it.worst_wake_up)),
+            claim("worst allocation", &|design| median(self.stalls(design))),
         ]
     }
 
     fn table(&self) -> Table {
         let row = |design: usize| {
+            let stalls = self.stalls(design);
+            let quarter =
+                |quarters: usize| stalls.get(stalls.len() * quarters / 4).copied().unwrap_or(f64::NAN);
             let cells = [
                 self.middle(design, |it| it.worst_wake_up),
                 self.least(design, |it| it.worst_wake_up),
                 self.middle(design, |it| it.mean_wake_up),
-                self.middle(design, |it| it.worst_allocation),
-                self.least(design, |it| it.worst_allocation),
+                quarter(1),
+                quarter(2),
+                quarter(3),
                 self.middle(design, |it| it.pairs),
                 self.middle(design, |it| it.longest_hold),
             ];
@@ -129,12 +147,13 @@ impl Runs {
             "worst wake-up",
             "(least)",
             "mean",
-            "worst allocation",
-            "(least)",
+            "worst allocation: 1/4",
+            "half",
+            "3/4 of purges",
             "million pairs/s",
             "longest hold, areas",
         ];
-        let title = "The worst of a run: medians of the runs, and the least";
+        let title = "Wake-ups: the worst of a run, median of the runs and least; allocations: the worst during a purge";
         Table::new(title, &head, (0..DESIGNS.len()).map(row).collect())
     }
 }
@@ -158,44 +177,24 @@ fn calibrated() -> Setup {
     setup.lazy_max((LENGTH.as_secs_f64() / each) as u64 * (PAGES + 1))
 }
 
-/// Runs one thread for the wake-ups, and one on each CPU for the allocations: short runs, of which the median counts.
-fn watch(name: Name, setup: &Setup, purges: u64) -> Shown {
-    let wake_ups = |design: &dyn Design, each| wake_ups(design, each * purges);
-    let ((late, pairs), longest_hold) = crew(name, setup, 1, wake_ups).remove(0);
-    let worst = |_| {
-        let all = crew(name, setup, crate::cpu::count(), |design, each| worst_allocation(design, 2 * each));
-        all.into_iter().map(|(worst, _)| worst.as_secs_f64()).fold(0.0, f64::max)
-    };
-    let worst_allocation = median((0..SHORT_RUNS).map(worst).collect());
+/// Runs one thread for the wake-ups, and two for the allocations.
+fn watch(name: Name, setup: &Setup, effort: Effort) -> Shown {
+    let share = setup.lazy_max_pages / (PAGES + 1);
+    let design = name.build(setup);
+    // Lists have grown to what purges take when the measurement begins.
+    (0..WARM_UP * share).for_each(|_| pair(&*design));
+    let (late, pairs) = wake_ups(&*design, purges(effort) * share);
+    let longest_hold = design.counts().longest_hold_areas as f64;
+    drop(design);
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    let stalls = stalls(&*name.build(setup), stalling_purges(effort), share as usize);
     Shown {
         worst_wake_up: late.iter().copied().max().map_or(0.0, micros),
         mean_wake_up: late.iter().copied().map(micros).sum::<f64>() / late.len().max(1) as f64,
-        worst_allocation: worst_allocation * 1e6,
+        worst_allocations: stalls.into_iter().map(micros).collect(),
         pairs,
-        longest_hold: longest_hold as f64,
+        longest_hold,
     }
-}
-
-/// What so many threads saw on a new design, each of which is told how many pairs are its share of a purge; and the most areas under one hold.
-fn crew<R: Send>(
-    name: Name,
-    setup: &Setup,
-    threads: usize,
-    work: impl Fn(&dyn Design, u64) -> R + Sync,
-) -> Vec<(R, u64)> {
-    let design = name.build(setup);
-    let each = setup.lazy_max_pages / (PAGES + 1) / threads as u64;
-    std::thread::scope(|scope| {
-        let work = || {
-            // Lists have grown to what purges take when the measurement begins.
-            (0..WARM_UP * each).for_each(|_| pair(&*design));
-            work(&*design, each)
-        };
-        let crew: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let seen = crew.into_iter().map(|thread| thread.join().expect("no panic"));
-        seen.map(|it| (it, design.counts().longest_hold_areas)).collect()
-    })
 }
 
 /// How late wake-ups are during so many pairs, and millions of pairs a second.
@@ -211,16 +210,69 @@ fn pair(design: &dyn Design) {
     design.free(start).expect("an area");
 }
 
-/// The longest that an allocation takes during so many pairs, by the time that its thread runs: who waits for a lock here spins.
-fn worst_allocation(design: &dyn Design, count: u64) -> Duration {
-    let mut worst = Duration::ZERO;
-    for _ in 0..count {
-        let before = lock::thread_time();
-        let start = design.alloc(&guarded(PAGES)).expect("space");
-        worst = worst.max(lock::thread_time() - before);
-        design.free(start).expect("an area");
+/// The longest allocation during each of so many purges. One thread does nothing but allocate, so it meets every purge; another frees what it
+/// gets, and with that purges.
+fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
+    // As much as becomes lazy until the next purge, so that nobody waits for the other during one.
+    let (sender, receiver) = mpsc::sync_channel(share);
+    let is_over = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let allocator = scope.spawn(move || allocate(design, &sender, is_over));
+        let purges = free(design, &receiver, WARM_UP as usize + purges, share);
+        is_over.store(true, Relaxed);
+        receiver.iter().for_each(|area| design.free(area).expect("an area"));
+        let long = allocator.join().expect("no panic");
+        let worst = |purge: &Range<Instant>| {
+            let met = long.iter().filter(|it| it.start < purge.end && purge.start < it.end);
+            met.map(|it| it.took).max().unwrap_or(SHORT)
+        };
+        purges[WARM_UP as usize..].iter().map(worst).collect()
+    })
+}
+
+/// An allocation that was not short.
+struct Long {
+    start: Instant,
+    end: Instant,
+    /// By the time that its thread ran: who waits for a lock here spins.
+    took: Duration,
+}
+
+/// Allocates until it is over.
+fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool) -> Vec<Long> {
+    let mut long = Vec::new();
+    let mut ran = lock::thread_time();
+    while !is_over.load(Relaxed) {
+        let mut area = design.alloc(&guarded(PAGES)).expect("space");
+        let now = lock::thread_time();
+        let took = now - std::mem::replace(&mut ran, now);
+        if took > SHORT {
+            let end = Instant::now();
+            long.push(Long { start: end - took, end, took });
+        }
+        // Without sleeping: to be woken would be part of what is measured.
+        while let Err(TrySendError::Full(again)) = sender.try_send(area) {
+            area = again;
+            std::hint::spin_loop();
+            ran = lock::thread_time();
+        }
     }
-    worst
+    long
+}
+
+/// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees than lead to a purge, so that was one.
+fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Range<Instant>> {
+    // Without sleeping: who sends would have to wake this.
+    let areas = || std::iter::repeat_with(|| receiver.try_recv()).flatten();
+    let round = |_| {
+        let frees = areas().take(share + share / 4).map(|area| {
+            let start = Instant::now();
+            design.free(area).expect("an area");
+            start..Instant::now()
+        });
+        frees.max_by_key(|it| it.end - it.start).expect("areas come until it is over")
+    };
+    (0..rounds).map(round).collect()
 }
 
 const NOTES: [&str; 3] = [
@@ -228,7 +280,7 @@ const NOTES: [&str; 3] = [
      with the field's threshold it would last no longer than this machine's own delays. Purges are run by the frees that reach it.",
     "Wake-ups: one thread. A program can be preempted with a lock held, a kernel that spins can not: a timer of the thread's own fires every 50 µs that \
      it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up.",
-    "Allocations: a thread for each CPU; the time that a thread runs, which it also does while it waits, in short runs of two purges. The worst of the busy list is its search \
-     over what is lazy, not a lock. When the machine takes the CPU from a thread that holds a lock, who waits for that runs on: claims are about the least \
-     of the worst of several runs, before and after.",
+    "Allocations: one thread allocates all the time, another frees what it gets, and so purges; what counts is the longest allocation during each purge, by the time \
+     that its thread runs, which it also does while it waits. Claims are about the median of all purges. When the machine \
+     takes the CPU from a thread that holds a lock, who waits for that runs on: so the upper quarter is the machine's.",
 ];
