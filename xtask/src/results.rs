@@ -24,8 +24,8 @@ pub(crate) struct Args {
 pub(crate) enum Error {
     #[error("can't run {program}: {cause}")]
     Run { program: String, cause: std::io::Error },
-    #[error("{command} ended with {status}: {stderr}")]
-    Failed { command: String, status: std::process::ExitStatus, stderr: String },
+    #[error("{command} ended with {status}\n{printed}")]
+    Failed { command: String, status: std::process::ExitStatus, printed: String },
     #[error("can't write {path:?}: {cause}")]
     Write { path: PathBuf, cause: std::io::Error },
 }
@@ -89,9 +89,10 @@ fn output(program: &str, words: &[&str]) -> Result<String, Error> {
     let run = Command::new(program).args(words).output();
     let output = run.map_err(|cause| Error::Run { program: program.to_owned(), cause })?;
     if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        // Which result was not reproduced is in what it printed.
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         let command = format!("{program} {}", words.join(" "));
-        return Err(Error::Failed { command, status: output.status, stderr });
+        return Err(Error::Failed { command, status: output.status, printed });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
