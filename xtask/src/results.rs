@@ -1,6 +1,5 @@
 //! `cargo xtask results`: runs what can be checked in one command each, and writes what they print to `docs/results.md`.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,22 +29,25 @@ pub(crate) enum Error {
     Write { path: PathBuf, cause: std::io::Error },
 }
 
-/// The traces that the tests read.
-const TRACES: &str = "crates/vmalloc-lab/tests/data";
+/// The traces that the tests read: of kernels, and of a program.
+const TRACES: [&str; 4] = [
+    "crates/vmalloc-lab/tests/data/la57.txt.xz",
+    "crates/vmalloc-lab/tests/data/modules.txt.zst",
+    "crates/vmalloc-lab/tests/data/program.txt.gz",
+    "crates/vmalloc-lab/tests/data/short.txt",
+];
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     output("cargo", &["build", "--quiet", "--release", "-p", "vmalloc-cli"])?;
-    let mut text = head()?;
+    let head = head()?;
+    // The longest last.
+    let traces =
+        section("Real traces on every design", &[&["replay", "--design", "all"][..], &TRACES].concat())?;
+    let events =
+        section("Ten million events", &["replay", "--synthetic", "10000000", "--design", "vmalloc"])?;
     let quick: &[&str] = if args.quick { &["--quick"] } else { &[] };
-    section(&mut text, "The published results", &[&["reproduce"], quick].concat())?;
-    let traces = traces();
-    let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
-    section(
-        &mut text,
-        "Real traces on every design",
-        &[&["replay", "--design", "all"][..], &traces].concat(),
-    )?;
-    section(&mut text, "Ten million events", &["replay", "--synthetic", "10000000", "--design", "vmalloc"])?;
+    let published = section("The published results", &[&["reproduce"], quick].concat())?;
+    let text = [head, published, traces, events].concat();
     fs::write(&args.out, text).map_err(|cause| Error::Write { path: args.out.clone(), cause })
 }
 
@@ -67,22 +69,12 @@ fn head() -> Result<String, Error> {
     ))
 }
 
-/// The traces that are checked in, in the order of their names.
-fn traces() -> Vec<String> {
-    let entries = fs::read_dir(TRACES).into_iter().flatten().filter_map(Result::ok);
-    let is_trace = |name: &String| name.contains("trace") && !name.contains("vmallocinfo");
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.path().display().to_string()).filter(is_trace).collect();
-    paths.sort();
-    paths
-}
-
 /// The command, and what it printed.
-fn section(text: &mut String, title: &str, words: &[&str]) -> Result<(), Error> {
-    eprintln!("vmalloc {}", words.join(" "));
+fn section(title: &str, words: &[&str]) -> Result<String, Error> {
+    let words_together = words.join(" ");
+    eprintln!("vmalloc {words_together}");
     let printed = output("target/release/vmalloc", words)?;
-    let _ = write!(text, "\n## {title}\n\n```text\n$ vmalloc {}\n{printed}```\n", words.join(" "));
-    Ok(())
+    Ok(format!("\n## {title}\n\n```text\n$ vmalloc {words_together}\n{printed}```\n"))
 }
 
 fn output(program: &str, words: &[&str]) -> Result<String, Error> {
