@@ -154,6 +154,16 @@ pub fn mappings(linux: &Linux) -> usize {
     maps.lines().filter(inside).count()
 }
 
+/// The most mappings of a process; `None` where reaching that would take too long.
+pub fn map_limit() -> Option<u64> {
+    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if max > 1 << 20 {
+        eprintln!("skipped: {max} mappings would take too long");
+        return None;
+    }
+    Some(max)
+}
+
 /// Runs `body` in a process of its own: this test binary again, with this test alone.
 pub fn in_own_process(test: &str, body: impl FnOnce()) {
     const MARK: &str = "VMALLOC_LINUX_TEST_CHILD";

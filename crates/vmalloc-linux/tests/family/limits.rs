@@ -1,17 +1,8 @@
 //! The limit on mappings, reached for real: each in a process of its own.
 
 use super::*;
-use common::in_own_process;
+use common::{in_own_process, map_limit};
 use vmalloc::{Protection, Request};
-
-/// The limit; `None` where reaching it would take too long.
-fn map_limit() -> Option<usize> {
-    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if max > 1 << 20 {
-        eprintln!("skipped: {max} mappings would take too long");
-    }
-    Some(max).filter(|max| *max <= 1 << 20)
-}
 
 /// The rest of the program goes on: the heap, mappings of its own, and threads.
 fn assert_program_goes_on() {
@@ -50,7 +41,7 @@ fn to_the_limit(
     map: impl Fn(&Space<Linux>, &[Frame]) -> Result<usize, AllocError>,
     unmap: impl Fn(&Space<Linux>, usize, usize),
 ) {
-    let Some(max) = map_limit() else { return };
+    let Some(max) = map_limit().map(|max| max as usize) else { return };
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 2);
         frames.iter().zip(5..).for_each(|(frame, value)| set(linear_addr(space, *frame), value));
@@ -96,7 +87,7 @@ fn mappings_of_scattered_frames_stop_before_the_limit() {
 #[test]
 fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
     in_own_process("limits::a_mapping_of_too_many_pieces_leaves_nothing_behind", || {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = map_limit().map(|max| max as usize) else { return };
         in_both_modes(Config::default(), |space| {
             let two = take_scattered(space, 2);
             let frames: Vec<_> = two.iter().copied().cycle().take(max).collect();
@@ -149,7 +140,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
 #[test]
 fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process("limits::an_area_moves_or_stays_whole_at_the_limit", || {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = map_limit().map(|max| max as usize) else { return };
         in_both_modes(Config::default(), |space| {
             let frames = take_scattered(space, 2);
             let area = space.alloc(&Request::new(5 * PAGE)).unwrap();
