@@ -32,14 +32,22 @@ fn pass_the_threshold(space: &Space<Linux>) {
     free(space, alloc(space, LARGE));
 }
 
-/// The files of all drain threads of this process.
+/// The files of all threads of this process. The kernel's list of them ends early when the thread that it is at ends meanwhile, even one that was
+/// waited for: so it is read until it is the same twice.
+fn threads() -> Vec<std::path::PathBuf> {
+    let list = || -> Vec<_> {
+        std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path()).collect()
+    };
+    std::iter::repeat_with(|| (list(), list())).find(|(one, two)| one == two).unwrap().0
+}
+
+/// The files of all drain threads.
 fn drain_threads() -> Vec<std::path::PathBuf> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     // A thread may end while it is looked at.
     let drains = |task: &std::path::PathBuf| {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "vmalloc-drain\n")
     };
-    tasks.filter(drains).collect()
+    threads().into_iter().filter(drains).collect()
 }
 
 /// Waits for what other threads do. No test depends on how long it takes.
