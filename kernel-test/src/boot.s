@@ -13,6 +13,35 @@
 .set EFER, 0xc0000080
 .set EFER_BITS, 0x900       # long mode, no-execute
 
+# What every CPU does, in 32 and in 16 bits: the page tables, then long mode with them, then no segments.
+.macro take_root_table
+    mov %cr4, %eax
+    or $CR4_BITS, %eax
+    mov %eax, %cr4
+    mov $root_table, %eax
+    mov %eax, %cr3
+    mov $EFER, %ecx
+    rdmsr
+    or $EFER_BITS, %eax
+    wrmsr
+.endm
+
+.macro begin_paging
+    mov %cr0, %eax
+    and $~CR0_CLEAR, %eax
+    or $CR0_BITS, %eax
+    mov %eax, %cr0
+.endm
+
+.macro clear_segments
+    xor %eax, %eax
+    mov %ax, %ds
+    mov %ax, %es
+    mov %ax, %fs
+    mov %ax, %gs
+    mov %ax, %ss
+.endm
+
 .section .note.Xen, "a", @note
 .align 4
 .long 4, 8, 18              # XEN_ELFNOTE_PHYS32_ENTRY
@@ -69,30 +98,14 @@ pvh_entry:
     add $0x200000, %eax
     loop 2b
 
-    mov %cr4, %eax
-    or $CR4_BITS, %eax
-    mov %eax, %cr4
-    mov $root_table, %eax
-    mov %eax, %cr3
-    mov $EFER, %ecx
-    rdmsr
-    or $EFER_BITS, %eax
-    wrmsr
-    mov %cr0, %eax
-    and $~CR0_CLEAR, %eax
-    or $CR0_BITS, %eax
-    mov %eax, %cr0
+    take_root_table
+    begin_paging
     lgdt boot_gdt_pointer
     ljmp $8, $first_long
 
 .code64
 first_long:
-    xor %eax, %eax
-    mov %ax, %ds
-    mov %ax, %es
-    mov %ax, %fs
-    mov %ax, %gs
-    mov %ax, %ss
+    clear_segments
     mov $first_stack_top, %esp
     mov %ebp, %edi
     xor %ebp, %ebp
@@ -109,30 +122,14 @@ trampoline_start:
     cld
     xor %ax, %ax
     mov %ax, %ds
-    mov %cr4, %eax
-    or $CR4_BITS, %eax
-    mov %eax, %cr4
-    mov $root_table, %eax
-    mov %eax, %cr3
-    mov $EFER, %ecx
-    rdmsr
-    or $EFER_BITS, %eax
-    wrmsr
+    take_root_table
     lgdtl (TRAMPOLINE + other_gdt_pointer - trampoline_start)
-    mov %cr0, %eax
-    and $~CR0_CLEAR, %eax
-    or $CR0_BITS, %eax
-    mov %eax, %cr0
+    begin_paging
     ljmpl $8, $(TRAMPOLINE + other_long - trampoline_start)
 
 .code64
 other_long:
-    xor %eax, %eax
-    mov %ax, %ds
-    mov %ax, %es
-    mov %ax, %fs
-    mov %ax, %gs
-    mov %ax, %ss
+    clear_segments
     movabs $next_stack, %rax
     mov (%rax), %rsp
     movabs $next_number, %rax

@@ -15,7 +15,7 @@ use crate::lock::{self, NeverSleep, wakeups};
 use crate::workload::guarded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
 use std::time::{Duration, Instant};
 
 const DESIGNS: [Name; 7] = [
@@ -263,7 +263,8 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
 /// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees than lead to a purge, so that was one.
 fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Range<Instant>> {
     // Without sleeping: who sends would have to wake this.
-    let areas = || std::iter::repeat_with(|| receiver.try_recv()).flatten();
+    let tries = || std::iter::repeat_with(|| receiver.try_recv());
+    let areas = || tries().take_while(|it| *it != Err(TryRecvError::Disconnected)).flatten();
     let round = |_| {
         let frees = areas().take(share + share / 4).map(|area| {
             let start = Instant::now();
@@ -279,7 +280,8 @@ const NOTES: [&str; 3] = [
     "8 KiB buffers with guard pages. The threshold is such that a purge of the tree under one lock lasts 2 ms, as purges did on the machine of the publication; \
      with the field's threshold it would last no longer than this machine's own delays. Purges are run by the frees that reach it.",
     "Wake-ups: one thread. A program can be preempted with a lock held, a kernel that spins can not: a timer of the thread's own fires every 50 µs that \
-     it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up.",
+     it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up. \
+     Claims are about the least of the runs, before and after: what else the machine does makes a worst case worse, never better.",
     "Allocations: one thread allocates all the time, another frees what it gets, and so purges; what counts is the longest allocation during each purge, by the time \
      that its thread runs, which it also does while it waits. Claims are about the median of all purges. When the machine \
      takes the CPU from a thread that holds a lock, who waits for that runs on: so the upper quarter is the machine's.",
