@@ -86,7 +86,7 @@ fn kvfree_tells_what_is_not_its_own() {
 fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
     everywhere(|space| {
         let before = space.platform().counts().huge_pages;
-        let addr = space.alloc(&Request::new(20 * PAGE).huge()).expect("room");
+        let addr = space.alloc(&Request::new(20 * PAGE).huge().zeroed()).expect("room");
         assert_eq!((page(addr) % 8, space.platform().counts().huge_pages - before), (0, 2));
         shows(space, addr, &[0; 20]);
         fill(space, addr, 20);
