@@ -171,6 +171,12 @@ unsafe impl Platform for Linux {
         self.drain_thread.request(due)
     }
 
+    /// Wakes the drain thread if it is there: a signal handler may call this. To have the thread
+    /// before the first signal comes, call [`drain_later`](Self::drain_later) once.
+    fn wake_drain(&self) -> bool {
+        self.drain_thread.wake()
+    }
+
     fn replaces(&self) -> bool {
         true
     }

@@ -193,8 +193,8 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
-    /// is contended.
+    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it
+    /// takes that, once; if it is not to be had, this is contended. No lock is waited for here.
     pub(super) fn retire_noted<'a>(
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
@@ -205,35 +205,25 @@ impl<P: Platform> Space<P> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
         let home = self.planes.sure_home(page);
         let near = home.filter(|record| self.planes.is_busy(record, page));
+        let mut held = None;
         let area = match near {
             Some(_) if note.kind.freed() != by => return Err(FreeError::WrongKind { page }),
             Some(record) => self.planes.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
-            None => self.retire_by_map(
-                map().ok_or(FreeError::Contended { page })?,
-                page,
-                note.kind.freed() == by,
-            )?,
+            None => {
+                let map = held.insert(map().ok_or(FreeError::Contended { page })?);
+                retire_by_map(map, page, note.kind.freed() == by)?
+            }
         };
-        if self.notes.remove(&mut table, page) {
-            self.with_leaf(page, |leaf| leaf.notes_left(page));
+        if self.notes.remove(&mut table, page)
+            // Without a home it took the map.
+            && let Some(leaf) = home.or_else(|| held.as_ref().map(|map| map.leaf(page)))
+        {
+            leaf.notes_left(page);
         }
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
         let usual = note.guard_pages == self.guard_pages && note.kind == Kind::Vmalloc;
         let fate = if usual { Fate::MayStay } else { Fate::Goes };
         Ok(Retired { area, asker: home.and_then(Leaf::asker), fate, kind: note.kind })
-    }
-
-    /// The same for an area that is far out, or for none: then this tells why.
-    fn retire_by_map(
-        &self,
-        mut map: HeldMap<'_, P::RawLock>,
-        page: u64,
-        right_kind: bool,
-    ) -> Result<PageRange, FreeError> {
-        if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
-            return Err(FreeError::WrongKind { page });
-        }
-        map.retire(page)
     }
 
     /// Keeps a retired area, or makes it lazy, for which the node has room. `asker` is the node that asked for it, if it is near enough for a pool.
@@ -338,6 +328,9 @@ impl<P: Platform> Space<P> {
             self.platform.drain_later(Due::ByAge);
         }
     }
+        if self.deferred.is_unseen() {
+            self.see_to_deferred();
+        }
 
     /// Frees an area just obtained from what was retained, if there is memory to remember that; whether it did.
     pub(super) fn discard(&self, area: PageRange) -> bool {
@@ -365,3 +358,15 @@ pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bo
     drop(node);
     false
 }
+/// Takes an area out of use that is far out, or tells why there is none.
+fn retire_by_map<L: lock_api::RawMutex>(
+    map: &mut HeldMap<'_, L>,
+    page: u64,
+    right_kind: bool,
+) -> Result<PageRange, FreeError> {
+    if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
+        return Err(FreeError::WrongKind { page });
+    }
+    map.retire(page)
+}
+
