@@ -305,6 +305,16 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Lets each node tell the platform of its next free: in the child of a fork, where nobody has
+    /// heard of what waits there.
+    pub(super) fn forget_who_knows(&self) {
+        for node in &self.nodes {
+            let mut node = node.0.lock();
+            node.alarm = 0;
+            self.ungranted.0.fetch_add(core::mem::take(&mut node.grant), Ordering::Relaxed);
+        }
+    }
+
     /// Adds a node's lazy pages to the sum, and sees to it that they are drained when there are many.
     #[inline(never)]
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
@@ -318,6 +328,9 @@ impl<P: Platform> Space<P> {
 
     /// Sees to it that `total` lazy pages are drained, if they are too many, or the first ones.
     pub(super) fn see_to(&self, total: u64, quiet: bool) {
+        if self.deferred.is_unseen() {
+            self.see_to_deferred();
+        }
         if total > self.lazy_max {
             // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
             let is_seen_to = self.platform.drain_later(Due::Soon);
@@ -328,9 +341,6 @@ impl<P: Platform> Space<P> {
             self.platform.drain_later(Due::ByAge);
         }
     }
-        if self.deferred.is_unseen() {
-            self.see_to_deferred();
-        }
 
     /// Frees an area just obtained from what was retained, if there is memory to remember that; whether it did.
     pub(super) fn discard(&self, area: PageRange) -> bool {
@@ -351,13 +361,6 @@ impl<P: Platform> Space<P> {
     }
 }
 
-/// Apart, so that the common way out of its caller has nothing to remember over the release.
-#[cold]
-#[inline(never)]
-pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bool {
-    drop(node);
-    false
-}
 /// Takes an area out of use that is far out, or tells why there is none.
 fn retire_by_map<L: lock_api::RawMutex>(
     map: &mut HeldMap<'_, L>,
@@ -370,3 +373,10 @@ fn retire_by_map<L: lock_api::RawMutex>(
     map.retire(page)
 }
 
+/// Apart, so that the common way out of its caller has nothing to remember over the release.
+#[cold]
+#[inline(never)]
+pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bool {
+    drop(node);
+    false
+}

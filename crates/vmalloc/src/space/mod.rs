@@ -286,6 +286,7 @@ impl<P: Platform> Space<P> {
         if !is(Mutant::ForkAsItIs) {
             self.mend_deferred();
             self.mend_blocks();
+            self.forget_who_knows();
         }
     }
 
