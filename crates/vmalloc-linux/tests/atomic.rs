@@ -157,7 +157,10 @@ fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError>
     ATOMIC.set(true);
     // SAFETY: the test owns what it frees.
     let result = unsafe { space.vfree_atomic(addr) };
+    let found = space.try_find(addr);
     ATOMIC.set(false);
+    let still_there = matches!(result, Err(FreeError::Contended { .. }));
+    assert_eq!(found.map(|area| area.is_some()), Ok(still_there), "nobody holds a lock");
     assert_eq!(FORBIDDEN.get(), "", "in an atomic free of {addr:#x}");
     result
 }
