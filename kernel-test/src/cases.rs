@@ -297,7 +297,8 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
     let last = groups.last().and_then(|(base, _)| context.space.find(base + offsets[cpus - 1]));
     ensure!(last.is_some_and(|area| area.kind == Kind::Percpu), "{last:?} is no percpu area");
     for (base, bytes) in groups {
-        context.space.pcpu_free_vm_areas(base, offsets, &[bytes; cpu::MAX][..cpus])?;
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { context.space.pcpu_free_vm_areas(base, offsets, &[bytes; cpu::MAX][..cpus]) }?;
     }
     Ok(End::Done)
 }

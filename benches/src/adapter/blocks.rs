@@ -56,7 +56,8 @@ impl<S: Slots, H: House> Ranges for Blocks<S, H> {
 
     #[inline]
     fn free(&mut self, (addr, pages): (usize, u64)) {
-        self.0.block_free(addr, pages).expect("a live mapping");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { self.0.block_free(addr, pages) }.expect("a live mapping");
     }
 
     fn start((addr, _): (usize, u64)) -> u64 {

@@ -151,6 +151,11 @@ unsafe impl Platform for Linux {
         Ok(())
     }
 
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.check(range)?;
+        self.mark_special(range)
+    }
+
     unsafe fn zero(&self, range: PageRange) {
         let shift = self.page_shift();
         let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);

@@ -29,11 +29,17 @@ impl Linux {
     }
 
     fn change(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
-        self.prepare(range)?;
+        self.mark_special(range)?;
         self.budget.take(SPLIT)?;
-        self.table.update(range, |_, old| old.unsure());
         self.memory.protect(range, access).map_err(protect_error)?;
         self.table.update(range, |_, old| old.protected(access));
+        Ok(())
+    }
+
+    /// Makes the pages of `range` special, whatever they were, so that unmapping them replaces them.
+    pub(crate) fn mark_special(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.prepare(range)?;
+        self.table.update(range, |_, old| old.unsure());
         Ok(())
     }
 

@@ -82,6 +82,10 @@ unsafe impl Frames for Linux {
         self.table.get(page).frame()
     }
 
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        self.table.first_window(range)
+    }
+
     fn linear(&self) -> Option<PageRange> {
         self.supply.as_ref().map(Supply::linear)
     }

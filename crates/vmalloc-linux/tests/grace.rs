@@ -163,7 +163,8 @@ fn what_cannot_be_freed_is_refused_at_once() {
     assert_eq!((grace.pending(), space.stats().busy_areas), (0, 2));
     // SAFETY: owned, and used no more.
     unsafe { grace.vfree(area) }.unwrap();
-    space.unreserve(reserved).unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(reserved) }.unwrap();
     grace.settle().unwrap();
     assert_whole(&space);
 }

@@ -187,13 +187,15 @@ fn bad_frees_change_nothing() {
     assert_eq!(vfree(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
     assert_eq!(vfree(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
     assert_eq!(vfree(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
-    assert_eq!(space.unreserve(addr), Err(FreeError::WrongKind { page }));
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.unreserve(addr) }, Err(FreeError::WrongKind { page }));
     let foreign = usize::MAX & !4095;
     assert_eq!(vfree(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
     assert_eq!(space.stats().busy_areas, 2);
     vfree(&space, addr).unwrap();
     assert_eq!(vfree(&space, addr), Err(FreeError::AlreadyFreed { page }));
-    space.unreserve(held).unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(held) }.unwrap();
     assert_whole(&space);
 }
 
@@ -249,11 +251,13 @@ fn a_full_space_refuses_and_recovers() {
     assert_eq!((error.pages, error.largest), (4097, (SPAN >> 12) as u64 - 63 * 4097));
     // Freed addresses wait for their purge; an allocation in need has them at once.
     for &addr in &areas {
-        space.unreserve(addr).unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.unreserve(addr) }.unwrap();
     }
     assert_eq!(space.stats().lazy_areas, 63);
     let again = space.reserve(&Request::new(SPAN - 4096)).unwrap();
-    space.unreserve(again).unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(again) }.unwrap();
     assert_whole(&space);
 }
 

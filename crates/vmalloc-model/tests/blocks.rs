@@ -18,7 +18,8 @@ fn space_of(pages: u64, slots: u64, policy: BlockPolicy) -> Space<NullPlatform> 
 
 fn pair(space: &Space<NullPlatform>, pages: u64) {
     let addr = space.block_alloc(pages).unwrap();
-    space.block_free(addr, pages).unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.block_free(addr, pages) }.unwrap();
 }
 
 /// Blocks made and freed.
@@ -119,7 +120,8 @@ fn one_long_lived_page_a_block(policy: BlockPolicy, live: u64) -> u64 {
     }
     space.verify().unwrap();
     let pages = space.stats().blocks * 1024;
-    held.iter().for_each(|&addr| space.block_free(addr, 1).unwrap());
+    // SAFETY: nothing uses the addresses any more.
+    held.iter().for_each(|&addr| unsafe { space.block_free(addr, 1) }.unwrap());
     finish(&space);
     pages
 }
@@ -141,13 +143,19 @@ fn a_mapping_ends_once_and_with_the_count_it_had() {
         let page = (addr / PAGE) as u64;
         let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
         for given in [0, 1, 2, 4, 64] {
-            assert_eq!(space.block_free(addr, given), wrong(given));
+            // SAFETY: nothing uses the addresses any more.
+            assert_eq!(unsafe { space.block_free(addr, given) }, wrong(given));
         }
-        assert_eq!(space.block_free(addr + 1, 3), Err(FreeError::Unaligned { addr: addr + 1 }));
-        assert_eq!(space.block_free(addr + PAGE, 3), Err(FreeError::NotAnArea { page: page + 1 }));
-        assert_eq!(space.block_free(PAGE, 3), Err(FreeError::NotAnArea { page: 1 }));
-        space.block_free(addr, 3).unwrap();
-        assert_eq!(space.block_free(addr, 3), Err(FreeError::AlreadyFreed { page }));
+        // SAFETY: nothing uses the addresses any more.
+        assert_eq!(unsafe { space.block_free(addr + 1, 3) }, Err(FreeError::Unaligned { addr: addr + 1 }));
+        // SAFETY: nothing uses the addresses any more.
+        assert_eq!(unsafe { space.block_free(addr + PAGE, 3) }, Err(FreeError::NotAnArea { page: page + 1 }));
+        // SAFETY: nothing uses the addresses any more.
+        assert_eq!(unsafe { space.block_free(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.block_free(addr, 3) }.unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        assert_eq!(unsafe { space.block_free(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
         let refused = space.block_alloc(0).unwrap_err();
         assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
         finish(&space);
@@ -160,10 +168,16 @@ fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
     let (small, large) = (space.block_alloc(64).unwrap(), space.block_alloc(65).unwrap());
     let page = (large / PAGE) as u64;
     assert_eq!(space.stats().blocks, 1);
-    assert_eq!(space.block_free(large, 64), Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
-    assert_eq!(space.block_free(large, 66), Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
-    space.block_free(large, 65).unwrap();
-    space.block_free(small, 64).unwrap();
+    // SAFETY: nothing uses the addresses.
+    let refused = unsafe { space.block_free(large, 64) };
+    assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
+    // SAFETY: nothing uses the addresses.
+    let refused = unsafe { space.block_free(large, 66) };
+    assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.block_free(large, 65) }.unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.block_free(small, 64) }.unwrap();
     finish(&space);
 }
 
@@ -185,7 +199,8 @@ fn a_small_span_has_small_blocks_and_uses_all_of_it() {
     }
     // 128 slots a block, aligned, in 4096 pages.
     assert_eq!(held.len(), 32 * 2);
-    held.iter().for_each(|&addr| space.block_free(addr, 64).unwrap());
+    // SAFETY: nothing uses the addresses any more.
+    held.iter().for_each(|&addr| unsafe { space.block_free(addr, 64) }.unwrap());
     finish(&space);
 }
 
@@ -216,7 +231,8 @@ fn random_walk(policy: BlockPolicy, seed: u64) {
             assert!(below.is_none_or(|(start, len)| start + len <= page), "seed {seed}, turn {turn}");
             live.insert(page, pages);
         } else if let Some((&page, &pages)) = live.range(random(1 << 23)..).next().or(live.iter().next()) {
-            space.block_free(page as usize * PAGE, pages).unwrap();
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.block_free(page as usize * PAGE, pages) }.unwrap();
             live.remove(&page);
         }
         match random(2000) {
@@ -230,6 +246,7 @@ fn random_walk(policy: BlockPolicy, seed: u64) {
             space.verify().unwrap_or_else(|wrong| panic!("seed {seed}, turn {turn}: {wrong:?}"));
         }
     }
-    live.iter().for_each(|(&page, &pages)| space.block_free(page as usize * PAGE, pages).unwrap());
+    // SAFETY: nothing uses the addresses any more.
+    live.iter().for_each(|(&page, &pages)| unsafe { space.block_free(page as usize * PAGE, pages) }.unwrap());
     finish(&space);
 }

@@ -241,7 +241,7 @@ impl Cache {
         let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
         let cache = Arc::new(Self { space: Arc::downgrade(space), areas, calls, claim, greedy });
         let notifier: Arc<dyn Notifier> = cache.clone();
-        assert!(space.register_notifier(&notifier));
+        space.register_notifier(&notifier).unwrap();
         cache
     }
 }
@@ -266,6 +266,38 @@ impl Notifier for Cache {
 
 fn crowded() -> Arc<Space<NullPlatform>> {
     Arc::new(space(64, Config::default()))
+}
+
+/// Registers another notifier when it is called, and counts the calls.
+struct Registrar {
+    space: Weak<Space<NullPlatform>>,
+    others: Mutex<Vec<Arc<dyn Notifier>>>,
+    calls: AtomicUsize,
+}
+
+impl Notifier for Registrar {
+    fn make_room(&self, _: u64) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let space = self.space.upgrade().unwrap();
+        let other: Arc<dyn Notifier> = Cache::on(&space, false);
+        self.others.lock().unwrap().push(other);
+        0
+    }
+}
+
+#[test]
+fn a_notifier_registered_during_a_round_hides_none_of_the_others() {
+    let space = crowded();
+    // Registering forgets notifiers that are gone: this one, which comes first.
+    drop(Cache::on(&space, false));
+    let (others, calls) = (Mutex::default(), AtomicUsize::new(0));
+    let registrar = Arc::new(Registrar { space: Arc::downgrade(&space), others, calls });
+    let notifier: Arc<dyn Notifier> = registrar.clone();
+    space.register_notifier(&notifier).unwrap();
+    let last = Cache::on(&space, false);
+    space.alloc(&Request::new(100 * PAGE)).unwrap_err();
+    let calls = |calls: &AtomicUsize| calls.load(Ordering::Relaxed);
+    assert_eq!((calls(&registrar.calls), calls(&last.calls)), (1, 1), "each is called once");
 }
 
 #[test]
@@ -375,7 +407,8 @@ fn an_area_is_removed_whatever_it_is_and_tells_what_it_was() {
     assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((10, Some("a tag"))));
     assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
     assert!(remove(plain).is_err());
-    space.block_free(slot, 1).unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.block_free(slot, 1) }.unwrap();
     space.purge().unwrap();
     assert!(is_whole(&space.stats()));
 }

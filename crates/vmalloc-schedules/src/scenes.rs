@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
-use vmalloc::{AllocError, Config, Kind, Request, Rest};
+use vmalloc::{AllocError, AreaInfo, Config, Kind, Request, Rest};
 use vmalloc_sim::{Point, Sight};
 
 /// Takes and gives areas of one and two pages.
@@ -262,7 +262,7 @@ pub fn notifier_makes_room() {
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
     let cache = Arc::new(Cache { world: world.clone(), areas });
     let known: Arc<dyn Notifier> = cache.clone();
-    assert!(world.register_notifier(&known));
+    world.register_notifier(&known).expect("there is memory");
     let met = Arc::new(AtomicUsize::new(0));
     let threads = [met.clone(), met.clone()].map(|met| {
         let world = world.clone();
@@ -317,6 +317,84 @@ pub fn looks_while_areas_change() {
     world.finish();
 }
 
+/// Checks that all of `info` is of one of the areas that [`kinds_of_areas`] makes.
+fn assert_of_one_area(info: AreaInfo) {
+    let seen = (info.bytes, info.pages, info.guard, info.tag);
+    let known = [
+        (World::PAGE, 1, false, None),
+        (World::PAGE - 96, 1, true, None),
+        (World::PAGE - 8, 1, true, Some("odd")),
+        (2 * World::PAGE, 2, true, None),
+    ];
+    assert!(known.contains(&seen), "a mixture: {info:?}");
+}
+
+/// Allocates areas with different notes and guards, one after the other, and frees each.
+fn kinds_of_areas(world: &World) {
+    let page = World::PAGE;
+    let requests = [
+        Request::new(page).without_guard(),
+        Request::new(page - 96),
+        Request::new(2 * page),
+        Request::new(page - 8).tag("odd"),
+    ];
+    for request in requests {
+        let addr = world.alloc(&request).expect("there is room");
+        assert!(world.free(addr));
+        world.purge().expect("no fault was asked for");
+    }
+}
+
+/// Looks for areas in every way there is.
+fn look_around(world: &World) {
+    for page in World::start()..World::start() + 2 {
+        world.find(page as usize * World::PAGE).into_iter().for_each(assert_of_one_area);
+        let found = world.try_find(page as usize * World::PAGE);
+        found.ok().flatten().into_iter().for_each(assert_of_one_area);
+    }
+    world.areas().for_each(assert_of_one_area);
+}
+
+/// Areas with different notes and guards follow each other at the same addresses: each is found with
+/// its own range and its own note.
+pub fn found_with_its_own_note() {
+    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    world.run([kinds_of_areas, look_around, look_around]);
+    world.finish();
+}
+
+/// The notes change while the range stays: the areas are reused with their memory.
+pub fn found_with_its_own_note_when_reused() {
+    let world = World::new(8, Config::default().retain(8 * World::PAGE).nodes(1));
+    let reuse: fn(&World) = |world| {
+        let page = World::PAGE;
+        for request in [Request::new(page - 8).tag("odd"), Request::new(page - 96), Request::new(2 * page)] {
+            let addr = world.alloc(&request).expect("there is room");
+            assert!(world.free(addr));
+        }
+    };
+    world.run([reuse, look_around, look_around]);
+    world.finish();
+}
+
+/// An area grows and shrinks in place: it is found with the bytes that it has.
+pub fn found_while_it_is_resized() {
+    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    world.run([
+        |world| {
+            let mut addr = world.alloc(&Request::new(World::PAGE - 96)).expect("there is room");
+            for bytes in [2 * World::PAGE, World::PAGE - 96] {
+                // SAFETY: the area is this thread's.
+                addr = unsafe { world.vrealloc_addr(addr, bytes) }.expect("there is room");
+            }
+            assert!(world.free(addr));
+        },
+        look_around,
+        look_around,
+    ]);
+    world.finish();
+}
+
 /// A fork holds everything for a while; nobody waits for ever, and a look that may not wait does not.
 pub fn fork_meets_everything() {
     let world = World::new(16, Config::default().retain(2 * World::PAGE).without_guards().lazy_max(3));
@@ -332,7 +410,8 @@ pub fn fork_meets_everything() {
         |world| {
             let addr = world.reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
             world.purge().expect("no fault was asked for");
-            world.unreserve(addr).expect("it was reserved");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { world.unreserve(addr) }.expect("it was reserved");
         },
     ]);
     world.finish();
@@ -358,6 +437,85 @@ pub fn forked_meanwhile() {
         assert!(stats.busy_pages <= 6, "more than others have is gone: {stats:?}");
         assert_eq!(stats.free_pages + stats.busy_pages, stats.span_pages, "{stats:?}");
     });
+}
+
+/// Forks while another thread is in need, and perhaps inside a notifier: the child still calls
+/// notifiers, and its nodes still take addresses for later.
+pub fn forked_while_in_need() {
+    let world = World::new(16, World::tight().nodes(1));
+    let areas = Mutex::new(vec![world.take(7), world.take(7)]);
+    let cache = Arc::new(Cache { world: world.clone(), areas });
+    let known: Arc<dyn Notifier> = cache.clone();
+    world.register_notifier(&known).expect("there is memory");
+    let other = world.clone();
+    shuttle::thread::spawn(move || {
+        let _ = other.try_take(7);
+    });
+    point();
+    // A mutex of the test's, which the other thread may hold for ever in the child.
+    let left = cache.areas.lock().expect("nobody fails with it").clone();
+    world.fork(|world| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+        world.register_notifier(&counter).expect("there is memory");
+        drop(known);
+        drop(cache);
+        let _ = world.try_take(16);
+        assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
+        for addr in left {
+            world.free(addr);
+        }
+        world.purge().expect("no fault was asked for");
+        world.take(1);
+        assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
+    });
+}
+
+/// Counts how often it is asked.
+struct Counter(Arc<AtomicUsize>);
+
+impl Notifier for Counter {
+    fn make_room(&self, _: u64) -> u64 {
+        self.0.fetch_add(1, Relaxed);
+        0
+    }
+}
+
+/// Forks inside a notifier: the child goes on inside it, and counts itself off once.
+pub fn forked_inside_a_notifier() {
+    let world = World::new(16, World::tight().nodes(1));
+    let area = world.take(14);
+    let forker: Arc<dyn Notifier> = Arc::new(Forker(world.clone()));
+    world.register_notifier(&forker).expect("there is memory");
+    let other = world.clone();
+    shuttle::thread::spawn(move || look_at(&other, area));
+    world.try_take(7).expect_err("there is no room");
+    drop(forker);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+    world.register_notifier(&counter).expect("there is memory");
+    world.try_take(7).expect_err("there is no room");
+    assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
+    world.give(area, 14);
+    world.purge().expect("no fault was asked for");
+    let addr = world.take(1);
+    assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
+    world.give(addr, 1);
+    world.end_child();
+}
+
+fn look_at(world: &World, addr: usize) {
+    (0..3).for_each(|_| drop(world.find(addr)));
+}
+
+/// Forks when it is asked for room.
+struct Forker(World);
+
+impl Notifier for Forker {
+    fn make_room(&self, _: u64) -> u64 {
+        self.0.become_child();
+        0
+    }
 }
 
 /// Of two who free an area one succeeds.
@@ -474,7 +632,8 @@ pub fn notes_follow_their_areas() {
             let info = world.find(addr).expect("it is reserved");
             assert_eq!((info.addr, info.kind, info.tag), (addr, Kind::Reserved, Some(tag)));
             assert!(!world.free(addr), "it is no memory");
-            world.unreserve(addr).expect("it was reserved");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { world.unreserve(addr) }.expect("it was reserved");
         }
     };
     world.run([tagged, tagged, come_and_go::<1>]);

@@ -155,19 +155,29 @@ impl World {
     /// Goes on as the child of a fork: of all threads only this one is left, with everything as the others had it at that moment.
     /// What `child` leaves must be whole, but for what others have; then the schedule ends.
     pub fn fork(&self, child: impl FnOnce(&World)) {
-        self.quiesce();
-        // The locks of a platform are held over forks as well.
-        self.sim().at_rest(leave_others_behind);
-        // SAFETY: this thread has just called `quiesce`, and there is no other any more.
-        unsafe { self.resume_in_child() };
-        self.verify().expect("every invariant holds in the child");
+        self.become_child();
         child(self);
+        self.end_child();
+    }
+
+    /// Checks that what the child leaves is whole, but for what others have, and ends the schedule.
+    pub fn end_child(&self) {
         self.purge().expect("no fault was asked for");
         self.verify().expect("every invariant holds at the end");
         let stats = self.stats();
         assert_eq!((stats.lazy_pages, stats.lazy_areas), (0, 0), "the counts return to zero");
         assert_eq!(self.sim().audit(), []);
         end_alone();
+    }
+
+    /// Makes the calling thread the only one: the child of a fork, which finds everything whole.
+    pub fn become_child(&self) {
+        self.quiesce();
+        // The locks of a platform are held over forks as well.
+        self.sim().at_rest(leave_others_behind);
+        // SAFETY: this thread has just called `quiesce`, and there is no other any more.
+        unsafe { self.resume_in_child() };
+        self.verify().expect("every invariant holds in the child");
     }
 
     /// What must hold when everything was freed: nothing is kept, counted or leaked, and the span is one free range.

@@ -79,6 +79,18 @@ fn a_change_without_version_is_caught() {
 }
 
 #[test]
+fn an_area_that_is_busy_before_its_note_is_caught() {
+    let plan = Plan::fixed(SCHEDULES);
+    catches(plan, Mutant::LateNote, "a mixture", scenes::found_with_its_own_note);
+}
+
+#[test]
+fn a_child_that_keeps_the_needs_of_others_is_caught() {
+    let plan = Plan::fixed(SCHEDULES);
+    catches(plan, Mutant::ForkInNeed, "the child", scenes::forked_while_in_need);
+}
+
+#[test]
 fn locks_out_of_order_are_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", scenes::fork_meets_everything);
 }

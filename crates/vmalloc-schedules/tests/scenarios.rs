@@ -32,8 +32,13 @@ holds! {
     pooled_by_others;
     notifier_makes_room;
     looks_while_areas_change;
+    found_with_its_own_note;
+    found_with_its_own_note_when_reused;
+    found_while_it_is_resized;
     fork_meets_everything;
     forked_meanwhile;
+    forked_while_in_need;
+    forked_inside_a_notifier;
     freed_twice;
     lazy_pages_are_counted;
     drained_in_the_background;

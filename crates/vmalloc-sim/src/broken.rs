@@ -106,6 +106,14 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
         unsafe { self.inner.zero(range) }
     }
 
+    fn zeroes(&self) -> bool {
+        self.inner.zeroes()
+    }
+
+    fn oversize(&self) -> u64 {
+        self.inner.oversize()
+    }
+
     fn replaces(&self) -> bool {
         self.inner.replaces()
     }
@@ -160,6 +168,10 @@ unsafe impl<L: RawMutex> Frames for Broken<L> {
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.inner.frame_at(page)
+    }
+
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        self.inner.first_mapped(range)
     }
 
     fn linear(&self) -> Option<PageRange> {

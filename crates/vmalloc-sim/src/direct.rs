@@ -72,6 +72,11 @@ impl<L: RawMutex> Direct<L> {
         }
     }
 
+    /// What new pages are full of.
+    fn new_byte(&self) -> u8 {
+        if self.sim.zeroes() { 0 } else { POISON }
+    }
+
     /// Fills `range`, as far as it is the block's, with `byte`.
     ///
     /// # Safety
@@ -94,7 +99,7 @@ impl<L> Drop for Direct<L> {
     }
 }
 
-// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, and of ordinary memory
+// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, unless it says otherwise, and of ordinary memory
 // from before to after. What is unmapped can be reached still, which its users must not: nobody else ever gets the block.
 // The lock excludes as the caller's choice of `L` does.
 #[allow(unsafe_code)]
@@ -122,7 +127,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
         // SAFETY: the caller's promise is passed on, and it makes the range his alone.
         unsafe {
             self.sim.map(range, protection)?;
-            self.fill(range, 0);
+            self.fill(range, self.new_byte());
         }
         Ok(())
     }
@@ -135,7 +140,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
         // SAFETY: the caller's promise is passed on, and it makes the range his alone.
         unsafe {
             self.sim.map_huge(range, protection)?;
-            self.fill(range, 0);
+            self.fill(range, self.new_byte());
         }
         Ok(())
     }
@@ -159,6 +164,14 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
             self.sim.zero(range);
             self.fill(range, 0);
         }
+    }
+
+    fn zeroes(&self) -> bool {
+        self.sim.zeroes()
+    }
+
+    fn oversize(&self) -> u64 {
+        self.sim.oversize()
     }
 
     fn entropy(&self) -> u64 {

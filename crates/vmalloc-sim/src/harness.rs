@@ -345,7 +345,9 @@ pub fn free_all<P: Platform>(space: &Space<P>) {
             // SAFETY: whoever frees everything answers for it that nobody uses anything.
             #[allow(unsafe_code)]
             Kind::Vmalloc => unsafe { space.vfree(area.addr) }.expect("it is busy"),
-            Kind::Reserved => space.unreserve(area.addr).expect("it is busy"),
+            // SAFETY: as above.
+            #[allow(unsafe_code)]
+            Kind::Reserved => unsafe { space.unreserve(area.addr) }.expect("it is busy"),
             kind => panic!("{kind:?}: an area of another kind at {:#x}", area.addr),
         }
     }

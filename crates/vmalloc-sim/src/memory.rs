@@ -7,6 +7,8 @@
 //!   └──────┴─────────────┴──────┴────────────────────────┴───────────────┘
 //! ```
 
+use crate::options::NewPages;
+
 /// Who has a frame of the supply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
@@ -28,6 +30,7 @@ pub(crate) struct Memory {
     limit: u64,
     /// The content of the devices' frames, which follow the supply's.
     devices: Vec<u64>,
+    new_pages: NewPages,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +42,16 @@ struct Frame {
 }
 
 impl Memory {
-    pub(crate) fn new(limit: u64, devices: u64) -> Self {
+    pub(crate) fn new(limit: u64, devices: u64, new_pages: NewPages) -> Self {
         let devices = (limit..limit + devices).map(junk).collect();
-        Self { frames: Vec::new(), free: Vec::new(), limit, devices }
+        Self { frames: Vec::new(), free: Vec::new(), limit, devices, new_pages }
     }
 
     pub(crate) fn is_device(&self, frame: u64) -> bool {
         frame.checked_sub(self.limit).is_some_and(|nth| nth < self.devices.len() as u64)
     }
 
-    /// A zeroed frame for `page`, if there is one left.
+    /// A frame for `page`, of the content that new pages have, if there is one left.
     pub(crate) fn take(&mut self, page: u64) -> Option<u64> {
         let frame = match self.free.pop() {
             Some(frame) => frame,
@@ -58,15 +61,24 @@ impl Memory {
             }
             None => return None,
         };
-        self.hand_out(frame, Holder::Page(page), 0);
+        self.hand_out(frame, Holder::Page(page), self.fresh(frame));
         Some(frame)
     }
 
-    /// Zeroed consecutive frames for the pages from `page` on, the first at a multiple of their number.
+    /// Consecutive frames, of the content that new pages have, for the pages from `page` on, the first at a multiple of their number.
     pub(crate) fn take_huge(&mut self, page: u64, count: u64) -> Option<u64> {
         let base = self.claim_run(count, count)?;
-        (0..count).for_each(|nth| self.hand_out(base + nth, Holder::Page(page + nth), 0));
+        (0..count)
+            .for_each(|nth| self.hand_out(base + nth, Holder::Page(page + nth), self.fresh(base + nth)));
         Some(base)
+    }
+
+    /// What a page finds in `frame` when it gets it.
+    fn fresh(&self, frame: u64) -> u64 {
+        match self.new_pages {
+            NewPages::Zeroed => 0,
+            NewPages::Dirty => junk(frame),
+        }
     }
 
     /// So many frames of any content for a user, or none.
@@ -200,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_supply_is_bounded_zeroed_and_last_in_first_out() {
-        let mut memory = Memory::new(2, 0);
+        let mut memory = Memory::new(2, 0, NewPages::Zeroed);
         let (a, b) = (memory.take(10).unwrap(), memory.take(11).unwrap());
         assert_eq!(memory.take(12), None);
         memory.fill(b, 7);
@@ -214,7 +226,7 @@ mod tests {
 
     #[test]
     fn users_get_all_or_nothing_and_never_zeros() {
-        let mut memory = Memory::new(4, 0);
+        let mut memory = Memory::new(4, 0, NewPages::Zeroed);
         memory.take(10).unwrap();
         assert_eq!(memory.take_many(4), None);
         assert_eq!(memory.taken().count(), 0);
@@ -227,7 +239,7 @@ mod tests {
 
     #[test]
     fn runs_are_aligned_lowest_and_leave_what_is_between() {
-        let mut memory = Memory::new(16, 0);
+        let mut memory = Memory::new(16, 0, NewPages::Zeroed);
         assert_eq!(memory.take(10), Some(0));
         assert_eq!(
             (memory.take_run(3, 4), memory.take_huge(20, 8), memory.take_run(3, 1)),
@@ -241,7 +253,7 @@ mod tests {
 
     #[test]
     fn devices_are_above_the_supply() {
-        let mut memory = Memory::new(2, 2);
+        let mut memory = Memory::new(2, 2, NewPages::Zeroed);
         assert_eq!([1, 2, 3, 4].map(|frame| memory.is_device(frame)), [false, true, true, false]);
         memory.fill(3, 5);
         assert_eq!((memory.content(3), memory.holder(3), memory.holder(1)), (5, None, Some(Holder::Supply)));

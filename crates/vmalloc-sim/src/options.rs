@@ -57,6 +57,16 @@ pub(crate) enum Remap {
     Replaces,
 }
 
+/// What new pages hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum NewPages {
+    /// Zeros.
+    #[default]
+    Zeroed,
+    /// Anything, but never zeros: a reader that expects zeros sees that nobody has cleared them.
+    Dirty,
+}
+
 /// The settings of a simulated machine.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -69,6 +79,8 @@ pub struct Options {
     pub(crate) linear: Option<u64>,
     pub(crate) huge_order: Option<u32>,
     pub(crate) moving: Moving,
+    pub(crate) new_pages: NewPages,
+    pub(crate) oversize: u64,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
     pub(crate) reaction: Reaction,
@@ -89,6 +101,8 @@ impl Options {
             linear: None,
             huge_order: None,
             moving: Moving::default(),
+            new_pages: NewPages::default(),
+            oversize: 0,
             seed: 0,
             tlb_entries: None,
             reaction: Reaction::default(),
@@ -151,6 +165,21 @@ impl Options {
     #[must_use]
     pub fn relocates(mut self) -> Self {
         self.moving = Moving::Moves;
+        self
+    }
+
+    /// A machine that leaves it to the space to [zero](vmalloc::Platform::zeroes) new pages.
+    #[must_use]
+    pub fn dirty(mut self) -> Self {
+        self.new_pages = NewPages::Dirty;
+        self
+    }
+
+    /// A machine that advises to reuse areas of up to 1/n more pages
+    /// ([`Platform::oversize`](vmalloc::Platform::oversize)).
+    #[must_use]
+    pub fn oversize(mut self, n: u64) -> Self {
+        self.oversize = n;
         self
     }
 

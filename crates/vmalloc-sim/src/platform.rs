@@ -1,6 +1,6 @@
 //! The machine as the allocator sees it.
 
-use crate::options::Remap;
+use crate::options::{NewPages, Remap};
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
@@ -58,6 +58,14 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
         self.step(|machine| machine.zero(cpu, range));
     }
 
+    fn zeroes(&self) -> bool {
+        self.new_pages == NewPages::Zeroed
+    }
+
+    fn oversize(&self) -> u64 {
+        self.oversize
+    }
+
     fn replaces(&self) -> bool {
         self.remap == Remap::Replaces
     }
@@ -113,6 +121,10 @@ unsafe impl<L: RawMutex> Frames for Sim<L> {
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.step(|machine| machine.frame_at(page))
+    }
+
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        self.step(|machine| machine.first_shared(range))
     }
 
     fn linear(&self) -> Option<PageRange> {

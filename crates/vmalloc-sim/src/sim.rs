@@ -5,7 +5,7 @@ use crate::cpu;
 use crate::fault::Fault;
 use crate::heap;
 use crate::machine::{Machine, Sight};
-use crate::options::{Options, Reaction, Remap};
+use crate::options::{NewPages, Options, Reaction, Remap};
 use crate::plan::Point;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ pub struct Sim<L = parking_lot::RawMutex> {
     pub(crate) huge_order: Option<u32>,
     pub(crate) linear: Option<PageRange>,
     pub(crate) remap: Remap,
+    pub(crate) new_pages: NewPages,
+    pub(crate) oversize: u64,
     current_cpu: fn() -> usize,
     reaction: Reaction,
     machine: Mutex<Machine>,
@@ -48,6 +50,8 @@ impl<L: RawMutex> Sim<L> {
             huge_order: options.huge_order,
             linear: options.linear_pages(),
             remap: options.remap,
+            new_pages: options.new_pages,
+            oversize: options.oversize,
             current_cpu: options.current_cpu,
             reaction: options.reaction,
             machine: Mutex::new(Machine::new(&options)),

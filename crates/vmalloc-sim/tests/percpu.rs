@@ -43,7 +43,8 @@ fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
     assert_eq!(space.vmallocinfo().to_string().matches("percpu").count(), 2);
     assert_eq!((space.stats().busy_areas, space.stats().busy_pages), (3, 7));
     space.verify().expect("every invariant holds");
-    space.pcpu_free_vm_areas(base, &offsets, &sizes).expect("it was made");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
     assert_eq!(space.stats().busy_areas, 1);
     // SAFETY: nothing uses the area.
     unsafe { space.vfree(below) }.expect("busy");
@@ -63,7 +64,8 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
         (0..4).for_each(|cpu| space.platform().prefetch(cpu, range));
     }
     space.platform().write(1, page + 9, 7).expect("mapped");
-    space.pcpu_free_vm_areas(base, &offsets, &sizes).expect("it was made");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
     // The simulator panics if it gets the same addresses without a flush.
     let flushes = space.platform().flushes().len();
     let mut bases = Vec::new();
@@ -77,7 +79,8 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
     assert!(bases.contains(&base), "it had to be reused");
     assert_eq!(space.platform().flushes().len(), flushes + 1);
     for base in bases {
-        space.pcpu_free_vm_areas(base, &offsets, &sizes).expect("it was made");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
     }
     finish(&space);
 }
@@ -91,7 +94,8 @@ fn a_group_that_is_not_one_is_refused_whole() {
     let page = (base / PAGE) as u64;
     let before = space.vmallocinfo().to_string();
     let refused = |base: usize, offsets: &[usize], sizes: &[usize]| {
-        let error = space.pcpu_free_vm_areas(base, offsets, sizes).expect_err("no such group");
+        // SAFETY: nothing uses the addresses any more.
+        let error = unsafe { space.pcpu_free_vm_areas(base, offsets, sizes) }.expect_err("no such group");
         assert_eq!(space.vmallocinfo().to_string(), before, "{error}");
         space.verify().expect("every invariant holds");
         error
@@ -116,14 +120,18 @@ fn a_group_that_is_not_one_is_refused_whole() {
         refused(base, &[0], &[]),
         PercpuFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 }.into())
     );
-    assert_eq!(space.unreserve(base), Err(FreeError::WrongKind { page }));
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.unreserve(base) }, Err(FreeError::WrongKind { page }));
     // SAFETY: nothing is there.
     assert_eq!(unsafe { space.vfree(base) }, Err(FreeError::WrongKind { page }));
 
-    space.pcpu_free_vm_areas(base, &offsets, &sizes).expect("it is whole");
-    let again = space.pcpu_free_vm_areas(base, &offsets, &sizes);
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it is whole");
+    // SAFETY: nothing uses the addresses any more.
+    let again = unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) };
     assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
-    space.unreserve(other).expect("busy");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(other) }.expect("busy");
     finish(&space);
 }
 
@@ -177,15 +185,17 @@ fn a_group_in_need_purges_and_asks_the_notifiers() {
     // SAFETY: nothing uses the area.
     unsafe { space.vfree(addr) }.expect("busy");
     let base = space.pcpu_get_vm_areas(&[0], &[0x400 * PAGE], PAGE).expect("a purge makes room");
-    space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]).expect("it was made");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
 
     let addr = space.alloc(&Request::new(size)).expect("all of the space");
     let hoard = Hoard { space: Arc::downgrade(&space), addr: Mutex::new(Some(addr)) };
     let notifier: Arc<dyn Notifier> = Arc::new(hoard);
-    assert!(space.register_notifier(&notifier));
+    space.register_notifier(&notifier).unwrap();
     let base = space.pcpu_get_vm_areas(&[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
     assert!(space.pcpu_get_vm_areas(&[0], &[PAGE], PAGE).is_err());
-    space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]).expect("it was made");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
     finish(&space);
 }
 
@@ -201,7 +211,8 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
         space.verify().expect("every invariant holds");
         match result {
             Ok(base) => {
-                let free = || space.pcpu_free_vm_areas(base, &offsets, &sizes);
+                // SAFETY: nothing uses the addresses any more.
+                let free = || unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) };
                 heap::short_of(Shortage::From(1), free).0.expect("a free needs no memory");
             }
             Err(error) => {
@@ -225,7 +236,9 @@ fn of_many_who_free_a_group_one_does() {
     for _ in 0..200 {
         let base = space.pcpu_get_vm_areas(&offsets, &sizes, PAGE).expect("room");
         let freed = std::thread::scope(|scope| {
-            let free = |_| scope.spawn(|| space.pcpu_free_vm_areas(base, &offsets, &sizes).is_ok());
+            // SAFETY: nothing uses the addresses any more.
+            let free =
+                |_| scope.spawn(|| unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.is_ok());
             let threads: Vec<_> = (0..3).map(free).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|&freed| freed).count()
         });

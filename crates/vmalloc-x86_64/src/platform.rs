@@ -484,6 +484,21 @@ unsafe impl<M: Machine> Frames for X86<M> {
         (!entry.has(Bits::OWNED)).then(|| entry.frame().plus(inside))
     }
 
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        let leads = |slot: &Slot<'_>| {
+            let entry = slot.get();
+            entry.has(Bits::PRESENT) && !entry.has(Bits::OWNED)
+        };
+        // Tables that are not there are skipped whole.
+        let found = self.tables().each(range, |run, part| {
+            match run.slots().zip(part.start()..).find(|(slot, _)| leads(slot)) {
+                Some((_, page)) => Err(page),
+                None => Ok(()),
+            }
+        });
+        found.err()
+    }
+
     fn linear(&self) -> Option<PageRange> {
         let start = self.machine.direct_map() as u64 >> PAGE_SHIFT;
         PageRange::from_len(start, self.machine.frames())

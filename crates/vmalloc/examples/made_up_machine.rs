@@ -7,7 +7,7 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{
     AreaMap, Config, DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Space,
 };
@@ -15,6 +15,13 @@ use vmalloc::{
 const PAGE_SHIFT: u32 = 12;
 const PAGES: u64 = 4096;
 const CPUS: usize = 2;
+
+/// Nothing is behind the page.
+const EMPTY: u8 = 0;
+/// It leads to a frame.
+const PRESENT: u8 = 1;
+/// It leads nowhere, but its frame may still be cached by a TLB: it goes back when they are flushed.
+const UNMAPPED: u8 = 2;
 
 // Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`. This one spins.
 struct SpinLock(AtomicBool);
@@ -43,8 +50,8 @@ unsafe impl lock_api::RawMutex for SpinLock {
 struct Machine {
     /// Where its memory for areas begins.
     first: u64,
-    /// The page table: whether a page leads anywhere.
-    present: Vec<AtomicBool>,
+    /// The page table: EMPTY, PRESENT or UNMAPPED.
+    table: Vec<AtomicU8>,
     /// What each CPU's TLB still believes.
     cached: [Mutex<Vec<bool>>; CPUS],
     /// Frames in the supply.
@@ -63,7 +70,7 @@ impl Machine {
         assert!(!memory.is_null(), "no memory to pretend with");
         Self {
             first: memory.expose_provenance() as u64 >> PAGE_SHIFT,
-            present: (0..PAGES).map(|_| AtomicBool::new(false)).collect(),
+            table: (0..PAGES).map(|_| AtomicU8::new(EMPTY)).collect(),
             cached: std::array::from_fn(|_| Mutex::new(vec![false; PAGES as usize])),
             frames: AtomicU64::new(frames),
             drain_wanted: AtomicBool::new(false),
@@ -79,7 +86,7 @@ impl Machine {
     fn can_touch(&self, cpu: usize, addr: usize) -> bool {
         let page = ((addr as u64 >> PAGE_SHIFT) - self.first) as usize;
         let mut cached = self.cached[cpu].lock().expect("no panic");
-        cached[page] |= self.present[page].load(Ordering::SeqCst);
+        cached[page] |= self.table[page].load(Ordering::SeqCst) == PRESENT;
         cached[page]
     }
 }
@@ -119,13 +126,14 @@ unsafe impl Platform for Machine {
         }
         // SAFETY: the caller owns the range, and its memory is this machine's. New pages read as zero.
         unsafe { self.zero(range) };
-        self.entries(range).for_each(|page| self.present[page].store(true, Ordering::SeqCst));
+        self.entries(range).for_each(|page| self.table[page].store(PRESENT, Ordering::SeqCst));
         Ok(())
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         for page in ranges.iter().flat_map(|&range| self.entries(range)) {
-            self.present[page].store(false, Ordering::SeqCst);
+            // Guard pages are among them, which were never mapped, and pages that were unmapped before.
+            let _ = self.table[page].compare_exchange(PRESENT, UNMAPPED, Ordering::SeqCst, Ordering::SeqCst);
             self.cached[self.cpu()].lock().expect("no panic")[page] = false;
         }
         Ok(())
@@ -138,9 +146,11 @@ unsafe impl Platform for Machine {
             let mut cached = cached.lock().expect("no panic");
             ranges.iter().flat_map(|&range| self.entries(range)).for_each(|page| cached[page] = false);
         }
-        // Only now the frames may be used for something else. (Guard pages never had one; a real table knows which.)
-        let pages = ranges.iter().map(PageRange::len).sum::<u64>();
-        self.frames.fetch_add(pages, Ordering::SeqCst);
+        // Only now the frames may be used for something else. Guard pages never had one.
+        for page in ranges.iter().flat_map(|&range| self.entries(range)) {
+            let had = self.table[page].compare_exchange(UNMAPPED, EMPTY, Ordering::SeqCst, Ordering::SeqCst);
+            self.frames.fetch_add(u64::from(had.is_ok()), Ordering::SeqCst);
+        }
         Ok(())
     }
 
@@ -176,9 +186,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     windows.alloc_at(PageRange::new(0x800, 0x900).ok_or("empty")?)?;
     assert!(windows.find(0x812).is_some());
 
-    // With a heap: the space. Kernels give memory back when it is freed, so nothing is retained. Without guard pages, whose frames
-    // this simple machine could not tell apart.
-    let config = Config::default().unmap_on_free().without_guards();
+    // With a heap: the space. Kernels give memory back when it is freed, so nothing is retained.
+    let config = Config::default().unmap_on_free();
     let space = Space::new(Machine::boot(PAGES), config)?;
 
     // And then it is there.

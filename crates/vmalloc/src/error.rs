@@ -374,6 +374,11 @@ pub enum PercpuError {
     Congruent(#[from] CongruentError),
 }
 
+/// There is no memory to remember a notifier. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("no memory to remember a notifier")]
+pub struct NotifierError;
+
 /// Why a group of areas for per-CPU memory can't be freed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]

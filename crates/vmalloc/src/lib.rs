@@ -61,7 +61,7 @@ pub mod sync;
 pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use error::{
-    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PercpuError,
+    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, NotifierError, PercpuError,
     PercpuFreeError, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
 pub use platform::{

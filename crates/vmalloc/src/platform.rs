@@ -167,6 +167,21 @@ pub unsafe trait Platform: Sync {
     /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
+    /// Notes that the program has changed what the machine does with the pages of `range`, behind the
+    /// platform's back: locked them, protected them, or advised the system about them. The next
+    /// [`unmap`](Self::unmap) then replaces them by pages as new. A platform whose pages have no such
+    /// attributes does nothing.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, it is mapped, and nothing uses its memory any more.
+    ///
+    /// # Errors
+    /// When there is no memory to note it; nothing is changed.
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        let _ = range;
+        Ok(())
+    }
+
     /// Whether pages that were not mapped before read as zero. Constant. Where clearing costs the platform what it costs anybody,
     /// as in a kernel, `false` leaves it to [`zero`](Self::zero), and so to those who ask for zeros.
     fn zeroes(&self) -> bool {
@@ -316,6 +331,12 @@ pub unsafe trait Frames: Platform {
 
     /// The frame behind `page`, if [`map_frames`](Self::map_frames) put one there, and nothing has taken it away.
     fn frame_at(&self, page: u64) -> Option<Frame>;
+
+    /// Returns the first page of `range` that leads to a frame. A range may be terabytes, nearly all of
+    /// it empty, so a platform should skip what is: unless it is implemented, this asks for each page.
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        (range.start()..range.end()).find(|&page| self.frame_at(page).is_some())
+    }
 
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, if there is such a place.
     /// Constant. Outside the [span](Platform::span).

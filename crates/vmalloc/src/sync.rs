@@ -33,8 +33,12 @@ pub enum Mutant {
     UnlockedTake,
     /// The holder of the map does not mark the planes as changing.
     NoVersion,
+    /// An area becomes busy before its note is in its table.
+    LateNote,
     /// A fork takes the map before what comes before it.
     ForkOutOfOrder,
+    /// A child of a fork counts threads that it lacks as in need, and inside notifiers.
+    ForkInNeed,
     /// A child of a fork leaves everything as other threads had it.
     ForkAsItIs,
     /// Slots are returned by a load and a store.

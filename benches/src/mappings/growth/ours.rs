@@ -63,7 +63,8 @@ pub(super) struct Blocked {
 impl Blocked {
     fn clear(&mut self) {
         if let Some(addr) = self.neighbour.take() {
-            self.area.space.unreserve(addr).expect("a neighbour");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { self.area.space.unreserve(addr) }.expect("a neighbour");
         }
     }
 }

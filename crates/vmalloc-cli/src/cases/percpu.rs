@@ -84,7 +84,10 @@ impl<'m> Group<'m> {
     }
 
     fn give_back(&self) -> Result<(), PercpuFreeError> {
-        self.machine.space.pcpu_free_vm_areas(self.base, self.offsets, &sizes(self.offsets, self.bytes))
+        // SAFETY: nothing uses the addresses any more.
+        unsafe {
+            self.machine.space.pcpu_free_vm_areas(self.base, self.offsets, &sizes(self.offsets, self.bytes))
+        }
     }
 }
 

@@ -64,7 +64,8 @@ impl<'m> Areas<'m> {
     fn end(self) -> Result<(), Failure> {
         let space = &self.machine.space;
         let sizes = vec![self.machine.page_bytes; self.offsets.len()];
-        space.pcpu_free_vm_areas(self.percpu, &self.offsets, &sizes).map_err(refused)?;
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(self.percpu, &self.offsets, &sizes) }.map_err(refused)?;
         // SAFETY: the session made all of these, and nothing has used them.
         let ended = unsafe {
             [

@@ -52,7 +52,8 @@ impl<'m> Session<'m> {
     pub(super) fn end(self) -> Result<(), Failure> {
         self.mapped.end()?;
         self.areas.into_iter().try_for_each(Area::free).map_err(refused)?;
-        self.machine.space.unreserve(self.reserved).map_err(refused)
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { self.machine.space.unreserve(self.reserved) }.map_err(refused)
     }
 }
 

@@ -167,7 +167,8 @@ impl LiveSet<'_> {
         let given = match self.means {
             // SAFETY: the set owned the area, and its callers forget the address.
             Means::Memory => unsafe { space.vfree(addr) },
-            Means::Addresses => space.unreserve(addr),
+            // SAFETY: nothing uses the addresses any more.
+            Means::Addresses => unsafe { space.unreserve(addr) },
         };
         given.map_err(told)
     }

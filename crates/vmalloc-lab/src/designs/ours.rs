@@ -104,7 +104,8 @@ impl Design for Ours {
     }
 
     fn free_congruent(&self, base: u64, offsets: &[u64], sizes: &[u64]) -> Result<(), Refusal> {
-        match self.space.pcpu_free_vm_areas(addr(base), &bytes(offsets), &bytes(sizes)) {
+        // SAFETY: nothing uses the addresses any more.
+        match unsafe { self.space.pcpu_free_vm_areas(addr(base), &bytes(offsets), &bytes(sizes)) } {
             Ok(()) => Ok(()),
             Err(PercpuFreeError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NotAnArea),

@@ -46,8 +46,10 @@ fn every_kind_is_listed_with_its_tag() {
         [vmap, shown].iter().for_each(|addr| vunmap(space, *addr));
         unmap_ram(space, ram, 70);
         unmap_ram(space, slots, 2);
-        space.unreserve(reserved).unwrap();
-        space.pcpu_free_vm_areas(percpu, &[0], &[PAGE]).unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.unreserve(reserved) }.unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(percpu, &[0], &[PAGE]) }.unwrap();
         // SAFETY: nothing uses it.
         unsafe { space.free_sparse(sparse) }.unwrap();
         assert_eq!(space.areas().filter(|area| area.kind != Kind::Block).count(), 0);

@@ -59,7 +59,8 @@ fn mappings_of_frames_are_read_where_something_is_mapped() {
         assert_eq!(space.vread(short, &mut to[..6 * PAGE]), 6 * PAGE);
         assert!(to[..6 * PAGE].iter().step_by(PAGE).all(|byte| *byte == 8));
         unmap_ram(space, short, 6);
-        space.unreserve(reserved).unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.unreserve(reserved) }.unwrap();
         // SAFETY: nothing uses it any more.
         unsafe { space.free_sparse(sparse) }.unwrap();
         space.purge().unwrap();

@@ -217,7 +217,8 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 number(addr, pages..pages + 2);
                 assert_numbered(addr, 0..pages + 2);
                 assert!(traps(&space, addr + (pages + 2) * PAGE));
-                space.unreserve(neighbour).unwrap();
+                // SAFETY: nothing uses the addresses any more.
+                unsafe { space.unreserve(neighbour) }.unwrap();
                 space.purge().unwrap();
                 counts.push(mappings(linux));
             }

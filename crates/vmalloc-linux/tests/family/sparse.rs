@@ -81,7 +81,8 @@ fn per_cpu_areas_hold_what_is_mapped_into_them() {
         // One variable, one copy for each.
         let copies = OFFSETS.map(|offset| get(base + offset + 3 * PAGE));
         assert_eq!(copies, [3, 53, 103]);
-        space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES).unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.unwrap();
         space.purge().unwrap();
         assert!(OFFSETS.iter().all(|offset| traps(space, base + offset)));
         give(space, &frames);

@@ -107,7 +107,8 @@ impl<'a> Player<'a> {
     fn end(&self, page: u64, pages: u64) -> Result<(), FreeError> {
         let addr = page as usize * PAGE;
         match self.mapped {
-            Mapped::Addresses => self.space.block_free(addr, pages),
+            // SAFETY: nothing uses the addresses any more.
+            Mapped::Addresses => unsafe { self.space.block_free(addr, pages) },
             // SAFETY: nothing stands behind this platform's addresses.
             Mapped::Frames => unsafe { self.space.vm_unmap_ram(addr, pages as usize) },
         }
@@ -158,8 +159,14 @@ impl<'a> Player<'a> {
             self.areas.extend(self.space.reserve(&Request::new(pages * PAGE)));
             return;
         }
+        self.free_areas();
+    }
+
+    #[allow(unsafe_code)]
+    fn free_areas(&mut self) {
         for addr in self.areas.drain(..) {
-            self.space.unreserve(addr).expect("it is there");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { self.space.unreserve(addr) }.expect("it is there");
         }
     }
 
@@ -187,7 +194,7 @@ impl<'a> Player<'a> {
         while let Some((&page, &pages)) = self.live.first_key_value() {
             self.unmap_this(page, pages);
         }
-        self.areas.drain(..).for_each(|addr| self.space.unreserve(addr).expect("it is there"));
+        self.free_areas();
         self.space.purge().expect("nothing fails any more");
         self.verify();
         let stats = self.space.stats();

@@ -183,6 +183,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         Ok(())
     }
 
+    #[allow(unsafe_code)]
     fn free(&mut self, target: Target, kind: Kind) -> Result<(), Box<SpaceMismatch>> {
         let addr = self.live.address(target);
         let area = self.live.at_start(addr).filter(|area| area.kind == kind);
@@ -190,7 +191,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
             self.witness.leaves(self.space.platform(), &area);
         }
         let got = match kind {
-            Kind::Reserved => self.space.unreserve(addr),
+            // SAFETY: nothing uses the addresses any more.
+            Kind::Reserved => unsafe { self.space.unreserve(addr) },
             _ => self.vfree(addr),
         };
         match (got, area) {

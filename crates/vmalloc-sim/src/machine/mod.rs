@@ -107,7 +107,7 @@ impl Machine {
             moving: options.moving,
             page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
-            memory: Memory::new(options.frames, options.devices),
+            memory: Memory::new(options.frames, options.devices, options.new_pages),
             unflushed: PageSet::default(),
             idle: PageSet::default(),
             limbo: BTreeSet::new(),

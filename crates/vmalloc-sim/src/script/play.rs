@@ -245,7 +245,8 @@ impl<'a> Player<'a> {
     fn end(&mut self, area: Area) {
         let (space, addr) = (&self.space, area.addr);
         if area.what == What::Percpu {
-            space.pcpu_free_vm_areas(addr, &OFFSETS, &[UNIT * PAGE; 2]).expect("it is there");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.pcpu_free_vm_areas(addr, &OFFSETS, &[UNIT * PAGE; 2]) }.expect("it is there");
             return;
         }
         // SAFETY: the area is the player's, who does not use it any more.

@@ -147,12 +147,12 @@ fn notifiers() {
         let register = Case::new(
             "register_notifier",
             move || cached(settings),
-            |space, (notifier, ..)| space.register_notifier(notifier).then_some(()).ok_or("no memory"),
+            |space, (notifier, ..)| space.register_notifier(notifier),
             |space, _| free_all(space),
         );
         let registered = move || {
             let (space, state) = cached(settings);
-            assert!(space.register_notifier(&state.0));
+            space.register_notifier(&state.0).unwrap();
             (space, state)
         };
         let alloc =

@@ -32,7 +32,8 @@ fn map(space: &Space<Sim>, mapping: &mut Mapping) -> Result<(), Failed> {
     let mut frames = [Frame(0); PAGES];
     let sim = space.platform();
     if let Err(error) = sim.take_frames(&mut frames) {
-        space.unreserve(addr).expect("it is reserved");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.unreserve(addr) }.expect("it is reserved");
         return Err(error.call);
     }
     // SAFETY: the range was just reserved, and the frames were taken.
@@ -56,7 +57,8 @@ fn give_up(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
         }
         sim.give_frames(frames);
     }
-    space.unreserve(addr).expect("it is reserved");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(addr) }.expect("it is reserved");
 }
 
 /// Undoes a mapping, if there is one.
@@ -111,7 +113,8 @@ fn map_huge(space: &Space<Sim>, run: &mut Run) -> Result<(), Failed> {
             Ok(())
         }
         Err(error) => {
-            space.unreserve(addr).expect("it is reserved");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.unreserve(addr) }.expect("it is reserved");
             Err(error.call)
         }
     }

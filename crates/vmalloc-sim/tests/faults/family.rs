@@ -53,9 +53,11 @@ pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
             Kind::MapRam => unsafe { space.vm_unmap_ram(area.addr, area.pages as usize) },
             // SAFETY: as above.
             Kind::Sparse => unsafe { space.free_sparse(area.addr) },
-            Kind::Reserved => space.unreserve(area.addr),
+            // SAFETY: nothing uses the addresses any more.
+            Kind::Reserved => unsafe { space.unreserve(area.addr) },
             Kind::Percpu => {
-                space.pcpu_free_vm_areas(area.addr, &[0], &[area.bytes]).expect("it is busy");
+                // SAFETY: nothing uses the addresses any more.
+                unsafe { space.pcpu_free_vm_areas(area.addr, &[0], &[area.bytes]) }.expect("it is busy");
                 Ok(())
             }
             _ => Ok(()),
@@ -222,7 +224,8 @@ where
             let (vmap, percpu) = family_ends(space);
             // SAFETY: nothing uses it any more.
             unsafe { space.vunmap(vmap) }.expect("it is busy");
-            space.pcpu_free_vm_areas(percpu, &[0], &[4 * PAGE]).expect("it is busy");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.pcpu_free_vm_areas(percpu, &[0], &[4 * PAGE]) }.expect("it is busy");
             for which in [SHOWN, USER, EXEC, SPARSE] {
                 free(space, own.areas[which]);
             }

@@ -79,9 +79,11 @@ impl Everything {
         [PLAIN, EXEC, USER].into_iter().for_each(|which| vfree(space, self.addr(which)));
         [VMAP, IOMAP, SHOWN].into_iter().for_each(|which| vunmap(space, self.addr(which)));
         [SLOT, LARGE].into_iter().for_each(|which| unmap_ram(space, self.addr(which), self.areas[which].1));
-        space.unreserve(self.addr(RESERVED)).expect("reserved");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.unreserve(self.addr(RESERVED)) }.expect("reserved");
         free_sparse(space, self.addr(SPARSE));
-        space.pcpu_free_vm_areas(self.base, &OFFSETS, &SIZES).expect("made");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(self.base, &OFFSETS, &SIZES) }.expect("made");
         space.purge().expect("nothing fails");
         give(space, &self.frames);
     }
@@ -106,5 +108,6 @@ pub(crate) const FREES: [(&str, Free, &[usize]); 4] = [
     ("vunmap", |space, addr| unsafe { space.vunmap(addr) }, &[VMAP, IOMAP, SHOWN]),
     // SAFETY: as above.
     ("free_sparse", |space, addr| unsafe { space.free_sparse(addr) }, &[SPARSE]),
-    ("unreserve", |space, addr| space.unreserve(addr), &[RESERVED]),
+    // SAFETY: nothing uses the addresses any more.
+    ("unreserve", |space, addr| unsafe { space.unreserve(addr) }, &[RESERVED]),
 ];

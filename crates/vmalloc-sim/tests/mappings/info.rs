@@ -56,9 +56,11 @@ fn every_kind_has_its_line_in_address_order() {
     unmap_ram(&space, large, 70);
     [addrs[5], addrs[6], addrs[7], shown].into_iter().for_each(|addr| vunmap(&space, addr));
     [addrs[0], addrs[2], addrs[3]].into_iter().for_each(|addr| vfree(&space, addr));
-    space.unreserve(addrs[1]).expect("reserved");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.unreserve(addrs[1]) }.expect("reserved");
     free_sparse(&space, addrs[4]);
-    space.pcpu_free_vm_areas(base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]).expect("made");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.pcpu_free_vm_areas(base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
     space.purge().expect("nothing fails");
     assert_eq!(space.vmallocinfo().to_string(), "");
     give(&space, &frames);

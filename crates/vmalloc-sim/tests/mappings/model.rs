@@ -229,8 +229,12 @@ impl User {
             What::Vmap | What::Device | What::Shown(_) => vunmap(space, area.addr),
             What::Ram => unmap_ram(space, area.addr, count),
             What::Sparse => free_sparse(space, area.addr),
-            What::Percpu => space.pcpu_free_vm_areas(area.addr, &[0], &[count * PAGE]).expect("it was made"),
-            What::Reserved => space.unreserve(area.addr).expect("it was made"),
+            What::Percpu => {
+                // SAFETY: nothing uses the addresses any more.
+                unsafe { space.pcpu_free_vm_areas(area.addr, &[0], &[count * PAGE]) }.expect("it was made");
+            }
+            // SAFETY: nothing uses the addresses any more.
+            What::Reserved => unsafe { space.unreserve(area.addr) }.expect("it was made"),
         }
         let is_let_go =
             !matches!(area.what, What::Sparse | What::Percpu) && (area.what != What::Ram || count <= 64);

@@ -42,7 +42,8 @@ fn chunks_are_populated_and_depopulated() {
         OFFSETS.iter().zip(&words).for_each(|(unit, words)| shows(space, base + unit, words));
         depopulate(space, base, 0, 2);
         give(space, &frames);
-        space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES).expect("it was made");
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.expect("it was made");
     });
 }
 
@@ -54,7 +55,8 @@ fn what_is_left_in_a_group_is_unmapped_by_the_purge() {
             let base = group(space);
             populate(space, base, 7, &frames);
             OFFSETS.iter().for_each(|unit| _ = fill(space, base + unit + 7 * PAGE, 1));
-            space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES).expect("it was made");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.expect("it was made");
             space.flush_unmap_aliases().expect("nothing fails");
             OFFSETS.iter().for_each(|unit| forgotten(space, base + unit, 8));
         }

@@ -277,7 +277,8 @@ fn addresses_without_frames_are_the_callers_to_map() {
             // SAFETY: nothing uses the mapping any more.
             unsafe { space.platform().let_go(range) };
             Sim::run_on(round);
-            space.block_free(addr, 4).expect("it was handed out");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { space.block_free(addr, 4) }.expect("it was handed out");
         }
         give(&space, &frames);
         finish(&space);

@@ -4,8 +4,8 @@
 
 use crate::model::User;
 use crate::support::{Context, machines, space};
+use vmalloc::Config;
 use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
-use vmalloc::{Config, Platform};
 use vmalloc_model::env;
 
 /// Little, so that addresses run out and come back.
@@ -30,10 +30,6 @@ fn every_page_shows_what_it_should_and_nothing_is_left() {
             let seed = env::seed(seed);
             let _context = Context((seed, &options, &config));
             let space = space(options.clone(), config);
-            if space.platform().replaces() && config.blocks == Recycle {
-                // Until the tests in `replacing` pass.
-                continue;
-            }
             let mut user = User::new(space, seed);
             for op in 0..env::ops(1500) {
                 user.step();

@@ -146,7 +146,8 @@ fn refuses_to_wait(name: &str, call: Call) {
     assert_eq!((after.purges, after.lazy_pages), (before.purges, before.lazy_pages), "{name}");
     let addr = call(&space, &request).expect("a purge makes room");
     match kind(&space, addr) {
-        Some(Kind::Reserved) => space.unreserve(addr).expect("reserved"),
+        // SAFETY: nothing uses the addresses any more.
+        Some(Kind::Reserved) => unsafe { space.unreserve(addr) }.expect("reserved"),
         Some(Kind::Sparse) => crate::support::free_sparse(&space, addr),
         _ => vfree(&space, addr),
     }
@@ -171,7 +172,8 @@ fn without_waiting_all_is_made_that_there_is_room_for() {
         let area = space.find(addr).expect("busy");
         assert_eq!((area.tag, area.pages), (Some("now"), 3), "{name}");
         match area.kind {
-            Kind::Reserved => space.unreserve(addr).expect("reserved"),
+            // SAFETY: nothing uses the addresses any more.
+            Kind::Reserved => unsafe { space.unreserve(addr) }.expect("reserved"),
             Kind::Sparse => crate::support::free_sparse(&space, addr),
             _ => {
                 space.platform().prefetch(1, pages(addr, 3));

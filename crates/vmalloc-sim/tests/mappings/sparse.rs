@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, PAGES, everywhere, everywhere_in, faults, fill, finish, forgotten, free_sparse, give, kind, page,
     pages, plain, shows, space, take,
 };
-use vmalloc::{AreaError, Config, Frame, Kind, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, Kind, Protection, Request, RequestError, Space};
 use vmalloc_sim::{LetGo, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -135,4 +135,36 @@ fn areas_of_any_request_can_be_sparse() {
         assert_eq!(low, limits.0);
         [addr, low].into_iter().for_each(|addr| free_sparse(space, addr));
     });
+}
+
+/// Larger than a loop over its pages could go through in a lifetime.
+#[test]
+fn a_sparse_area_is_freed_by_what_is_mapped_in_it() {
+    const HUGE: usize = 1 << 40;
+    let options = plain(2 * HUGE as u64, 2);
+    let space = space(options, Config::default());
+    let frames = take(&space, 3);
+    for round in 0..3 {
+        let addr = sparse(&space, HUGE);
+        map(&space, addr + (HUGE / 2) * PAGE, &frames[..round]);
+        map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
+        free_sparse(&space, addr);
+    }
+    assert_eq!(space.platform().counts().let_gos, 5, "one for each run of frames");
+    give(&space, &frames);
+    finish(&space);
+}
+
+#[test]
+fn pages_beyond_all_numbers_are_refused_as_such() {
+    let space = space(plain(PAGES, 1), Config::default());
+    let addr = sparse(&space, 8);
+    // SAFETY: nothing is mapped there.
+    let refused = |count| unsafe { space.unmap_pages(addr, count) }.expect_err("not so many");
+    let overflow = RequestError::SizeOverflow { bytes: usize::MAX };
+    assert_eq!(refused(u64::MAX), AreaError::from(overflow));
+    assert_eq!(refused(0), AreaError::from(RequestError::ZeroSize));
+    assert!(matches!(refused(9), AreaError::Beyond { .. }));
+    free_sparse(&space, addr);
+    finish(&space);
 }

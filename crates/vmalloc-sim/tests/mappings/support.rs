@@ -22,18 +22,20 @@ pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Every kind of machine: does it unmap what is let go, does it replace, has it a linear map, how many CPUs.
+/// Every combination of what a machine can do: it unmaps what is let go, replaces what is mapped, has a
+/// linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to three CPUs in
+/// turn.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
-    let kinds = (1..=3).flat_map(|cpus| {
-        let plain = plain(pages, cpus);
-        [
-            plain.clone(),
-            plain.clone().replaces(),
-            plain.clone().linear(LINEAR),
-            plain.replaces().linear(LINEAR),
-        ]
-    });
-    kinds.flat_map(|kind| [LetGo::Unmaps, LetGo::Keeps].map(|let_go| kind.clone().let_go(let_go))).collect()
+    let with = |powers: usize| {
+        let power = |nth: usize| powers >> nth & 1 != 0;
+        let machine = plain(pages, 1 + powers % 3);
+        let machine = machine.let_go(if power(0) { LetGo::Keeps } else { LetGo::Unmaps });
+        let machine = if power(1) { machine.replaces() } else { machine };
+        let machine = if power(2) { machine.linear(LINEAR) } else { machine };
+        let machine = if power(3) { machine.dirty() } else { machine };
+        if power(4) { machine.oversize(4) } else { machine }
+    };
+    (0..32).map(with).collect()
 }
 
 /// What is freed becomes lazy, or is kept; blocks are used in every way.

@@ -5,7 +5,7 @@
 //! checked afterwards (`Space::try_find`).
 
 use crate::sync::{AtomicU32, AtomicU64};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// 64 bits.
@@ -27,6 +27,19 @@ impl Long {
     #[inline(always)]
     pub(super) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
+    }
+
+    /// Reads the word. Acquire: pairs with the Release of [`update`](Self::update).
+    #[inline(always)]
+    pub(super) fn get_acquire(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+
+    /// Replaces the word by what `change` makes of it, as one step among those of other threads.
+    /// Release: a thread that acquires the new word sees what was written before.
+    pub(super) fn update(&self, change: impl Fn(u64) -> u64) {
+        // The closure always returns a value, so the update always succeeds.
+        let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));
     }
 
     /// Sets the bits of `mask`, whoever else changes others; what was there.
@@ -51,15 +64,5 @@ impl Word {
     #[inline(always)]
     pub(super) fn set(&self, value: u32) {
         self.0.store(value, Relaxed);
-    }
-
-    /// Sets the bits of `mask`, whoever else changes others.
-    pub(super) fn join(&self, mask: u32) {
-        self.0.fetch_or(mask, Relaxed);
-    }
-
-    /// Clears the bits of `mask`, whoever else changes others.
-    pub(super) fn part(&self, mask: u32) {
-        self.0.fetch_and(!mask, Relaxed);
     }
 }

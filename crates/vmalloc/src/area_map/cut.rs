@@ -144,7 +144,7 @@ impl<S: Storage> AreaMap<S> {
         }
         let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
         let record = self.planes.leaf(leaf);
-        if record.free_ranges.get() > DENSE {
+        if record.free_ranges() > DENSE {
             return self.alloc_among_many(leaf, pages as u32, order);
         }
         let taken = self.first_taken(record, pages as u32, order).ok_or(u64::from(leaf))?;

@@ -45,7 +45,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The last free range of `leaf` that takes `fit` below page `upper`.
     fn last_in_leaf(&self, leaf: u32, record: &Leaf, upper: u64, fit: &Fit) -> Option<Hole> {
-        if record.free_ranges.get() > DENSE
+        if record.free_ranges() > DENSE
             && let Some(order) = fit.plain_order()
         {
             return self.last_in_dense_leaf(leaf, record, upper, fit, order);

@@ -40,18 +40,36 @@ pub(crate) struct Leaf {
     busy: Plane,
     /// The page behind the first page of the leaf; 0 where there is no leaf.
     tag: Long,
+    /// Low half: a bit for each 8 pages, set while an area that starts there may have a note.
+    /// High half: how often a note was entered, so that a reader sees one that came and went.
+    notes: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
     pub(super) prev: Word,
     /// The leaf behind this one; 0 for the last. Links free leaves too.
     pub(super) next: Word,
-    /// How many free ranges start here.
-    pub(super) free_ranges: Word,
-    /// A bit for each 8 pages: whether an area that starts there has a note.
-    notes: Word,
-    /// 1 + the node that took addresses here last; 0 = none did.
-    asker: Word,
+    /// Low half: how many free ranges start here. High half: 1 + the node that took addresses here
+    /// last; 0 = none did.
+    counts: Word,
+}
+
+/// The half of `counts` that holds the node.
+const ASKER_SHIFT: u32 = 16;
+/// One note entered, in `notes`.
+const NOTE_ENTERED: u64 = 1 << 32;
+
+/// The word of a leaf that tells of notes, as it was at one moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoteMarks(u64);
+
+impl NoteMarks {
+    /// Returns true if the area that starts at `page`, or one within the same [`NOTE_PAGES`], may
+    /// have a note.
+    #[inline(always)]
+    pub(super) fn may_have_note(self, page: u64) -> bool {
+        self.0 >> (Leaf::bit(page) / NOTE_PAGES as u32) & 1 != 0
+    }
 }
 
 impl Plane {
@@ -144,41 +162,75 @@ impl Leaf {
         self.prev.set(prev);
         self.next.set(next);
         self.up.set(0);
-        self.free_ranges.set(0);
-        self.notes.set(0);
-        self.asker.set(0);
+        self.counts.set(0);
+        // The count of notes goes on, for readers that remember it from before.
+        self.notes.update(|word| (word & !(NOTE_ENTERED - 1)).wrapping_add(NOTE_ENTERED));
     }
 
     /// Whether the area at `page` may have a note: it, or one that starts within the same [`NOTE_PAGES`] pages.
     #[inline(always)]
     pub(crate) fn may_have_note(&self, page: u64) -> bool {
-        self.notes.get() >> (Self::bit(page) / NOTE_PAGES as u32) & 1 != 0
+        NoteMarks(self.notes.get()).may_have_note(page)
     }
 
-    /// Marks a note that is entered, before it is looked for.
+    /// Reads the marks of notes. Acquire: a reader that sees a mark cleared sees that the area with
+    /// the note is busy no more.
+    #[inline(always)]
+    pub(super) fn note_marks(&self) -> NoteMarks {
+        NoteMarks(self.notes.get_acquire())
+    }
+
+    /// Marks the note of the area at `page`. The caller holds the note's table, and makes the area
+    /// busy afterwards.
     pub(crate) fn note_entered(&self, page: u64) {
-        self.notes.join(1 << (Self::bit(page) / NOTE_PAGES as u32));
+        let mark = 1 << (Self::bit(page) / NOTE_PAGES as u32);
+        self.notes.update(|word| (word | mark).wrapping_add(NOTE_ENTERED));
     }
 
-    /// The last note within the same pages is gone.
+    /// Clears the mark of notes around `page`. The caller holds the table of the last of them, and
+    /// its area is busy no more.
     pub(crate) fn notes_left(&self, page: u64) {
-        self.notes.part(1 << (Self::bit(page) / NOTE_PAGES as u32));
+        let mark = 1 << (Self::bit(page) / NOTE_PAGES as u32);
+        self.notes.update(|word| word & !mark);
     }
 
     /// The node that took addresses here last: it gets them back.
     #[inline(always)]
     pub(crate) fn asker(&self) -> Option<usize> {
-        (self.asker.get() as usize).checked_sub(1)
+        ((self.counts.get() >> ASKER_SHIFT) as usize).checked_sub(1)
     }
 
     /// Whether that was node `id`.
     #[inline(always)]
     pub(crate) fn is_asked_by(&self, id: usize) -> bool {
-        self.asker.get() == id as u32 + 1
+        self.counts.get() >> ASKER_SHIFT == id as u32 + 1
     }
 
+    /// Makes node `node` the one that gets addresses here back. The caller holds the map.
+    #[inline]
     pub(crate) fn asked_by(&self, node: usize) {
-        self.asker.set(node as u32 + 1);
+        self.counts.set(self.free_ranges() | (node as u32 + 1) << ASKER_SHIFT);
+    }
+
+    /// Returns how many free ranges start here: at most one for every second page, so the low half
+    /// never runs over.
+    #[inline(always)]
+    pub(super) fn free_ranges(&self) -> u32 {
+        self.counts.get() & ((1 << ASKER_SHIFT) - 1)
+    }
+
+    /// Makes the area that starts at `page` not busy. The caller holds the map and has just cut the
+    /// area, so no reader has seen it busy.
+    #[inline]
+    pub(crate) fn withhold(&self, page: u64) {
+        self.clear_busy(Self::bit(page));
+    }
+
+    /// Makes the area that starts at `page` busy. Returns false if it was busy before.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn make_busy(&self, page: u64) -> bool {
+        !self.set_busy(Self::bit(page))
     }
 
     /// The starts in word `word` of the leaf.
@@ -303,7 +355,12 @@ impl Leaf {
 
     #[inline(always)]
     fn count(&self, ranges: i32) {
-        self.free_ranges.set(self.free_ranges.get().wrapping_add_signed(ranges));
+        self.counts.set(self.counts.get().wrapping_add_signed(ranges));
+    }
+
+    /// Returns how many busy areas start here.
+    pub(super) fn busy_areas(&self) -> u32 {
+        (0..WORDS).map(|word| self.busy.get(word).count_ones()).sum()
     }
 
     #[inline]
@@ -402,7 +459,7 @@ impl Leaf {
             if behind != 0 { first + behind.trailing_zeros() } else { self.starts.first_from(word + 1)? };
         let prev = if before != 0 { first + before.ilog2() } else { self.starts.last_before(word)? };
         let mut freed = Freed { end, free_start: bit, free_end: end };
-        let mut ranges = self.free_ranges.get() + 1;
+        let mut counts = self.counts.get() + 1;
         if !self.is_used(end) {
             freed.free_end = self.next_start(end)?;
         }
@@ -412,15 +469,15 @@ impl Leaf {
             }
             freed.free_start = prev;
             self.starts.clear((word, mask));
-            ranges -= 1;
+            counts -= 1;
         }
         if freed.free_end != end {
             self.starts.clear(at(end));
-            ranges -= 1;
+            counts -= 1;
         }
         self.used.clear((word, mask));
         self.busy.flip_off((word, mask));
-        self.free_ranges.set(ranges);
+        self.counts.set(counts);
         Some(freed)
     }
 
@@ -460,6 +517,6 @@ impl Leaf {
 
     /// Whether `free_ranges` is the number of free ranges.
     pub(super) fn is_counted(&self) -> bool {
-        (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges.get()
+        (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges()
     }
 }

@@ -64,7 +64,7 @@ mod verify;
 mod version;
 
 pub(crate) use leaf::{LEAF_SHIFT, Leaf, NOTE_PAGES};
-pub(crate) use planes::Planes;
+pub(crate) use planes::{Look, Planes};
 pub(crate) use storage::Chunks;
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
@@ -325,6 +325,16 @@ impl<S: Storage> AreaMap<S> {
             leaf => self.planes.leaf(leaf).prev.get(),
         };
         self.planes.leaf(leaf).last_start().map(|bit| (leaf, bit))
+    }
+
+    /// Returns how many areas are not busy: in a list of the space's, or on their way from one
+    /// owner to the next. O(leaves).
+    pub(crate) fn idle_areas(&self) -> u64 {
+        let first = self.leaf_of(self.span().start());
+        let next = |leaf: &u32| Some(self.planes.leaf(*leaf).next.get()).filter(|next| *next != 0);
+        let leaves = core::iter::successors(Some(first), next);
+        let busy: u64 = leaves.map(|leaf| u64::from(self.planes.leaf(leaf).busy_areas())).sum();
+        self.areas - busy
     }
 
     /// The retired area that starts at `page`.

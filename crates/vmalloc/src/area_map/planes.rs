@@ -10,7 +10,7 @@
 //! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
 //! the flip tells what was there before.
 
-use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
+use super::leaf::{Around, LEAF_SHIFT, Leaf, NoteMarks, WORDS};
 use super::storage::{OutOfMemory, Stable, Storage};
 use super::version::Version;
 use crate::addr::PageRange;
@@ -197,13 +197,31 @@ impl<S: Storage> Planes<S> {
         self.version.end();
     }
 
-    /// The busy area that holds `page`, without the map: `Err` when it was changing, or takes the map to tell.
-    pub(crate) fn look(&self, page: u64) -> Result<Option<PageRange>, Unclear> {
-        let look = || self.home(page).map(|record| self.find_in(record, page));
-        match self.version.read(look).flatten().ok_or(Unclear)? {
-            Found::Area(area) => Ok(Some(area)),
-            Found::None => Ok(None),
+    /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
+    /// takes the map to tell.
+    ///
+    /// An area is busy only while its note, if it has one, is marked ([`Leaf::note_entered`]). So an
+    /// area that was busy between two looks at the same marks, which do not mark it, has no note.
+    #[inline]
+    pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
+        let home = self.home(page).ok_or(Unclear)?;
+        let before = home.note_marks();
+        match self.version.read(|| self.find_in(home, page)).ok_or(Unclear)? {
+            Found::None => Ok(Look::Nothing),
             Found::Far => Err(Unclear),
+            Found::Area(area) if (area.start() ^ page) >> LEAF_SHIFT == 0 => Look::at(area, home, before),
+            Found::Area(area) => self.look_across(home, page, area),
+        }
+    }
+
+    /// Looks again at `area`, which holds `page` and starts in another leaf than `home`.
+    #[inline(never)]
+    fn look_across(&self, home: &Leaf, page: u64, area: PageRange) -> Result<Look, Unclear> {
+        let Some(first) = self.sure_home(area.start()) else { return Ok(Look::Noted(area)) };
+        let before = first.note_marks();
+        match self.version.read(|| self.find_in(home, page)) {
+            Some(Found::Area(again)) if again == area => Look::at(area, first, before),
+            _ => Err(Unclear),
         }
     }
 
@@ -290,6 +308,28 @@ pub(super) struct Spare {
 
 /// The planes were changing, or do not tell without the map.
 pub(crate) struct Unclear;
+
+/// What the planes tell of a page without the map. All of it was true at one moment.
+pub(crate) enum Look {
+    /// No busy area holds the page.
+    Nothing,
+    /// This one does, and has no note.
+    Plain(PageRange),
+    /// This one does, and may have a note.
+    Noted(PageRange),
+}
+
+impl Look {
+    /// Returns what is known of `area`, which starts in `first` and was busy after `before` was read
+    /// there.
+    #[inline(always)]
+    fn at(area: PageRange, first: &Leaf, before: NoteMarks) -> Result<Self, Unclear> {
+        if before.may_have_note(area.start()) {
+            return Ok(Self::Noted(area));
+        }
+        if first.note_marks() == before { Ok(Self::Plain(area)) } else { Err(Unclear) }
+    }
+}
 
 /// What the planes alone tell of a page.
 pub(super) enum Found {

@@ -200,7 +200,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
         let record = self.planes.leaf(leaf);
-        if record.free_ranges.get() > DENSE
+        if record.free_ranges() > DENSE
             && let Some(order) = fit.plain_order()
         {
             return self.first_in_dense_leaf(leaf, from, lower, fit, order);
@@ -255,7 +255,7 @@ impl<S: Storage> AreaMap<S> {
     /// The room of the free ranges that start in `leaf`.
     #[inline(never)]
     pub(super) fn room_of(&self, record: &Leaf) -> Room {
-        if record.free_ranges.get() > DENSE {
+        if record.free_ranges() > DENSE {
             return self.room_of_dense(record);
         }
         // Downwards, so that the end of the last range of a word is at hand: the lowest start seen so far.

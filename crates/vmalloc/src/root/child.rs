@@ -161,6 +161,11 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         false
     }
 
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().mark_altered(range) }
+    }
+
     fn zeroes(&self) -> bool {
         self.parent().zeroes()
     }
@@ -229,6 +234,10 @@ unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.parent().frame_at(page)
+    }
+
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        self.parent().first_mapped(range)
     }
 
     fn linear(&self) -> Option<PageRange> {

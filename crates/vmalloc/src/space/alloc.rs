@@ -11,7 +11,7 @@ use crate::area_map::{AreaMap, LEAF_SHIFT};
 use crate::error::{AllocError, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
-use crate::sync::{Mutant, is, size};
+use crate::sync::{Mutant, fence, is, size};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
@@ -69,7 +69,7 @@ impl<P: Platform> Space<P> {
         }
         let (area, backing) = self.obtain(&checked, Backing::Kept)?;
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
-        self.describe(area, note, backing)?;
+        self.hand_out(area, note, backing)?;
         match backing {
             Backing::None => self.back_with(area, &checked, note, request),
             Backing::Kept => {
@@ -99,7 +99,7 @@ impl<P: Platform> Space<P> {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, Backing::None)?;
-        self.describe(area, checked.note(area, self.shift, Kind::Reserved, request.tag), backing)?;
+        self.hand_out(area, checked.note(area, self.shift, Kind::Reserved, request.tag), backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -114,7 +114,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// A busy area, with the memory that it kept if `wish` allows that.
+    /// Claims an area, with the memory that it kept if `wish` allows that.
     #[inline]
     fn obtain(&self, checked: &Checked, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
@@ -127,7 +127,6 @@ impl<P: Platform> Space<P> {
             }
             let (_, mut node) = self.node();
             if let Some(start) = node.pools.take(fit.pages(), fit.alignment()) {
-                self.revive(start);
                 return Ok((PageRange::of(start, start + fit.pages()), Backing::None));
             }
         }
@@ -158,7 +157,7 @@ impl<P: Platform> Space<P> {
         if self.retains && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
     }
 
-    /// A busy area from the map, not mapped yet. When there is no room for it, everything freed is given back first.
+    /// Claims an area of the map, not mapped yet. When there is no room for it, everything freed is given back first.
     pub(super) fn claim(&self, mut fit: Fit) -> Result<PageRange, AllocError> {
         if let Policy::Random { seed } = fit.placement() {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
@@ -181,8 +180,7 @@ impl<P: Platform> Space<P> {
     /// Purges, and then asks the notifiers for room for `pages` pages, for as long as either brings anything and `retry` has no result.
     #[cold]
     pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
-        // Relaxed: who takes addresses for later after our purge has looked into his node does so under its lock.
-        self.in_need.0.fetch_add(1, Ordering::Relaxed);
+        let _in_need = self.need.0.enter();
         let mut result = self.after_purges(&mut retry);
         for _ in 0..ROUNDS {
             if result.is_some() || self.notify(pages) == 0 {
@@ -190,7 +188,6 @@ impl<P: Platform> Space<P> {
             }
             result = self.after_purges(&mut retry);
         }
-        self.in_need.0.fetch_sub(1, Ordering::Relaxed);
         result
     }
 
@@ -229,12 +226,16 @@ impl<P: Platform> Space<P> {
             })
     }
 
+    /// Claims an area of the map: it is the caller's, but not busy before it is
+    /// [handed out](Self::hand_out).
     pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
         let (id, mut node) = self.node();
         let mut map = self.map();
         let area = self.place(id, &mut node, &mut map, fit)?;
-        map.leaf(area.start()).asked_by(id);
-        let others_wait = self.in_need.0.load(Ordering::Relaxed) != 0 && !is(Mutant::Hoard);
+        let leaf = map.leaf(area.start());
+        leaf.asked_by(id);
+        leaf.withhold(area.start());
+        let others_wait = self.need.0.is_any() && !is(Mutant::Hoard);
         let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES && !others_wait {
             map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
         } else {
@@ -292,31 +293,61 @@ impl<P: Platform> Space<P> {
         map.alloc(&fit.within(spot.start(), spot.end())?)
     }
 
-    /// Notes what is not in the planes, if anything. The caller has just obtained the area; when memory is short he loses it.
+    /// Makes a claimed area busy, with its note. When memory is short the area is given back.
+    ///
+    /// This is the one place where areas become busy, but for [`reuse`](Self::reuse), whose areas have
+    /// no note. So a busy area's note is in its table, and nobody finds an area without it.
     #[inline]
-    pub(super) fn describe(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
-        if note.is_plain(self.config.guard) { Ok(()) } else { self.describe_far(area, note, backing) }
+    pub(super) fn hand_out(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+        if note.is_plain(self.config.guard) {
+            self.make_busy(area.start());
+            return Ok(());
+        }
+        self.hand_out_noted(area, note, backing)
     }
 
     #[inline(never)]
-    pub(super) fn describe_far(
-        &self,
-        area: PageRange,
-        note: Note,
-        backing: Backing,
-    ) -> Result<(), AllocError> {
-        // Marked with the table held: who takes the last note away from beside it clears the mark with the table held.
-        let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
-        if self.notes.enter(area, note, mark) {
+    fn hand_out_noted(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+        if is(Mutant::LateNote) {
+            self.make_busy(area.start());
+        }
+        if self.enter_note(area, note) {
             return Ok(());
         }
         match backing {
             Backing::None => self.unclaim(area),
             // Where an area can neither be described nor be given back, it is handed out: it lacks its tag, but is not lost.
-            Backing::Kept if !self.discard(area) => return Ok(()),
+            Backing::Kept if !self.discard(area) => {
+                self.make_busy(area.start());
+                return Ok(());
+            }
             Backing::Kept => {}
         }
         Err(AllocError::Metadata)
+    }
+
+    /// Enters the note of a claimed area and makes the area busy, under the lock of the note's table.
+    /// Returns false, and changes nothing, when memory is short.
+    pub(super) fn enter_note(&self, area: PageRange, note: Note) -> bool {
+        let start = area.start();
+        self.notes.enter(area, note, || {
+            // The mark changes under the table's lock, as when the last note beside it goes.
+            self.with_leaf(start, |leaf| leaf.note_entered(start));
+            // Release: pairs with the Acquire of `Version::read`: a thread that finds the area busy
+            // sees its mark.
+            fence(Ordering::Release);
+            if !is(Mutant::LateNote) {
+                self.make_busy(start);
+            }
+        })
+    }
+
+    fn make_busy(&self, start: u64) {
+        self.with_leaf(start, |leaf| {
+            if !leaf.make_busy(start) {
+                self.platform.fatal(&"a claimed area is busy");
+            }
+        });
     }
 
     /// As [`back`](Self::back), with the content asked for.
@@ -359,7 +390,7 @@ impl<P: Platform> Space<P> {
         for _ in 0..rounds {
             let Ok(done) = self.purge_with(Drain::ALL) else { break };
             let area = self.claim(checked.fit)?;
-            self.describe(area, note, Backing::None)?;
+            self.hand_out(area, note, Backing::None)?;
             match self.map_memory(area, checked) {
                 Ok(()) => return Ok(self.addr(area.start())),
                 Err(again) => cause = again,
@@ -391,28 +422,26 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Takes back an area that got no memory, and its note.
+    /// Frees a busy area that got no memory, and its note. Nothing was mapped, so there is nothing to
+    /// flush.
+    #[cold]
     pub(super) fn give_up(&self, area: PageRange, note: Note) {
-        if !note.is_plain(self.config.guard) {
-            self.remove_note(area.start());
+        let page = area.start();
+        let mut table = (!note.is_plain(self.config.guard)).then(|| self.notes.lock(page));
+        let mut map = self.map();
+        self.sure(map.retire(page));
+        if let Some(table) = &mut table
+            && self.notes.remove(table, page)
+        {
+            map.leaf(page).notes_left(page);
         }
-        self.unclaim(area);
+        self.sure(map.release(page));
     }
 
-    pub(super) fn remove_note(&self, page: u64) {
-        let mut table = self.notes.lock(page);
-        if self.notes.remove(&mut table, page) {
-            self.with_leaf(page, |leaf| leaf.notes_left(page));
-        }
-    }
-
-    /// Frees an area that was never mapped: nothing to unmap, nothing to flush.
+    /// Frees a claimed area that was never mapped, nor handed out.
     #[cold]
     pub(super) fn unclaim(&self, area: PageRange) {
-        let mut map = self.map();
-        if let Err(damage) = map.retire(area.start()).and_then(|area| map.release(area.start())) {
-            self.platform.fatal(&damage);
-        }
+        self.sure(self.map().release(area.start()));
     }
 
     /// The area's pages without its guard.

@@ -88,7 +88,7 @@ impl Config {
         self
     }
 
-    /// The same without guard pages, unless a request asks for one.
+    /// Leaves the guard pages out. A request can't ask for one then.
     #[must_use]
     pub fn without_guards(mut self) -> Self {
         self.guard = false;

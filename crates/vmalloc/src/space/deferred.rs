@@ -95,16 +95,12 @@ impl<P: DirectMemory> Space<P> {
     /// sparse span; or when the list for such areas is full. Then it has to be tried again, after a purge.
     pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        // Counted first: who is left alone by a fork sees that somebody was at it.
-        self.deferred.areas.fetch_add(1, Ordering::Relaxed);
         let area = match self.planes.sure_home(page).filter(|record| !record.may_have_note(page)) {
             Some(record) => self.planes.retire(record, page),
             None => None,
         };
-        let Some(area) = area else {
-            self.deferred.areas.fetch_sub(1, Ordering::Relaxed);
-            return self.try_free(page);
-        };
+        let Some(area) = area else { return self.try_free(page) };
+        self.deferred.areas.fetch_add(1, Ordering::Relaxed);
         self.deferred.pages.fetch_add(area.len(), Ordering::Relaxed);
         // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page. It was just retired, so
         // nobody else frees it or hands it out, and its owner has given it up.
@@ -158,19 +154,23 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// In a child of a fork, where nobody purges: takes care of areas that other threads had retired here, and not entered. O(areas) if there
-    /// may be some, else O(deferred areas).
-    pub(super) fn mend_deferred(&self) {
+    /// In a child of a fork, where nobody purges: makes areas lazy that are neither busy nor in a list.
+    /// Another thread had claimed them and not yet handed them out, or had retired them and not yet
+    /// entered them. O(leaves), and O(areas) if there are such areas.
+    pub(super) fn mend_retired(&self) {
         let (mut areas, mut pages) = (0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
         self.deferred.pages.store(pages, Ordering::Relaxed);
-        if self.deferred.areas.swap(areas, Ordering::Relaxed) != areas {
+        self.deferred.areas.store(areas, Ordering::Relaxed);
+        let listed = self.purger.0.lock().iter().count() as u64 + areas;
+        let nodes = self.nodes.iter().map(|node| node.0.lock().areas()).sum::<u64>();
+        if self.map().idle_areas() != listed + nodes {
             self.find_retired();
         }
     }
 
-    /// Makes all areas that are retired and on no list strays. It takes memory for them alone: those on a list are busy meanwhile, so what
-    /// is still retired then is on none.
+    /// Makes all areas that are retired and in no list lazy. It takes memory for them alone: those in a
+    /// list are busy meanwhile, so the areas that are still retired then are in none.
     fn find_retired(&self) {
         self.each_listed(|area| {
             self.sure(self.map().revive(area.start()));

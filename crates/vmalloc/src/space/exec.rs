@@ -8,8 +8,9 @@ use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{Protect, Protection};
 
 impl<P: Protect> Space<P> {
-    /// Zeroed memory that is writable at first, and executable once [`set_protection`](Self::set_protection) says so. Never retained: what is
-    /// freed is unmapped and flushed before its addresses or its pages are used again. [`vfree`](Self::vfree) frees it.
+    /// Allocates zeroed memory that is writable at first, and executable once
+    /// [`set_protection`](Self::set_protection) says so. It is never retained: what is freed is unmapped and flushed before its
+    /// addresses or its pages are used again. [`vfree`](Self::vfree) frees it.
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc).
@@ -20,8 +21,8 @@ impl<P: Protect> Space<P> {
             Patience::Never => self.try_claim(&checked.fit),
         }?;
         let note = checked.note(area, self.shift, Kind::Exec, request.tag);
-        self.describe_far(area, note, Backing::None)?;
-        self.back(area, &checked, note)
+        self.hand_out(area, note, Backing::None)?;
+        self.back_with(area, &checked, note, &request.zeroed())
     }
 
     /// Changes what may be done with the area that [`vmalloc_exec`](Self::vmalloc_exec) or [`vmap`](Self::vmap) returned at `addr`; on return it holds

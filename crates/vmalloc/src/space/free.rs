@@ -37,18 +37,45 @@ pub(super) struct Retired {
 }
 
 impl<P: Platform> Space<P> {
-    /// Frees the memory that [`alloc`](Self::alloc) or a relative returned at `addr`. O(1); now and then it starts a drain, which
-    /// nobody waits for.
+    /// Frees the memory that [`alloc`](Self::alloc) or a relative returned at `addr`. O(1). Now and then it asks the platform
+    /// to [drain later](Platform::drain_later). It purges by itself where the platform does not drain, or
+    /// where frees have outrun the drain to twice the threshold of lazy pages.
+    ///
+    /// Retained pages keep what the program has changed about them by system calls of its own (locks,
+    /// protection, advice), and the next owner gets them so: see [`vfree_altered`](Self::vfree_altered).
     ///
     /// # Safety
     /// Nothing may use the memory any more: its owner calls this, once.
     ///
     /// # Errors
-    /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
+    /// [`FreeError`] when no such area starts at `addr`; nothing is changed. An area that is freed twice
+    /// in a row is told so. A free that comes after the addresses were handed out again is not
+    /// caught: it frees the new owner's area.
     #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
         let freed = if self.retains { self.retain_here(addr) } else { self.free_here(addr) };
         if freed { Ok(()) } else { self.free_any(addr) }
+    }
+
+    /// Frees memory as [`vfree`](Self::vfree) does, and drops what the program has changed about its
+    /// pages: locks, protection, and advice such as `MADV_DONTFORK`. After a plain `vfree` the next
+    /// owner of the pages may get them as they were left. The pages are never retained. O(pages).
+    ///
+    /// # Safety
+    /// As for `vfree`.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no such area starts at `addr`, or there is no memory to note that its pages
+    /// were changed; nothing is changed.
+    pub unsafe fn vfree_altered(&self, addr: usize) -> Result<(), FreeError> {
+        let page = self.page(addr)?;
+        let area = self.find(addr).filter(|area| area.addr == addr && area.kind.freed() == FreedBy::Vfree);
+        if let Some(area) = area {
+            // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any more.
+            unsafe { self.platform.mark_altered(PageRange::of(page, page + area.pages)) }
+                .map_err(|_| FreeError::NoMemory { page })?;
+        }
+        self.free_as(page, FreedBy::Vfree, Fate::Goes)
     }
 
     /// The common case where memory is retained: this CPU's node is free, and has room for the area. If it is not that, nothing
@@ -116,11 +143,14 @@ impl<P: Platform> Space<P> {
     }
 
     /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before reuse, like
-    /// any others.
+    /// any others, and what the caller has mapped there is gone then.
+    ///
+    /// # Safety
+    /// Nothing uses the addresses any more, nor what is mapped there: their owner calls this, once.
     ///
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
-    pub fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
+    pub unsafe fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
         self.free_far(self.page(addr)?, FreedBy::Unreserve)
     }
 
@@ -323,18 +353,20 @@ impl<P: Platform> Space<P> {
         // Relaxed: a number that starts work, and protects nothing. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(portion, Ordering::Relaxed) + portion;
         drop(node);
-        self.see_to(total, quiet);
+        self.see_to(total, portion, quiet);
     }
 
-    /// Sees to it that `total` lazy pages are drained, if they are too many, or the first ones.
-    pub(super) fn see_to(&self, total: u64, quiet: bool) {
+    /// Sees to it that `total` lazy pages are drained, if they are too many, or the first ones. `added`
+    /// of them are new.
+    pub(super) fn see_to(&self, total: u64, added: u64, quiet: bool) {
         if self.deferred.is_unseen() {
             self.see_to_deferred();
         }
         if total > self.lazy_max {
-            // Within bounds, whoever the platform calls does it. Beyond, freeing is put before everything else.
-            let is_seen_to = self.platform.drain_later(Due::Soon);
-            if !is_seen_to || total > self.lazy_most {
+            // Within bounds the drain does it. Beyond, freeing is put before everything else. But one huge
+            // area is no sign that the drain falls behind, and the caller does not wait for its purge.
+            let is_promised = self.platform.drain_later(Due::Soon);
+            if !is_promised || (total > self.lazy_most && added <= self.lazy_max) {
                 self.purge_if_idle();
             }
         } else if quiet {
@@ -342,14 +374,21 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Frees an area just obtained from what was retained, if there is memory to remember that; whether it did.
+    /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there is
+    /// no memory to remember it.
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(record) = self.planes.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        if let Some(area) = self.planes.retire(record, area.start()) {
-            self.take_back(id, node, area, record.asker(), Fate::MayStay);
-        }
+        self.take_back(id, node, area, record.asker(), Fate::MayStay);
         true
+    }
+
+    /// Removes the note of an area that is busy no more, and is in no list yet.
+    pub(super) fn forget_note(&self, page: u64) {
+        let mut table = self.notes.lock(page);
+        if self.notes.remove(&mut table, page) {
+            self.with_leaf(page, |leaf| leaf.notes_left(page));
+        }
     }
 
     /// Does something with the leaf in which the area at `page` starts.

@@ -1,10 +1,11 @@
 //! What a space tells of itself: one area, all areas, and the counts.
 
 use super::notes::Note;
+use super::request::Patience;
 use super::walk::STEP;
 use super::{Kind, Space};
 use crate::addr::PageRange;
-use crate::area_map::State as SegmentState;
+use crate::area_map::{Look, State as SegmentState};
 use crate::platform::{Platform, Translate};
 use crate::sync::size;
 use core::fmt;
@@ -90,12 +91,17 @@ pub struct NodeStats {
 const LOOKS: usize = size(16, 2) as usize;
 
 impl<P: Platform> Space<P> {
+    /// Returns what is known of `area`, whose note this is, or which has none.
     fn info(&self, area: PageRange, note: Option<Note>) -> AreaInfo {
         let note = note.unwrap_or(Note::plain(self.config.guard));
-        let pages = area.len() - note.guard_pages;
+        let pages = area.len().checked_sub(note.guard_pages).filter(|&pages| pages > 0);
+        let bytes = pages.and_then(|pages| (pages << self.shift).checked_sub(note.slack));
+        let (Some(pages), Some(bytes)) = (pages, bytes) else {
+            self.platform.fatal(&"an area is smaller than its note says")
+        };
         AreaInfo {
             addr: self.addr(area.start()),
-            bytes: ((pages << self.shift) - note.slack) as usize,
+            bytes: bytes as usize,
             pages,
             guard: note.guard_pages != 0,
             kind: note.kind,
@@ -103,50 +109,79 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// The area that holds `addr`, which may be anywhere inside it, guard page included. O(1) and without a lock for areas
-    /// of up to 256 pages near the start of the span, O(log n) for others.
+    /// Returns the area that holds `addr`, which may be anywhere inside it, guard page included. All
+    /// of the answer was true at one moment during the call. O(1) and without a lock for plain areas
+    /// of up to 256 pages near the start of the span; O(log n) for others.
     #[doc(alias = "find_vm_area")]
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
         let page = (addr >> self.shift) as u64;
-        let area = match self.look(page) {
-            Some(found) => found?,
-            None => self.map().find(page)?,
-        };
-        let note = if self.may_have_note(area) {
-            self.notes.lock(area.start()).get(&area.start()).copied()
-        } else {
-            None
-        };
-        Some(self.info(area, note))
+        match self.look(page) {
+            Some(Look::Nothing) => None,
+            Some(Look::Plain(area)) => Some(self.info(area, None)),
+            Some(Look::Noted(_)) | None => self.find_noted(page),
+        }
+    }
+
+    #[inline(never)]
+    fn find_noted(&self, page: u64) -> Option<AreaInfo> {
+        loop {
+            // It gives up only after other threads have put areas there and freed them again.
+            if let Ok(found) = self.find_by_locks(page, Patience::Waits) {
+                return found;
+            }
+        }
+    }
+
+    /// Finds the area that holds `page` with its note's table locked. An area is busy only while its
+    /// note, if it has one, is in the table, so area and note belong together.
+    fn find_by_locks(&self, page: u64, patience: Patience) -> Result<Option<AreaInfo>, Busy> {
+        for _ in 0..LOOKS {
+            let Some(seen) = self.area_at(page, patience)? else { return Ok(None) };
+            let table = match patience {
+                Patience::Waits => self.notes.lock(seen.start()),
+                Patience::Never => self.notes.try_lock(seen.start()).ok_or(Busy)?,
+            };
+            match self.area_at(page, patience)? {
+                None => return Ok(None),
+                Some(area) if area.start() == seen.start() => {
+                    return Ok(Some(self.info(area, table.get(&area.start()).copied())));
+                }
+                // Another area is there now, whose note may be in another table.
+                Some(_) => {}
+            }
+        }
+        Err(Busy)
+    }
+
+    /// Returns the range of the busy area that holds `page`.
+    fn area_at(&self, page: u64, patience: Patience) -> Result<Option<PageRange>, Busy> {
+        match (self.look(page), patience) {
+            (Some(Look::Nothing), _) => Ok(None),
+            (Some(Look::Plain(area) | Look::Noted(area)), _) => Ok(Some(area)),
+            (None, Patience::Waits) => Ok(self.map().find(page)),
+            (None, Patience::Never) => Ok(self.try_map().ok_or(Busy)?.find(page)),
+        }
     }
 
     /// As [`find`](Self::find) but never waits: for profilers and crash dumps, which may run at any moment. Most areas are
     /// found without any lock.
     ///
     /// # Errors
-    /// [`Busy`] when it takes a lock, and that is held, perhaps by the very thread that was interrupted.
+    /// [`Busy`] when it takes a lock, and that is held, perhaps by the very thread that was interrupted,
+    /// or when other threads allocate and free there all the time.
     pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Busy> {
         let page = (addr >> self.shift) as u64;
-        let found = match self.look(page) {
-            Some(found) => found,
-            None => self.try_map().ok_or(Busy)?.find(page),
-        };
-        let Some(area) = found else { return Ok(None) };
-        let note = if self.may_have_note(area) {
-            self.notes.try_lock(area.start()).ok_or(Busy)?.get(&area.start()).copied()
-        } else {
-            None
-        };
-        Ok(Some(self.info(area, note)))
+        match self.look(page) {
+            Some(Look::Nothing) => Ok(None),
+            Some(Look::Plain(area)) => Ok(Some(self.info(area, None))),
+            Some(Look::Noted(_)) | None => self.find_by_locks(page, Patience::Never),
+        }
     }
 
-    /// What the planes tell of `page` without a lock, if they do.
-    fn look(&self, page: u64) -> Option<Option<PageRange>> {
+    /// Returns what the planes tell of `page` without a lock, if they do.
+    #[inline]
+    fn look(&self, page: u64) -> Option<Look> {
         (0..LOOKS).find_map(|_| self.planes.look(page).ok())
-    }
-
-    fn may_have_note(&self, area: PageRange) -> bool {
-        self.planes.sure_home(area.start()).is_none_or(|record| record.may_have_note(area.start()))
     }
 
     /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others
@@ -256,11 +291,14 @@ impl<P: Platform> Iterator for Areas<'_, P> {
     fn next(&mut self) -> Option<AreaInfo> {
         let space = self.space;
         while space.platform.span().contains(self.page) {
-            if let Some(area) = self.step() {
-                let table = space.notes.lock(area.start());
-                let note = table.get(&area.start()).copied();
-                drop(table);
-                return Some(space.info(area, note));
+            let Some(area) = self.step() else { continue };
+            // What is there now may be another area, or none. One that began before was told already.
+            if let Some(info) = space.find(space.addr(area.start()))
+                && info.addr >= space.addr(area.start())
+            {
+                let pages = info.pages + u64::from(info.guard);
+                self.page = (info.addr >> space.shift) as u64 + pages;
+                return Some(info);
             }
         }
         None

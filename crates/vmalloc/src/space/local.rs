@@ -22,11 +22,11 @@ impl<P: Platform> Space<P> {
         let Some((area, backing)) = self.obtain_from(node, &checked) else {
             let addr = self.alloc(request)?;
             let page = (addr >> self.shift) as u64;
-            self.with_leaf(page, |leaf| leaf.asked_by(node));
+            self.map().leaf(page).asked_by(node);
             return Ok(addr);
         };
         let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
-        self.describe(area, note, backing)?;
+        self.hand_out(area, note, backing)?;
         match backing {
             Backing::None => self.back_with(area, &checked, note, request),
             Backing::Kept => {
@@ -36,7 +36,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// A busy area of those that wait in a node.
+    /// Claims an area of those that wait in a node.
     fn obtain_from(&self, node: usize, checked: &Checked) -> Option<(PageRange, Backing)> {
         let fit = &checked.fit;
         fit.lowest_order()?;
@@ -47,7 +47,6 @@ impl<P: Platform> Space<P> {
             return Some((area, Backing::Kept));
         }
         let start = node.pools.take(fit.pages(), fit.alignment())?;
-        self.revive(start);
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
     }
 }

@@ -67,7 +67,7 @@ impl<P: Frames> Space<P> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         let area = self.claim_checked(&checked)?;
         let note = checked.note(area, self.shift, Kind::User, request.tag);
-        self.describe_far(area, note, Backing::None)?;
+        self.hand_out(area, note, Backing::None)?;
         let payload = self.payload(area, checked.guard_pages);
         self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, note))?;
         Ok(self.addr(area.start()))
@@ -266,7 +266,7 @@ impl<P: Platform> Space<P> {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
         let area = self.claim_high(Fit::new(pages + guard_pages)?)?;
-        self.describe_far(area, Note { kind, guard_pages, slack: 0, tag }, Backing::None)?;
+        self.hand_out(area, Note { kind, guard_pages, slack: 0, tag }, Backing::None)?;
         Ok(area)
     }
 

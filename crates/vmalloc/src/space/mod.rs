@@ -85,7 +85,7 @@ use lots::Lots;
 use node::Node;
 pub(crate) use node::Padded;
 use notes::Notes;
-use notify::Notifiers;
+use notify::{Need, Notifiers};
 use purge::{Counts, Purger};
 
 type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
@@ -128,8 +128,8 @@ pub struct Space<P: Platform> {
     lazy_pages: Padded<AtomicU64>,
     /// Pages that may be retained and are granted to no node yet.
     ungranted: Padded<AtomicU64>,
-    /// How many allocations wait for addresses to be given back: while any does, nobody takes some for later.
-    in_need: Padded<AtomicU64>,
+    /// Allocations that wait for addresses to be given back.
+    need: Padded<Need>,
     /// Ranges of areas in use that have still to be unmapped.
     torn: AtomicU64,
     counts: Counts,
@@ -193,7 +193,7 @@ impl<P: Platform> Space<P> {
             purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
             lazy_pages: Padded(AtomicU64::new(0)),
             ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
-            in_need: Padded(AtomicU64::new(0)),
+            need: Padded(Need::default()),
             torn: AtomicU64::new(0),
             counts: Counts::default(),
             blocks: Blocks::new(span, count, config.checked_slots()?, config.blocks, platform.replaces())
@@ -220,6 +220,11 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     fn addr(&self, page: u64) -> usize {
         (page << self.shift) as usize
+    }
+
+    /// The bytes of `pages` pages, or as many as there are numbers for.
+    fn bytes(&self, pages: u64) -> usize {
+        usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift)
     }
 
     /// The page that `addr` starts.
@@ -284,7 +289,11 @@ impl<P: Platform> Space<P> {
         // SAFETY: the caller's promise.
         unsafe { self.resume() };
         if !is(Mutant::ForkAsItIs) {
-            self.mend_deferred();
+            if !is(Mutant::ForkInNeed) {
+                self.need.0.start_anew();
+                self.notifiers.start_anew();
+            }
+            self.mend_retired();
             self.mend_blocks();
             self.forget_who_knows();
         }

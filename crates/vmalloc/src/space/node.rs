@@ -60,6 +60,11 @@ impl Node {
         self.refusals % 32 == 1
     }
 
+    /// Returns how many areas are in its lists.
+    pub(super) fn areas(&self) -> u64 {
+        self.retained.areas() + self.pools.areas() + self.lazy.areas()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.retained.bytes() + self.pools.bytes() + self.lazy.bytes()
     }

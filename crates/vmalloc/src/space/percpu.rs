@@ -130,16 +130,19 @@ impl<P: Platform> Space<P> {
         let group = Group::check(Wanted::new(offsets, sizes, self.shift)?, align)?;
         self.balance();
         let base = self.claim_group(&group)?;
-        self.describe_group(&group, base)?;
+        self.hand_out_group(&group, base)?;
         Ok(self.addr(base))
     }
 
     /// Frees what [`pcpu_get_vm_areas`](Self::pcpu_get_vm_areas) returned `base` for, with the same offsets and sizes, in any
     /// order. Memory that was mapped there is unmapped by the next purge, and the addresses are flushed before reuse.
     ///
+    /// # Safety
+    /// Nothing uses the areas any more, nor what is mapped there: their owner calls this, once.
+    ///
     /// # Errors
     /// [`PercpuFreeError`] when one of the areas is not what it should be; nothing is changed.
-    pub fn pcpu_free_vm_areas(
+    pub unsafe fn pcpu_free_vm_areas(
         &self,
         base: usize,
         offsets: &[usize],
@@ -160,13 +163,13 @@ impl<P: Platform> Space<P> {
         let mut pages = 0;
         for index in 0..wanted.len() {
             let area = wanted.range(base, index)?;
-            self.remove_note(area.start());
+            self.forget_note(area.start());
             purger.strays().push(area);
             pages += area.len();
         }
         let total = self.count_taken(wanted.len() as u64, pages);
         drop(purger);
-        self.see_to(total, total == pages);
+        self.see_to(total, pages, total == pages);
         Ok(())
     }
 
@@ -187,15 +190,17 @@ impl<P: Platform> Space<P> {
     }
 
     fn try_claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
-        self.map().alloc_congruent(&group.offsets, &group.sizes, group.align, None)
+        let mut map = self.map();
+        let base = map.alloc_congruent(&group.offsets, &group.sizes, group.align, None)?;
+        group.offsets.iter().for_each(|offset| map.leaf(base + offset).withhold(base + offset));
+        Ok(base)
     }
 
-    /// Notes what the areas are; if memory is short, they are taken back.
-    fn describe_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
+    /// Makes the areas busy, with their notes; if memory is short, they are taken back.
+    fn hand_out_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
         for index in 0..group.sizes.len() {
             let (area, note) = group.area(base, index);
-            let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
-            if !self.notes.enter(area, note, mark) {
+            if !self.enter_note(area, note) {
                 for other in 0..group.sizes.len() {
                     let (area, note) = group.area(base, other);
                     if other < index { self.give_up(area, note) } else { self.unclaim(area) }

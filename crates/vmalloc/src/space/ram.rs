@@ -60,7 +60,7 @@ impl<P: Frames> Space<P> {
                 return Ok(());
             }
         }
-        self.block_free(addr, pages)
+        self.return_slots(addr, pages)
     }
 
     /// The frames where they always are, if they follow each other there.
@@ -106,7 +106,7 @@ impl<P: Frames> Space<P> {
 
     #[cold]
     fn unmapped(&self, addr: usize, pages: u64, cause: PlatformError) -> AllocError {
-        if let Err(error) = self.block_free(addr, pages) {
+        if let Err(error) = self.return_slots(addr, pages) {
             self.platform.fatal(&error);
         }
         self.unbacked(&Fit::plain(pages, 0), cause)

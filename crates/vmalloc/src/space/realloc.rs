@@ -12,16 +12,18 @@ use super::alloc::Backing;
 use super::free::Fate;
 use super::kind::FreedBy;
 use super::map::HeldMap;
-use super::notes::Note;
+use super::notes::{Note, Table};
 use super::purge::Purger;
 use super::request::Checked;
 use super::{AreaInfo, Kind, Request, Space};
 use crate::addr::PageRange;
+use crate::area_map::Leaf;
 use crate::error::{AllocError, AreaError, FreeError, PlatformError, PlatformFault};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::Fit;
 use core::fmt;
 use core::ptr::NonNull;
+use lock_api::MutexGuard;
 
 impl<P: DirectMemory> Space<P> {
     /// Makes the area at `memory` one of `bytes` bytes; where it is now. What it held is kept as far as it fits; what is new is of any
@@ -85,12 +87,7 @@ impl<P: DirectMemory> Space<P> {
         let mut purger = self.purger.0.lock();
         purger.strays().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.torn.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        self.renote(old, note)?;
-        if let Err(error) = self.resize(old, new) {
-            // There is room for the note that was there.
-            let _ = self.renote(old, self.note_of(info));
-            return Err(error.into());
-        }
+        self.reshape(old, new, note)?;
         self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
@@ -113,22 +110,22 @@ impl<P: DirectMemory> Space<P> {
         if !self.platform.span().covers(&new) || self.mend().is_err() {
             return Ok(false);
         }
-        match self.resize(old, new) {
+        match self.reshape(old, new, checked.note(new, self.shift, Kind::Vmalloc, info.tag)) {
             Ok(()) => {}
             Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
-        }
-        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
-        if let Err(error) = self.renote(old, note) {
-            self.cut_back(new, old);
-            return Err(error.into());
         }
         let more = PageRange::of(old.end() - checked.guard_pages, new.end() - checked.guard_pages);
         // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard page, and free ones.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            self.cut_back(new, old);
-            let _ = self.renote(old, self.note_of(info));
+            let mut table = self.notes.lock(old.start());
+            let mut map = self.map();
+            self.cut_back(&mut map, new, old);
+            // There is room for the note that was there.
+            let _ = table.try_reserve(1);
+            self.set_note(&mut table, map.leaf(old.start()), old.start(), self.note_of(info));
+            drop((map, table));
             return Err(self.unbacked(&checked.fit, cause).into());
         }
         Ok(true)
@@ -138,7 +135,7 @@ impl<P: DirectMemory> Space<P> {
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;
         let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
-        self.describe(new, note, Backing::None)?;
+        self.hand_out(new, note, Backing::None)?;
         let kept = PageRange::of(new.start(), new.start() + info.pages);
         let more = PageRange::of(kept.end(), new.end() - checked.guard_pages);
         // SAFETY: the area was just obtained for this caller alone.
@@ -193,27 +190,56 @@ impl<P: Platform> Space<P> {
         Note { kind: info.kind, guard_pages: u64::from(info.guard), slack, tag: info.tag }
     }
 
-    /// Enters another note for the area at `area`, or none.
+    /// The table of the note of the area at `page`, held, with room for one.
+    fn roomy_table(&self, page: u64) -> Result<MutexGuard<'_, P::RawLock, Table>, AllocError> {
+        let mut table = self.notes.lock(page);
+        table.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        Ok(table)
+    }
+
+    /// Enters another note for the busy area `area`, or none.
     fn renote(&self, area: PageRange, note: Note) -> Result<(), AllocError> {
-        if note.is_plain(self.config.guard) {
-            self.remove_note(area.start());
-            return Ok(());
+        let mut table = self.roomy_table(area.start())?;
+        self.set_note(&mut table, self.map().leaf(area.start()), area.start(), note);
+        Ok(())
+    }
+
+    /// Enters `note` for the area at `page`, which lies in `leaf`, into its table, where there is room;
+    /// or removes the note that is there if this is none.
+    fn set_note(&self, table: &mut Table, leaf: &Leaf, page: u64, note: Note) {
+        if !note.is_plain(self.config.guard) {
+            table.insert(page, note);
+            leaf.note_entered(page);
+        } else if self.notes.remove(table, page) {
+            leaf.notes_left(page);
         }
-        let mark = || self.with_leaf(area.start(), |leaf| leaf.note_entered(area.start()));
-        if self.notes.enter(area, note, mark) { Ok(()) } else { Err(AllocError::Metadata) }
+    }
+
+    /// Makes the busy area `old` the area `new`, which starts at the same page, with another note. The
+    /// table and the map are held together, so nobody finds the range of one with the note of the other.
+    fn reshape(&self, old: PageRange, new: PageRange, note: Note) -> Result<(), AllocError> {
+        let mut table = self.roomy_table(old.start())?;
+        let mut map = self.map();
+        self.resize(&mut map, old, new)?;
+        self.set_note(&mut table, map.leaf(new.start()), new.start(), note);
+        Ok(())
     }
 
     /// Makes the busy area `old` the area `new`, which starts at the same page. What is left of a larger one is retired.
-    fn resize(&self, old: PageRange, new: PageRange) -> Result<(), AllocError> {
-        let mut map = self.map();
+    fn resize(
+        &self,
+        map: &mut HeldMap<'_, P::RawLock>,
+        old: PageRange,
+        new: PageRange,
+    ) -> Result<(), AllocError> {
         let leaf = map.leaf(old.start());
         let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
-        let result = self.replace(&mut map, old, new);
+        let result = self.replace(map, old, new);
         if result.is_err() {
             // What was there a moment ago fits again: its records have just been given back.
             self.sure(map.alloc_at(old));
         }
-        self.describe_leaf(&map, old.start(), asker, noted);
+        self.describe_leaf(map, old.start(), asker, noted);
         result
     }
 
@@ -236,14 +262,13 @@ impl<P: Platform> Space<P> {
     }
 
     /// Cuts the busy area `old` down to `new`, which starts at the same page; the rest is free, and was never mapped.
-    fn cut_back(&self, old: PageRange, new: PageRange) {
-        let mut map = self.map();
+    fn cut_back(&self, map: &mut HeldMap<'_, P::RawLock>, old: PageRange, new: PageRange) {
         let leaf = map.leaf(old.start());
         let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
         self.sure(map.free(old.start()));
         // It takes no more records than the larger one.
         self.sure(map.alloc_at(new));
-        self.describe_leaf(&map, new.start(), asker, noted);
+        self.describe_leaf(map, new.start(), asker, noted);
     }
 
     /// Tells a leaf again what it may have forgotten with its last area.
@@ -270,7 +295,11 @@ impl<P: Platform> Space<P> {
         let roomy = Fit::new(pages.saturating_mul(2)).ok().and_then(|fit| self.try_claim(&fit).ok());
         let Some(area) = roomy else { return self.claim(checked.fit) };
         let part = PageRange::of(area.start(), area.start() + pages);
-        self.cut_back(area, part);
+        let mut map = self.map();
+        self.sure(map.revive(area.start()));
+        self.cut_back(&mut map, area, part);
+        // Not busy before it is handed out.
+        self.sure(map.retire(part.start()));
         Ok(part)
     }
 }

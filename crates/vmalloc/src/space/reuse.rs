@@ -3,6 +3,7 @@
 use super::Space;
 use super::free::refuse;
 use super::node::Node;
+use super::notes::Note;
 use super::pools::Pools;
 use crate::addr::PageRange;
 use crate::platform::{Platform, Protection};
@@ -75,12 +76,13 @@ impl<P: Platform> Space<P> {
         let mapped =
             unsafe { self.platform.map(self.payload(area, self.guard_pages), Protection::ReadWrite) };
         if mapped.is_err() {
-            self.unclaim(area);
+            self.give_up(area, Note::plain(self.config.guard));
         }
         mapped.is_ok()
     }
 
-    /// An area with memory: of the size, somewhat larger, or from another node. Memory is worth more than a lock or a note.
+    /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is worth
+    /// more than a lock or a note.
     pub(super) fn take_kept(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.node();
         let found = self.take_from(&mut node, fit);
@@ -106,7 +108,6 @@ impl<P: Platform> Space<P> {
         let exact = exact.map(|start| PageRange::of(start, start + fit.pages()));
         let area = exact.or_else(|| self.take_larger(node, fit))?;
         node.grant += area.len();
-        self.revive(area.start());
         Some(area)
     }
 

@@ -17,14 +17,17 @@ impl<P: Platform> Space<P> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         let area = self.claim_checked(&checked)?;
         let note = checked.note(area, self.shift, Kind::Sparse, request.tag);
-        self.describe_far(area, note, Backing::None)?;
+        self.hand_out(area, note, Backing::None)?;
         Ok(self.addr(area.start()))
     }
 
     /// The pages of the sparse area that `asked` lies in.
     fn sparse_area(&self, addr: usize, pages: u64) -> Result<PageRange, AreaError> {
         let page = self.page(addr)?;
-        let asked = PageRange::from_len(page, pages).ok_or(RequestError::ZeroSize)?;
+        let asked = PageRange::from_len(page, pages).ok_or(match pages {
+            0 => RequestError::ZeroSize,
+            _ => RequestError::SizeOverflow { bytes: self.bytes(pages) },
+        })?;
         let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
         let start = (area.addr >> self.shift) as u64;
         if !matches!(area.kind, Kind::Sparse | Kind::Percpu) {
@@ -39,6 +42,7 @@ impl<P: Platform> Space<P> {
 
 impl<P: Frames> Space<P> {
     /// Frees the area that [`sparse`](Self::sparse) returned at `addr`, and unmaps what is mapped in it. The frames are the caller's.
+    /// O(what is mapped), and what the platform takes to skip the rest.
     ///
     /// # Safety
     /// Nothing uses what is mapped there any more, or maps there: its owner calls this, once.
@@ -61,12 +65,14 @@ impl<P: Frames> Space<P> {
     /// # Safety
     /// The caller owns the pages.
     unsafe fn let_go_mapped(&self, range: PageRange) {
-        let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
-        let mut page = range.start();
-        while let Some(start) = (page..range.end()).find(is_mapped) {
-            page = (start..range.end()).find(|page| !is_mapped(page)).unwrap_or(range.end());
-            // SAFETY: the caller's promise; frames are mapped there.
-            unsafe { self.platform.let_go(PageRange::of(start, page)) };
+        let mut rest = Some(range);
+        while let Some((range, start)) = rest.and_then(|rest| Some((rest, self.platform.first_mapped(rest)?)))
+        {
+            let is_empty = |page: &u64| self.platform.frame_at(*page).is_none();
+            let end = (start..range.end()).find(is_empty).unwrap_or(range.end());
+            // SAFETY: the caller owns the pages, and frames are mapped there.
+            unsafe { self.platform.let_go(PageRange::of(start, end)) };
+            rest = PageRange::new(end, range.end());
         }
     }
 

@@ -106,16 +106,6 @@ impl AtomicU32 {
         fine_point();
         self.0.store(value, order);
     }
-
-    pub(crate) fn fetch_or(&self, mask: u32, order: Ordering) -> u32 {
-        point();
-        self.0.fetch_or(mask, order)
-    }
-
-    pub(crate) fn fetch_and(&self, mask: u32, order: Ordering) -> u32 {
-        point();
-        self.0.fetch_and(mask, order)
-    }
 }
 
 impl AtomicUsize {

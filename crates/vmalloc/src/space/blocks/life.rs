@@ -71,7 +71,7 @@ impl<P: Platform> Space<P> {
         let blocks = &self.blocks;
         let fit = Fit::plain(blocks.slots(), blocks.slots().ilog2());
         let area = self.claim_high(fit)?;
-        self.describe_far(area, NOTE, Backing::None)?;
+        self.hand_out(area, NOTE, Backing::None)?;
         let mut shelf = blocks.shelf.0.lock();
         let Some(block) = blocks.reach(area.start()).ok().filter(|_| shelf.all.try_reserve(1).is_ok()) else {
             drop(shelf);
@@ -136,7 +136,7 @@ impl<P: Platform> Space<P> {
             shelf.ready.push(first, block);
             let is_first = shelf.ready.len() == 1;
             drop(shelf);
-            return self.see_to(0, is_first);
+            return self.see_to(0, 0, is_first);
         }
         block.put(Place::Spent);
         shelf.spent += 1;
@@ -145,7 +145,7 @@ impl<P: Platform> Space<P> {
         // Relaxed: a number that starts work. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(slots, Ordering::Relaxed) + slots;
         drop(shelf);
-        self.see_to(total, is_first);
+        self.see_to(total, slots, is_first);
     }
 
     /// Makes slots that were returned available, if there are so many that this is better than a new block; whether it did.

@@ -36,10 +36,19 @@ impl<P: Platform> Space<P> {
     /// Returns what [`block_alloc`](Self::block_alloc) gave for `pages` pages, on whatever CPU. It is unmapped and flushed before
     /// it is handed out again. O(1), without a lock as a rule.
     ///
+    /// # Safety
+    /// Nothing uses the addresses any more, nor what is mapped there: their owner calls this, once.
+    ///
     /// # Errors
     /// [`FreeError`] when no `pages` pages were handed out at `addr`; nothing is changed.
     #[inline(always)]
-    pub fn block_free(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+    pub unsafe fn block_free(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+        self.return_slots(addr, pages)
+    }
+
+    /// Returns slots of a block, or frees a short mapping's own area.
+    #[inline(always)]
+    pub(super) fn return_slots(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
         if self.give_slots(addr, pages) { Ok(()) } else { self.give_slots_far(addr, pages) }
     }
 

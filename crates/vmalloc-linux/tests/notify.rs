@@ -1,0 +1,70 @@
+//! Notifiers and forks: a child calls them, whatever its parent's threads were doing.
+
+mod common;
+
+use common::in_forked_child;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use vmalloc::{Config, Notifier, Request, Space};
+use vmalloc_linux::{Linux, Options, open};
+
+const BYTES: usize = 16 * 4096;
+
+/// Holds areas, and may be told to stay inside a call.
+struct Cache {
+    space: Arc<Space<Linux>>,
+    held: Mutex<Vec<usize>>,
+    stays: AtomicBool,
+    inside: AtomicBool,
+    calls: AtomicU64,
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, _: u64) -> u64 {
+        self.calls.fetch_add(1, SeqCst);
+        if self.stays.load(SeqCst) {
+            self.inside.store(true, SeqCst);
+            while self.stays.load(SeqCst) {
+                thread::yield_now();
+            }
+            return 0;
+        }
+        let held = std::mem::take(&mut *self.held.lock().expect("no panic"));
+        held.iter().for_each(|&addr| free(&self.space, addr));
+        held.len() as u64 * 17
+    }
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: nothing uses the area any more.
+    unsafe { space.vfree(addr) }.expect("it was allocated");
+}
+
+#[test]
+fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
+    let options = Options::new().exactly(64 << 20).frames(0).without_drain_thread();
+    let space = open(options, Config::default()).expect("a space");
+    let mut areas: Vec<usize> = std::iter::from_fn(|| space.alloc(&Request::new(BYTES)).ok()).collect();
+    let held = Mutex::new(areas.split_off(areas.len() - 100));
+    let (stays, inside, calls) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
+    let cache = Arc::new(Cache { space: space.clone(), held, stays, inside, calls });
+    let notifier: Arc<dyn Notifier> = cache.clone();
+    space.register_notifier(&notifier).expect("there is memory");
+    thread::scope(|scope| {
+        scope.spawn(|| space.alloc(&Request::new(BYTES)));
+        while !cache.inside.load(SeqCst) {
+            thread::yield_now();
+        }
+        in_forked_child(|| {
+            cache.stays.store(false, SeqCst);
+            let before = cache.calls.load(SeqCst);
+            let met = space.alloc(&Request::new(BYTES)).is_ok();
+            areas.iter().for_each(|&addr| free(&space, addr));
+            space.purge().expect("the kernel agrees");
+            space.alloc(&Request::new(4096)).expect("all is free");
+            met && cache.calls.load(SeqCst) == before + 1 && space.stats().pooled_areas > 0
+        });
+        cache.stays.store(false, SeqCst);
+    });
+}

@@ -1,0 +1,71 @@
+//! Every safe public function of the product has its reason in `docs/soundness.md`, and every unsafe
+//! one is named there as such.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where values are built or page numbers are computed: the page has a reason for each whole.
+const GROUPS: [&str; 9] = [
+    "vmalloc/src/area_map",
+    "vmalloc/src/addr.rs",
+    "vmalloc/src/request.rs",
+    "vmalloc/src/sync",
+    "vmalloc/src/space/request.rs",
+    "vmalloc/src/space/config.rs",
+    "vmalloc/src/root/plan.rs",
+    "vmalloc/src/root/mod.rs",
+    "vmalloc-linux/src/options.rs",
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the checkout") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The public functions of a file, with whether they are unsafe.
+fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    text.lines().filter_map(|line| {
+        let line = line.trim_start().strip_prefix("pub ")?;
+        let (before, after) = line.split_once("fn ")?;
+        let modifiers: Vec<&str> = before.split_whitespace().collect();
+        let is_function = modifiers.iter().all(|word| ["const", "unsafe", "extern", "\"C\""].contains(word));
+        let name = after.split(['(', '<']).next()?;
+        is_function.then_some((name, modifiers.contains(&"unsafe")))
+    })
+}
+
+#[test]
+fn every_public_function_is_in_the_page_on_soundness() {
+    let root = Path::new(ROOT);
+    let page = fs::read_to_string(root.join("docs/soundness.md")).expect("the page is there");
+    let (_, unsafe_part) = page.split_once("What ends something").expect("the list of unsafe functions");
+    let mut files = Vec::new();
+    for name in ["vmalloc", "vmalloc-linux", "vmalloc-x86_64"] {
+        sources(&root.join("crates").join(name).join("src"), &mut files);
+    }
+    let (mut count, mut missing) = (0, Vec::new());
+    for file in files {
+        let path = file.strip_prefix(root.join("crates")).expect("a file of the crates");
+        let in_group = GROUPS.iter().any(|group| path.starts_with(group));
+        let text = fs::read_to_string(&file).expect("a source file");
+        for (name, is_unsafe) in public_functions(&text) {
+            count += 1;
+            let is_named =
+                |part: &str| part.contains(&format!("`{name}`")) || part.contains(&format!("::{name}`"));
+            let is_known = if is_unsafe { is_named(unsafe_part) } else { in_group || is_named(&page) };
+            if !is_known {
+                missing.push(format!("{name} in {}", path.display()));
+            }
+        }
+    }
+    assert!(count > 100, "only {count} functions were found");
+    assert!(missing.is_empty(), "docs/soundness.md does not name: {missing:#?}");
+}
