@@ -30,14 +30,24 @@
 //!   itself, and ends when it finds STOP. What it still touches is `Shared`, which it owns a count of.
 //!
 //! # Why forking is safe
-//! The hook takes `crew` first, then the locks of the space. So at the fork (D1, D2) the thread either is there or
-//! not, no other thread is creating it, and it does not hold the space, whose count would never fall to zero in the
-//! child. The child has no such thread: it forgets it, gives back the count of `Shared` that was the thread's, and
-//! the next request there creates one. A request that was pending is forgotten too; the next free repeats it.
+//! The hook takes `crew` before the locks of the space, for it is registered after the space's. So
+//! at the fork (D1, D2) the thread either is there or not, no other thread is creating it, and it
+//! does not hold the space, whose count would never fall to zero in the child. The child has no
+//! such thread: it forgets it, gives back the count of `Shared` that was the thread's, and the next
+//! request there creates one. A request that was pending is forgotten too. The space repeats it: it
+//! lets each node tell of its next free again, and remembers by itself what was freed where nobody
+//! could ask for a drain.
+//!
+//! # From signal handlers
+//! [`DrainThread::wake`] is all that [`vfree_atomic`](vmalloc::Space::vfree_atomic) leads to. It
+//! wakes a thread that is there. To create one takes locks of the C library, which the interrupted
+//! thread may hold; so that is left to ordinary requests, of which the space makes one as soon as
+//! it may.
 //!
 //! Lock order: the registry of `fork`, `crew`, the locks of the space, the platform's. Requests take `crew` only if
 //! it is free.
 
+use crate::fork::{AtFork, Side};
 use crate::lock::FutexLock;
 use crate::platform::Linux;
 use lock_api::Mutex;
@@ -108,47 +118,19 @@ impl DrainThread {
     /// Asks for a drain; whether it will come. Neither waits nor allocates, but for what creating a thread takes.
     pub(crate) fn request(&self, due: Due) -> bool {
         let Some(shared) = self.0.get() else { return false };
-        match (shared.word.load(Ordering::Relaxed), due) {
-            (NONE, due) => shared.start(due),
-            (word @ (QUIET | AGED), Due::Soon) => shared.ask(word, DUE),
-            (QUIET, Due::ByAge) => shared.ask(QUIET, AGED),
-            (word, _) => word != STOP,
-        }
+        if shared.word.load(Ordering::Relaxed) == NONE { shared.start(due) } else { shared.wake_for(due) }
     }
 
-    /// Before a fork: waits for a drain, or for the thread's creation, and holds off the next.
-    pub(crate) fn prepare(&self) {
-        if let Some(shared) = self.0.get() {
-            std::mem::forget(shared.crew.lock());
-        }
+    /// Asks for a drain at once if the thread is there; whether it will come. One atomic operation
+    /// and at most one call of the system, which can't fail and so leaves `errno` alone: a signal
+    /// handler may do that.
+    pub(crate) fn wake(&self) -> bool {
+        self.0.get().is_some_and(|shared| shared.wake_for(Due::Soon))
     }
 
-    /// After it, in the parent.
-    ///
-    /// # Safety
-    /// This thread has called [`prepare`](Self::prepare), and neither this nor [`child`](Self::child) since.
-    pub(crate) unsafe fn parent(&self) {
-        if let Some(shared) = self.0.get() {
-            // SAFETY: locked by `prepare`, says the caller.
-            unsafe { shared.crew.force_unlock() };
-        }
-    }
-
-    /// After it, in the child: the thread was left behind.
-    ///
-    /// # Safety
-    /// The thread that this one was forked from has called [`prepare`](Self::prepare), and neither side this since.
-    pub(crate) unsafe fn child(&self) {
-        let Some(shared) = self.0.get() else { return };
-        shared.word.store(NONE, Ordering::Relaxed);
-        // SAFETY: locked by `prepare`, whose guard is forgotten: no other reference to it is live.
-        if unsafe { &mut *shared.crew.data_ptr() }.thread.take().is_some() {
-            // SAFETY: the pointer is that of a live `Arc`. By D1 one count belonged to the thread, which is not there to
-            // use or to give it back; ours remains.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(shared)) };
-        }
-        // SAFETY: locked by `prepare`, says the caller.
-        unsafe { shared.crew.force_unlock() };
+    /// What has to know of forks, if a thread is allowed.
+    pub(crate) fn watch(&self) -> Option<Weak<Shared>> {
+        self.0.get().map(Arc::downgrade)
     }
 }
 
@@ -168,9 +150,31 @@ impl Drop for DrainThread {
     }
 }
 
+impl AtFork for Arc<Shared> {
+    /// Waits for a drain, or for the thread's creation, and holds off the next.
+    fn prepare(&self) {
+        std::mem::forget(self.crew.lock());
+    }
+
+    unsafe fn release(&self, side: Side) {
+        if side == Side::Child {
+            self.word.store(NONE, Ordering::Relaxed);
+            // SAFETY: locked by `prepare`, whose guard is forgotten: no other reference to it is
+            // live.
+            if unsafe { &mut *self.crew.data_ptr() }.thread.take().is_some() {
+                // SAFETY: the pointer is that of a live `Arc`. By D1 one count belonged to the
+                // thread, which is not there to use or to give it back; ours remains.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
+            }
+        }
+        // SAFETY: locked by `prepare`, says the caller.
+        unsafe { self.crew.force_unlock() };
+    }
+}
+
 /// What the space and its thread have in common.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     /// [`NONE`], [`QUIET`], [`AGED`], [`DUE`] or [`STOP`].
     word: AtomicU32,
     /// Held over a drain, over the thread's creation, and over a fork.
@@ -210,6 +214,16 @@ impl Shared {
         let word = if due == Due::Soon { QUIET } else { AGED };
         self.word.store(word, Ordering::Relaxed);
         true
+    }
+
+    /// Asks the thread for a drain, if it is there; whether it will come.
+    fn wake_for(&self, due: Due) -> bool {
+        match (self.word.load(Ordering::Relaxed), due) {
+            (NONE | STOP, _) => false,
+            (word @ (QUIET | AGED), Due::Soon) => self.ask(word, DUE),
+            (QUIET, Due::ByAge) => self.ask(QUIET, AGED),
+            _ => true,
+        }
     }
 
     fn ask(&self, found: u32, wanted: u32) -> bool {

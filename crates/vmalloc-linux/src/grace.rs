@@ -135,14 +135,12 @@ pub enum SettleError {
 /// ```
 pub struct Grace {
     shared: Arc<Shared>,
-    /// The process that made it.
-    process: u32,
 }
 
 impl Grace {
     /// Deferred frees of `space`, which lives until the last of them.
     pub fn new(space: &Arc<Space<Linux>>) -> Self {
-        Self { shared: Arc::new(Shared::new(space)), process: std::process::id() }
+        Self { shared: Arc::new(Shared::new(space)) }
     }
 
     /// Frees the memory at `addr` after a grace period. The record comes from the heap. Until then the area is busy.
@@ -192,7 +190,7 @@ impl Grace {
         if crossbeam_epoch::is_pinned() {
             return Err(SettleError::Pinned);
         }
-        if std::process::id() != self.process {
+        if self.shared.is_forked() {
             return Err(SettleError::Forked);
         }
         let target = self.shared.deferred.load(Ordering::Relaxed);
@@ -219,6 +217,8 @@ impl Drop for Grace {
 /// What batches in flight share with their `Grace`.
 struct Shared {
     space: Arc<Space<Linux>>,
+    /// The process that it was made in.
+    process: u32,
     /// The top of the stack of arrivals.
     arriving: AtomicPtr<Head>,
     in_flight: AtomicBool,
@@ -226,6 +226,7 @@ struct Shared {
     deferred: AtomicU64,
     /// Of those, how many were freed or refused.
     done: AtomicU64,
+    /// Not locked in a child of a fork, where another thread may have had it, and nobody can ask.
     refused: lock_api::Mutex<crate::FutexLock, Option<(u64, FreeError)>>,
 }
 
@@ -233,12 +234,18 @@ impl Shared {
     fn new(space: &Arc<Space<Linux>>) -> Self {
         Self {
             space: Arc::clone(space),
+            process: std::process::id(),
             arriving: AtomicPtr::new(null_mut()),
             in_flight: AtomicBool::new(false),
             deferred: AtomicU64::new(0),
             done: AtomicU64::new(0),
             refused: lock_api::Mutex::new(None),
         }
+    }
+
+    /// Whether this process is a child of the one that made it.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     /// The start of the memory area that holds `addr`.
@@ -316,6 +323,12 @@ impl Shared {
         true
     }
 
+    fn note_refusal(&self, error: FreeError) {
+        if !self.is_forked() {
+            self.refused.lock().get_or_insert((0, error)).0 += 1;
+        }
+    }
+
     fn refusals(&self) -> Result<(), SettleError> {
         match *self.refused.lock() {
             None => Ok(()),
@@ -349,7 +362,7 @@ impl Batch {
             }
             // SAFETY: the owner gave the area away, and G2: its readers have gone.
             if let Err(error) = unsafe { shared.space.vfree(area & !ON_HEAP) } {
-                shared.refused.lock().get_or_insert((0, error)).0 += 1;
+                shared.note_refusal(error);
             }
             count += 1;
         }
@@ -367,4 +380,32 @@ fn new_record(area: usize) -> Result<NonNull<Head>, DeferError> {
     // SAFETY: fresh memory of this layout.
     unsafe { record.write(Head { next: null_mut(), area: area | ON_HEAP }) };
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
+        let space = crate::open(crate::Options::new().exactly(1 << 24), vmalloc::Config::default()).unwrap();
+        let grace = Grace::new(&space);
+        let held = &grace.shared.refused;
+        std::thread::scope(|scope| scope.spawn(|| std::mem::forget(held.lock())).join().unwrap());
+        // SAFETY: the child makes one call and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no conditions.
+            unsafe { libc::alarm(30) };
+            grace.shared.note_refusal(FreeError::AlreadyFreed { page: 1 });
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: room for a status; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+        // SAFETY: a thread that has ended has locked it.
+        unsafe { held.force_unlock() };
+    }
 }

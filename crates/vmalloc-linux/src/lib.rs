@@ -1,7 +1,7 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
 //! ```text
-//!  space.rs     a whole allocator in one call: `open`
+//!  space.rs     a whole allocator in one call, `open`; parts of one that survive forks
 //!  reserve.rs   options and limits ──► one reservation, and the means that this kernel has
 //!  options.rs   what may be asked for; error.rs  why not; limits.rs  what the machine allows, read heap-free
 //!
@@ -19,7 +19,7 @@
 //!
 //!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
 //!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
-//!  grace.rs    freeing after all readers have gone
+//!  grace.rs    freeing after all readers have gone    fatal.rs  the end of a damaged program
 //! ```
 //!
 //! # What holds
@@ -31,9 +31,16 @@
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
 //!   is a window: between the two calls of a batch a stale access reads zeros (or writes to a page that is
 //!   then dropped) instead of trapping.
-//! - After `fork` the child owns a copy of everything and may go on: see [`fork`](AtFork). But for
-//!   [frames](vmalloc::Frames) taken before: these are shared memory. What the child takes itself is its own, and what
-//!   its parent took it can't give back to the supply.
+//! - After `fork` the child owns a copy of everything and may go on, whatever other threads were
+//!   doing: with every space of [`open`] and [`share`], and every root of [`open_root`]. What a
+//!   thread owned that the child does not have is lost to the child. But for
+//!   [frames](vmalloc::Frames) taken before: these are shared memory. What the child takes itself
+//!   is its own, and what its parent took it can't give back to the supply.
+//! - A space or root made by hand is for programs that do not fork while other threads use it. A
+//!   child that finds a lock of it held stops with a message, see [`FutexLock`].
+//! - [`vfree_atomic`](vmalloc::Space::vfree_atomic) and [`try_find`](vmalloc::Space::try_find) may
+//!   be called in a signal handler, and no other call of a space may. They create no thread, take
+//!   no memory, wait for nothing, and leave `errno` as it is.
 //! - Whatever was done to pages, mapped to frames, protected, moved, unmapping them makes them plain again, for a call
 //!   or two more.
 //!
@@ -53,6 +60,7 @@ mod budget;
 mod cpu;
 mod drainer;
 mod error;
+mod fatal;
 mod fork;
 mod frontier;
 mod grace;
@@ -76,13 +84,13 @@ mod windows;
 
 pub use drainer::on_drain_thread;
 pub use error::ReserveError;
-pub use fork::{AtFork, RegisterError, register, register_static};
+pub use fork::{OnFutexes, RegisterError};
 pub use frontier::CHUNK_PAGES;
 pub use grace::{DeferError, Grace, Head, Pin, SettleError, pin};
 pub use lock::FutexLock;
 pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;
-pub use space::{OpenError, open};
+pub use space::{OpenError, open, open_root, share};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

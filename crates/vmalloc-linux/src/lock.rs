@@ -4,15 +4,40 @@
 //! child: a lock that the forking thread holds can therefore be unlocked on both sides. `parking_lot` keeps
 //! its waiters in a table shared by all locks of the process; a fork while any other thread is parking leaves
 //! a bucket of it locked for ever in the child, so it is not used here.
+//!
+//! # Locks that nobody will release
+//! A lock that no hook of [`fork`](crate::fork) holds may be held by another thread at a fork. The
+//! child does not have that thread. A locked word therefore carries the *generation* of the process
+//! that locked it: each child of a fork begins a new one, after its hooks have run. A thread that
+//! has to wait for a word of an earlier generation would wait for ever, so it stops the program
+//! with a message instead. That costs the fast paths nothing: the value of a locked word is loaded
+//! from a variable, where it was a constant.
+//!
+//! ```text
+//!   word:   generation (1, 2 …) │ contended?        0 = unlocked
+//! ```
 
+use crate::fatal::fatal;
 use lock_api::{GuardSend, RawMutex};
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const UNLOCKED: u32 = 0;
-const LOCKED: u32 = 1;
-/// Locked, and some thread may sleep in the kernel until it is unlocked.
-const CONTENDED: u32 = 2;
+/// The bit of a locked word that says that some thread may sleep in the kernel until it is
+/// unlocked.
+const CONTENDED: u32 = 1;
+/// From one generation to the next.
+const STEP: u32 = 2;
+
+/// A locked word of this process without the contended bit. Relaxed: it changes only in a child
+/// that has one thread.
+static LOCKED: AtomicU32 = AtomicU32::new(STEP);
+
+/// Begins a new generation, in the child of a fork. Locks that the hooks hold must have been
+/// released.
+pub(crate) fn begin_generation() {
+    LOCKED.fetch_add(STEP, Ordering::Relaxed);
+}
 
 /// How often a locked lock is looked at before sleeping. A sleep and its wake-up cost two system calls, and
 /// the other CPU an interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting as long as the sleep
@@ -20,6 +45,10 @@ const CONTENDED: u32 = 2;
 const SPINS: u32 = 100;
 
 /// A mutex of one word that sleeps in the kernel (futex(2)), and may be held over a `fork`.
+///
+/// A thread that holds it over a fork has to release it in the child before another thread of the
+/// child asks for it. Where the holder was another thread, which the child does not have, a thread
+/// of the child that asks for the lock stops the program with a message.
 #[derive(Debug)]
 pub struct FutexLock(AtomicU32);
 
@@ -29,25 +58,40 @@ impl FutexLock {
         if self.spin() == UNLOCKED && self.try_lock() {
             return;
         }
-        // Acquire: pairs with the Release in `unlock`. Taking it as contended wakes one thread too many at
-        // worst.
-        while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
+        let locked = LOCKED.load(Ordering::Relaxed);
+        loop {
+            // Acquire: pairs with the Release in `unlock`. Taking it as contended wakes one thread
+            // too many at worst.
+            match self.0.swap(locked | CONTENDED, Ordering::Acquire) {
+                UNLOCKED => return,
+                found if found & !CONTENDED != locked => abandoned(),
+                _ => {}
+            }
             // An error is a changed value or a signal: both only mean to look again.
-            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, CONTENDED, None);
+            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, locked | CONTENDED, None);
         }
     }
 
     /// Waits a little for the lock to become free; the last state seen.
     fn spin(&self) -> u32 {
+        let mut state = UNLOCKED;
         for _ in 0..SPINS {
-            let state = self.0.load(Ordering::Relaxed);
-            if state != LOCKED {
+            state = self.0.load(Ordering::Relaxed);
+            if state == UNLOCKED || state & CONTENDED != 0 {
                 return state;
             }
             std::hint::spin_loop();
         }
-        LOCKED
+        state
     }
+}
+
+#[cold]
+fn abandoned() -> ! {
+    fatal(
+        &"a lock was held by another thread at a fork, and nobody in this child will release it: \
+          a space or root is used after a fork that was not made by `open`, `open_root` or `share`",
+    )
 }
 
 // SAFETY: the word leaves UNLOCKED only by an atomic exchange that one thread wins, and only `unlock`, whose
@@ -67,14 +111,15 @@ unsafe impl RawMutex for FutexLock {
 
     #[inline]
     fn try_lock(&self) -> bool {
+        let locked = LOCKED.load(Ordering::Relaxed);
         // Acquire: pairs with the Release in `unlock`.
-        self.0.compare_exchange(UNLOCKED, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(UNLOCKED, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     unsafe fn unlock(&self) {
         // Release: pairs with the Acquire of the next holder.
-        if self.0.swap(UNLOCKED, Ordering::Release) == CONTENDED {
+        if self.0.swap(UNLOCKED, Ordering::Release) & CONTENDED != 0 {
             // Cannot fail for a valid word; in a forked child there is nobody to wake.
             let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
         }

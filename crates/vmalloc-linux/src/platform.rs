@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::cpu::CpuHint;
 use crate::drainer::DrainThread;
+use crate::fatal::fatal;
 use crate::huge::HugePages;
 use crate::islands::Islands;
 use crate::lock::FutexLock;
@@ -14,7 +15,7 @@ use crate::supply::Supply;
 use crate::table::Table;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::fmt::{self, Write};
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use vmalloc::{Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
 
@@ -175,6 +176,12 @@ unsafe impl Platform for Linux {
         self.drain_thread.request(due)
     }
 
+    /// Wakes the drain thread if it is there: a signal handler may call this. To have the thread
+    /// before the first signal comes, call [`drain_later`](Self::drain_later) once.
+    fn wake_drain(&self) -> bool {
+        self.drain_thread.wake()
+    }
+
     fn replaces(&self) -> bool {
         true
     }
@@ -189,34 +196,12 @@ unsafe impl Platform for Linux {
     }
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        let mut message = Message { text: [0; 512], len: 0 };
-        // A message that is too long is cut.
-        let _ = write!(message, "vmalloc: {damage}");
-        message.text[message.len] = b'\n';
-        let _ = rustix::io::write(rustix::stdio::stderr(), &message.text[..=message.len]);
-        std::process::abort()
+        fatal(damage)
     }
 }
 
 impl Translate for Linux {
     fn frame(&self, page: u64) -> Option<u64> {
         pagemap::frame(page)
-    }
-}
-
-/// A message put together without heap or locks: both may be what is damaged.
-struct Message {
-    text: [u8; 512],
-    len: usize,
-}
-
-impl Write for Message {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        // One byte is kept for the end of the line.
-        let room = self.text.len() - 1 - self.len;
-        let taken = part.len().min(room);
-        self.text[self.len..self.len + taken].copy_from_slice(&part.as_bytes()[..taken]);
-        self.len += taken;
-        if taken == part.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }

@@ -1,12 +1,13 @@
-//! A whole allocator on this platform, in one call.
+//! A whole allocator on this platform, in one call; and what stands on a part of it, safe against
+//! forks.
 
 use crate::error::ReserveError;
-use crate::fork::{AtFork, RegisterError, register};
+use crate::fork::{OnFutexes, RegisterError, register};
 use crate::options::Options;
 use crate::platform::Linux;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use thiserror::Error;
-use vmalloc::{Config, Space, SpaceError};
+use vmalloc::{Config, Root, Space, SpaceError};
 
 /// Why a space could not be opened. Nothing is left behind.
 #[derive(Debug, Error)]
@@ -41,35 +42,56 @@ pub enum OpenError {
 /// # Errors
 /// [`OpenError`].
 pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenError> {
-    let space = Arc::new(Space::new(Linux::reserve(options)?, config)?);
+    let space = share(Space::new(Linux::reserve(options)?, config)?)?;
+    let drain_thread = &space.platform().drain_thread;
     if options.drain_thread {
-        space.platform().drain_thread.allow(Arc::downgrade(&space));
+        drain_thread.allow(Arc::downgrade(&space));
+        // After the space's hook: a drain under way is waited for before its locks are taken.
+        drain_thread.watch().map_or(Ok(()), register)?;
     }
-    let hook: Weak<dyn AtFork> = Arc::downgrade(&space) as Weak<dyn AtFork>;
-    register(hook)?;
     Ok(space)
 }
 
-impl AtFork for Space<Linux> {
-    fn prepare(&self) {
-        self.platform().drain_thread.prepare();
-        self.quiesce();
-    }
+/// Makes a root on `platform` that may be used before and after `fork`, by parent and child: on a
+/// whole reservation, or on a part that another such root has [lent](Root::lend).
+///
+/// Whether a space over a part of it may be used after a fork is a question of its own, see
+/// [`share`].
+///
+/// ```
+/// use vmalloc::root::{ChildConfig, Site};
+/// use vmalloc_linux::{Linux, Options, open_root, share};
+///
+/// let root = open_root(Linux::reserve(Options::new())?)?;
+/// let modules = share(root.child("modules", Site::highest(16 << 20), ChildConfig::default())?)?;
+/// let nested = open_root(root.lend("jit", Site::lowest(1 << 30), None)?)?;
+/// let code = share(nested.child("code", Site::lowest(1 << 20), ChildConfig::default())?)?;
+/// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, OpenError> {
+    let root = Root::new(platform)?;
+    // Before anybody can make a child: its hook comes after those of all that will stand on it.
+    register(root.downgrade())?;
+    Ok(root)
+}
 
-    fn parent(&self) {
-        // SAFETY: this thread has called `prepare`, and neither this nor `child` since.
-        unsafe {
-            self.resume();
-            self.platform().drain_thread.parent();
-        }
-    }
-
-    fn child(&self) {
-        // SAFETY: the thread that this one was forked from has called `prepare`; the lock is one that may be
-        // unlocked on both sides of a fork.
-        unsafe {
-            self.resume_in_child();
-            self.platform().drain_thread.child();
-        }
-    }
+/// Makes a space safe against forks: a sub-space of a root, or one on a [`Linux`] of one's own.
+/// From then on it may be used before and after `fork`, by parent and child.
+///
+/// A sub-space needs a root that is safe, too, which [`open_root`] makes. A space that is to live
+/// in a static lives there as this `Arc`.
+///
+/// A child of a fork in which a lock of another space was held by another thread at that moment
+/// stops with a message when it asks for that lock.
+///
+/// # Errors
+/// [`RegisterError`].
+pub fn share<P: OnFutexes>(space: Space<P>) -> Result<Arc<Space<P>>, RegisterError> {
+    let space = Arc::new(space);
+    register(Arc::downgrade(&space))?;
+    Ok(space)
 }

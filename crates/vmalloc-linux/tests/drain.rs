@@ -220,6 +220,24 @@ fn a_child_forked_during_drains_has_a_thread_of_its_own_and_may_drop_the_space()
 }
 
 #[test]
+fn a_child_of_a_fork_drains_what_its_parent_kept_from_its_first_free_on() {
+    in_own_process("a_child_of_a_fork_drains_what_its_parent_kept_from_its_first_free_on", || {
+        let space = lazy_space();
+        let areas: Vec<_> = (0..8).map(|_| alloc(&space, 2)).collect();
+        areas[1..].iter().for_each(|&addr| free(&space, addr));
+        in_forked_child(|| {
+            assert_eq!(drain_threads().len(), 0);
+            // The parent's nodes have told the platform of what they keep. Nobody here has heard of
+            // it.
+            free(&space, areas[0]);
+            wait_for_threads(1);
+            wait_until("all is drained", || is_drained(&space));
+            space.verify().is_ok()
+        });
+    });
+}
+
+#[test]
 fn the_last_owner_may_let_go_while_a_drain_is_under_way() {
     in_own_process("the_last_owner_may_let_go_while_a_drain_is_under_way", || {
         let mut spaces: Vec<Weak<Space<Linux>>> = Vec::new();

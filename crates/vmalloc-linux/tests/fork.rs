@@ -5,8 +5,7 @@ mod common;
 use common::*;
 use lock_api::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use vmalloc_linux::{AtFork, CHUNK_PAGES, FutexLock, Linux, register};
+use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, Options, open};
 
 const SPAN: usize = 1 << 30;
 
@@ -77,15 +76,6 @@ fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
     }
 }
 
-/// Stops the other threads however the test ends, so that it ends.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The chunks that two threads open and close while others fork.
 const CHURNED: std::ops::Range<u64> = 10..50;
 
@@ -114,63 +104,78 @@ fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
     });
 }
 
-/// A layer above: a lock, and what it protects.
-struct Layer {
-    pair: Mutex<FutexLock, (u64, u64)>,
-    forks: Mutex<FutexLock, u64>,
+/// A layer above, such as a heap: a lock, and what it protects. It has hooks of its own, installed
+/// after those of the platform.
+static LAYER: Mutex<FutexLock, (u64, u64)> = Mutex::new((0, 0));
+
+extern "C" fn hold_layer() {
+    std::mem::forget(LAYER.lock());
 }
 
-impl AtFork for Layer {
-    fn prepare(&self) {
-        std::mem::forget(self.pair.lock());
-    }
-
-    fn parent(&self) {
-        // SAFETY: `prepare` locked it in this thread.
-        unsafe { self.pair.force_unlock() };
-        *self.forks.lock() += 1;
-    }
-
-    fn child(&self) {
-        // SAFETY: `prepare` locked it in this thread.
-        unsafe { self.pair.force_unlock() };
-    }
+extern "C" fn release_layer() {
+    // SAFETY: `hold_layer` locked it in this thread, or in the one that this was forked from.
+    unsafe { LAYER.force_unlock() };
 }
 
 #[test]
-fn a_registered_lock_is_free_and_consistent_in_the_child() {
-    let _linux = Linux::reserve(vmalloc_linux::Options::new()).unwrap();
-    let layer = Arc::new(Layer { pair: Mutex::new((0, 0)), forks: Mutex::new(0) });
-    let hook: Weak<Layer> = Arc::downgrade(&layer);
-    register(hook).unwrap();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _stop = StopAtEnd(&stop);
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                let mut pair = layer.pair.lock();
-                pair.0 += 1;
-                std::hint::black_box(&mut *pair);
-                pair.1 += 1;
+fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
+    in_own_process("a_lock_of_a_layer_above_is_free_and_consistent_in_the_child", || {
+        let space = open(Options::new().exactly(SPAN), vmalloc::Config::default().nodes(1)).unwrap();
+        // SAFETY: functions for the life of the program, which do not unwind.
+        let installed =
+            unsafe { libc::pthread_atfork(Some(hold_layer), Some(release_layer), Some(release_layer)) };
+        assert_eq!(installed, 0);
+        let use_it = || {
+            let mut pair = LAYER.lock();
+            pair.0 += 1;
+            // Under the layer's lock, as a heap would.
+            drop(space.buffer(8192).unwrap());
+            pair.1 += 1;
+        };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        use_it();
+                    }
+                });
+            }
+            for _ in 0..50 {
+                in_forked_child(|| {
+                    use_it();
+                    let pair = LAYER.lock();
+                    pair.0 == pair.1
+                });
             }
         });
-        for _ in 0..50 {
-            in_forked_child(|| {
-                let pair = layer.pair.lock();
-                pair.0 == pair.1
-            });
-        }
     });
-    // Other tests of this process may fork as well.
-    assert!(*layer.forks.lock() >= 50);
 }
 
+/// Ten thousand spaces in one process, made and dropped, and a fork that holds all of their locks.
 #[test]
-fn a_dead_hook_is_forgotten_and_its_place_used_again() {
-    for _ in 0..200 {
-        let layer = Arc::new(Layer { pair: Mutex::new((0, 0)), forks: Mutex::new(0) });
-        let hook: Weak<Layer> = Arc::downgrade(&layer);
-        register(hook).unwrap();
-    }
-    in_forked_child(|| true);
+fn ten_thousand_spaces_are_forked_with_and_dropped() {
+    in_own_process("ten_thousand_spaces_are_forked_with_and_dropped", || {
+        const SPACES: usize = 10_000;
+        let small =
+            || open(Options::new().exactly(16 << 12).frames(0), vmalloc::Config::default().nodes(1)).unwrap();
+        let mut spaces: Vec<_> = (0..SPACES).map(|_| small()).collect();
+        for _ in 0..2 {
+            in_forked_child(|| {
+                spaces.iter().all(|space| space.buffer(4096).is_ok()) && small().buffer(4096).is_ok()
+            });
+            // Every second one goes, from the middle of the list of hooks.
+            let mut kept = false;
+            spaces.retain(|_| {
+                kept = !kept;
+                kept
+            });
+        }
+        assert_eq!(spaces.len(), SPACES / 4);
+        spaces.truncate(10);
+        // As many again, one after the other: what is dropped is forgotten.
+        (0..SPACES).for_each(|_| drop(small()));
+        in_forked_child(|| spaces.iter().all(|space| space.buffer(4096).is_ok()));
+    });
 }

@@ -45,8 +45,7 @@ fn free(space: &Space<Linux>, addr: usize) {
 fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
     let options = Options::new().exactly(64 << 20).frames(0).without_drain_thread();
     let space = open(options, Config::default()).expect("a space");
-    let mut areas: Vec<usize> =
-        std::iter::from_fn(|| space.alloc(&Request::new(BYTES)).ok()).collect();
+    let mut areas: Vec<usize> = std::iter::from_fn(|| space.alloc(&Request::new(BYTES)).ok()).collect();
     let held = Mutex::new(areas.split_off(areas.len() - 100));
     let (stays, inside, calls) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
     let cache = Arc::new(Cache { space: space.clone(), held, stays, inside, calls });

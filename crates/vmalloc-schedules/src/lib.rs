@@ -12,8 +12,9 @@
 //! ```text
 //!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   weak memory
 //!            │                                           │                                            │
-//!   scenes.rs, block_scenes.rs   what the threads do     │                             the core's area_map/version.rs,
-//!   explore.rs  PCT and random schedules  ◄──────────────┘                             and models of what is smaller
+//!   scenes.rs, block_scenes.rs,                          │                             the core's area_map/version.rs,
+//!   root_scenes.rs               what the threads do     │                             and models of what is smaller
+//!   explore.rs  PCT and random schedules  ◄──────────────┘
 //!   world.rs    a small space: few pages, small pools and batches, one CPU a thread
 //!   machine.rs  the simulator, a scheduling point at each call         lock.rs   threads that wait are blocked: deadlocks show
 //!            │
@@ -58,6 +59,7 @@ pub mod block_scenes;
 mod explore;
 mod lock;
 mod machine;
+pub mod root_scenes;
 pub mod scenes;
 mod world;
 

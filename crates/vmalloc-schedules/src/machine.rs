@@ -161,6 +161,10 @@ unsafe impl Platform for Machine {
         self.drains
     }
 
+    fn wake_drain(&self) -> bool {
+        self.drain_later(Due::Soon)
+    }
+
     fn replaces(&self) -> bool {
         self.sim.replaces()
     }

@@ -58,6 +58,11 @@ impl World {
         Self(Arc::new(space.expect("an empty space")))
     }
 
+    /// The machine alone, for those who divide it.
+    pub fn machine(options: Options) -> Machine {
+        Machine::new(options.build_with(), Flushes::Done, false)
+    }
+
     /// The settings of most scenarios: nothing is retained, no guards, and little is lazy.
     pub fn tight() -> Config {
         Config::default().unmap_on_free().without_guards().lazy_max(4)

@@ -2,7 +2,7 @@
 #![cfg(shuttle)]
 
 use vmalloc_schedules::block_scenes::{self, Slots};
-use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, scenes, tell};
+use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, root_scenes, scenes, tell};
 
 /// Schedules within which every mutant is caught.
 const SCHEDULES: usize = 2_000;
@@ -134,4 +134,5 @@ fn a_fork_that_leaves_everything_as_others_had_it_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", scenes::forked_meanwhile);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", || block_scenes::forked_meanwhile(Slots::Kept));
+    catches(plan, Mutant::ForkAsItIs, "nobody here is at it", || root_scenes::forked_meanwhile(1000));
 }

@@ -1,7 +1,7 @@
 //! Every scenario holds, whatever the schedule.
 #![cfg(shuttle)]
 
-use vmalloc_schedules::{Flushes, Plan, explore, scenes};
+use vmalloc_schedules::{Flushes, Plan, explore, root_scenes, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
 const SCHEDULES: usize = 12_000;
@@ -46,4 +46,16 @@ holds! {
     memory_runs_out;
     purges_fail;
     notes_follow_their_areas;
+}
+
+/// The same for sub-spaces.
+#[test]
+fn sub_spaces_are_forked_with() {
+    let plan = Plan::new(SCHEDULES);
+    explore("fork_meets_roots", plan, root_scenes::fork_meets_roots);
+    for refused in [1, 2, 1000] {
+        let name = format!("forked_meanwhile with roots, flush {refused} refused");
+        explore(&name, plan.tenth(), move || root_scenes::forked_meanwhile(refused));
+        explore(&name, plan.tenth().fine(), move || root_scenes::forked_meanwhile(refused));
+    }
 }

@@ -79,6 +79,11 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
         false
     }
 
+    /// As [`vmalloc::Platform::wake_drain`]: called in interrupts.
+    fn wake_drain(&self) -> bool {
+        false
+    }
+
     /// A random number.
     fn entropy(&self) -> u64;
 

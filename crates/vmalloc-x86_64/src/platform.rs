@@ -406,6 +406,10 @@ unsafe impl<M: Machine> Platform for X86<M> {
         self.machine.drain_later(due)
     }
 
+    fn wake_drain(&self) -> bool {
+        self.machine.wake_drain()
+    }
+
     fn entropy(&self) -> u64 {
         self.machine.entropy()
     }

@@ -218,6 +218,20 @@ pub unsafe trait Platform: Sync {
         false
     }
 
+    /// Wakes whoever [`drain_later`](Self::drain_later) would have call
+    /// [`Space::drain`](crate::Space::drain); whether that call will come.
+    ///
+    /// Called by [`vfree_atomic`](crate::Space::vfree_atomic): in a signal handler that has
+    /// interrupted anything, in an interrupt, with any lock of the program or kernel held. So it
+    /// creates nothing, takes no memory, no lock, and waits for nothing. Where the drain would need
+    /// something to be created first it does nothing: the next call of the space that may create
+    /// things asks by `drain_later`.
+    ///
+    /// The default is for platforms that can wake nobody from there.
+    fn wake_drain(&self) -> bool {
+        false
+    }
+
     /// Whether what is put behind pages that are mapped replaces, on return and for every CPU, what was there. Then the addresses of
     /// [blocks](crate::block) may be mapped anew without a flush. Constant.
     fn replaces(&self) -> bool {

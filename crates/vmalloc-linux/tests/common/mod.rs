@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
@@ -177,6 +178,15 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test}: {}\n{text}", output.status);
+}
+
+/// Stops other threads however a test ends, so that it ends.
+pub struct StopAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never returns.

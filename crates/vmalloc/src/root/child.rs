@@ -1,7 +1,7 @@
 //! A part of a platform, as a platform.
 
 use super::ledger::{Charge, Ledger};
-use super::{Divisible, Shared};
+use super::{Divisible, Shared, Tenure};
 use crate::addr::PageRange;
 use crate::counted::Counted;
 use crate::error::PlatformError;
@@ -62,6 +62,11 @@ impl<P: Divisible, A> Child<P, A> {
     #[inline]
     pub fn parent(&self) -> &P {
         &self.lease.shared.platform
+    }
+
+    /// Says that the child is ready for use: whoever has it is its owner.
+    pub(super) fn is_made(&self) {
+        self.lease.shared.plan.lock().set(self.lease.range, Tenure::Live);
     }
 
     /// What is mapped where nothing else is asked for.

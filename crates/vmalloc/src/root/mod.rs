@@ -29,17 +29,35 @@
 //! back. The platform itself lives until the root and all children are gone.
 //!
 //! # Locks
-//! The sweeper is held over calls of the platform, and taken only where a child is made while something lingers. Of the others
-//! none is, and none is held while another is taken: the plan, touched when a child comes or goes; a ledger, for
-//! each call that maps or flushes.
+//! The sweeper is held over calls of the platform, and taken only where a child is made while
+//! something lingers. Of the others none is, and none is held while another is taken: the plan,
+//! touched when a child comes or goes; a ledger, for each call that maps or flushes. All come after
+//! the locks of the spaces over the root's children, and before those of the platform, which may be
+//! a child of another root.
+//!
+//! # Forks
+//! [`Root::quiesce`] takes the sweeper, the plan, and then every ledger. So the child of a fork
+//! finds no sweep and no change of a plan or ledger half done. What other threads were doing
+//! between two locks, it finds so:
+//!
+//! | another thread was | what the child finds | what it does about it |
+//! |---|---|---|
+//! | making a sub-space | its entry, [`Changing`](Tenure::Changing) | lets it [linger](Tenure::Lingering), so that it is swept |
+//! | taking a dropped one back | the same, and what is left in the ledger | the same |
+//! | mapping, with pages entered that are not mapped, or refused and not taken out | pages in the ledger (R3) | nothing: the area is that thread's for ever, and its pages count |
+//! | moving pages | both places in the ledger | nothing, as above |
+//! | flushing, and not yet taking out | nothing of the kind: a purge holds its space's purger, which was waited for | |
+//! | the owner of a sub-space | a live entry | nothing: what a thread owns that the child does not have is lost to it |
 
 mod child;
 mod error;
+mod fork;
 mod ledger;
 mod plan;
 
 pub use child::{Child, Protected, Writable};
 pub use error::ChildError;
+pub use fork::WeakRoot;
 pub use plan::{Site, Tenure};
 
 use crate::addr::PageRange;
@@ -159,7 +177,9 @@ impl<P: Divisible> Root<P> {
         site: Site,
         config: ChildConfig,
     ) -> Result<Space<Child<P>>, ChildError> {
-        Ok(Space::new(self.lend(name, site, config.limit_bytes)?, config.config)?)
+        let space = Space::new(self.make(name, site, config.limit_bytes)?, config.config)?;
+        space.platform().is_made();
+        Ok(space)
     }
 
     /// The same where memory is mapped with `protection` from the beginning. Nothing is retained there: what can't be
@@ -177,8 +197,10 @@ impl<P: Divisible> Root<P> {
         protection: Protection,
         config: ChildConfig,
     ) -> Result<Space<Child<P, Protected>>, ChildError> {
-        let child = self.lend(name, site, config.limit_bytes)?.protected(protection);
-        Ok(Space::new(child, config.config.unmap_on_free())?)
+        let child = self.make(name, site, config.limit_bytes)?.protected(protection);
+        let space = Space::new(child, config.config.unmap_on_free())?;
+        space.platform().is_made();
+        Ok(space)
     }
 
     /// A part of the span as a platform, to be divided again or for a space of one's own making.
@@ -191,6 +213,18 @@ impl<P: Divisible> Root<P> {
         site: Site,
         limit_bytes: Option<usize>,
     ) -> Result<Child<P>, ChildError> {
+        let child = self.make(name, site, limit_bytes)?;
+        child.is_made();
+        Ok(child)
+    }
+
+    /// Makes a part of the span that is still [`Changing`](Tenure::Changing).
+    fn make(
+        &self,
+        name: &'static str,
+        site: Site,
+        limit_bytes: Option<usize>,
+    ) -> Result<Child<P>, ChildError> {
         let shift = self.platform().page_shift();
         let spot = site.check(shift)?;
         self.sweep();
@@ -198,7 +232,7 @@ impl<P: Divisible> Root<P> {
         let entry = |range| {
             let ledger = Mutex::new(Ledger::new(range, limit)?);
             let ledger = Counted::new(ledger).map_err(|_| AllocError::Metadata)?;
-            Ok::<_, AllocError>(Entry { name, range, limit_bytes, ledger, tenure: Tenure::Live })
+            Ok::<_, AllocError>(Entry { name, range, limit_bytes, ledger, tenure: Tenure::Changing })
         };
         let Entry { range, ledger, .. } = self.shared.plan.lock().grant(name, &spot, entry)?;
         Ok(Child::new(self.shared.clone(), range, ledger))
@@ -222,7 +256,7 @@ impl<P: Divisible> Root<P> {
 
     /// Takes back what lingers, as far as the platform does it now.
     fn sweep(&self) {
-        if self.children().all(|child| child.tenure == Tenure::Live) {
+        if self.children().all(|child| child.tenure != Tenure::Lingering) {
             return;
         }
         let _sweeper = self.shared.sweeper.lock();
@@ -239,6 +273,8 @@ impl<P: Divisible> Root<P> {
 impl<P: Platform> Shared<P> {
     /// Takes back the range of a child that nobody uses any more.
     fn take_back(&self, range: PageRange, ledger: &Mutex<P::RawLock, Ledger>) {
+        // From here to the end: a child of a fork sees that somebody was at it.
+        self.plan.lock().set(range, Tenure::Changing);
         let left = ledger.lock().bounds();
         match left.map_or(Ok(()), |left| self.unmap_and_flush(left)) {
             Ok(()) => self.plan.lock().release(range),

@@ -76,8 +76,11 @@ pub(super) enum Spot {
 pub enum Tenure {
     /// The sub-space lives.
     Live,
-    /// It was dropped, but the platform failed to take its memory back. It is asked again when the next sub-space is made; until
-    /// it succeeds nobody gets these addresses, nor the name.
+    /// A thread is making the sub-space, or taking it back.
+    Changing,
+    /// It was dropped, but the platform failed to take its memory back. It is asked again when the
+    /// next sub-space is made; until it succeeds nobody gets these addresses, nor the name. In a
+    /// child of a fork so does a sub-space that another thread was making or taking back.
     Lingering,
 }
 
@@ -165,6 +168,18 @@ impl<L> Plan<L> {
     pub(super) fn set(&mut self, range: PageRange, tenure: Tenure) {
         let entry = self.entries.iter_mut().find(|entry| entry.range == range);
         entry.into_iter().for_each(|entry| entry.tenure = tenure);
+    }
+
+    /// Lets everything linger that a thread was making or taking back: in a child of a fork, which
+    /// does not have that thread.
+    pub(super) fn mend(&mut self) {
+        let left = self.entries.iter_mut().filter(|entry| entry.tenure == Tenure::Changing);
+        left.for_each(|entry| entry.tenure = Tenure::Lingering);
+    }
+
+    /// The ledgers of all entries, in address order.
+    pub(super) fn ledgers(&self) -> impl Iterator<Item = &Mutex<L, Ledger>> {
+        self.entries.iter().map(|entry| &*entry.ledger)
     }
 
     /// The first entry at page `page` or behind.

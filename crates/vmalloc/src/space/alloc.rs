@@ -109,6 +109,9 @@ impl<P: Platform> Space<P> {
         if self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_most {
             self.purge_if_idle();
         }
+        if self.deferred.is_unseen() {
+            self.see_to_deferred();
+        }
     }
 
     /// Claims an area, with the memory that it kept if `wish` allows that.

@@ -8,6 +8,14 @@
 //!
 //! Retiring is one atomic operation, and so is entering the stack; neither takes a lock or memory. (Linux's `vfree_atomic`
 //! does the same with a list of its own and a work queue.)
+//!
+//! # Who drains
+//! The platform is only woken ([`Platform::wake_drain`]): to ask it for a drain could mean to
+//! create a thread. That something was freed here is remembered ([`Deferred::unseen`]) until a
+//! purge begins. The next call of the space that goes the long way sees it and asks: an allocation
+//! that is not served from its CPU's node, or a free that has much to tell. So where a drain takes
+//! something that is not there yet, or not there any more in the child of a fork, no request is
+//! lost; but nobody asks before such a call comes.
 
 use super::Space;
 use super::kind::FreedBy;
@@ -17,7 +25,7 @@ use crate::addr::PageRange;
 use crate::area_map::State;
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, Due, Platform};
-use crate::sync::{AtomicU64, AtomicUsize};
+use crate::sync::{AtomicU8, AtomicU64, AtomicUsize};
 use core::sync::atomic::Ordering;
 
 /// Areas that were retired and are in no list of a node. Their memory is still there.
@@ -27,9 +35,34 @@ pub(super) struct Deferred {
     last: AtomicUsize,
     areas: AtomicU64,
     pages: AtomicU64,
+    /// 1 if something was freed here, or in a node by [`Space::try_free`], that no purge has begun
+    /// with.
+    unseen: AtomicU8,
 }
 
 impl Deferred {
+    /// Whether nobody may know yet that something was freed.
+    #[inline]
+    pub(super) fn is_unseen(&self) -> bool {
+        // Relaxed: a hint; what it leads to takes locks.
+        self.unseen.load(Ordering::Relaxed) != 0
+    }
+
+    /// Called after an area was put where a purge finds it.
+    fn tell(&self) {
+        // Release: pairs with the Acquire in `see`.
+        self.unseen.store(1, Ordering::Release);
+    }
+
+    /// Called by a purge before it looks for areas.
+    pub(super) fn see(&self) {
+        if self.is_unseen() {
+            // Acquire: pairs with the Release in `tell`: the purge finds what was told of. What is
+            // told of later stays unseen.
+            let _ = self.unseen.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn areas(&self) -> u64 {
         self.areas.load(Ordering::Relaxed)
     }
@@ -40,8 +73,18 @@ impl Deferred {
 }
 
 impl<P: DirectMemory> Space<P> {
-    /// As [`vfree`](Self::vfree), but never waits, takes no lock and no memory: for interrupts and the like. O(1). The memory is
-    /// unmapped by the next purge, for which the platform is asked.
+    /// Frees as [`vfree`](Self::vfree) does, but never waits, takes no memory, and creates nothing:
+    /// for interrupts, signal handlers, and wherever a lock is held that the heap or this space may
+    /// want. O(1).
+    ///
+    /// This and [`try_find`](Self::try_find) are the only calls of a space that a signal handler
+    /// may make. All others, [`vfree`](Self::vfree) and what drops a [`Buffer`](crate::Buffer)
+    /// among them, take locks that the interrupted thread may hold.
+    ///
+    /// The memory is unmapped by the next purge. Whoever drains this space in the background is
+    /// woken for that. Where nobody is there to be woken, the next allocation or free that goes the
+    /// long way asks the platform for a drain; until such a call comes, the memory stays. A program
+    /// that makes none calls [`drain`](Self::drain) or [`purge`](Self::purge) where it may wait.
     ///
     /// # Safety
     /// As for `vfree`.
@@ -62,12 +105,25 @@ impl<P: DirectMemory> Space<P> {
         // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page. It was just retired, so
         // nobody else frees it or hands it out, and its owner has given it up.
         unsafe { self.deferred.enter(addr) };
-        self.platform.drain_later(Due::Soon);
+        self.deferred.tell();
+        self.platform.wake_drain();
         Ok(())
     }
 }
 
 impl<P: Platform> Space<P> {
+    /// Asks for a drain of what was freed where nobody could ask. Purges if it is much and nobody
+    /// drains, or very much.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn see_to_deferred(&self) {
+        let most = if self.platform.drain_later(Due::Soon) { self.lazy_most } else { self.lazy_max };
+        // Relaxed: numbers that start work.
+        if self.lazy_pages.0.load(Ordering::Relaxed) + self.deferred.pages() > most {
+            self.purge_if_idle();
+        }
+    }
+
     /// Takes all deferred areas over. Without memory for them they stay.
     pub(super) fn take_deferred(&self, purger: &mut Purger) {
         if self.deferred.last.load(Ordering::Relaxed) == 0 {
@@ -92,6 +148,7 @@ impl<P: Platform> Space<P> {
             } else {
                 // SAFETY: as when it was entered first; it has just been taken out, and nobody else has it.
                 unsafe { self.deferred.enter(addr) };
+                self.deferred.tell();
             }
             addr = before;
         }
@@ -171,7 +228,8 @@ impl<P: Platform> Space<P> {
             lots.bury(lot);
         }
         drop(node);
-        self.platform.drain_later(Due::Soon);
+        self.deferred.tell();
+        self.platform.wake_drain();
         Ok(())
     }
 }

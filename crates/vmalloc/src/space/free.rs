@@ -223,8 +223,8 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it takes that; if it is not to be had, this
-    /// is contended.
+    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it
+    /// takes that, once; if it is not to be had, this is contended. No lock is waited for here.
     pub(super) fn retire_noted<'a>(
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
@@ -235,35 +235,25 @@ impl<P: Platform> Space<P> {
         let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
         let home = self.planes.sure_home(page);
         let near = home.filter(|record| self.planes.is_busy(record, page));
+        let mut held = None;
         let area = match near {
             Some(_) if note.kind.freed() != by => return Err(FreeError::WrongKind { page }),
             Some(record) => self.planes.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
-            None => self.retire_by_map(
-                map().ok_or(FreeError::Contended { page })?,
-                page,
-                note.kind.freed() == by,
-            )?,
+            None => {
+                let map = held.insert(map().ok_or(FreeError::Contended { page })?);
+                retire_by_map(map, page, note.kind.freed() == by)?
+            }
         };
-        if self.notes.remove(&mut table, page) {
-            self.with_leaf(page, |leaf| leaf.notes_left(page));
+        if self.notes.remove(&mut table, page)
+            // Without a home it took the map.
+            && let Some(leaf) = home.or_else(|| held.as_ref().map(|map| map.leaf(page)))
+        {
+            leaf.notes_left(page);
         }
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
         let usual = note.guard_pages == self.guard_pages && note.kind == Kind::Vmalloc;
         let fate = if usual { Fate::MayStay } else { Fate::Goes };
         Ok(Retired { area, asker: home.and_then(Leaf::asker), fate, kind: note.kind })
-    }
-
-    /// The same for an area that is far out, or for none: then this tells why.
-    fn retire_by_map(
-        &self,
-        mut map: HeldMap<'_, P::RawLock>,
-        page: u64,
-        right_kind: bool,
-    ) -> Result<PageRange, FreeError> {
-        if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
-            return Err(FreeError::WrongKind { page });
-        }
-        map.retire(page)
     }
 
     /// Keeps a retired area, or makes it lazy, for which the node has room. `asker` is the node that asked for it, if it is near enough for a pool.
@@ -345,6 +335,16 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Lets each node tell the platform of its next free: in the child of a fork, where nobody has
+    /// heard of what waits there.
+    pub(super) fn forget_who_knows(&self) {
+        for node in &self.nodes {
+            let mut node = node.0.lock();
+            node.alarm = 0;
+            self.ungranted.0.fetch_add(core::mem::take(&mut node.grant), Ordering::Relaxed);
+        }
+    }
+
     /// Adds a node's lazy pages to the sum, and sees to it that they are drained when there are many.
     #[inline(never)]
     fn publish(&self, mut node: MutexGuard<'_, P::RawLock, Node>) {
@@ -359,6 +359,9 @@ impl<P: Platform> Space<P> {
     /// Sees to it that `total` lazy pages are drained, if they are too many, or the first ones. `added`
     /// of them are new.
     pub(super) fn see_to(&self, total: u64, added: u64, quiet: bool) {
+        if self.deferred.is_unseen() {
+            self.see_to_deferred();
+        }
         if total > self.lazy_max {
             // Within bounds the drain does it. Beyond, freeing is put before everything else. But one huge
             // area is no sign that the drain falls behind, and the caller does not wait for its purge.
@@ -395,6 +398,18 @@ impl<P: Platform> Space<P> {
             None => change(self.map().leaf(page)),
         }
     }
+}
+
+/// Takes an area out of use that is far out, or tells why there is none.
+fn retire_by_map<L: lock_api::RawMutex>(
+    map: &mut HeldMap<'_, L>,
+    page: u64,
+    right_kind: bool,
+) -> Result<PageRange, FreeError> {
+    if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
+        return Err(FreeError::WrongKind { page });
+    }
+    map.retire(page)
 }
 
 /// Apart, so that the common way out of its caller has nothing to remember over the release.

@@ -259,6 +259,10 @@ impl<P: Platform> Space<P> {
 
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
     /// calls it twice, or allocates in between, waits for itself.
+    ///
+    /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads
+    /// may wait for ever. The locks of what the platform stands on are not among them: see
+    /// [`Root::quiesce`](crate::Root::quiesce).
     pub fn quiesce(&self) {
         if is(Mutant::ForkOutOfOrder) {
             core::mem::forget(self.map.0.lock());
@@ -291,6 +295,7 @@ impl<P: Platform> Space<P> {
             }
             self.mend_retired();
             self.mend_blocks();
+            self.forget_who_knows();
         }
     }
 

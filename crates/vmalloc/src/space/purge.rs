@@ -257,6 +257,7 @@ impl<P: Platform> Space<P> {
         }
         // First what is buried, then the areas: their lists had them before.
         let buried = self.lots.lock().buried();
+        self.deferred.see();
         self.take(purger);
         self.take_deferred(purger);
         self.take_blocks(&mut purger.blocks, drain.sweep);

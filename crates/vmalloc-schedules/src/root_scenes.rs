@@ -1,0 +1,139 @@
+//! Scenarios of sub-spaces: made, used and dropped by several threads, and forked with.
+
+use crate::explore::{end_alone, leave_others_behind};
+use crate::machine::Machine;
+use crate::world::World;
+use shuttle::thread;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use vmalloc::root::{Child, ChildConfig, ChildError, Root, Site, Tenure};
+use vmalloc::sync::point;
+use vmalloc::{Request, Space};
+use vmalloc_sim::Point;
+
+type Part = Space<Child<Machine>>;
+
+/// Pages of the sub-space that comes and goes.
+const PAGES: u64 = 16;
+/// The most pages that a thread holds at a time.
+const HELD: usize = 2;
+
+fn root(pages: u64) -> Arc<Root<Machine>> {
+    Arc::new(Root::new(World::machine(World::options(pages))).expect("an empty root"))
+}
+
+/// The sub-space that one thread at a time can have.
+fn scratch(root: &Root<Machine>) -> Result<Part, ChildError> {
+    let site = Site::highest(PAGES as usize * World::PAGE);
+    root.child("scratch", site, ChildConfig::default().config(World::tight()))
+}
+
+fn stays(root: &Root<Machine>) -> Part {
+    let site = Site::lowest(PAGES as usize * World::PAGE);
+    root.child("stays", site, ChildConfig::default().config(World::tight().lazy_max(2))).expect("room")
+}
+
+fn use_it(space: &Part) {
+    let areas = [1, HELD - 1].map(|pages| space.alloc(&Request::new(pages * World::PAGE)).expect("room"));
+    for addr in areas {
+        // SAFETY: nothing is behind the addresses of a simulated machine.
+        unsafe { space.vfree(addr) }.expect("it was allocated");
+    }
+    // The machine may refuse a flush.
+    let _ = space.purge();
+}
+
+/// Makes the sub-space, if nobody has it, and drops it with memory in it.
+fn come_and_go(root: &Root<Machine>) {
+    for _ in 0..2 {
+        match scratch(root) {
+            Ok(space) => drop(space.alloc(&Request::new(World::PAGE)).expect("room")),
+            Err(ChildError::DuplicateName { .. } | ChildError::NoSpace(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Forks in the middle of everything that can be done to a root: the child goes on with what others
+/// left, and no more is lost than what they owned.
+///
+/// `refused` is a flush of the machine that fails, so that a sub-space may linger, and be swept, at
+/// the fork.
+pub fn forked_meanwhile(refused: u64) {
+    let root = root(3 * PAGES);
+    // Not dropped where an assertion fails: that would ask the scheduler for more.
+    let stays = ManuallyDrop::new(Arc::new(stays(&root)));
+    root.platform().sim().fail_nth(Point::Flush, refused);
+    for _ in 0..2 {
+        let root = root.clone();
+        thread::spawn(move || come_and_go(&root));
+    }
+    let other = Arc::clone(&stays);
+    thread::spawn(move || use_it(&other));
+    point();
+    // As the hooks do: the spaces, and then what they stand on.
+    stays.quiesce();
+    root.quiesce();
+    root.platform().sim().at_rest(leave_others_behind);
+    // SAFETY: this thread has just called `quiesce`, and there is no other any more.
+    unsafe {
+        root.resume_in_child();
+        stays.resume_in_child();
+    }
+    root.platform().sim().heal();
+    go_on(&root, &stays);
+    drop(ManuallyDrop::into_inner(stays));
+    end_alone();
+}
+
+/// What the child of the fork does.
+fn go_on(root: &Root<Machine>, stays: &Part) {
+    stays.verify().expect("every invariant holds in the child");
+    use_it(stays);
+    let left = root.children().find(|child| child.name == "scratch").map(|child| child.tenure);
+    assert_ne!(left, Some(Tenure::Changing), "nobody here is at it");
+    match scratch(root) {
+        Ok(space) => use_it(&space),
+        Err(error) => assert_eq!(left, Some(Tenure::Live), "{error}, and nobody has it"),
+    }
+    stays.purge().expect("it was healed");
+    let used = root.children().find(|child| child.name == "stays").expect("it lives").used_bytes;
+    assert!(used <= HELD * World::PAGE, "more than the other thread had is mapped: {used} bytes");
+    assert_eq!(root.platform().sim().audit(), []);
+}
+
+/// A fork holds everything for a while: nobody waits for ever, and everybody goes on.
+pub fn fork_meets_roots() {
+    let root = root(3 * PAGES);
+    let stays = Arc::new(stays(&root));
+    root.platform().sim().fail_nth(Point::Flush, 1);
+    let other = root.clone();
+    let user = stays.clone();
+    let threads = [
+        thread::spawn(move || come_and_go(&other)),
+        thread::spawn(move || {
+            // Its first flush may be the one that fails.
+            let addr = user.alloc(&Request::new(World::PAGE)).expect("room");
+            // SAFETY: nothing is behind the addresses of a simulated machine.
+            unsafe { user.vfree(addr) }.expect("it was allocated");
+            let _ = user.purge();
+        }),
+    ];
+    for _ in 0..2 {
+        stays.quiesce();
+        root.quiesce();
+        point();
+        // SAFETY: this thread has just called `quiesce`.
+        unsafe {
+            root.resume();
+            stays.resume();
+        }
+        point();
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    use_it(&stays);
+    drop(stays);
+    drop(scratch(&root).expect("what lingers is swept"));
+    assert_eq!(root.children().count(), 0);
+    assert_eq!(root.platform().sim().check_end(), vec![]);
+}
