@@ -2,8 +2,9 @@
 //!
 //! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is harmless: all
 //! advice used here is idempotent. process_madvise(2) returns how many bytes it has done;
-//! [`Sender::advise_all`] goes on from there. Where it refuses altogether (a descriptor closed by someone
-//! else, a sandbox), the runs are advised one by one, and the answer that counts is that of madvise(2).
+//! [`Sender::advise_all`] goes on from there. A run that it refuses is advised by itself, and the others go together
+//! again. Where it refuses altogether (a descriptor closed by someone else, a sandbox), the runs are advised one by
+//! one. The answer that counts is that of madvise(2).
 
 use crate::options::Vectors;
 use libc::{c_int, c_long, c_void, iovec};
@@ -30,6 +31,8 @@ pub(crate) enum Advice {
     DontNeed = 4,
     /// Give the pages of shared memory back to the machine, for everybody.
     Remove = 9,
+    /// As `DontNeed`, where pages are locked in memory. They stay locked (Linux 5.18).
+    DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
     Collapse = 25,
     /// Drop the pages and mark them: the next touch is a fault.
@@ -42,6 +45,7 @@ impl Advice {
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
+            Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
             Self::Remove => "madvise(MADV_REMOVE)",
             Self::Collapse => "madvise(MADV_COLLAPSE)",
             Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
@@ -100,25 +104,35 @@ impl Sender {
         }
     }
 
-    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has.
+    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has; by `alone` about those that the
+    /// kernel does not take with others.
     ///
     /// # Safety
     /// As for [`advise`], for each run.
-    pub(crate) unsafe fn advise_all(&self, mut runs: &[iovec], advice: Advice) -> Result<(), Errno> {
-        while !runs.is_empty() {
+    pub(crate) unsafe fn advise_all<E>(
+        &self,
+        mut runs: &[iovec],
+        advice: Advice,
+        alone: impl Fn(iovec) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut interruptions = 0;
+        while let [first, others @ ..] = runs {
             // SAFETY: passed on.
-            let bytes = match unsafe { self.advise_some(runs, advice) } {
-                Ok(bytes) if bytes > 0 => bytes,
-                Err(Errno::INTR) => continue,
-                // SAFETY: passed on.
-                Ok(_) | Err(_) => return unsafe { advise_each(runs, advice) },
-            };
-            let (whole, rest) = completed(runs, bytes);
-            runs = &runs[whole..];
-            if let Some(rest) = rest {
-                // SAFETY: passed on, for the end of a run.
-                unsafe { advise(rest, advice)? };
-                runs = &runs[1..];
+            match unsafe { self.advise_some(runs, advice) } {
+                Ok(bytes) if bytes > 0 => {
+                    let (whole, rest) = completed(runs, bytes);
+                    runs = &runs[whole..];
+                    if let Some(rest) = rest {
+                        alone(rest)?;
+                        runs = &runs[1..];
+                    }
+                }
+                Err(Errno::INTR) if interruptions < TRIES => interruptions += 1,
+                Err(Errno::INVAL | Errno::AGAIN | Errno::NOMEM) => {
+                    alone(*first)?;
+                    runs = others;
+                }
+                Ok(_) | Err(_) => return runs.iter().try_for_each(|run| alone(*run)),
             }
         }
         Ok(())
@@ -142,13 +156,6 @@ impl Sender {
         };
         errno_of(answer)
     }
-}
-
-/// # Safety
-/// As for [`advise`], for each run.
-unsafe fn advise_each(runs: &[iovec], advice: Advice) -> Result<(), Errno> {
-    // SAFETY: passed on.
-    runs.iter().try_for_each(|run| unsafe { advise(*run, advice) })
 }
 
 /// How many of `runs` the first `bytes` cover, and what remains of a run that they end inside of.

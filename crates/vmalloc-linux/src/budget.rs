@@ -4,7 +4,7 @@
 //! area, islands, windows, changed protections and moved pages, draws them from one budget first, which leaves an
 //! eighth of the limit alone and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
 //! Taking an area away asks nobody: in one piece it gives mappings back, and the eighth is there for the cases that
-//! split.
+//! split. But unlocking a part of what somebody has locked asks, since all of it may be locked.
 //!
 //! The kernel merges mappings on its own, and other parts of the program make some, so no count kept here could be
 //! exact. This one is an upper bound on what was made since the last count, which takes half a microsecond a mapping:

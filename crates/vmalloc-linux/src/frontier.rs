@@ -32,7 +32,7 @@ use vmalloc::PageRange;
 
 /// Pages in a chunk.
 ///
-/// Opening one costs 3.9 µs whatever its size (mprotect 2.3 µs, three calls about marks at 0.5 µs) and 30 ns
+/// Opening one costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks at 0.5 µs) and 30 ns
 /// for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed part below a
 /// sixteenth; the whole, 65 µs, is what touching 50 fresh pages takes. Four page tables of 4 KiB hold the
 /// marks.

@@ -12,7 +12,7 @@
 
 use crate::advise::Advice;
 use crate::batch::Batch;
-use crate::budget::{Budget, SPLIT};
+use crate::budget::SPLIT;
 use crate::error::protect_error;
 use crate::memory::{Access, Memory};
 use libc::iovec;
@@ -23,13 +23,8 @@ use vmalloc::{PageRange, PlatformError};
 pub(crate) struct Islands;
 
 impl Islands {
-    pub(crate) fn map(
-        &self,
-        memory: &Memory,
-        budget: &Budget,
-        range: PageRange,
-    ) -> Result<(), PlatformError> {
-        budget.take(SPLIT)?;
+    pub(crate) fn map(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+        memory.budget().take(SPLIT)?;
         memory.protect(range, Access::ReadWrite).map_err(|errno| {
             // A range over several mappings may be half done. Going back splits nothing, so it can't fail for
             // want of mappings.

@@ -45,8 +45,16 @@
 //!   or two more.
 //!
 //! # What does not
-//! - `mlockall(MCL_FUTURE)` before the reservation makes it fail, and `mlock` on it makes its purges fail:
-//!   the kernel neither guards nor drops locked pages.
+//! - `mlockall` locks the areas that are in use, and none that is allocated later, also with `MCL_FUTURE`: the kernel
+//!   neither guards nor drops locked pages, and would put memory behind every address of an opened chunk. An owner who
+//!   needs locked memory locks its area (`mlock`). Only with [`Guards::Islands`], and after `MCL_CURRENT`, is what is
+//!   allocated later locked as well, and then there is memory behind all of it at once.
+//! - Purging an area unlocks its pages, and those of no other. An area that is retained stays locked for its next owner.
+//!   Unlocking a part of what is locked costs mappings, see below. Where it is refused (a sandbox, the limit on mappings)
+//!   the area stays back with the space, without its memory (Linux 5.18), and is tried again: a purge fails with
+//!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`](vmalloc::Stats) count what stays.
+//! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation fail, and frames may be
+//!   refused.
 //! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts whole
 //!   ([`CHUNK_PAGES`]), not only the part of it that is mapped.
 //! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530 (`vm.max_map_count`):

@@ -114,6 +114,9 @@ impl Markers {
     }
 
     fn open_run(&self, memory: &Memory, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
+        // Nothing is mapped there. Locked pages are unlocked by this: the kernel would not mark them, and would put memory
+        // behind each once it is accessible.
+        memory.advise(run, Advice::DontNeed)?;
         let before = PageRange::new(run.start(), range.start());
         let after = PageRange::new(range.end(), run.end());
         for gap in [before, after].into_iter().flatten() {

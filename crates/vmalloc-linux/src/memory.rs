@@ -7,15 +7,16 @@
 //!   the boundary; from there on it is only debug-asserted.
 
 use crate::advise::{Advice, Sender, advise};
-use crate::error::platform_error;
+use crate::budget::{Budget, SPLIT};
+use crate::error::{mapping_error, platform_error};
 use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
-use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munmap};
+use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munlock, munmap};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use vmalloc::{PageRange, PlatformError, Protection};
+use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
 /// Memory of this process, given back when dropped.
 #[derive(Debug)]
@@ -66,12 +67,24 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// Shares the memory of `file` from that offset on at the same offset of this.
+    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible yet.
     pub(crate) fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
         let (base, bytes) = (self.base.as_ptr().wrapping_byte_add(offset), self.bytes - offset);
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: what is replaced is the end of our own mapping; who uses it knows.
-        unsafe { mmap(base, bytes, Access::ReadWrite.map(), flags, file, offset as u64) }.map(drop)
+        unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) }.map(drop)
+    }
+
+    /// Makes a part accessible that never was. If it is locked it is unlocked, or the kernel would put memory behind all of
+    /// it.
+    pub(crate) fn make_accessible(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
+        // SAFETY: the part is our own, and there is nothing in it.
+        if unsafe { advise(run, Advice::DontNeed) } == Err(Errno::INVAL) {
+            // SAFETY: as above.
+            unsafe { munlock(run.iov_base, run.iov_len)? };
+        }
+        self.protect_part(offset, bytes, Access::ReadWrite)
     }
 }
 
@@ -142,6 +155,7 @@ pub(crate) struct Memory {
     span: PageRange,
     page_shift: u32,
     sender: Sender,
+    budget: Budget,
 }
 
 impl Memory {
@@ -150,7 +164,7 @@ impl Memory {
         let page_shift = page_bytes.trailing_zeros();
         let start = mapping.base().addr().get() as u64 >> page_shift;
         let span = PageRange::from_len(start, mapping.bytes() as u64 >> page_shift)?;
-        Some(Self { mapping, span, page_shift, sender })
+        Some(Self { mapping, span, page_shift, sender, budget: Budget::default() })
     }
 
     pub(crate) fn span(&self) -> PageRange {
@@ -167,6 +181,11 @@ impl Memory {
 
     pub(crate) fn sender(&self) -> &Sender {
         &self.sender
+    }
+
+    /// How many mappings may still be made of it.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Chooses how many runs are advised at once. Only while reserving: afterwards it is constant.
@@ -257,15 +276,55 @@ impl Memory {
         unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
     }
 
+    /// Advises about `range`. Pages that are locked in memory are unlocked for it, see [`unlock`].
     pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {
-        // SAFETY: M1, M2; `Platform::unmap` is called only for pages whose content is no longer wanted, and
-        // the other advice drops pages only where nothing is mapped.
-        unsafe { advise(self.run(range), advice) }.map_err(|errno| platform_error(advice.call(), errno))
+        self.advise_run(self.run(range), advice)
     }
 
     /// Advises about many `runs`, each from [`run`](Self::run), in as few calls as there are means for.
     pub(crate) fn advise_all(&self, runs: &[iovec], advice: Advice) -> Result<(), PlatformError> {
-        // SAFETY: as in `advise`.
-        unsafe { self.sender.advise_all(runs, advice) }.map_err(|errno| platform_error(advice.call(), errno))
+        // SAFETY: as in `advise_run`.
+        unsafe { self.sender.advise_all(runs, advice, |run| self.advise_run(run, advice)) }
     }
+
+    fn advise_run(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
+        // SAFETY: M1, M2; `Platform::unmap` is called only for pages whose content is no longer wanted, and
+        // the other advice drops pages only where nothing is mapped.
+        match unsafe { advise(run, advice) } {
+            Err(Errno::INVAL) if matches!(advice, Advice::DontNeed | Advice::GuardInstall) => {
+                self.advise_locked(run, advice)
+            }
+            answer => answer.map_err(|errno| platform_error(advice.call(), errno)),
+        }
+    }
+
+    /// Advises about a run that the kernel refuses, as it does where pages are locked. Where they can't be unlocked the
+    /// memory goes all the same, if the kernel is able to do that (Linux 5.18).
+    #[cold]
+    fn advise_locked(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
+        match unlock(run, &self.budget) {
+            // SAFETY: as in `advise_run`.
+            Ok(()) => unsafe { advise(run, advice) }.map_err(|errno| platform_error(advice.call(), errno)),
+            Err(error) => {
+                // SAFETY: as in `advise_run`, where the same was advised.
+                let dropped = unsafe { advise(run, Advice::DontNeedLocked) };
+                if advice == Advice::DontNeed && dropped.is_ok() { Ok(()) } else { Err(error) }
+            }
+        }
+    }
+}
+
+/// Unlocks the pages of a run of our own, which nobody uses any more, or not yet. What lies beside it stays locked, and
+/// so in a mapping of its own: for that the budget is asked.
+#[cold]
+pub(crate) fn unlock(run: iovec, budget: &Budget) -> Result<(), PlatformError> {
+    budget.take(SPLIT)?;
+    // SAFETY: the run is mapped. What is in it stays.
+    unsafe { munlock(run.iov_base, run.iov_len) }.map_err(|errno| match errno {
+        Errno::NOMEM => mapping_error(["munlock", "munlock (at vm.max_map_count)"], errno),
+        _ => {
+            let (call, fault) = ("munlock of locked pages", PlatformFault::Locked);
+            PlatformError { call, fault, code: errno.raw_os_error() }
+        }
+    })
 }

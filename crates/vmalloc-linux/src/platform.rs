@@ -1,6 +1,5 @@
 //! The platform traits of `vmalloc`, for Linux.
 
-use crate::budget::Budget;
 use crate::cpu::CpuHint;
 use crate::drainer::DrainThread;
 use crate::fatal::fatal;
@@ -27,7 +26,6 @@ pub struct Linux {
     pub(crate) memory: Memory,
     pub(crate) guarding: Guarding,
     pub(crate) table: Table,
-    pub(crate) budget: Budget,
     pub(crate) supply: Option<Supply>,
     pub(crate) huge: HugePages,
     pub(crate) cpu: CpuHint,
@@ -66,7 +64,7 @@ impl Linux {
         self.restore(range)?;
         match &self.guarding {
             Guarding::Markers(markers) => markers.map(&self.memory, range),
-            Guarding::Islands(islands) => islands.map(&self.memory, &self.budget, range),
+            Guarding::Islands(islands) => islands.map(&self.memory, range),
         }
     }
 

@@ -38,7 +38,7 @@ unsafe impl DirectMemory for Linux {
         let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.restore(to)?;
         self.admit(to)?;
-        let moved = self.budget.take(SPLIT * runs as u64).and_then(|()| self.move_runs(from, to));
+        let moved = self.memory.budget().take(SPLIT * runs as u64).and_then(|()| self.move_runs(from, to));
         moved.inspect_err(|_| self.put_back(to))?;
         self.leave(from);
         Ok(())

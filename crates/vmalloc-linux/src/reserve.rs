@@ -6,7 +6,6 @@
 //! itself: what works there works on the rest.
 
 use crate::advise::{Advice, Sender};
-use crate::budget::Budget;
 use crate::cpu::{self, CpuHint};
 use crate::drainer::DrainThread;
 use crate::error::ReserveError;
@@ -37,6 +36,9 @@ impl Linux {
         let mapping = reserve_largest(sizes, page_bytes)?;
         let (bytes, sender) = (mapping.bytes(), Sender::new(Vectors::Loop));
         let mut memory = Memory::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
+        // A program may lock all its memory in advance (mlockall(2)): addresses are not meant by that. If they can't be
+        // unlocked, the probes tell.
+        let _ = memory.advise(memory.span(), Advice::DontNeed);
         let guarding = choose_guards(&memory, options.guards)?;
         let sender = choose_vectors(&memory, options.vectors)?;
         memory.set_sender(sender);
@@ -47,7 +49,6 @@ impl Linux {
             memory,
             guarding,
             table,
-            budget: Budget::default(),
             supply,
             huge: HugePages::default(),
             cpu,

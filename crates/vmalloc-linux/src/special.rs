@@ -30,7 +30,7 @@ impl Linux {
 
     fn change(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
         self.mark_special(range)?;
-        self.budget.take(SPLIT)?;
+        self.memory.budget().take(SPLIT)?;
         self.memory.protect(range, access).map_err(protect_error)?;
         self.table.update(range, |_, old| old.protected(access));
         Ok(())
@@ -85,7 +85,7 @@ impl Linux {
         if let Guarding::Markers(markers) = &self.guarding
             && !markers.is_open(range)
         {
-            self.budget.take(SPLIT)?;
+            self.memory.budget().take(SPLIT)?;
             markers.admit(&self.memory, range)?;
         }
         self.prepare(range).inspect_err(|_| self.put_back(range))
@@ -96,7 +96,7 @@ impl Linux {
         if self.table.is_special(range) {
             return Ok(());
         }
-        self.budget.take(SPLIT)?;
+        self.memory.budget().take(SPLIT)?;
         self.table.prepare(range)
     }
 

@@ -8,6 +8,9 @@
 //!
 //! The addresses are reserved at once, for they have to stay what they are; the file is made when the first frame is taken.
 //!
+//! The linear map is made accessible in steps, as far as frames were ever taken: a program that locks all its memory
+//! (mlockall(2)) gets some behind every page that is accessible.
+//!
 //! # Memory
 //! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, and
 //! such frames are the first to be taken again; beyond that it is given back to the machine, with one call for each run
@@ -41,11 +44,13 @@
 
 use crate::advise::{Advice, advise};
 use crate::bitmap::{Begin, Bitmap, Some64};
-use crate::error::platform_error;
+use crate::budget::Budget;
+use crate::error::{platform_error, protect_error};
 use crate::fork;
+use crate::frontier::CHUNK_PAGES;
 use crate::limits;
 use crate::lock::FutexLock;
-use crate::memory::{Access, Mapping};
+use crate::memory::{Access, Mapping, unlock};
 use libc::iovec;
 use lock_api::{Mutex, MutexGuard};
 use rustix::fd::OwnedFd;
@@ -63,6 +68,9 @@ const KEEP_BYTES: u64 = 64 << 20;
 
 /// The most frames: the books of the windows note a frame in 29 bits (2 TiB of pages of 4 KiB).
 pub(crate) const FRAMES_MAX: u64 = 1 << 29;
+
+/// Frames that become accessible at a time: as many as an opened chunk of the span has pages.
+const STEP: u64 = CHUNK_PAGES;
 
 /// See the module.
 #[derive(Debug)]
@@ -90,6 +98,8 @@ struct State {
     free: AtomicU64,
     /// Free frames that may hold memory.
     kept: AtomicU64,
+    /// Below this one frames are accessible in the linear map.
+    reached: AtomicU64,
     /// S3. None is known while this is 0.
     barren_count: AtomicU64,
     barren_align: AtomicU64,
@@ -150,7 +160,23 @@ impl Supply {
         let (kept, rest) = frames.split_at_mut(self.kept_of(frames.len()));
         // There are enough of either: see above.
         self.fill(kept, &self.kept)?;
-        self.fill(rest, &self.free)
+        self.fill(rest, &self.free)?;
+        let end = frames.iter().max().map_or(0, |last| last.0 + 1);
+        // What was taken in vain may be what had kept its memory.
+        self.reach(end).inspect_err(|_| runs(frames).for_each(|run| self.let_go(run, Memory::Kept)))
+    }
+
+    /// Makes all frames below `end` accessible.
+    fn reach(&self, end: u64) -> Result<(), PlatformError> {
+        let reached = self.state.reached.load(Ordering::Relaxed);
+        if end <= reached {
+            return Ok(());
+        }
+        let end = end.next_multiple_of(STEP).min(self.range.len());
+        let [offset, bytes] = [reached, end - reached].map(|frames| (frames << self.page_shift) as usize);
+        self.linear.make_accessible(offset, bytes).map_err(protect_error)?;
+        self.state.reached.store(end, Ordering::Relaxed);
+        Ok(())
     }
 
     /// How many of `count` frames can be such that kept their memory.
@@ -180,6 +206,7 @@ impl Supply {
         }
         let _held = self.enter_started()?;
         let (start, end) = self.find_run(count, align).ok_or_else(used_up)?;
+        self.reach(end)?;
         Some64::cover(start, end).for_each(|some| self.note_taken(some));
         self.note_barren(count, align, end);
         Ok(Frame(start))
@@ -240,7 +267,7 @@ impl Supply {
     ///
     /// # Safety
     /// They were taken, and nobody uses them or what they hold.
-    pub(crate) unsafe fn give(&self, frames: &[Frame]) {
+    pub(crate) unsafe fn give(&self, frames: &[Frame], budget: &Budget) {
         let (kept, floor) = self.give_kept(frames);
         let rest = &frames[kept..];
         if rest.is_empty() {
@@ -249,7 +276,7 @@ impl Supply {
         for (start, end) in runs(rest) {
             // SAFETY: these frames are taken, by the caller, who no longer wants what they hold; from the floor on they
             // are this process's own.
-            unsafe { self.drop_memory(start.max(floor), end) };
+            unsafe { self.drop_memory(start.max(floor), end, budget) };
         }
         let _held = self.enter();
         runs(rest).for_each(|run| self.let_go(run, Memory::Dropped));
@@ -283,11 +310,16 @@ impl Supply {
 
     /// # Safety
     /// The frames `[start, end)` are this process's own, and nobody wants what they hold.
-    unsafe fn drop_memory(&self, start: u64, end: u64) {
+    unsafe fn drop_memory(&self, start: u64, end: u64, budget: &Budget) {
         let Some(iov_base) = self.address(Frame(start)).filter(|_| start < end) else { return };
         let run = iovec { iov_base, iov_len: ((end - start) << self.page_shift) as usize };
-        // SAFETY: see above. Should it fail, for want of memory, the frames hold theirs until they are given back again.
-        let _ = unsafe { advise(run, Advice::Remove) };
+        // SAFETY: see above.
+        let dropped = unsafe { advise(run, Advice::Remove) };
+        // Locked, if it is that. Should it fail after all, the frames hold their memory until they are given back again.
+        if dropped == Err(Errno::INVAL) && unlock(run, budget).is_ok() {
+            // SAFETY: see above.
+            let _ = unsafe { advise(run, Advice::Remove) };
+        }
     }
 
     /// The lock, and a file to take frames from.
@@ -327,6 +359,7 @@ impl Supply {
         let file = create(self.linear.bytes())?;
         let ready = self.free.make_ready().and_then(|()| self.kept.make_ready());
         ready.map_err(|errno| platform_error("mprotect", errno))?;
+        self.state.reached.store(floor, Ordering::Relaxed);
         if floor < self.range.len() {
             let from = (floor << self.page_shift) as usize;
             self.linear.show(&file, from).map_err(|errno| platform_error("mmap", errno))?;

@@ -45,7 +45,7 @@ unsafe impl Frames for Linux {
     unsafe fn give_frames(&self, frames: &[Frame]) {
         if let Some(supply) = &self.supply {
             // SAFETY: the caller's promise is passed on.
-            unsafe { supply.give(frames) }
+            unsafe { supply.give(frames, self.memory.budget()) }
         }
     }
 
@@ -127,7 +127,7 @@ impl Linux {
             }
             last = Some((old, new));
         }
-        self.budget.take(after.saturating_sub(before))
+        self.memory.budget().take(after.saturating_sub(before))
     }
 
     /// Maps each run of consecutive frames, but for what is there already at its ends.

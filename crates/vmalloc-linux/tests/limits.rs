@@ -2,8 +2,8 @@
 
 mod common;
 
+use common::crowd::Crowd;
 use common::*;
-use std::num::NonZeroUsize;
 use vmalloc::{
     DirectMemory, Frame, Frames, PageRange, Peek, Platform, PlatformError, PlatformFault, Protect, Protection,
 };
@@ -125,57 +125,6 @@ fn islands_stop_before_the_limit_on_mappings() {
     });
 }
 
-/// Other mappings, of the test's own, leave the platform none at all.
-struct Crowd {
-    base: *mut libc::c_void,
-    bytes: usize,
-    splits: usize,
-}
-
-impl Crowd {
-    /// Splits a mapping into single pages until the kernel refuses.
-    fn gather(max: u64) -> Self {
-        let page = rustix::param::page_size();
-        let bytes = NonZeroUsize::new(2 * max as usize * page).unwrap().get();
-        // SAFETY: a fresh mapping at an address that the kernel chooses.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(base, libc::MAP_FAILED);
-        let split = |index: &usize| {
-            let at = base.wrapping_byte_add(2 * index * page);
-            // SAFETY: inside the mapping just made.
-            unsafe { libc::mprotect(at, page, libc::PROT_READ) == 0 }
-        };
-        let splits = (0..max as usize).take_while(split).count();
-        assert!(splits < max as usize);
-        Self { base, bytes, splits }
-    }
-
-    /// Makes room for one mapping: the last that was made.
-    fn thin(&mut self) {
-        let page = rustix::param::page_size();
-        self.splits -= 1;
-        let at = self.base.wrapping_byte_add(2 * self.splits * page);
-        // SAFETY: inside the mapping, in which nothing is.
-        assert_eq!(unsafe { libc::munmap(at, page) }, 0);
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, in which nothing is.
-        assert_eq!(unsafe { libc::munmap(self.base, self.bytes) }, 0);
-    }
-}
-
 #[test]
 fn at_the_limit_on_mappings_nothing_is_lost() {
     in_own_process("at_the_limit_on_mappings_nothing_is_lost", || {
@@ -212,23 +161,6 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
             }
             assert_eq!(peek(&linux, sample.start() - 1), None);
             assert_eq!(peek(&linux, inside.end()), Some(0));
-        }
-    });
-}
-
-/// Locked pages can be neither dropped nor guarded: better no platform than one that can't purge.
-#[test]
-fn a_program_that_locks_all_its_memory_is_refused() {
-    in_own_process("a_program_that_locks_all_its_memory_is_refused", || {
-        // SAFETY: no conditions.
-        if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
-            eprintln!("skipped: this user may not lock memory");
-            return;
-        }
-        for guards in Guards::ALL {
-            let refused = Linux::reserve(Options::new().exactly(1 << 28).guards(guards)).unwrap_err();
-            let expected = matches!(refused, ReserveError::Unsupported { .. } | ReserveError::NoRoom { .. });
-            assert!(expected, "{refused}");
         }
     });
 }

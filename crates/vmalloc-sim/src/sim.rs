@@ -110,7 +110,18 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.plan.fail_from(point, nth));
     }
 
-    /// Lets every step succeed again.
+    /// Makes every call of this kind fail that is about one of these pages, until [`relent`](Self::relent). An unmap has
+    /// unmapped the ranges before it then. The kind is [`Point::Unmap`] or [`Point::Flush`].
+    pub fn refuse(&self, call: Point, pages: PageRange) {
+        self.step(|machine| machine.refused.push((call, pages)));
+    }
+
+    /// Refuses no page any more.
+    pub fn relent(&self) {
+        self.step(|machine| machine.refused.clear());
+    }
+
+    /// Lets every step succeed again. Pages that are [refused](Self::refuse) still are.
     pub fn heal(&self) {
         self.step(|machine| machine.plan.heal());
     }

@@ -417,6 +417,8 @@ pub enum PlatformFault {
     MapLimit,
     /// The machine or kernel does not have what was asked for.
     Unsupported,
+    /// The pages are locked in memory, and the machine does not let this program unlock them.
+    Locked,
     /// Anything else: see the code.
     Other,
 }
@@ -427,6 +429,7 @@ impl fmt::Display for PlatformFault {
             Self::OutOfMemory => "out of memory",
             Self::MapLimit => "out of mappings",
             Self::Unsupported => "not supported",
+            Self::Locked => "locked in memory",
             Self::Other => "refused",
         })
     }

@@ -153,8 +153,8 @@ pub unsafe trait Platform: Sync {
     /// nothing uses their memory.
     ///
     /// # Errors
-    /// Any part of `ranges` may have been unmapped then. The same ranges are handed in again later, so
-    /// unmapping twice must do no harm.
+    /// Any part of `ranges` may have been unmapped then. The same pages are handed in again, at once and later, alone or
+    /// with others, until the ranges that are refused are known. So unmapping twice must do no harm.
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Waits until no CPU holds a translation for `ranges`, which have been unmapped, and recycles the pages
@@ -164,7 +164,8 @@ pub unsafe trait Platform: Sync {
     /// `unmap` has returned `Ok` for `ranges`, and they were not handed out since.
     ///
     /// # Errors
-    /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again later.
+    /// Some CPU may still translate some of `ranges`. They stay lazy and are unmapped and flushed again, as for
+    /// [`unmap`](Self::unmap).
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Notes that the program has changed what the machine does with the pages of `range`, behind the

@@ -1,6 +1,8 @@
 //! What all tests of the platform use: touching memory without dying of it, and the strategies to run with.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod crowd;
+
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protection};
@@ -165,6 +167,13 @@ pub fn map_limit() -> Option<u64> {
     Some(max)
 }
 
+/// A line of `/proc/self/status`, in bytes.
+pub fn status_bytes(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10
+}
+
 /// Runs `body` in a process of its own: this test binary again, with this test alone.
 pub fn in_own_process(test: &str, body: impl FnOnce()) {
     const MARK: &str = "VMALLOC_LINUX_TEST_CHILD";
@@ -178,6 +187,7 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test}: {}\n{text}", output.status);
+    text.lines().filter(|line| line.starts_with("NOT RUN")).for_each(|line| eprintln!("{test}: {line}"));
 }
 
 /// Stops other threads however a test ends, so that it ends.

@@ -1,17 +1,10 @@
 //! Limits on memory, reached for real: each in a process of its own.
 
 use super::*;
-use common::in_own_process;
+use common::{in_own_process, status_bytes};
 use vmalloc::{AreaError, Protection, Request};
 
 const MIB: usize = 1 << 20;
-
-/// A line of `/proc/self/status`, in bytes.
-fn status_bytes(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<u64>().unwrap() << 10
-}
 
 /// Runs `act` with at most `more` bytes above what is in use.
 fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce() -> R) -> R {
@@ -20,7 +13,7 @@ fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce
     // SAFETY: room for a limit; then valid limits, in a process made for them.
     unsafe {
         assert_eq!(libc::getrlimit(resource, &mut old), 0);
-        let new = libc::rlimit { rlim_cur: used + more as u64, ..old };
+        let new = libc::rlimit { rlim_cur: (used + more) as u64, ..old };
         assert_eq!(libc::setrlimit(resource, &new), 0);
         let result = act();
         assert_eq!(libc::setrlimit(resource, &old), 0);

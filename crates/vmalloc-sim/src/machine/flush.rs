@@ -16,6 +16,10 @@ impl Machine {
             first_half(ranges).for_each(|range| self.unmap_range(cpu, range));
             return Err(self.refuse("unmap", PlatformFault::Other));
         }
+        if let Some(index) = ranges.iter().position(|range| self.is_refused(Point::Unmap, range)) {
+            ranges[..index].iter().for_each(|&range| self.unmap_range(cpu, range));
+            return Err(self.refuse("unmap of a refused page", PlatformFault::Locked));
+        }
         ranges.iter().for_each(|&range| self.unmap_range(cpu, range));
         self.counts.unmaps += 1;
         Ok(())
@@ -45,12 +49,21 @@ impl Machine {
             self.flush_some(cpu, ranges);
             return Err(self.refuse("flush", PlatformFault::Other));
         }
+        if ranges.iter().any(|range| self.is_refused(Point::Flush, range)) {
+            self.flush_some(cpu, ranges);
+            return Err(self.refuse("flush of a refused page", PlatformFault::Other));
+        }
         let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
         ranges.iter().for_each(|&range| self.unflushed.remove(range));
         ranges.iter().for_each(|&range| self.forget_left(range));
         ranges.iter().for_each(|&range| self.recycle(range));
         self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
         Ok(())
+    }
+
+    /// Whether such a call refuses a page of `range`.
+    fn is_refused(&self, call: Point, range: &PageRange) -> bool {
+        self.refused.iter().any(|(by, pages)| *by == call && pages.intersection(range).is_some())
     }
 
     /// A flush that fails: it has reached each CPU or not.

@@ -89,6 +89,8 @@ pub(crate) struct Machine {
     /// Map calls so far.
     epoch: u64,
     random: Random,
+    /// Pages that these calls refuse.
+    pub(crate) refused: Vec<(Point, PageRange)>,
     pub(crate) plan: Plan,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Counts,
@@ -114,6 +116,7 @@ impl Machine {
             left: BTreeSet::new(),
             epoch: 0,
             random: Random::new(options.seed),
+            refused: Vec::new(),
             plan: Plan::default(),
             faults: Vec::new(),
             counts: Counts::default(),

@@ -38,10 +38,18 @@ fn a_drain_of_much() {
     table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
 }
 
+/// The areas of a set that was refused are tried again by themselves, at once and by the next purge.
 #[test]
-fn a_failing_purge_is_an_error_and_a_repeated_one_is_none() {
-    let (space, _) = Scene::used(Config::default().unmap_on_free()).build();
-    space.platform().fail_nth(Point::Flush, 1);
-    assert_eq!(space.purge().map_err(|error| error.call), Err("flush"));
-    assert_eq!(space.purge(), Ok(()));
+fn a_purge_is_an_error_as_long_as_anything_is_refused() {
+    for point in [Point::Unmap, Point::Flush] {
+        let (space, _) = Scene::used(Config::default().unmap_on_free()).build();
+        space.platform().fail_nth(point, 1);
+        assert_eq!(space.purge(), Ok(()));
+        free_all(&space);
+        space.platform().fail_from(point, 1);
+        let call = if point == Point::Unmap { "unmap" } else { "flush" };
+        assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+        space.platform().heal();
+        assert_eq!(space.purge(), Ok(()));
+    }
 }

@@ -1,9 +1,9 @@
 //! Handing areas out: from this CPU's node, else from the area map, else what a purge brings back.
 
+use super::drain::Drain;
 use super::node::Node;
 use super::notes::Note;
 use super::pools::Pools;
-use super::purge::Drain;
 use super::request::{Checked, Content, PageSize, Patience};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;

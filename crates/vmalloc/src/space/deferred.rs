@@ -224,8 +224,8 @@ impl<P: Platform> Space<P> {
         let retired = self.retire_noted(table, page, FreedBy::Vfree, || self.try_map())?;
         node.lazy.strays.push(retired.area);
         node.unpublished += retired.area.len();
-        if let Some(lot) = lots.leave(page) {
-            lots.bury(lot);
+        if let Some(share) = lots.leave(page) {
+            lots.bury(share);
         }
         drop(node);
         self.deferred.tell();

@@ -1,6 +1,7 @@
 //! Taking areas back: out of use at once, unmapped later.
 
 use super::alloc::ROUNDS;
+use super::drain::Drain;
 use super::kind::FreedBy;
 use super::map::HeldMap;
 use super::node::{Lazy, Node, has_room};
@@ -187,11 +188,11 @@ impl<P: Platform> Space<P> {
         if fate == Fate::Goes {
             retired.fate = Fate::Goes;
         }
-        let lot = if retired.kind.may_show_lot() { self.lots.lock().leave(page) } else { None };
+        let share = if retired.kind.may_show_lot() { self.lots.lock().leave(page) } else { None };
         self.take_back(id, node, retired.area, retired.asker, retired.fate);
-        // Only now: who purges looks at what is buried before he takes the areas.
-        if let Some(lot) = lot {
-            self.lots.lock().bury(lot);
+        // Only now: a purge looks at the shares that were left before it takes the areas.
+        if let Some(share) = share {
+            self.lots.lock().bury(share);
         }
         Ok(())
     }
@@ -214,7 +215,7 @@ impl<P: Platform> Space<P> {
         drop(node);
         // Others may take the room that it makes.
         for _ in 0..ROUNDS {
-            self.purge().map_err(|_| FreeError::NoMemory { page })?;
+            self.purge_with(Drain::ALL).map_err(|_| FreeError::NoMemory { page })?;
             let (id, mut node) = self.node();
             if has_room(&mut node.lazy.strays) {
                 return Ok((id, node));

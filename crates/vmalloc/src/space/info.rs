@@ -43,6 +43,15 @@ pub struct Stats {
     pub lazy_areas: u64,
     /// Pages freed and not yet purged.
     pub lazy_pages: u64,
+    /// Areas among the lazy ones that the platform has refused to unmap or to flush. Every later purge tries them again.
+    pub refused_areas: u64,
+    /// Pages of these.
+    pub refused_pages: u64,
+    /// Blocks of short mappings that the platform has refused to unmap or to flush something of. Those of which nothing is
+    /// in use are lazy, and among the refused areas, too.
+    pub refused_blocks: u64,
+    /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge tries them again.
+    pub torn_ranges: u64,
     /// Areas freed that keep their pages.
     pub retained_areas: u64,
     /// Pages of areas freed that keep their pages.
@@ -55,7 +64,7 @@ pub struct Stats {
     pub free_pages: u64,
     /// Pages of the largest free range.
     pub largest_free_pages: u64,
-    /// Sets purged so far: each was one unmap and one flush.
+    /// Sets purged so far: each was one unmap and one flush, but where something was refused.
     pub purges: u64,
     /// Areas purged so far.
     pub purged_areas: u64,
@@ -187,10 +196,15 @@ impl<P: Platform> Space<P> {
     /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others
     /// allocate and free.
     pub fn stats(&self) -> Stats {
+        let refused_pages = self.counts.refused_pages.load(Ordering::Relaxed);
         let mut stats = Stats {
             span_pages: self.platform.span().len(),
             lazy_areas: self.counts.taken_areas.load(Ordering::Relaxed) + self.deferred.areas(),
-            lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed) + self.deferred.pages(),
+            lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed) + refused_pages + self.deferred.pages(),
+            refused_areas: self.counts.refused_areas.load(Ordering::Relaxed),
+            refused_pages,
+            refused_blocks: self.counts.refused_blocks.load(Ordering::Relaxed),
+            torn_ranges: self.torn.load(Ordering::Relaxed),
             purges: self.counts.purges.load(Ordering::Relaxed),
             purged_areas: self.counts.purged_areas.load(Ordering::Relaxed),
             longest_hold_areas: self.counts.longest_hold.load(Ordering::Relaxed),

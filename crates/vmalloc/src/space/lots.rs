@@ -1,8 +1,9 @@
 //! Frames that areas own: taken from the supply for them, and given back after the flush of the last area that shows them.
 //!
-//! A *lot* is the frames of one [`vmalloc_user`](super::Space::vmalloc_user). It has as many shares as areas show it. When the last
-//! one is freed the lot is *buried*; a purge notes how many are buried before it takes the freed areas, and gives so many back when
-//! these are flushed. An area is on a list before its lot is buried, so the flush is of that area, or was.
+//! A *lot* is the frames of one [`vmalloc_user`](super::Space::vmalloc_user). It has as many shares as areas show it. When an area is
+//! freed its share is *buried*. A purge notes how many are buried before it takes the freed areas, and ends so many when these
+//! are flushed, but for those of areas that the platform refuses. The lot goes back with its last share. An area is on a
+//! list before its share is buried, so the flush is of that area, or was.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;
@@ -24,12 +25,19 @@ impl<P> Lot<P> {
     }
 }
 
+/// What a freed area has in a lot.
+pub(super) struct Share {
+    /// The first page of the area.
+    page: u64,
+    lot: u64,
+}
+
 pub(super) struct Table<P> {
     /// Which lot the area at a page shows.
     shown: HashMap<u64, u64>,
     lots: HashMap<u64, Lot<P>>,
-    /// Has room for all lots.
-    buried: VecDeque<Lot<P>>,
+    /// Shares of areas that were freed and may not be flushed yet. Has room for all shares.
+    buried: VecDeque<Share>,
     next: u64,
 }
 
@@ -72,8 +80,7 @@ impl<P> Table<P> {
         frames: Box<[Frame]>,
         give: fn(&P, &[Frame]),
     ) -> Result<(), Box<[Frame]>> {
-        let room = self.shown.try_reserve(1).is_ok() && self.lots.try_reserve(1).is_ok();
-        if !room || self.buried.try_reserve(self.lots.len() + 1).is_err() {
+        if !self.has_room() || self.lots.try_reserve(1).is_err() {
             return Err(frames);
         }
         let id = self.next;
@@ -81,6 +88,11 @@ impl<P> Table<P> {
         self.shown.insert(page, id);
         self.lots.insert(id, Lot { frames, shares: 1, give });
         Ok(())
+    }
+
+    /// Makes room for one more share; `false` when memory is short.
+    fn has_room(&mut self) -> bool {
+        self.shown.try_reserve(1).is_ok() && self.buried.try_reserve(self.shown.len() + 1).is_ok()
     }
 
     /// The frames that the area at `page` shows.
@@ -91,7 +103,7 @@ impl<P> Table<P> {
     /// Has the area at `other` show what that at `page` does; `false` when memory is short.
     pub(super) fn share(&mut self, page: u64, other: u64) -> bool {
         let Some(&id) = self.shown.get(&page) else { return false };
-        let fits = self.shown.try_reserve(1).is_ok();
+        let fits = self.has_room();
         if let Some(lot) = self.lots.get_mut(&id).filter(|_| fits) {
             lot.shares += 1;
             self.shown.insert(other, id);
@@ -99,33 +111,46 @@ impl<P> Table<P> {
         fits
     }
 
-    /// The area at `page` shows nothing any more; the lot, if it was the last that did. It has to be [buried](Self::bury).
+    /// Takes the share of the area at `page` out, if it has one. It has to be [buried](Self::bury) or [ended](Self::end).
     #[must_use]
-    pub(super) fn leave(&mut self, page: u64) -> Option<Lot<P>> {
-        let id = self.shown.remove(&page)?;
-        let lot = self.lots.get_mut(&id)?;
-        lot.shares -= 1;
-        if lot.shares > 0 { None } else { self.lots.remove(&id) }
+    pub(super) fn leave(&mut self, page: u64) -> Option<Share> {
+        self.shown.remove(&page).map(|lot| Share { page, lot })
     }
 
-    /// Lets the next purge give a lot back.
-    pub(super) fn bury(&mut self, lot: Lot<P>) {
-        self.buried.push_back(lot);
+    /// Lets a purge end a share that comes later.
+    pub(super) fn bury(&mut self, share: Share) {
+        self.buried.push_back(share);
     }
 
-    pub(super) fn buried(&self) -> usize {
+    /// How many shares are buried.
+    pub(super) fn left(&self) -> usize {
         self.buried.len()
     }
 
-    pub(super) fn exhume(&mut self) -> Option<Lot<P>> {
-        self.buried.pop_front()
+    /// Ends the share that was buried first, unless its area is refused; the lot, if that was its last.
+    #[must_use]
+    pub(super) fn settle(&mut self, is_refused: impl Fn(u64) -> bool) -> Option<Lot<P>> {
+        let share = self.buried.pop_front()?;
+        if is_refused(share.page) {
+            self.buried.push_back(share);
+            return None;
+        }
+        self.end(share)
+    }
+
+    /// Ends a share; the lot, if it was its last.
+    #[must_use]
+    pub(super) fn end(&mut self, share: Share) -> Option<Lot<P>> {
+        let lot = self.lots.get_mut(&share.lot)?;
+        lot.shares -= 1;
+        if lot.shares > 0 { None } else { self.lots.remove(&share.lot) }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let frames: usize = self.lots.values().chain(&self.buried).map(|lot| size_of_val(&*lot.frames)).sum();
+        let frames: usize = self.lots.values().map(|lot| size_of_val(&*lot.frames)).sum();
         self.shown.allocation_size()
             + self.lots.allocation_size()
             + frames
-            + self.buried.capacity() * size_of::<Lot<P>>()
+            + self.buried.capacity() * size_of::<Share>()
     }
 }

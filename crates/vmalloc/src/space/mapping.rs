@@ -1,6 +1,7 @@
 //! Mappings of frames: the caller's, a device's, or the space's own that several areas show.
 
 use super::alloc::Backing;
+use super::drain::Drain;
 use super::kind::FreedBy;
 use super::notes::Note;
 use super::request::{Checked, Patience};
@@ -91,10 +92,7 @@ impl<P: Frames> Space<P> {
         // SAFETY: the area was just obtained for this caller alone, the frames just taken.
         let map = || unsafe { self.platform.map_frames(payload, &frames, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            let lot = self.lots.lock().leave(payload.start());
-            if let Some(lot) = lot {
-                lot.give_back(&self.platform);
-            }
+            self.end_share(payload.start());
             return Err(unbacked(cause));
         }
         // SAFETY: the pages are this caller's alone, and have just been mapped.
@@ -144,11 +142,8 @@ impl<P: Frames> Space<P> {
             unsafe { self.map_or_purge(payload, &frames, protection) }.map_err(AreaError::from)
         });
         if let Err(error) = mapped {
-            let lot = self.lots.lock().leave(area.start());
+            self.end_share(area.start());
             self.give_up(area, self.mapping_note(Kind::Vmap, tag));
-            if let Some(lot) = lot {
-                self.lots.lock().bury(lot);
-            }
             return Err(error);
         }
         Ok(self.addr(area.start()))
@@ -163,6 +158,16 @@ impl<P: Frames> Space<P> {
         let lot = lots.frames(first).ok_or(FreeError::AlreadyFreed { page: first })?;
         frames.extend_from_slice(&lot[from..from + asked.len() as usize]);
         if lots.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
+    }
+
+    /// Ends the share of the area at `page` in a lot: nothing was mapped there.
+    fn end_share(&self, page: u64) {
+        let mut lots = self.lots.lock();
+        let lot = lots.leave(page).and_then(|share| lots.end(share));
+        drop(lots);
+        if let Some(lot) = lot {
+            lot.give_back(&self.platform);
+        }
     }
 
     pub(super) fn check_frames(&self, frames: &[Frame], wanted: Origin) -> Result<(), AllocError> {
@@ -202,7 +207,7 @@ impl<P: Frames> Space<P> {
     ) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise.
         let map = || unsafe { self.platform.map_frames(range, frames, protection) };
-        map().or_else(|error| if self.purge().is_ok() { map() } else { Err(error) })
+        map().or_else(|error| if self.purge_with(Drain::ALL).is_ok() { map() } else { Err(error) })
     }
 
     /// Tells the platform that nothing uses the area at `page`, if it is one that such a call frees.
@@ -232,7 +237,7 @@ impl<P: Platform> Space<P> {
         mut act: impl FnMut() -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
         act().or_else(|error| match checked.patience {
-            Patience::Waits if self.purge().is_ok() => act(),
+            Patience::Waits if self.purge_with(Drain::ALL).is_ok() => act(),
             _ => Err(error),
         })
     }

@@ -32,6 +32,7 @@ mod blocks;
 mod buffer;
 mod config;
 mod deferred;
+mod drain;
 mod exec;
 mod free;
 mod info;
@@ -52,6 +53,7 @@ mod purge;
 mod ram;
 mod read;
 mod realloc;
+mod refused;
 mod request;
 mod reuse;
 mod shrink;
@@ -61,10 +63,10 @@ mod walk;
 
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::{Config, MAX_NODES};
+pub use drain::Rest;
 pub use info::{AreaInfo, Areas, Busy, NodeStats, Stats, Vmallocinfo};
 pub use kind::Kind;
 pub use notify::Notifier;
-pub use purge::Rest;
 pub use request::Request;
 pub use walk::{Kept, KeptAreas, Segments};
 

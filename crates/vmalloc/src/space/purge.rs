@@ -19,13 +19,16 @@
 //!    count falls as it does.
 //!
 //! A set is kept in the purger from the moment when it is taken until each area is given back. So when the platform fails
-//! nothing is lost, and nothing that may still be translated somewhere is handed out: the next purge begins with it.
+//! nothing is lost, and nothing that may still be translated somewhere is handed out. An area that the platform refuses
+//! stays back alone, and every later purge tries it again: see [`refused`](super::refused).
 
 use super::Space;
 use super::blocks::Taken;
+use super::drain::{Done, Drain, Rest};
 use super::keys::Keys;
 use super::node::{Lazy, clear};
 use super::pools::{Cursor, First, Pools, Share};
+use super::refused::Refused;
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::PlatformError;
@@ -35,80 +38,23 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 /// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at most 32).
-const BATCH: usize = size(32, 2) as usize;
-
-/// What a purge does beside unmapping what is lazy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Drain {
-    /// How much of what is retained becomes lazy first.
-    retained: Option<Share>,
-    /// How much of the pools goes back to the map.
-    pools: Option<Share>,
-    /// The most areas of both together.
-    most: u64,
-    /// Whether what was flushed goes to the pools.
-    refill: bool,
-    /// Whether blocks leave their queues, and nothing stays mapped in them that is not live.
-    sweep: bool,
-}
-
-/// What a purge has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Done {
-    /// Areas given to the map.
-    pub(super) given: u64,
-    /// Areas that were no longer kept, as memory or in pools.
-    pub(super) shed: u64,
-}
-
-impl Drain {
-    /// When much is lazy: a quarter of what is not in use.
-    const MAKE_ROOM: Self = Self {
-        retained: Some(Share::QuarterOfIdle),
-        pools: Some(Share::QuarterOfIdle),
-        most: u64::MAX,
-        refill: true,
-        sweep: false,
-    };
-    /// What is lazy, for the sake of blocks.
-    const FLUSH: Self = Self { retained: None, pools: None, ..Self::MAKE_ROOM };
-    /// By age: a quarter of everything.
-    const DECAY: Self =
-        Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), sweep: true, ..Self::MAKE_ROOM };
-    /// Until no freed memory is left, and no stale translation of it.
-    const UNMAP: Self = Self { retained: Some(Share::All), pools: None, sweep: true, ..Self::MAKE_ROOM };
-    /// Everything, to the map.
-    pub(super) const ALL: Self = Self::at_most(u64::MAX);
-
-    /// To the map, but no more than so many areas of what is kept.
-    pub(super) const fn at_most(most: u64) -> Self {
-        Self { retained: Some(Share::All), pools: Some(Share::All), most, refill: false, sweep: true }
-    }
-}
-
-/// What is left to decay after a drain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "what is left decays only if drain is called again"]
-pub enum Rest {
-    /// Nothing is lazy, retained or pooled.
-    Nothing,
-    /// Something is: call [`Space::drain`] again after a while.
-    Something,
-}
+pub(super) const BATCH: usize = size(32, 2) as usize;
 
 /// What the one purge under way works on.
 pub(super) struct Purger {
     /// For each node, what was taken from it and is not given back yet.
-    taken: Vec<Lazy>,
+    pub(super) taken: Vec<Lazy>,
     /// Pages of areas in use that the platform refused to unmap or to flush.
     pub(super) torn: Vec<PageRange>,
     /// What was taken of the blocks.
     pub(super) blocks: Taken,
+    /// What was taken, and is refused by the platform.
+    pub(super) refused: Refused,
     /// Memory for the ranges to unmap, and for sorting them.
-    ranges: Vec<PageRange>,
-    keys: Vec<u64>,
+    pub(super) ranges: Vec<PageRange>,
+    pub(super) keys: Vec<u64>,
     /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
-    batch: Vec<PageRange>,
+    pub(super) batch: Vec<PageRange>,
 }
 
 /// Counts over the life of a space.
@@ -120,6 +66,12 @@ pub(super) struct Counts {
     pub(super) longest_hold: AtomicU64,
     /// Areas that the purger has.
     pub(super) taken_areas: AtomicU64,
+    /// Areas among them that the platform refused, and spent blocks.
+    pub(super) refused_areas: AtomicU64,
+    /// Pages of these. They start no purge, so the space's count of lazy pages is without them.
+    pub(super) refused_pages: AtomicU64,
+    /// Blocks that the platform refused, spent or not.
+    pub(super) refused_blocks: AtomicU64,
     /// Bytes of the purger's lists.
     pub(super) list_bytes: AtomicU64,
 }
@@ -137,6 +89,7 @@ impl Purger {
             taken,
             torn: Vec::new(),
             blocks: Taken::default(),
+            refused: Refused::new()?,
             ranges: Vec::new(),
             keys: Vec::new(),
             batch,
@@ -148,23 +101,19 @@ impl Purger {
         &mut self.taken[0].strays
     }
 
-    /// Whether there is nothing to unmap.
+    /// Whether there is nothing to unmap, but what was refused before.
     fn is_empty(&self) -> bool {
-        self.areas() == 0 && self.blocks.is_empty()
-    }
-
-    fn areas(&self) -> usize {
-        self.taken.iter().map(|lazy| lazy.areas() as usize).sum()
+        self.taken.iter().all(Lazy::is_empty) && self.blocks.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.taken.iter().flat_map(Lazy::iter)
+        self.taken.iter().flat_map(Lazy::iter).chain(self.refused.areas())
     }
 
     fn bytes(&self) -> usize {
         let lists: usize = self.taken.iter().map(|lazy| lazy.bytes() + size_of::<Lazy>()).sum();
         let ranges = (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>();
-        lists + ranges + self.keys.capacity() * size_of::<u64>()
+        lists + ranges + self.keys.capacity() * size_of::<u64>() + self.refused.bytes()
     }
 }
 
@@ -176,19 +125,22 @@ impl<P: Platform> Space<P> {
     /// Others may allocate and free meanwhile.
     ///
     /// # Errors
-    /// The platform's. What was not given back stays lazy, and is tried again at the next purge.
+    /// The platform's, if it refuses some areas. All others are given back all the same. Those stay lazy, are counted in
+    /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them again. So it is for parts of
+    /// areas in use, and for short mappings: this is an error as long as `refused_areas`, `refused_blocks` or `torn_ranges`
+    /// is not 0.
     pub fn purge(&self) -> Result<(), PlatformError> {
-        self.purge_with(Drain::ALL).map(|_| ())
+        self.purge_with(Drain::ALL)?.complete()
     }
 
     /// Unmaps everything that is lazy or retained, and waits for a purge under way: after it returns no CPU holds a
     /// translation for anything freed before the call. Its addresses may wait in pools. Cost as [`purge`](Self::purge).
     ///
     /// # Errors
-    /// The platform's, as for [`purge`](Self::purge).
+    /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area that it refuses.
     #[doc(alias = "vm_unmap_aliases")]
     pub fn flush_unmap_aliases(&self) -> Result<(), PlatformError> {
-        self.purge_with(Drain::UNMAP).map(|_| ())
+        self.purge_with(Drain::UNMAP)?.complete()
     }
 
     /// Unmaps what is lazy and gives back a quarter of what is retained and pooled, the longest unused; waits for a purge under
@@ -198,7 +150,7 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).
     pub fn decay(&self) -> Result<(), PlatformError> {
-        self.purge_with(Drain::DECAY).map(|_| ())
+        self.purge_with(Drain::DECAY)?.complete()
     }
 
     /// What a platform calls that was asked to [`drain later`](Platform::drain_later), or that lets areas decay by age. Where
@@ -207,12 +159,14 @@ impl<P: Platform> Space<P> {
     /// of addresses or memory.
     ///
     /// # Errors
-    /// The platform's, as for [`purge`](Self::purge).
+    /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing else is purged before
+    /// them. Otherwise areas that are refused are a reason to come again, and no error.
     pub fn drain(&self) -> Result<Rest, PlatformError> {
         let much = self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_max;
         self.purge_with(if much { Drain::MAKE_ROOM } else { Drain::DECAY })?;
         let busy = self.nodes.iter().filter(|node| !self.rest(&mut node.0.lock())).count();
-        Ok(if busy == 0 && self.are_blocks_at_rest() { Rest::Nothing } else { Rest::Something })
+        let is_done = busy == 0 && self.are_blocks_at_rest() && !self.is_anything_refused();
+        Ok(if is_done { Rest::Nothing } else { Rest::Something })
     }
 
     /// Lets a node in which nothing waits tell the platform of the next free; whether nothing does.
@@ -248,15 +202,17 @@ impl<P: Platform> Space<P> {
     }
 
     fn run(&self, purger: &mut Purger, drain: Drain) -> Result<Done, PlatformError> {
-        let mut done = Done::default();
-        self.mend_with(purger)?;
+        let mut done = Done { refusal: self.mend_with(purger), ..Done::default() };
+        if !purger.refused.is_empty() {
+            self.retry(purger, drain, &mut done);
+        }
         if !purger.is_empty() {
             // What an earlier purge could not finish comes first.
-            self.unmap_taken(purger)?;
+            self.unmap_taken(purger, &mut done)?;
             done.given += self.give_back(purger, drain);
         }
-        // First what is buried, then the areas: their lists had them before.
-        let buried = self.lots.lock().buried();
+        // First the shares in lots, then the areas: their lists had them before.
+        let left = self.lots.lock().left();
         self.deferred.see();
         self.take(purger);
         self.take_deferred(purger);
@@ -266,11 +222,11 @@ impl<P: Platform> Space<P> {
         }
         let some = !purger.is_empty();
         if some {
-            self.unmap_taken(purger)?;
+            self.unmap_taken(purger, &mut done)?;
         }
         if let Some(share) = drain.pools {
             let pooled = self.decay_pools(purger, share, drain.most - done.shed);
-            done = Done { given: done.given + pooled, shed: done.shed + pooled };
+            (done.given, done.shed) = (done.given + pooled, done.shed + pooled);
         }
         if some {
             done.given += self.give_back(purger, drain);
@@ -279,52 +235,15 @@ impl<P: Platform> Space<P> {
             self.counts.purges.fetch_add(1, Ordering::Relaxed);
             self.counts.list_bytes.store(purger.bytes() as u64, Ordering::Relaxed);
         }
-        self.give_lots(buried);
+        self.settle_lots(left, purger);
         let blocks = self.release_blocks(drain.pools, drain.most - done.shed);
-        Ok(Done { given: done.given + blocks, shed: done.shed + blocks })
+        Ok(Done { given: done.given + blocks, shed: done.shed + blocks, ..done })
     }
 
-    /// Unmaps and flushes `range` of an area in use; if that fails it is remembered, for which there is room.
-    pub(super) fn unmap_or_remember(
-        &self,
-        purger: &mut Purger,
-        range: PageRange,
-    ) -> Result<(), PlatformError> {
-        self.unmap_and_flush(&[range]).inspect_err(|_| {
-            purger.torn.push(range);
-            self.torn.store(purger.torn.len() as u64, Ordering::Relaxed);
-        })
-    }
-
-    /// Unmaps what is remembered. Before all else, for the areas may have been freed since, and their pages come again.
-    fn mend_with(&self, purger: &mut Purger) -> Result<(), PlatformError> {
-        while let Some(&range) = purger.torn.last() {
-            self.unmap_and_flush(&[range])?;
-            purger.torn.pop();
-        }
-        self.torn.store(0, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Sees to it that nothing is remembered to be unmapped of areas in use: before their pages are mapped anew.
-    pub(super) fn mend(&self) -> Result<(), PlatformError> {
-        if self.is_torn() { self.mend_with(&mut self.purger.0.lock()) } else { Ok(()) }
-    }
-
-    /// Whether something of that kind is in `range`.
-    pub(super) fn is_torn_in(&self, range: PageRange) -> bool {
-        self.is_torn() && self.purger.0.lock().torn.iter().any(|torn| torn.intersection(&range).is_some())
-    }
-
-    fn is_torn(&self) -> bool {
-        // Relaxed: whose pages they are has counted them, or was told of them.
-        self.torn.load(Ordering::Relaxed) != 0
-    }
-
-    /// Gives frames back that nothing leads to any more.
-    fn give_lots(&self, count: usize) {
+    /// Ends the first `count` shares in lots whose areas were flushed, and gives frames back that nothing leads to any more.
+    fn settle_lots(&self, count: usize, purger: &Purger) {
         for _ in 0..count {
-            let lot = self.lots.lock().exhume();
+            let lot = self.lots.lock().settle(|page| purger.refused.has(page));
             if let Some(lot) = lot {
                 lot.give_back(&self.platform);
             }
@@ -375,18 +294,20 @@ impl<P: Platform> Space<P> {
         self.lazy_pages.0.fetch_add(pages, Ordering::Relaxed) + pages
     }
 
-    /// Steps 3: what was taken is reachable no more.
-    fn unmap_taken(&self, purger: &mut Purger) -> Result<(), PlatformError> {
+    /// Step 3: what was taken is reachable no more, but for what is refused, which is taken no more.
+    fn unmap_taken(&self, purger: &mut Purger, done: &mut Done) -> Result<(), PlatformError> {
         let Purger { taken, ranges, keys, blocks, .. } = purger;
         let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
         let joined = Keys { base: self.platform.span().start(), keys }
             .sort(areas())
             .and_then(|keys| keys.join(ranges));
-        match joined {
+        let unmapped = match joined {
             Some(()) => self.unmap_and_flush(ranges),
             // One by one it takes no memory.
             None => areas().try_for_each(|area| self.unmap_and_flush(&[*area])),
-        }
+        };
+        // What is torn overlaps areas that must not be given back before it is mended.
+        if unmapped.is_ok() && purger.torn.is_empty() { Ok(()) } else { self.sift(purger, done) }
     }
 
     pub(super) fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
@@ -429,14 +350,21 @@ impl<P: Platform> Space<P> {
                 given += if drain.refill { self.refill(id, areas, batch) } else { self.release(areas) };
                 self.count_given(areas);
             }
-            for areas in taken.strays.chunks(BATCH) {
-                given += if drain.refill { self.take_home(areas, batch) } else { self.release(areas) };
-                self.count_given(areas);
-            }
+            given += self.give_strays(&taken.strays, drain, batch);
             taken.clear();
         }
         self.counts.purged_areas.fetch_add(purged, Ordering::Relaxed);
         given
+    }
+
+    /// Gives areas back that were asked for anywhere; how many went to the map.
+    pub(super) fn give_strays(&self, areas: &[PageRange], drain: Drain, batch: &mut Vec<PageRange>) -> u64 {
+        let give = |areas: &[PageRange]| {
+            let given = if drain.refill { self.take_home(areas, batch) } else { self.release(areas) };
+            self.count_given(areas);
+            given
+        };
+        areas.chunks(BATCH).map(give).sum()
     }
 
     fn count_given(&self, areas: &[PageRange]) {

@@ -107,7 +107,7 @@ impl<P: DirectMemory> Space<P> {
     /// Whether `old` now has what the request needs, because the addresses behind it were free.
     fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        if !self.platform.span().covers(&new) || self.mend().is_err() {
+        if !self.platform.span().covers(&new) || self.mend(new).is_err() {
             return Ok(false);
         }
         match self.reshape(old, new, checked.note(new, self.shift, Kind::Vmalloc, info.tag)) {

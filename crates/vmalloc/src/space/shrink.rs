@@ -1,7 +1,7 @@
 //! Giving memory and addresses back on request: the shrinker.
 
 use super::Space;
-use super::purge::Drain;
+use super::drain::Drain;
 use crate::error::PlatformError;
 use crate::platform::Platform;
 

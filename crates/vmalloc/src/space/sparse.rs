@@ -91,7 +91,7 @@ impl<P: Frames> Space<P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, frames.len() as u64)?;
-        self.mend()?;
+        self.mend(range)?;
         self.check_frames(frames, Origin::Supply)?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
@@ -115,7 +115,7 @@ impl<P: Frames> Space<P> {
         let range = self.sparse_area(addr, pages)?;
         // What was refused before may be what is asked for again.
         let is_torn = self.is_torn_in(range);
-        self.mend()?;
+        self.mend(range)?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
             Some(page) if !is_torn => return Err(AreaError::NotMapped { page }),

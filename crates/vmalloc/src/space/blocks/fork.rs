@@ -4,6 +4,7 @@ use super::life::NOTE;
 use crate::block::{Block, Hot, List, Mark, Place, Run, Window};
 use crate::platform::Platform;
 use crate::space::{Kind, Space};
+use core::sync::atomic::Ordering;
 
 impl<P: Platform> Space<P> {
     /// Ends what threads of the parent were doing with blocks, without locks or between two of them, when it forked. The caller is the
@@ -12,6 +13,12 @@ impl<P: Platform> Space<P> {
     /// A block that was being made or given back is given back. Slots taken out of a window and not marked yet are dirty, those
     /// marked as returned are not held, and what was kept for the next one and is in no queue is dirty. Then every block goes where it belongs.
     pub(in crate::space) fn mend_blocks(&self) {
+        let mut purger = self.purger.0.lock();
+        self.put_off(&mut purger.blocks);
+        let refused = self.put_off(&mut purger.refused.blocks);
+        self.move_from_refused(refused, refused * self.blocks.slots());
+        self.counts.refused_blocks.store(0, Ordering::Relaxed);
+        drop(purger);
         while let Some(first) = self.lone_note() {
             self.give_up(self.blocks.range(first), NOTE);
         }

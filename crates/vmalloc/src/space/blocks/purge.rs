@@ -3,12 +3,14 @@
 use super::life::NOTE;
 use crate::addr::PageRange;
 use crate::block::{Block, BlockPolicy, Hot, List, Place, Run, Slow, Window};
+use crate::error::PlatformError;
 use crate::platform::Platform;
 use crate::space::Space;
 use crate::space::node::{Padded, clear};
 use crate::space::pools::Share;
 use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 /// What a purge has taken of the blocks.
@@ -17,6 +19,15 @@ pub(in crate::space) struct Taken {
     blocks: Vec<Purged>,
     /// What is to be unmapped.
     pub(in crate::space) runs: Vec<PageRange>,
+}
+
+/// What became of blocks that were unmapped one by one.
+#[derive(Default)]
+pub(in crate::space) struct Parted {
+    /// What the platform said last to one that it refused.
+    pub(in crate::space) refusal: Option<PlatformError>,
+    /// Whether there was memory to move all that were to move.
+    pub(in crate::space) is_complete: bool,
 }
 
 /// A block in a purge.
@@ -33,6 +44,20 @@ struct Purged {
 impl Taken {
     pub(in crate::space) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
+    }
+
+    pub(in crate::space) fn len(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Moves the block at `index`, whose runs are `own`, to another set; `false` when memory is short.
+    fn hand_over(&mut self, index: usize, own: Range<usize>, to: &mut Self) -> bool {
+        let fits = to.blocks.try_reserve(1).is_ok() && to.runs.try_reserve(own.len()).is_ok();
+        if fits {
+            to.runs.extend(self.runs.drain(own));
+            to.blocks.push(self.blocks.remove(index));
+        }
+        fits
     }
 }
 
@@ -112,6 +137,53 @@ impl<P: Platform> Space<P> {
             runs.push(range);
         }
         fits
+    }
+
+    /// Unmaps what was taken of each block by itself, and moves those to `to` for which that ends as `is_wanted` says:
+    /// the refused ones out of what was taken, or the others back.
+    #[cold]
+    pub(in crate::space) fn part_blocks(
+        &self,
+        from: &mut Taken,
+        to: &mut Taken,
+        is_wanted: fn(&Result<(), PlatformError>) -> bool,
+    ) -> Parted {
+        let mut parted = Parted { refusal: None, is_complete: true };
+        let mut end = from.runs.len();
+        for index in (0..from.blocks.len()).rev() {
+            let Purged { runs, is_spent, .. } = from.blocks[index];
+            let own = end - runs..end;
+            end = own.start;
+            let unmapped = self.unmap_and_flush(&from.runs[own.clone()]);
+            parted.refusal = unmapped.err().or(parted.refusal);
+            if !is_wanted(&unmapped) {
+                continue;
+            }
+            let has_moved = from.hand_over(index, own, to);
+            parted.is_complete &= has_moved;
+            let spent = u64::from(is_spent);
+            match unmapped {
+                _ if !has_moved => {}
+                Ok(()) => self.move_from_refused(spent, spent * self.blocks.slots()),
+                Err(_) => self.move_to_refused(spent, spent * self.blocks.slots()),
+            }
+        }
+        parted
+    }
+
+    /// Lets the next purge find the blocks of a set, of which nothing is known to be unmapped: in a child of a fork, where they go
+    /// anew to where they belong. How many of them are spent.
+    pub(super) fn put_off(&self, taken: &mut Taken) -> u64 {
+        taken.runs.clear();
+        let purged = taken
+            .blocks
+            .drain(..)
+            .filter_map(|purged| Some((self.blocks.get(purged.first)?, purged.is_spent)));
+        let put = purged.map(|(block, is_spent)| {
+            block.put(if is_spent { Place::Spent } else { Place::Closed });
+            u64::from(is_spent)
+        });
+        put.sum()
     }
 
     /// What was taken is flushed: dirty slots are clean.

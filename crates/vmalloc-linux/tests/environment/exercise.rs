@@ -1,0 +1,168 @@
+//! A little of everything that a space does, with every refusal noted.
+
+use super::{PAGE, check};
+use crate::common::peek;
+use vmalloc::{
+    AllocError, AreaError, Frame, Frames, Platform, PlatformError, Protection, Request, Space, Stats,
+};
+use vmalloc_linux::Linux;
+
+/// Pages of the areas that are in use at once.
+const SIZES: [usize; 9] = [1, 2, 5, 17, 64, 300, 3, 1, 2500];
+
+/// Frames that may still be mapped somewhere.
+#[derive(Default)]
+pub(crate) struct Owed(Vec<Frame>);
+
+impl Owed {
+    /// Gives them back after a purge that refused nothing.
+    pub(crate) fn give(self, space: &Space<Linux>) {
+        // SAFETY: the frames are the test's, and everything that led to them was purged.
+        unsafe { space.platform().give_frames(&self.0) };
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// Allocations and mappings that worked.
+    pub(crate) worked: usize,
+    /// Why others did not.
+    pub(crate) refusals: Vec<PlatformError>,
+    pub(crate) owed: Owed,
+}
+
+impl Done {
+    fn note<T>(&mut self, result: Result<T, impl Into<AreaError>>) -> Option<T> {
+        match result.map_err(Into::into) {
+            Ok(made) => {
+                self.worked += 1;
+                Some(made)
+            }
+            Err(AreaError::Platform(cause)) => {
+                self.refusals.push(cause);
+                None
+            }
+            Err(AreaError::Alloc(AllocError::Unbacked(refused))) => {
+                self.refusals.push(refused.cause);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Allocates, writes and reads, resizes, maps frames, frees and purges, and leaves nothing behind but what is refused.
+pub(crate) fn exercise(space: &Space<Linux>) -> Done {
+    exercise_for(space, 3)
+}
+
+/// The same, so many times.
+pub(crate) fn exercise_for(space: &Space<Linux>, rounds: usize) -> Done {
+    let mut done = Done::default();
+    for round in 0..rounds {
+        areas(space, &mut done, round);
+        frames(space, &mut done);
+        check(space);
+    }
+    done
+}
+
+fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
+    let mut areas = Vec::with_capacity(SIZES.len());
+    for (nth, pages) in SIZES.into_iter().enumerate() {
+        let request = Request::new(pages * PAGE);
+        let request = if nth % 2 == round % 2 { request.zeroed() } else { request };
+        let Some(addr) = done.note(space.alloc(&request)) else { continue };
+        assert!(nth % 2 != round % 2 || (0..pages).all(|page| get(addr + page * PAGE) == 0), "not zeros");
+        fill(addr, pages);
+        areas.push((addr, pages));
+    }
+    for (addr, pages) in &mut areas {
+        let wanted = if *pages % 2 == 0 { *pages / 2 } else { *pages + 9 };
+        // SAFETY: the area is the test's.
+        if let Some(moved) = done.note(unsafe { space.vrealloc_addr(*addr, wanted * PAGE) }) {
+            assert_filled(moved, wanted.min(*pages));
+            fill(moved, wanted);
+            (*addr, *pages) = (moved, wanted);
+        }
+    }
+    for (addr, pages) in areas {
+        assert_filled(addr, pages);
+        // SAFETY: the area is the test's, and nothing uses it any more.
+        unsafe { space.vfree(addr) }.unwrap();
+    }
+    let purged = space.purge();
+    let Stats { refused_areas, refused_blocks, torn_ranges, .. } = space.stats();
+    assert_eq!(purged.is_err(), refused_areas + refused_blocks + torn_ranges > 0, "{purged:?}");
+    done.note(purged);
+}
+
+fn frames(space: &Space<Linux>, done: &mut Done) {
+    let mut frames = [Frame(0); 6];
+    if done.note(space.platform().take_frames(&mut frames)).is_none() {
+        return;
+    }
+    let scattered = [frames[4], frames[0], frames[2]];
+    if let Some(addr) = done.note(space.vmap(&scattered, Protection::ReadWrite, None)) {
+        fill(addr, 3);
+        assert_filled(addr, 3);
+        // SAFETY: nothing uses the mapping any more.
+        unsafe { space.vunmap(addr) }.unwrap();
+    }
+    if let Some(addr) = done.note(space.vm_map_ram(&scattered)) {
+        fill(addr, 3);
+        assert_filled(addr, 3);
+        // SAFETY: as above.
+        unsafe { space.vm_unmap_ram(addr, 3) }.unwrap();
+    }
+    let flushed = space.flush_unmap_aliases();
+    if flushed.is_ok() {
+        // SAFETY: nothing leads to them any more.
+        unsafe { space.platform().give_frames(&frames) };
+    } else {
+        done.owed.0.extend(frames);
+    }
+    done.note(flushed);
+}
+
+/// Writes to the first and the last word of each page.
+pub(crate) fn fill(addr: usize, pages: usize) {
+    for word in words(addr, pages) {
+        // SAFETY: the caller has memory there.
+        unsafe { std::ptr::with_exposed_provenance_mut::<usize>(word).write_volatile(!word) };
+    }
+}
+
+pub(crate) fn assert_filled(addr: usize, pages: usize) {
+    let base = get_word(addr);
+    // Moved with its content: the words tell where they were written.
+    let moved = addr.wrapping_sub(!base);
+    for word in words(addr, pages) {
+        assert_eq!(get_word(word), !word.wrapping_sub(moved), "{word:#x} of {addr:#x}");
+    }
+}
+
+fn words(addr: usize, pages: usize) -> impl Iterator<Item = usize> {
+    (0..pages).flat_map(move |page| [addr + page * PAGE, addr + (page + 1) * PAGE - size_of::<usize>()])
+}
+
+fn get_word(addr: usize) -> usize {
+    // SAFETY: the caller has memory there.
+    unsafe { std::ptr::with_exposed_provenance::<usize>(addr).read_volatile() }
+}
+
+pub(crate) fn get(addr: usize) -> u8 {
+    // SAFETY: as above.
+    unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read_volatile() }
+}
+
+/// Whether a touch of `addr` traps.
+pub(crate) fn traps(space: &Space<Linux>, addr: usize) -> bool {
+    peek(space.platform(), (addr / PAGE) as u64).is_none()
+}
+
+/// Whether an address is in the span.
+pub(crate) fn is_inside(space: &Space<Linux>, addr: u64) -> bool {
+    space.platform().span().contains(addr / PAGE as u64)
+}

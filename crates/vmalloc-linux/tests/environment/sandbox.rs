@@ -1,0 +1,103 @@
+//! System calls answered by the test: a seccomp filter that asks a thread of the same process (seccomp_unotify(2)).
+
+use libc::{c_int, c_long};
+use std::sync::mpsc;
+use std::thread;
+
+/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND` of `linux/seccomp.h`, which are the same on all
+/// architectures with the generic numbering.
+const RECEIVE: libc::c_ulong = 0xc050_2100;
+const SEND: libc::c_ulong = 0xc018_2101;
+
+/// A call that is about to be made.
+pub(crate) struct Call {
+    pub(crate) number: c_long,
+    pub(crate) args: [u64; 6],
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// The kernel does it.
+    Go,
+    /// It fails with this `errno`.
+    Fail(c_int),
+    /// It returns this without being made.
+    Return(i64),
+}
+
+/// Runs `body` in a thread of its own, in which `answer` says what becomes of these `calls`. So it does in the threads and
+/// the children that it creates. `answer` runs in the calling thread, which is free to make them.
+pub(crate) fn supervised<R: Send>(
+    calls: &[c_long],
+    answer: impl Fn(&Call) -> Answer,
+    body: impl FnOnce() -> R + Send,
+) -> R {
+    thread::scope(|scope| {
+        let (to, listeners) = mpsc::channel();
+        let worker = scope.spawn(move || {
+            to.send(listen(calls)).unwrap();
+            body()
+        });
+        let listener = listeners.recv().unwrap();
+        while !worker.is_finished() {
+            if is_ready(listener) {
+                serve(listener, &answer);
+            }
+        }
+        // SAFETY: open and ours.
+        unsafe { libc::close(listener) };
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// Puts the calling thread under a filter that asks about `calls`; the descriptor at which it does.
+fn listen(calls: &[c_long]) -> c_int {
+    const NUMBER: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let mut program = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NUMBER)];
+    for (nth, call) in calls.iter().enumerate() {
+        let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        let to_the_end = (calls.len() - nth) as u8;
+        program.push(libc::sock_filter { code: equal, jt: to_the_end, jf: 0, k: *call as u32 });
+    }
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF));
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: a filter of that length; whoever waits at the descriptor answers.
+    let listener = unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter)
+    };
+    assert!(listener >= 0, "{}", std::io::Error::last_os_error());
+    listener as c_int
+}
+
+/// Waits a little for a call.
+fn is_ready(listener: c_int) -> bool {
+    let mut wanted = libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 };
+    // SAFETY: room for one answer.
+    unsafe { libc::poll(&mut wanted, 1, 5) == 1 && wanted.revents & libc::POLLIN != 0 }
+}
+
+fn serve(listener: c_int, answer: &impl Fn(&Call) -> Answer) {
+    // SAFETY: a struct of numbers, which the kernel wants to be zero.
+    let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: room for what the kernel writes. Fails where the caller has gone since.
+    if unsafe { libc::ioctl(listener, RECEIVE as _, &raw mut asked) } != 0 {
+        return;
+    }
+    let call = Call { number: asked.data.nr.into(), args: asked.data.args };
+    let (val, error, flags) = match answer(&call) {
+        Answer::Go => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+        Answer::Fail(errno) => (0, -errno, 0),
+        Answer::Return(value) => (value, 0, 0),
+    };
+    let mut response = libc::seccomp_notif_resp { id: asked.id, val, error, flags };
+    // SAFETY: an answer to the call just received. Fails where the caller has gone since.
+    unsafe { libc::ioctl(listener, SEND as _, &raw mut response) };
+}

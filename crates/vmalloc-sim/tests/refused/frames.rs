@@ -1,0 +1,179 @@
+//! Frames behind areas, sparse areas and blocks.
+
+use super::{CALLS, PAGE, alloc, check, finish, lazy, range, refuse, space, touch, vfree};
+use vmalloc::{AreaError, Frame, Frames, Protection, Request, Space};
+use vmalloc_sim::{Point, Sim};
+
+fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(0); count];
+    space.platform().take_frames(&mut frames).expect("there are many");
+    frames
+}
+
+fn give(space: &Space<Sim>, frames: &[Frame]) {
+    // SAFETY: the frames are the test's, and what led to them was ended.
+    unsafe { space.platform().give_frames(frames) };
+}
+
+/// The frames of an area go back when it is unmapped, and no sooner; those of others do.
+#[test]
+fn frames_of_a_refused_area_wait_and_those_of_others_do_not() {
+    for call in CALLS {
+        let space = space(1 << 10, lazy());
+        let user = |pages| space.vmalloc_user(&Request::new(pages * PAGE)).expect("room");
+        let (first, second) = (user(4), user(5));
+        let shown = space.remap_vmalloc_range(first, 4 * PAGE, Protection::Read, None).expect("room");
+        refuse(&space, call, shown + PAGE);
+        // SAFETY: nothing uses the areas any more.
+        unsafe { space.vunmap(shown).expect("it is busy") };
+        vfree(&space, first);
+        vfree(&space, second);
+        for _ in 0..3 {
+            assert!(space.purge().is_err());
+            assert_eq!(space.platform().taken_frames().len(), 4, "the others are free");
+            check(&space);
+            let third = user(6);
+            vfree(&space, third);
+        }
+        finish(&space);
+        assert!(space.platform().taken_frames().is_empty());
+    }
+}
+
+#[test]
+fn one_torn_range_keeps_nobody_else_back() {
+    for call in CALLS {
+        let space = space(1 << 10, lazy());
+        let frames = take(&space, 8);
+        let sparse = || space.sparse(&Request::new(8 * PAGE)).expect("room");
+        let (torn, other) = (sparse(), sparse());
+        // SAFETY: nobody else maps there, here and below.
+        unsafe {
+            space.map_pages(torn, &frames, Protection::ReadWrite).unwrap();
+            refuse(&space, call, torn + 2 * PAGE);
+            let refused = space.unmap_pages(torn, 8);
+            assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+            assert!(matches!(space.unmap_pages(torn + PAGE, 3), Err(AreaError::Platform(_))));
+            // Others are mapped, unmapped and purged.
+            space.map_pages(other, &frames, Protection::ReadWrite).unwrap();
+            space.unmap_pages(other, 8).unwrap();
+            assert!(space.purge().is_err());
+            assert_eq!(space.stats().lazy_areas, 0);
+            // The area may be freed. Its addresses are nobody's before the range is mended.
+            space.free_sparse(torn).unwrap();
+        }
+        assert!(space.purge().is_err());
+        assert_eq!(space.stats().refused_areas, 1);
+        check(&space);
+        space.platform().relent();
+        space.purge().unwrap();
+        vfree_sparse(&space, other);
+        let whole = alloc(&space, 900);
+        space.purge().unwrap();
+        touch(&space, whole, 900);
+        vfree(&space, whole);
+        give(&space, &frames);
+        finish(&space);
+    }
+}
+
+fn vfree_sparse(space: &Space<Sim>, addr: usize) {
+    // SAFETY: the area is the test's, and nothing is mapped there.
+    unsafe { space.free_sparse(addr) }.expect("it is busy");
+}
+
+/// Short mappings of which some are refused: of a block that is given back, and of one with live ones.
+fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
+    let map = |_| {
+        let addr = space.vm_map_ram(frames).expect("room");
+        touch(space, addr, frames.len());
+        addr
+    };
+    (0..64).map(map).collect()
+}
+
+fn unmap(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
+    // SAFETY: nothing uses the mapping any more.
+    unsafe { space.vm_unmap_ram(addr, frames.len()) }.expect("it is mapped");
+}
+
+#[test]
+fn refused_slots_keep_their_block_back_and_no_other() {
+    for call in CALLS {
+        let space = space(1 << 12, lazy());
+        let frames = take(&space, 4);
+        let slots = map_slots(&space, &frames);
+        let first = range(slots[0], 1).start() / 64;
+        let in_first = |addr: &usize| range(*addr, 1).start() / 64 == first;
+        let of_first: Vec<_> = slots.iter().copied().filter(in_first).collect();
+        assert!(of_first.len() > 4 && of_first.len() < slots.len());
+        refuse(&space, call, of_first[1]);
+        // All of the others, and some of the first.
+        let live = of_first[0];
+        slots.iter().filter(|addr| **addr != live).for_each(|addr| unmap(&space, *addr, &frames));
+        assert!(space.purge().is_err());
+        assert_eq!((space.stats().blocks, space.stats().refused_areas), (1, 0));
+        check(&space);
+        let again = map_slots(&space, &frames);
+        assert!(!again.iter().any(in_first), "its slots were not flushed");
+        again.iter().for_each(|addr| unmap(&space, *addr, &frames));
+        assert!(space.purge().is_err());
+        assert_eq!(space.stats().blocks, 1);
+        unmap(&space, live, &frames);
+        give(&space, &frames);
+        finish(&space);
+    }
+}
+
+#[test]
+fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
+    for call in CALLS {
+        let space = space(1 << 12, lazy());
+        let frames = take(&space, 4);
+        let slots = map_slots(&space, &frames);
+        refuse(&space, call, slots[1]);
+        slots.iter().for_each(|addr| unmap(&space, *addr, &frames));
+        let area = alloc(&space, 2);
+        vfree(&space, area);
+        for _ in 0..2 {
+            assert!(space.flush_unmap_aliases().is_err());
+            let stats = space.stats();
+            assert_eq!((stats.refused_areas, stats.refused_pages), (1, 64), "{stats:?}");
+            assert_eq!((stats.lazy_areas, stats.lazy_pages), (1, 64), "{stats:?}");
+            check(&space);
+        }
+        give(&space, &frames);
+        finish(&space);
+        assert_eq!(space.stats().blocks, 0);
+    }
+}
+
+/// A child of a fork goes on with what its parent could not purge.
+#[test]
+fn what_is_refused_survives_a_fork() {
+    for live in [false, true] {
+        let space = space(1 << 12, lazy());
+        let frames = take(&space, 4);
+        let (slots, area) = (map_slots(&space, &frames), alloc(&space, 3));
+        refuse(&space, Point::Unmap, slots[1]);
+        refuse(&space, Point::Unmap, area);
+        let kept = usize::from(live);
+        slots[kept..].iter().for_each(|addr| unmap(&space, *addr, &frames));
+        vfree(&space, area);
+        assert!(space.purge().is_err());
+        space.quiesce();
+        // SAFETY: this thread has called `quiesce`, and is the only one.
+        unsafe { space.resume_in_child() };
+        check(&space);
+        assert!(space.purge().is_err());
+        assert_eq!(space.stats().refused_areas, 2 - kept as u64);
+        space.platform().relent();
+        // What the child maps stays mapped.
+        let again = map_slots(&space, &frames);
+        space.purge().unwrap();
+        again.iter().for_each(|addr| touch(&space, *addr, 4));
+        again.iter().chain(&slots[..kept]).for_each(|addr| unmap(&space, *addr, &frames));
+        give(&space, &frames);
+        finish(&space);
+    }
+}

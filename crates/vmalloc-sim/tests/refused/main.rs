@@ -1,0 +1,77 @@
+//! A machine that refuses to unmap or to flush some pages, for a while or for good: these stay back alone, nothing is
+//! lost, and everything else goes on.
+
+mod areas;
+mod frames;
+mod tails;
+
+use vmalloc::block::BlockPolicy;
+use vmalloc::{Config, PageRange, Platform, Request, Space};
+use vmalloc_sim::harness::{Simulated, check, check_whole};
+use vmalloc_sim::{LetGo, Options, Point, Sim};
+
+const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+/// The calls that refuse pages.
+const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
+
+/// A space of so many pages.
+fn space(pages: u64, config: Config) -> Space<Sim> {
+    Sim::run_on(0);
+    let span = PageRange::from_len(0x1000, pages).expect("not empty");
+    Space::new(options(Options::new(span), pages).build(), config).expect("an empty space")
+}
+
+fn options(options: Options, pages: u64) -> Options {
+    options.cpus(2).frames(2 * pages).seed(1).let_go(LetGo::Keeps)
+}
+
+/// What is freed becomes lazy at once, and is purged when it is asked for.
+fn lazy() -> Config {
+    Config::default().unmap_on_free().blocks(64, BlockPolicy::Recycle)
+}
+
+fn alloc<P: Simulated>(space: &Space<P>, pages: usize) -> usize {
+    let addr = space.alloc(&Request::new(pages * PAGE)).expect("there is room");
+    touch(space, addr, pages);
+    addr
+}
+
+/// Uses pages on all CPUs, so that each remembers them.
+fn touch<P: Simulated>(space: &Space<P>, addr: usize, pages: usize) {
+    for page in range(addr, pages).start()..range(addr, pages).end() {
+        (0..2).for_each(|cpu| space.platform().machine().write(cpu, page, page).expect("it is mapped"));
+    }
+}
+
+fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
+    // SAFETY: the area is the test's, and nothing uses it any more.
+    unsafe { space.vfree(addr) }.expect("it is busy");
+}
+
+fn range(addr: usize, pages: usize) -> PageRange {
+    PageRange::from_len((addr / PAGE) as u64, pages as u64).expect("not empty")
+}
+
+/// Has the page at `addr` refused.
+fn refuse<P: Simulated>(space: &Space<P>, call: Point, addr: usize) {
+    space.platform().machine().refuse(call, range(addr, 1));
+}
+
+/// Calls of `unmap` and `flush` that `act` leads to, those that fail as well.
+fn calls(space: &Space<Sim>, act: impl FnOnce()) -> u64 {
+    let sum = || {
+        let counts = space.platform().counts();
+        counts.unmaps + counts.flushes + counts.failed
+    };
+    let before = sum();
+    act();
+    sum() - before
+}
+
+/// The machine relents, and then everything is given back.
+fn finish<P: Simulated>(space: &Space<P>) {
+    check(space);
+    space.platform().machine().relent();
+    check_whole(space);
+    assert_eq!((space.stats().refused_areas, space.stats().refused_pages), (0, 0));
+}
