@@ -2,6 +2,8 @@
 
 mod instructions;
 mod kernel;
+mod miri;
+mod nightly;
 mod qemu;
 mod results;
 mod targets;
@@ -20,6 +22,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Instructions(instructions::Args),
+    Miri(miri::Args),
     Qemu(qemu::Args),
     Results(results::Args),
     Targets(targets::Args),
@@ -28,6 +31,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
         Chore::Targets(args) => targets::run(&args).map_err(Into::into),
