@@ -19,7 +19,7 @@
 //!
 //!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
 //!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
-//!  grace.rs    freeing after all readers have gone
+//!  grace.rs    freeing after all readers have gone      sync.rs  the drain thread's sleep, and its model
 //! ```
 //!
 //! # What holds
@@ -71,6 +71,7 @@ mod reserve;
 mod space;
 mod special;
 mod supply;
+mod sync;
 mod table;
 mod windows;
 
