@@ -6,6 +6,8 @@ mod miri;
 mod nightly;
 mod qemu;
 mod results;
+mod sanitize;
+mod soak;
 mod targets;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +27,8 @@ enum Chore {
     Miri(miri::Args),
     Qemu(qemu::Args),
     Results(results::Args),
+    Sanitize(sanitize::Args),
+    Soak(soak::Args),
     Targets(targets::Args),
 }
 
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
+        Chore::Sanitize(args) => sanitize::run(&args).map_err(Into::into),
+        Chore::Soak(args) => soak::run(&args).map_err(Into::into),
         Chore::Targets(args) => targets::run(&args).map_err(Into::into),
     };
     match done {
