@@ -54,12 +54,19 @@ const UNITS: [Part; 2] = [
     },
 ];
 
-/// Runs once a seed.
-const THREADS: Part = Part {
-    what: "two threads on one space",
-    words: &["-p", "vmalloc", "--test", "two_threads"],
-    flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
-};
+/// Each runs once a seed.
+const THREADS: [Part; 2] = [
+    Part {
+        what: "two threads on one space",
+        words: &["-p", "vmalloc", "--test", "two_threads"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+    Part {
+        what: "threads on what the Linux platform shares",
+        words: &["-p", "vmalloc-linux", "--lib", "--", "grace::", "lock::"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+];
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     if let Err(reason) = nightly::provide("miri") {
@@ -68,14 +75,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
     if !args.threads_only {
         for part in &UNITS {
-            test(part, String::new())?;
+            test(part, "")?;
         }
     }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));
-    test(&THREADS, format!(" -Zmiri-many-seeds={from}..{to}"))
+    let seeds = format!(" -Zmiri-many-seeds={from}..{to}");
+    THREADS.iter().try_for_each(|part| test(part, &seeds))
 }
 
-fn test(part: &Part, more: String) -> Result<(), Error> {
+fn test(part: &Part, more: &str) -> Result<(), Error> {
     let start = Instant::now();
     let status = Command::new("cargo")
         .args(["+nightly", "miri", "test", "--target-dir", "target/miri"])
