@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Run the tests of two threads alone
     #[arg(long)]
     threads_only: bool,
+    /// Build them, and run nothing
+    #[arg(long)]
+    build_only: bool,
 }
 
 /// Why the tests could not be run, or what failed.
@@ -75,18 +78,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
     if !args.threads_only {
         for part in &UNITS {
-            test(part, "")?;
+            test(part, "", args)?;
         }
     }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));
     let seeds = format!(" -Zmiri-many-seeds={from}..{to}");
-    THREADS.iter().try_for_each(|part| test(part, &seeds))
+    THREADS.iter().try_for_each(|part| test(part, &seeds, args))
 }
 
-fn test(part: &Part, more: &str) -> Result<(), Error> {
+fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
     let start = Instant::now();
+    let run = if args.build_only { &["--no-run"][..] } else { &[] };
     let status = Command::new("cargo")
         .args(["+nightly", "miri", "test", "--target-dir", "target/miri"])
+        .args(run)
         .args(part.words)
         .env("MIRIFLAGS", format!("{}{more}", part.flags))
         // Those of the toolchain that runs this are for another one.

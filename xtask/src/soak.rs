@@ -33,6 +33,8 @@ pub(crate) enum Error {
     Write { path: PathBuf, cause: io::Error },
     #[error("can't run {name}: {cause}")]
     Run { name: String, cause: io::Error },
+    #[error("can't build {name}: {status}")]
+    Build { name: String, status: ExitStatus },
     #[error("{count} slices failed; see {folder:?}")]
     Found { count: u64, folder: PathBuf },
 }
@@ -52,8 +54,9 @@ struct Sum {
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let folder = PathBuf::from(FOLDER);
     fs::create_dir_all(&folder).map_err(|cause| Error::Write { path: folder.clone(), cause })?;
+    let mut slices = slices();
+    slices.iter_mut().filter(|slice| slice.missing.is_none()).try_for_each(build)?;
     let (start, length) = (Instant::now(), Duration::from_secs_f64(args.hours * 3600.0));
-    let slices = slices();
     let mut sums: Vec<Sum> = slices.iter().map(|_| Sum::default()).collect();
     // Those of the clock, so that no two soaks have the same.
     let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
@@ -73,6 +76,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         0 => Ok(()),
         count => Err(Error::Found { count, folder }),
     }
+}
+
+/// Builds what a slice runs, before the clock starts.
+fn build(slice: &mut Slice) -> Result<(), Error> {
+    let failed = |cause| Error::Run { name: slice.name.clone(), cause };
+    let status = slice.build.status().map_err(failed)?;
+    if status.success() { Ok(()) } else { Err(Error::Build { name: slice.name.clone(), status }) }
 }
 
 /// Runs a slice for so long.

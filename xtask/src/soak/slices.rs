@@ -3,7 +3,6 @@
 use crate::nightly;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -12,6 +11,8 @@ pub(super) struct Slice {
     pub(super) name: String,
     /// Why it can't be run here.
     pub(super) missing: Option<String>,
+    /// Builds what the command runs, which is not counted.
+    pub(super) build: Command,
     /// The command, with a seed of its own, for about so long.
     pub(super) command: Box<dyn Fn(u64, Duration) -> Command>,
     /// How many executions it tells of.
@@ -50,10 +51,13 @@ fn fuzz(target: String, missing: Option<String>) -> Slice {
             cargo
         }
     };
+    let mut build = cargo(&["+nightly", "fuzz", "build", &target]);
+    build.current_dir("fuzz");
     let executions = |text: &str| sum_after(text, "stat::number_of_executed_units:");
     Slice {
         name: format!("fuzz-{target}"),
         missing,
+        build,
         command: Box::new(command),
         executions,
         grace: Duration::from_secs(600),
@@ -71,25 +75,32 @@ fn stress() -> Slice {
     Slice {
         name: "stress".into(),
         missing: None,
+        build: cargo(&["build", "--quiet", "--release", "-p", "vmalloc-cli"]),
         command: Box::new(command),
         executions: |text| sum_after(text, "loops: "),
         grace: Duration::ZERO,
     }
 }
 
+const SHUTTLE: &str = "--cfg shuttle";
+
 /// Explored schedules, of a seed of its own.
 fn schedules() -> Slice {
     let command = |seed: u64, length: Duration| {
         let mut cargo = cargo(&["test", "-p", "vmalloc-schedules", "--target-dir", "target/schedules"]);
         cargo.args(["--test", "scenarios", "--test", "blocks", "--", "--nocapture"]);
-        cargo.env("RUSTFLAGS", "--cfg shuttle").env("VMALLOC_SEED", seed.to_string());
+        cargo.env("RUSTFLAGS", SHUTTLE).env("VMALLOC_SEED", seed.to_string());
         // Some hundred a second, in some forty scenarios.
         cargo.env("VMALLOC_SCHEDULES", (length.as_secs() * 10).max(100).to_string());
         cargo
     };
+    let mut build =
+        cargo(&["test", "-p", "vmalloc-schedules", "--target-dir", "target/schedules", "--no-run"]);
+    build.env("RUSTFLAGS", SHUTTLE);
     Slice {
         name: "schedules".into(),
         missing: None,
+        build,
         command: Box::new(command),
         executions: |text| sum_after(text, "explored "),
         grace: Duration::ZERO,
@@ -106,6 +117,7 @@ fn miri() -> Slice {
     Slice {
         name: "miri".into(),
         missing: nightly::provide("miri").err(),
+        build: cargo(&["xtask", "miri", "--threads-only", "--build-only"]),
         command: Box::new(command),
         // Each seed says so of each test file.
         executions: |text| text.matches("test result: ok").count() as u64,
@@ -123,23 +135,42 @@ fn linux() -> Slice {
     Slice {
         name: "linux".into(),
         missing: None,
+        build: cargo(&["test", "--release", "-p", "vmalloc-linux", "--lib", "--tests", "--no-run"]),
         command: Box::new(command),
         executions: |text| text.matches("... ok").count() as u64,
         grace: Duration::from_secs(900),
     }
 }
 
-/// A cargo that leads a group of processes, so that all of them can be ended.
+/// A cargo with none of the settings of the one that runs this. It stays in the group of this process, so that an
+/// interrupt from the terminal reaches it.
 fn cargo(words: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args(words).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR").process_group(0);
+    cargo.args(words).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
     cargo
 }
 
 /// Ends a command with all that it has started.
 pub(super) fn end(child: &mut Child) -> io::Result<()> {
-    Command::new("kill").arg("--").arg(format!("-{}", child.id())).status()?;
+    let mut all = vec![child.id()];
+    let mut seen = 0;
+    while let Some(&parent) = all.get(seen) {
+        all.extend(children(parent));
+        seen += 1;
+    }
+    let words = all.iter().map(u32::to_string);
+    // Some may have ended by themselves meanwhile.
+    Command::new("kill").arg("--").args(words).stderr(Stdio::null()).status()?;
     child.wait().map(drop)
+}
+
+/// The processes that the threads of a process have started, and that are there.
+fn children(parent: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 /// The sum of the numbers that follow `mark`.
