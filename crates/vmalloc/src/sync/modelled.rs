@@ -7,6 +7,9 @@
 //!
 //! All threads of a model run in one thread of the system, so what is set for it is thread-local.
 
+// The models are tests; without them nobody calls what runs them.
+#![cfg_attr(not(test), allow(dead_code))]
+
 extern crate std;
 
 use super::Mutant;
