@@ -2,8 +2,12 @@
 
 mod instructions;
 mod kernel;
+mod miri;
+mod nightly;
 mod qemu;
 mod results;
+mod sanitize;
+mod soak;
 mod targets;
 
 use clap::{Parser, Subcommand};
@@ -20,16 +24,22 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Instructions(instructions::Args),
+    Miri(miri::Args),
     Qemu(qemu::Args),
     Results(results::Args),
+    Sanitize(sanitize::Args),
+    Soak(soak::Args),
     Targets(targets::Args),
 }
 
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
+        Chore::Sanitize(args) => sanitize::run(&args).map_err(Into::into),
+        Chore::Soak(args) => soak::run(&args).map_err(Into::into),
         Chore::Targets(args) => targets::run(&args).map_err(Into::into),
     };
     match done {

@@ -248,6 +248,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pidfd_open")]
     fn a_pidfd_names_the_process_that_asks() {
         let own = OwnPidfd::default();
         let first = own.get().unwrap();

@@ -66,6 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn what_can_never_be_had_is_refused_by_name_and_the_rest_goes_on() {
         let budget = Budget::default();
         assert_eq!(budget.take(0), Ok(()));

@@ -110,6 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no sched_getcpu")]
     fn the_hint_agrees_with_the_kernel() {
         let hint = CpuHint::detect();
         let agrees = (0..1000).any(|_| {

@@ -50,14 +50,15 @@
 use crate::fork::{AtFork, Side};
 use crate::lock::FutexLock;
 use crate::platform::Linux;
+use crate::sync::AtomicU32;
+use crate::sync::futex::{self, Timespec};
 use lock_api::Mutex;
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Timespec};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use vmalloc::{Due, Rest, Space};
 
@@ -378,3 +379,6 @@ mod tests {
         assert_eq!(passed_over[9..].iter().min(), Some(&MOST_PASSED_OVER));
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

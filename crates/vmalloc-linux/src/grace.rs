@@ -214,13 +214,38 @@ impl Drop for Grace {
     }
 }
 
+/// The stack of records that are in no batch yet: its top.
+#[derive(Default)]
+struct Arrivals(AtomicPtr<Head>);
+
+impl Arrivals {
+    fn push(&self, record: NonNull<Head>) {
+        let mut top = self.0.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the record is this call's own until the exchange succeeds.
+            unsafe { (*record.as_ptr()).next = top };
+            // Release: pairs with the Acquire in `take`. Records leave the stack only all at once, so a top that
+            // is the same again has the same below it.
+            match self.0.compare_exchange_weak(top, record.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes all records out; the first.
+    fn take(&self) -> Option<NonNull<Head>> {
+        // Acquire: pairs with the Release in `push`.
+        NonNull::new(self.0.swap(null_mut(), Ordering::Acquire))
+    }
+}
+
 /// What batches in flight share with their `Grace`.
 struct Shared {
     space: Arc<Space<Linux>>,
     /// The process that it was made in.
     process: u32,
-    /// The top of the stack of arrivals.
-    arriving: AtomicPtr<Head>,
+    arriving: Arrivals,
     in_flight: AtomicBool,
     /// Frees asked for so far; at least `done`.
     deferred: AtomicU64,
@@ -235,7 +260,7 @@ impl Shared {
         Self {
             space: Arc::clone(space),
             process: std::process::id(),
-            arriving: AtomicPtr::new(null_mut()),
+            arriving: Arrivals::default(),
             in_flight: AtomicBool::new(false),
             deferred: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -275,27 +300,8 @@ impl Shared {
         let guard = crossbeam_epoch::pin();
         // Relaxed: before the record can be freed; `done` never overtakes it, for the push below comes between.
         self.deferred.fetch_add(1, Ordering::Relaxed);
-        self.push(record);
+        self.arriving.push(record);
         self.launch(&guard);
-    }
-
-    fn push(&self, record: NonNull<Head>) {
-        let mut top = self.arriving.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the record is this call's own until the exchange succeeds.
-            unsafe { (*record.as_ptr()).next = top };
-            // Release: pairs with the Acquire of the swap that takes the stack. Records leave it only all at once, so a top that
-            // is the same again has the same below it.
-            match self.arriving.compare_exchange_weak(
-                top,
-                record.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
     }
 
     /// Makes a batch of all arrivals, if none is in flight (G3).
@@ -311,10 +317,7 @@ impl Shared {
 
     /// Makes a batch of all arrivals; whether there were any.
     fn launch_arrivals(self: &Arc<Self>, guard: &Guard) -> bool {
-        // Acquire: pairs with the Release of `push`.
-        let Some(batch) = NonNull::new(self.arriving.swap(null_mut(), Ordering::Acquire)) else {
-            return false;
-        };
+        let Some(batch) = self.arriving.take() else { return false };
         let batch = Batch { shared: Arc::clone(self), first: batch };
         // Two words: the collector keeps them in place.
         guard.defer(move || batch.free());
@@ -386,6 +389,7 @@ fn new_record(area: usize) -> Result<NonNull<Head>, DeferError> {
 mod tests {
     use super::*;
 
+    #[cfg_attr(miri, ignore = "it forks")]
     #[test]
     fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
         let space = crate::open(crate::Options::new().exactly(1 << 24), vmalloc::Config::default()).unwrap();
@@ -407,5 +411,37 @@ mod tests {
         assert_eq!(status, 0, "the child ended with wait status {status:#x}");
         // SAFETY: a thread that has ended has locked it.
         unsafe { held.force_unlock() };
+    }
+
+    const EACH: usize = if cfg!(miri) { 8 } else { 10_000 };
+
+    /// Takes what has arrived, and counts the records by what is in them.
+    fn take_all(arrivals: &Arrivals, seen: &mut [u32]) {
+        let mut next = arrivals.take().map_or(null_mut(), NonNull::as_ptr);
+        while !next.is_null() {
+            // SAFETY: it was pushed, and is taken out; `Box::into_raw` made it.
+            let record = unsafe { Box::from_raw(next) };
+            seen[record.area] += 1;
+            next = record.next;
+        }
+    }
+
+    #[test]
+    fn records_that_arrive_together_are_taken_once() {
+        let (arrivals, mut seen) = (Arrivals::default(), vec![0; 2 * EACH]);
+        std::thread::scope(|scope| {
+            for first in [0, EACH] {
+                let arrivals = &arrivals;
+                scope.spawn(move || {
+                    for area in first..first + EACH {
+                        let record = Box::new(Head { next: null_mut(), area });
+                        arrivals.push(NonNull::from(Box::leak(record)));
+                    }
+                });
+            }
+            (0..EACH).for_each(|_| take_all(&arrivals, &mut seen));
+        });
+        take_all(&arrivals, &mut seen);
+        assert!(seen.iter().all(|&count| count == 1), "{seen:?}");
     }
 }

@@ -20,6 +20,7 @@
 //!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
 //!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
 //!  grace.rs    freeing after all readers have gone    fatal.rs  the end of a damaged program
+//!  sync.rs     the drain thread's sleep, and its model
 //! ```
 //!
 //! # What holds
@@ -87,6 +88,7 @@ mod reserve;
 mod space;
 mod special;
 mod supply;
+mod sync;
 mod table;
 mod windows;
 

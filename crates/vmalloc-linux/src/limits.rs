@@ -78,6 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn the_kernel_tells_its_limits() {
         assert!(max_map_count() > Some(0));
         assert!(map_count() > Some(3));

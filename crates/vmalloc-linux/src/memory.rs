@@ -35,7 +35,11 @@ impl Mapping {
     /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not counted
     /// against the memory of the machine before it is touched.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // Miri knows one kind of mapping, which can be read and written.
+        let (flags, access) = match cfg!(miri) {
+            true => (MapFlags::PRIVATE, Access::ReadWrite),
+            false => (MapFlags::PRIVATE | MapFlags::NORESERVE, access),
+        };
         // SAFETY: the kernel chooses an address where nothing is mapped.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
         base.expose_provenance();
@@ -57,6 +61,10 @@ impl Mapping {
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
         debug_assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
         let base = self.base.as_ptr().wrapping_byte_add(start);
+        if cfg!(miri) {
+            // Everything can be read and written there: see `new`.
+            return Ok(());
+        }
         // SAFETY: inside our own mapping, which the kernel made of whole pages; who uses it knows.
         unsafe { mprotect(base, end - start, access.protect()) }
     }
@@ -235,7 +243,8 @@ impl Memory {
     /// [`duplicate`](Self::duplicate).
     pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Stuck> {
         let (source, target) = (self.run(from), self.run(to));
-        let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
+        // By its number: under Miri rustix stands on the C library, and has no name for it there.
+        let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
         // SAFETY: M1, M2 for both; the caller owns both, and nobody else uses them.
         let moved =
             unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };

@@ -102,6 +102,7 @@ mod tests {
 
     /// Both ways, over a hole in the middle of nowhere.
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pages that cannot be read")]
     fn a_copy_ends_at_the_first_byte_that_cannot_be_read() {
         let mapping = crate::memory::Mapping::new(8 * PAGE, crate::memory::Access::ReadWrite).unwrap();
         let base = mapping.base().addr().get();

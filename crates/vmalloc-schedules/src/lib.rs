@@ -10,10 +10,10 @@
 //! takes others; a failure prints both, and they repeat it.
 //!
 //! ```text
-//!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   weak memory
-//!            │                                           │                                            │
-//!   scenes.rs, block_scenes.rs,                          │                             the core's area_map/version.rs,
-//!   root_scenes.rs               what the threads do     │                             and models of what is smaller
+//!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   counts
+//!            │                                           │                                     under weak memory
+//!   scenes.rs, block_scenes.rs,                          │
+//!   root_scenes.rs               what the threads do     │
 //!   explore.rs  PCT and random schedules  ◄──────────────┘
 //!   world.rs    a small space: few pages, small pools and batches, one CPU a thread
 //!   machine.rs  the simulator, a scheduling point at each call         lock.rs   threads that wait are blocked: deadlocks show
@@ -48,10 +48,10 @@
 //! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_made_clean_by_a_flush_before_they_were_returned_are_caught` |
 //! | a block is spent wherever it is | `Mutant::SpendAnywhere` | `a_block_that_is_spent_wherever_it_is_is_caught` |
 //!
-//! The models have theirs: no version, no fences, a flip in two steps, pages told of too late, need told of too late.
+//! The models have theirs: pages told of too late, need told of too late.
 //!
 //! # What is not explored
-//! Weak memory, but for the models: a schedule is sequentially consistent. Threads that are interrupted by others of the same
+//! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and Miri see to that. Threads that are interrupted by others of the same
 //! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
 #![cfg(shuttle)]
 

@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn lowest_and_highest_agree_with_trying_every_page() {
-        for pages in 1..=6 {
+        let step = if cfg!(miri) { 17 } else { 1 };
+        for pages in (1..=6).step_by(if cfg!(miri) { 4 } else { 1 }) {
             for align in [1, 2, 4, 8, 16] {
                 for phase in 0..align {
                     for no_cross in [0, 8, 16] {
@@ -277,8 +278,8 @@ mod tests {
                         if no_cross != 0 {
                             fit = fit.no_cross(no_cross).unwrap();
                         }
-                        for start in 0..40 {
-                            for end in start + 1..start + 40 {
+                        for start in (0..40).step_by(step) {
+                            for end in (start + 1..start + 40).step_by(step) {
                                 let meets = |s: &u64| {
                                     s + pages <= end
                                         && s % align == phase

@@ -1,21 +1,36 @@
 //! Atomics, and what an exploration of schedules needs of the core: the only place that knows of one.
 //!
-//! In every ordinary build the atomics are the core's own, [`size`] is its first argument and [`is`] is `false`: none
-//! of it leaves an instruction. Under `--cfg shuttle` each operation on an atomic is a point where the scheduler may
+//! In every ordinary build the atomics are the core's own, [`size`] is its first argument (its second under
+//! Miri) and [`is`] is `false`: none of it leaves an instruction. Under `--cfg shuttle` each operation on an atomic is a point where the scheduler may
 //! let another thread run, batches are small, so that few areas make many, and a protocol can be broken on
-//! purpose, to show that the scenarios of `vmalloc-schedules` see it.
+//! purpose, to show that the scenarios of `vmalloc-schedules` see it. Under `--cfg loom` the atomics are those of a
+//! checker of weak memory, for the `models` beside the code that they check:
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom
+//! ```
 
 #[cfg(shuttle)]
 mod explored;
-#[cfg(not(shuttle))]
+#[cfg(loom)]
+pub(crate) mod modelled;
+#[cfg(not(any(shuttle, loom)))]
 mod plain;
+#[cfg(not(loom))]
+mod word;
 
 #[cfg(shuttle)]
 pub(crate) use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 #[cfg(shuttle)]
 pub use explored::{Grain, explore, point, unlocks};
-#[cfg(not(shuttle))]
+#[cfg(loom)]
+pub(crate) use modelled::{
+    AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, set_word_at, size, unlocked, word_at,
+};
+#[cfg(not(any(shuttle, loom)))]
 pub(crate) use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+#[cfg(not(loom))]
+pub(crate) use word::{set_word_at, word_at};
 
 /// A protocol broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

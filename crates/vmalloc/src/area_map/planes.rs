@@ -348,3 +348,6 @@ impl Found {
         if page < end { Self::Area(PageRange::of(start, end)) } else { Self::None }
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -298,7 +298,7 @@ mod tests {
                 ranges.push((start, start + len));
             }
         }
-        ranges
+        if cfg!(miri) { ranges.into_iter().step_by(37).collect() } else { ranges }
     }
 
     #[test]

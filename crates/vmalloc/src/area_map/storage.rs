@@ -7,6 +7,7 @@
 //! - [`Stable`]: what others read without a lock while it grows (leaves, window). Pieces that never move.
 
 use crate::counted::Counted;
+use crate::sync::size;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::marker::PhantomData;
@@ -128,9 +129,9 @@ impl<T> Deref for Own<T> {
 
 /// Pieces in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of small areas in pages of
 /// 4 KiB, for 8 KiB of table.
-const TABLE: usize = 1024;
+const TABLE: usize = size(1024, 16) as usize;
 /// Tables of more pieces, found in two steps.
-const TABLES: usize = 256;
+const TABLES: usize = size(256, 16) as usize;
 
 type Table<T> = [OnceBox<T>; TABLE];
 

@@ -201,3 +201,6 @@ fn usual_slots(span: PageRange, cpus: usize) -> u64 {
     let share = share.clamp(LEAST_SLOTS, MAX_SLOTS as u64);
     1 << share.ilog2()
 }
+
+#[cfg(all(test, loom))]
+mod models;

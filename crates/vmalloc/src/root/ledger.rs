@@ -129,7 +129,8 @@ mod tests {
             (x >> 33) % below
         };
         let mut refused = 0;
-        for _ in 0..3000 {
+        let turns = if cfg!(miri) { 6 } else { 3000 };
+        for _ in 0..turns {
             let start = 10 + random(580);
             let pages = range(start, (start + 1 + random(90)).min(600));
             let all = pages.start()..pages.end();
@@ -154,6 +155,6 @@ mod tests {
             assert_eq!(ledger.bounds(), bounds);
             ledger.mapped.verify().unwrap();
         }
-        assert!(refused > 100, "{refused}");
+        assert!(cfg!(miri) || refused > 100, "{refused}");
     }
 }

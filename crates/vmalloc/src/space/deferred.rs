@@ -25,7 +25,7 @@ use crate::addr::PageRange;
 use crate::area_map::State;
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, Due, Platform};
-use crate::sync::{AtomicU8, AtomicU64, AtomicUsize};
+use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at, word_at};
 use core::sync::atomic::Ordering;
 
 /// Areas that were retired and are in no list of a node. Their memory is still there.
@@ -130,13 +130,12 @@ impl<P: Platform> Space<P> {
             return;
         }
         let strays = purger.strays();
-        // Acquire: pairs with the Release of those who entered areas.
-        let mut addr = self.deferred.last.swap(0, Ordering::Acquire);
+        let mut addr = self.deferred.take();
         while addr != 0 {
             let page = (addr >> self.shift) as u64;
             // SAFETY: only `vfree_atomic` enters areas, so this platform's memory is direct, and the area begins with the word
             // that was written there. It is mapped until the purge that holds the purger has unmapped it.
-            let before = unsafe { core::ptr::with_exposed_provenance::<usize>(addr).read() };
+            let before = unsafe { word_at(addr) };
             let Some(area) = self.map().retired(page) else {
                 self.platform.fatal(&"a deferred area is gone")
             };
@@ -204,7 +203,7 @@ impl<P: Platform> Space<P> {
             let segment = self.map().segments_from((addr >> self.shift) as u64).next();
             segment.into_iter().for_each(|area| act(area.range));
             // SAFETY: as in `take_deferred`: nobody purges.
-            addr = unsafe { core::ptr::with_exposed_provenance::<usize>(addr).read() };
+            addr = unsafe { word_at(addr) };
         }
     }
 
@@ -235,16 +234,21 @@ impl<P: Platform> Space<P> {
 }
 
 impl Deferred {
+    /// Takes the whole stack: the address of the area entered last, or 0.
+    fn take(&self) -> usize {
+        // Acquire: pairs with the Release in `enter`.
+        self.last.swap(0, Ordering::Acquire)
+    }
+
     /// Pushes the area at `addr`.
     ///
     /// # Safety
     /// A word can be written there, and the caller owns it.
     unsafe fn enter(&self, addr: usize) {
-        let word = core::ptr::with_exposed_provenance_mut::<usize>(addr);
         let mut last = self.last.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller's promise.
-            unsafe { word.write(last) };
+            unsafe { set_word_at(addr, last) };
             // Release: who takes the stack sees the word just written.
             match self.last.compare_exchange_weak(last, addr, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -253,3 +257,6 @@ impl Deferred {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

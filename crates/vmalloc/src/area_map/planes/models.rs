@@ -1,0 +1,133 @@
+//! Looks without the map under weak memory: against frees, against reuse, and against changes of where areas start.
+
+use super::Planes;
+use crate::addr::PageRange;
+use crate::area_map::{AreaMap, Heap};
+use crate::counted::Counted;
+use crate::request::Fit;
+use crate::sync::Mutant;
+use crate::sync::modelled::{fails_with, holds, needs};
+use loom::thread;
+
+const FIRST: u64 = 256;
+
+/// A map with two areas: three pages at its start, and two behind them.
+fn scene() -> (AreaMap, Counted<Planes<Heap>>) {
+    let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
+    let planes = map.planes();
+    // Once round, so that everything is there before the threads are.
+    for pages in [1, 3] {
+        alloc(&mut map, pages);
+        assert!(planes.look(FIRST).is_ok());
+        map.free(FIRST).expect("it is an area");
+    }
+    assert_eq!(alloc(&mut map, 3).start(), FIRST);
+    assert_eq!(alloc(&mut map, 2).start(), FIRST + 3);
+    (map, planes)
+}
+
+fn range(start: u64, end: u64) -> PageRange {
+    PageRange::new(start, end).expect("not empty")
+}
+
+fn alloc(map: &mut AreaMap, pages: u64) -> PageRange {
+    map.alloc(&Fit::new(pages).expect("not empty")).expect("there is room")
+}
+
+/// The holder of the map frees two areas that lie across two words of their leaf, and cuts them anew at another place,
+/// while somebody looks.
+fn a_look_while_the_map_changes() {
+    let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
+    let planes = map.planes();
+    let (first, middle, end) = (FIRST + 60, FIRST + 64, FIRST + 76);
+    assert_eq!(alloc(&mut map, 60).end(), first);
+    // Once round, so that everything is there before the threads are.
+    let new = [range(first, middle), range(middle, end)];
+    let old = [range(first, first + 10), range(first + 10, end)];
+    for areas in [new, old] {
+        areas.iter().for_each(|area| assert_eq!(alloc(&mut map, area.len()), *area));
+        assert_eq!(planes.look(middle).ok().flatten(), map.find(middle));
+        if areas == new {
+            areas.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
+        }
+    }
+    let shared = planes.clone();
+    // The holder of the map is the first thread: loom goes back from a load to the stores before it, but not from a
+    // store to a load that is hidden by the same thread's own load.
+    let looker = thread::spawn(move || {
+        if let Ok(found) = shared.look(middle) {
+            assert!([Some(old[0]), Some(new[1])].contains(&found), "a mixture: {found:?}");
+        }
+    });
+    planes.begin_change();
+    old.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
+    new.iter().for_each(|area| assert_eq!(alloc(&mut map, area.len()), *area));
+    planes.end_change();
+    looker.join().expect("the looker ends");
+}
+
+#[test]
+fn models_of_a_look_while_the_map_changes_need_every_order() {
+    let orders = [
+        "Release: fence(Release);",
+        "Release: fence(Release);",
+        "Acquire: fence(Acquire);",
+        "Acquire: fence(Acquire);",
+    ];
+    needs(&orders, 2, a_look_while_the_map_changes);
+}
+
+#[test]
+fn models_of_a_change_without_version_fail() {
+    fails_with(Mutant::NoVersion, 2, a_look_while_the_map_changes);
+}
+
+/// An owner frees the first area without the map and takes it again, while somebody looks at it and at its
+/// neighbour, and the neighbour's owner does the same.
+fn looks_while_areas_are_freed_and_reused() {
+    let (map, planes) = scene();
+    let owners = [FIRST, FIRST + 3].map(|start| {
+        let planes = planes.clone();
+        thread::spawn(move || {
+            let record = planes.home(start).expect("a leaf");
+            let area = planes.retire(record, start).expect("it is busy");
+            assert!(planes.retire(record, start).is_none(), "it is retired");
+            assert!(planes.revive(record, start), "it is retired");
+            area
+        })
+    });
+    for (page, whole) in [(FIRST + 2, range(FIRST, FIRST + 3)), (FIRST + 3, range(FIRST + 3, FIRST + 5))] {
+        if let Ok(Some(area)) = planes.look(page) {
+            assert_eq!(area, whole);
+        }
+    }
+    let areas = owners.map(|owner| owner.join().expect("the owner ends"));
+    assert_eq!(areas, [range(FIRST, FIRST + 3), range(FIRST + 3, FIRST + 5)]);
+    assert_eq!(map.find(FIRST), Some(areas[0]));
+    assert_eq!(map.find(FIRST + 3), Some(areas[1]));
+}
+
+#[test]
+fn models_of_busy_bits_hold() {
+    holds(2, looks_while_areas_are_freed_and_reused);
+}
+
+/// Two threads free one area.
+fn two_free_one_area() {
+    let (_map, planes) = scene();
+    let shared = planes.clone();
+    let free = |planes: &Planes<Heap>| planes.retire(planes.home(FIRST).expect("a leaf"), FIRST).is_some();
+    let other = thread::spawn(move || free(&shared));
+    let here = free(&planes);
+    assert!(here != other.join().expect("the other ends"), "one of the two frees it");
+}
+
+#[test]
+fn models_of_two_who_free_one_area_hold() {
+    holds(3, two_free_one_area);
+}
+
+#[test]
+fn models_of_a_flip_in_two_steps_fail() {
+    fails_with(Mutant::SplitFlip, 3, two_free_one_area);
+}

@@ -1,0 +1,107 @@
+//! `cargo xtask miri`: the unsafe code and the orders of atomics under an interpreter that sees undefined behaviour.
+
+use crate::nightly;
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+use thiserror::Error;
+
+/// Run the tests that Miri can run, and those of two threads under several of its seeds
+///
+/// The unit tests of the core and of the Linux platform run once, with the borrow checks. The tests of a whole space
+/// used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
+/// are interrupted, and which of the values that weak memory allows a load sees. Installs Miri by rustup where it may.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Seeds for the tests of two threads
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: u32,
+    /// The first of them
+    #[arg(long, default_value_t = 0)]
+    from: u32,
+    /// Run the tests of two threads alone
+    #[arg(long)]
+    threads_only: bool,
+    /// Build them, and run nothing
+    #[arg(long)]
+    build_only: bool,
+}
+
+/// Why the tests could not be run, or what failed.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("can't run cargo: {cause}")]
+    Run { cause: std::io::Error },
+    #[error("{what} under Miri: {status}")]
+    Failed { what: &'static str, status: ExitStatus },
+}
+
+/// Tests that run together.
+struct Part {
+    what: &'static str,
+    /// Arguments of `cargo miri test`.
+    words: &'static [&'static str],
+    flags: &'static str,
+}
+
+/// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
+const UNITS: [Part; 2] = [
+    Part {
+        what: "unit tests of the core",
+        words: &["-p", "vmalloc", "--lib"],
+        flags: "-Zmiri-permissive-provenance",
+    },
+    Part {
+        what: "unit tests of the Linux platform",
+        words: &["-p", "vmalloc-linux", "--lib"],
+        flags: "-Zmiri-permissive-provenance",
+    },
+];
+
+/// Each runs once a seed.
+const THREADS: [Part; 2] = [
+    Part {
+        what: "two threads on one space",
+        words: &["-p", "vmalloc", "--test", "two_threads"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+    Part {
+        what: "threads on what the Linux platform shares",
+        words: &["-p", "vmalloc-linux", "--lib", "--", "grace::", "lock::"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+];
+
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    if let Err(reason) = nightly::provide("miri") {
+        println!("NOT RUN: {reason}");
+        return Ok(());
+    }
+    if !args.threads_only {
+        for part in &UNITS {
+            test(part, "", args)?;
+        }
+    }
+    let (from, to) = (args.from, args.from.saturating_add(args.seeds));
+    let seeds = format!(" -Zmiri-many-seeds={from}..{to}");
+    THREADS.iter().try_for_each(|part| test(part, &seeds, args))
+}
+
+fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
+    let start = Instant::now();
+    let run = if args.build_only { &["--no-run"][..] } else { &[] };
+    let status = Command::new("cargo")
+        .args(["+nightly", "miri", "test", "--target-dir", "target/miri"])
+        .args(run)
+        .args(part.words)
+        .env("MIRIFLAGS", format!("{}{more}", part.flags))
+        // Those of the toolchain that runs this are for another one.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_TARGET_DIR")
+        .status()
+        .map_err(|cause| Error::Run { cause })?;
+    if !status.success() {
+        return Err(Error::Failed { what: part.what, status });
+    }
+    println!("{} under Miri: passed in {:.0} s", part.what, start.elapsed().as_secs_f64());
+    Ok(())
+}
