@@ -73,7 +73,7 @@ impl Bitmap {
 
     /// Makes the words accessible, and brings about B2. May be repeated.
     pub(crate) fn make_ready(&self) -> Result<(), Errno> {
-        self.words.protect_all(Access::ReadWrite)?;
+        self.words.open_all()?;
         let mut bits = self.frames;
         for level in 0..LEVELS {
             let tail = bits % WORD;

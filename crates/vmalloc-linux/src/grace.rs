@@ -48,7 +48,6 @@ pub fn pin() -> Pin {
 }
 
 /// Room for the record of a deferred free, embedded in the memory to be freed: 16 bytes.
-#[derive(Debug)]
 #[repr(C)]
 pub struct Head {
     next: *mut Head,

@@ -50,13 +50,14 @@ impl Mapping {
         self.base
     }
 
-    /// Changes the access to all of it, which whoever owns the mapping has to be ready for.
-    pub(crate) fn protect_all(&self, access: Access) -> Result<(), Errno> {
-        self.protect_part(0, self.bytes, access)
+    /// Makes all of it readable and writable.
+    pub(crate) fn open_all(&self) -> Result<(), Errno> {
+        self.open_part(0, self.bytes)
     }
 
-    /// Changes the access to `bytes` bytes from `offset` on, both rounded out to pages.
-    pub(crate) fn protect_part(&self, offset: usize, bytes: usize, access: Access) -> Result<(), Errno> {
+    /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages. Access
+    /// only grows, so no reference into the mapping loses any.
+    pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let page = rustix::param::page_size();
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
         debug_assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
@@ -65,8 +66,9 @@ impl Mapping {
             // Everything can be read and written there: see `new`.
             return Ok(());
         }
-        // SAFETY: inside our own mapping, which the kernel made of whole pages; who uses it knows.
-        unsafe { mprotect(base, end - start, access.protect()) }
+        // SAFETY: inside our own mapping, which the kernel made of whole pages, and nothing that was
+        // allowed there is forbidden.
+        unsafe { mprotect(base, end - start, Access::ReadWrite.protect()) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -76,23 +78,29 @@ impl Mapping {
 
 impl Mapping {
     /// Shares the memory of `file` from that offset on at the same offset of this, not accessible yet.
-    pub(crate) fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
+    ///
+    /// # Safety
+    /// Nothing refers to what this holds from `offset` on.
+    pub(crate) unsafe fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
         let (base, bytes) = (self.base.as_ptr().wrapping_byte_add(offset), self.bytes - offset);
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: what is replaced is the end of our own mapping; who uses it knows.
+        // SAFETY: what is replaced is the end of our own mapping, to which nothing refers.
         unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) }.map(drop)
     }
 
     /// Makes a part accessible that never was. If it is locked it is unlocked, or the kernel would put memory behind all of
     /// it.
-    pub(crate) fn make_accessible(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+    ///
+    /// # Safety
+    /// Nothing has ever been in the part.
+    pub(crate) unsafe fn make_accessible(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
-        // SAFETY: the part is our own, and there is nothing in it.
+        // SAFETY: the part is our own, and by the caller's promise there is nothing in it.
         if unsafe { advise(run, Advice::DontNeed) } == Err(Errno::INVAL) {
             // SAFETY: as above.
             unsafe { munlock(run.iov_base, run.iov_len)? };
         }
-        self.protect_part(offset, bytes, Access::ReadWrite)
+        self.open_part(offset, bytes)
     }
 }
 

@@ -174,7 +174,8 @@ impl Supply {
         }
         let end = end.next_multiple_of(STEP).min(self.range.len());
         let [offset, bytes] = [reached, end - reached].map(|frames| (frames << self.page_shift) as usize);
-        self.linear.make_accessible(offset, bytes).map_err(protect_error)?;
+        // SAFETY: no frame from `reached` on was handed out since the file was put there.
+        unsafe { self.linear.make_accessible(offset, bytes) }.map_err(protect_error)?;
         self.state.reached.store(end, Ordering::Relaxed);
         Ok(())
     }
@@ -362,7 +363,8 @@ impl Supply {
         self.state.reached.store(floor, Ordering::Relaxed);
         if floor < self.range.len() {
             let from = (floor << self.page_shift) as usize;
-            self.linear.show(&file, from).map_err(|errno| platform_error("mmap", errno))?;
+            // SAFETY: no frame from the floor on was ever handed out, here or in an ancestor (S1).
+            unsafe { self.linear.show(&file, from) }.map_err(|errno| platform_error("mmap", errno))?;
         }
         self.state.started.store(true, Ordering::Relaxed);
         Ok(())

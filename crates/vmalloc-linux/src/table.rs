@@ -161,9 +161,7 @@ impl Table {
             let (offset, len) = (run.start() - self.span.start(), run.len());
             let word = size_of::<AtomicU32>();
             // Two threads may do this for one chunk: it is the same twice.
-            entries
-                .protect_part(offset as usize * word, len as usize * word, Access::ReadWrite)
-                .map_err(protect_error)?;
+            entries.open_part(offset as usize * word, len as usize * word).map_err(protect_error)?;
             self.special.set(run, State::Open);
         }
         Ok(())
