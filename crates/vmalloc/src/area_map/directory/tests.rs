@@ -168,6 +168,7 @@ fn every_span_is_known_page_by_page() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri takes minutes for it, and the other tests do the same steps")]
 fn the_leaf_before_is_found_across_all_levels() {
     let mut bench = Bench::new(0, u64::MAX);
     // One leaf in each level's step of the way to the last page; the root has four steps.
