@@ -77,6 +77,30 @@ fn unreserve() {
     }
 }
 
+#[test]
+fn vfree_altered() {
+    for (config, settings) in configs() {
+        let many = move || {
+            let (space, mut areas) = Scene::empty(settings).build();
+            let request = Request::new(2 * PAGE).tag("altered");
+            (0..80).for_each(|_| areas.push(space.alloc(&request).expect("there is room")));
+            (space, areas)
+        };
+        let free = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
+            while let Some(&addr) = areas.last() {
+                // SAFETY: nothing uses the area any more.
+                unsafe { space.vfree_altered(addr) }?;
+                areas.pop();
+            }
+            Ok(())
+        };
+        let case = Case::new("vfree_altered", many, free, |space, _| free_all(space));
+        let purges = settings.lazy_max_pages == 1;
+        let case = if purges { case.meets([UNMAP, FLUSH]) } else { case };
+        table(config, [case.meets([Step::Heap])]);
+    }
+}
+
 /// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and the area is still there to be freed
 /// when either helps again.
 #[test]

@@ -5,7 +5,7 @@
 //! checked afterwards (`Space::try_find`).
 
 use crate::sync::{AtomicU32, AtomicU64};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// 64 bits.
@@ -29,14 +29,9 @@ impl Long {
         self.0.store(value, Relaxed);
     }
 
-    /// Reads the word. Acquire: pairs with the Release of [`update`](Self::update).
-    #[inline(always)]
-    pub(super) fn get_acquire(&self) -> u64 {
-        self.0.load(Acquire)
-    }
-
     /// Replaces the word by what `change` makes of it, as one step among those of other threads.
-    /// Release: a thread that acquires the new word sees what was written before.
+    /// Release: pairs with the first Acquire of `Version::read`: a reader that sees the new word sees
+    /// what was written before.
     pub(super) fn update(&self, change: impl Fn(u64) -> u64) {
         // The closure always returns a value, so the update always succeeds.
         let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));

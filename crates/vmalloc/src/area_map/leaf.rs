@@ -14,6 +14,8 @@
 
 use super::cell::{Long, Word};
 use super::runs::Runs;
+use crate::sync::fence;
+use core::sync::atomic::Ordering::Release;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// log2 of the pages of a leaf. Four words a plane: larger leaves cost fewer tree levels but longer scans, and
@@ -173,11 +175,12 @@ impl Leaf {
         NoteMarks(self.notes.get()).may_have_note(page)
     }
 
-    /// Reads the marks of notes. Acquire: a reader that sees a mark cleared sees that the area with
-    /// the note is busy no more.
+    /// Reads the marks of notes, before or after `Version::read`, whose fences order it: a reader that
+    /// sees a mark cleared before sees that the area with the note is busy no more, and one that sees
+    /// an area busy sees its mark after.
     #[inline(always)]
     pub(super) fn note_marks(&self) -> NoteMarks {
-        NoteMarks(self.notes.get_acquire())
+        NoteMarks(self.notes.get())
     }
 
     /// Marks the note of the area at `page`. The caller holds the note's table, and makes the area
@@ -185,6 +188,9 @@ impl Leaf {
     pub(crate) fn note_entered(&self, page: u64) {
         let mark = 1 << (Self::bit(page) / NOTE_PAGES as u32);
         self.notes.update(|word| (word | mark).wrapping_add(NOTE_ENTERED));
+        // Release: pairs with the second Acquire of `Version::read`: a reader that finds the area busy
+        // sees its mark.
+        fence(Release);
     }
 
     /// Clears the mark of notes around `page`. The caller holds the table of the last of them, and

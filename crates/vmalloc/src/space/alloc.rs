@@ -11,7 +11,7 @@ use crate::area_map::{AreaMap, LEAF_SHIFT};
 use crate::error::{AllocError, PlatformError, Unbacked};
 use crate::platform::{DirectMemory, Platform, Protection};
 use crate::request::{Fit, Policy};
-use crate::sync::{Mutant, fence, is, size};
+use crate::sync::{Mutant, is, size};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
@@ -333,9 +333,6 @@ impl<P: Platform> Space<P> {
         self.notes.enter(area, note, || {
             // The mark changes under the table's lock, as when the last note beside it goes.
             self.with_leaf(start, |leaf| leaf.note_entered(start));
-            // Release: pairs with the Acquire of `Version::read`: a thread that finds the area busy
-            // sees its mark.
-            fence(Ordering::Release);
             if !is(Mutant::LateNote) {
                 self.make_busy(start);
             }

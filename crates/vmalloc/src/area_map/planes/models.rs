@@ -1,6 +1,6 @@
 //! Looks without the map under weak memory: against frees, against reuse, and against changes of where areas start.
 
-use super::Planes;
+use super::{Look, Planes};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap};
 use crate::counted::Counted;
@@ -26,6 +26,14 @@ fn scene() -> (AreaMap, Counted<Planes<Heap>>) {
     (map, planes)
 }
 
+/// The busy area that holds `page`, whether it has a note or not.
+fn look(planes: &Planes<Heap>, page: u64) -> Option<Option<PageRange>> {
+    match planes.look(page).ok()? {
+        Look::Nothing => Some(None),
+        Look::Plain(area) | Look::Noted(area) => Some(Some(area)),
+    }
+}
+
 fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
 }
@@ -46,7 +54,7 @@ fn a_look_while_the_map_changes() {
     let old = [range(first, first + 10), range(first + 10, end)];
     for areas in [new, old] {
         areas.iter().for_each(|area| assert_eq!(alloc(&mut map, area.len()), *area));
-        assert_eq!(planes.look(middle).ok().flatten(), map.find(middle));
+        assert_eq!(look(&planes, middle).flatten(), map.find(middle));
         if areas == new {
             areas.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
         }
@@ -55,7 +63,7 @@ fn a_look_while_the_map_changes() {
     // The holder of the map is the first thread: loom goes back from a load to the stores before it, but not from a
     // store to a load that is hidden by the same thread's own load.
     let looker = thread::spawn(move || {
-        if let Ok(found) = shared.look(middle) {
+        if let Some(found) = look(&shared, middle) {
             assert!([Some(old[0]), Some(new[1])].contains(&found), "a mixture: {found:?}");
         }
     });
@@ -97,7 +105,7 @@ fn looks_while_areas_are_freed_and_reused() {
         })
     });
     for (page, whole) in [(FIRST + 2, range(FIRST, FIRST + 3)), (FIRST + 3, range(FIRST + 3, FIRST + 5))] {
-        if let Ok(Some(area)) = planes.look(page) {
+        if let Some(Some(area)) = look(&planes, page) {
             assert_eq!(area, whole);
         }
     }
@@ -130,4 +138,35 @@ fn models_of_two_who_free_one_area_hold() {
 #[test]
 fn models_of_a_flip_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
+}
+
+/// An area with a note is handed out and freed, while somebody looks: it never seems to have none.
+fn a_look_while_an_area_with_a_note_comes_and_goes() {
+    let (_map, planes) = scene();
+    let record = planes.home(FIRST).expect("a leaf");
+    record.note_entered(FIRST);
+    record.withhold(FIRST);
+    record.notes_left(FIRST);
+    let shared = planes.clone();
+    // The owner is the first thread, for the same reason as above.
+    let looker = thread::spawn(move || {
+        let found = shared.look(FIRST + 1);
+        assert!(!matches!(found, Ok(Look::Plain(_))), "an area without its note");
+    });
+    record.note_entered(FIRST);
+    assert!(record.make_busy(FIRST), "it was not busy");
+    planes.retire(record, FIRST).expect("it is busy");
+    record.notes_left(FIRST);
+    looker.join().expect("the looker ends");
+}
+
+#[test]
+fn models_of_a_look_at_an_area_with_a_note_need_every_order() {
+    let orders = [
+        "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",
+        "Release: fence(Release);",
+        "Acquire: fence(Acquire);",
+        "Acquire: fence(Acquire);",
+    ];
+    needs(&orders, 3, a_look_while_an_area_with_a_note_comes_and_goes);
 }
