@@ -186,13 +186,25 @@ fn a_failing_flush_keeps_everything_until_it_works() {
     let space = space(1 << 12, Config::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
+    space.platform().fail_all(Call::Flush);
     for _ in 0..3 {
-        space.platform().fail_nth(Call::Flush, 1);
         assert!(space.purge().is_err());
-        assert_eq!(space.stats().lazy_areas, 100);
+        assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (100, 100));
         space.verify().unwrap();
     }
+    space.platform().heal();
     space.purge().unwrap();
+    assert!(is_whole(&space.stats()));
+}
+
+#[test]
+fn a_flush_that_fails_once_is_repeated() {
+    let space = space(1 << 12, Config::default().unmap_on_free());
+    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.platform().fail_nth(Call::Flush, 1);
+    space.purge().unwrap();
+    assert_eq!((space.platform().failed(), space.stats().refused_areas), (1, 0));
     assert!(is_whole(&space.stats()));
 }
 

@@ -144,8 +144,8 @@ pub unsafe trait Platform: Sync {
 
     /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.
     ///
-    /// Ranges are disjoint and ascending, and neighbours are joined (unless memory for that was short); they
-    /// hold guard pages, and may hold pages that were never mapped. On return this CPU faults on them; others
+    /// Ranges are disjoint and ascending, and neighbours are joined (unless memory for that was short, or the
+    /// platform has refused some of them); they hold guard pages, and may hold pages that were never mapped. On return this CPU faults on them; others
     /// may not yet, and the pages behind them may not be reused yet. A platform may flush here already.
     ///
     /// # Safety

@@ -62,6 +62,8 @@ struct State {
     calls: [u64; 3],
     /// For each kind, which call is to fail.
     failing: [Option<u64>; 3],
+    /// For each kind, whether every call fails.
+    refusing: [bool; 3],
     failed: u64,
     entropy: u64,
 }
@@ -94,9 +96,15 @@ impl NullPlatform {
         state.failing[call as usize] = Some(state.calls[call as usize] + nth);
     }
 
+    /// Makes every call of this kind fail from now on.
+    pub fn fail_all(&self, call: Call) {
+        self.state.lock().refusing[call as usize] = true;
+    }
+
     /// Lets every call succeed again.
     pub fn heal(&self) {
-        self.state.lock().failing = [None; 3];
+        let mut state = self.state.lock();
+        (state.failing, state.refusing) = ([None; 3], [false; 3]);
     }
 
     /// How many calls have failed on request.
@@ -149,9 +157,11 @@ impl NullPlatform {
         for range in ranges {
             assert!(self.span.covers(range), "{}: {range:?} is outside {:?}", call.name(), self.span);
         }
+        // Where something was refused, areas come one by one.
+        let least = u64::from(self.failed() == 0);
         for pair in ranges.windows(2) {
             assert!(
-                pair[0].end() < pair[1].start(),
+                pair[0].end() + least <= pair[1].start(),
                 "{}: {pair:?} is not ascending and coalesced",
                 call.name()
             );
@@ -163,7 +173,8 @@ impl State {
     /// Counts a call; an error when it was to fail.
     fn enter(&mut self, call: Call) -> Result<(), PlatformError> {
         self.calls[call as usize] += 1;
-        if self.failing[call as usize] != Some(self.calls[call as usize]) {
+        let fails = self.failing[call as usize] == Some(self.calls[call as usize]);
+        if !fails && !self.refusing[call as usize] {
             return Ok(());
         }
         self.failing[call as usize] = None;
