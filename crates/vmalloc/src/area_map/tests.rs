@@ -77,7 +77,7 @@ fn freeing_what_is_no_area_is_a_typed_error() {
 
 #[test]
 fn a_buffer_that_runs_out_fails_cleanly_and_recovers() {
-    let (bytes, least) = if cfg!(miri) { (4 << 10, 2) } else { (16 << 10, 8) };
+    let (bytes, least) = if cfg!(miri) { (8 << 10, 2) } else { (16 << 10, 8) };
     let mut memory = vec![0u8; bytes];
     let mut map = AreaMap::in_buffer(span(0, 1 << 30), &mut memory).unwrap();
     let mut areas = vec![];
