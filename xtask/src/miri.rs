@@ -2,6 +2,7 @@
 
 use crate::nightly;
 use std::process::{Command, ExitStatus};
+use std::thread;
 use std::time::Instant;
 use thiserror::Error;
 
@@ -9,7 +10,8 @@ use thiserror::Error;
 ///
 /// The unit tests of the core and of the Linux platform run once, with the borrow checks. The tests of a whole space
 /// used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
-/// are interrupted, and which of the values that weak memory allows a load sees. Installs Miri by rustup where it may.
+/// are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
+/// when they end. Installs Miri by rustup where it may.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seeds for the tests of two threads
@@ -76,20 +78,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         println!("NOT RUN: {reason}");
         return Ok(());
     }
-    if !args.threads_only {
-        for part in &UNITS {
-            test(part, "", args)?;
-        }
-    }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));
     let seeds = format!(" -Zmiri-many-seeds={from}..{to}");
-    THREADS.iter().try_for_each(|part| test(part, &seeds, args))
+    let threads = || THREADS.iter().try_for_each(|part| test(part, &seeds, args));
+    if args.threads_only {
+        return threads();
+    }
+    // The core takes as long as all others together, and Miri is one thread.
+    let [core, linux] = &UNITS;
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| test(core, "", args));
+        let others = test(linux, "", args).and_then(|()| threads());
+        beside.join().expect("no part panics").and(others)
+    })
 }
 
 fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
     let start = Instant::now();
     let run = if args.build_only { &["--no-run"][..] } else { &[] };
-    let status = Command::new("cargo")
+    let output = Command::new("cargo")
         .args(["+nightly", "miri", "test", "--target-dir", "target/miri"])
         .args(run)
         .args(part.words)
@@ -97,10 +104,13 @@ fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
         // Those of the toolchain that runs this are for another one.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
-        .status()
+        .output()
         .map_err(|cause| Error::Run { cause })?;
-    if !status.success() {
-        return Err(Error::Failed { what: part.what, status });
+    // Whole, since two run at once.
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    if !output.status.success() {
+        return Err(Error::Failed { what: part.what, status: output.status });
     }
     println!("{} under Miri: passed in {:.0} s", part.what, start.elapsed().as_secs_f64());
     Ok(())

@@ -505,7 +505,10 @@ pub fn forked_inside_a_notifier() {
 }
 
 fn look_at(world: &World, addr: usize) {
-    (0..3).for_each(|_| drop(world.find(addr)));
+    for _ in 0..3 {
+        let found = world.find(addr).map(|info| info.addr);
+        assert!(found.is_none_or(|start| start == addr), "{found:x?}");
+    }
 }
 
 /// Forks when it is asked for room.

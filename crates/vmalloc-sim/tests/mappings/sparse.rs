@@ -144,13 +144,13 @@ fn a_sparse_area_is_freed_by_what_is_mapped_in_it() {
     let options = plain(2 * HUGE as u64, 2);
     let space = space(options, Config::default());
     let frames = take(&space, 3);
-    for round in 0..3 {
+    for round in 1..3 {
         let addr = sparse(&space, HUGE);
         map(&space, addr + (HUGE / 2) * PAGE, &frames[..round]);
         map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
         free_sparse(&space, addr);
     }
-    assert_eq!(space.platform().counts().let_gos, 5, "one for each run of frames");
+    assert_eq!(space.platform().counts().let_gos, 4, "one for each run of frames");
     give(&space, &frames);
     finish(&space);
 }

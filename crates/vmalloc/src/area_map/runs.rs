@@ -293,9 +293,12 @@ mod tests {
 
     #[test]
     fn runs_agree_with_ranges_one_by_one() {
-        for seed in 0..if cfg!(miri) { 2 } else { 300 } {
+        // There is no unsafe code here for Miri to look into.
+        let (seeds, bases) =
+            if cfg!(miri) { (1, &[512][..]) } else { (300, &[0, 256, 512, 3 << 10, 1 << 20][..]) };
+        for seed in 0..seeds {
             for longest in [1, 2, 3, 9, 60, 200] {
-                for base in [0u64, 256, 512, 3 << 10, 1 << 20] {
+                for &base in bases {
                     let (runs, ranges) = sample(seed, longest);
                     let want = ranges.iter().fold(Lanes::NONE, |sum, range| {
                         sum.max(Lanes::of(base + range.start(), range.len()))

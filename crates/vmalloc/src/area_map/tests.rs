@@ -86,14 +86,18 @@ fn a_buffer_that_runs_out_fails_cleanly_and_recovers() {
             Ok(area) => areas.push(area),
             Err(error) => break error,
         }
-        map.verify().unwrap();
+        if !cfg!(miri) {
+            map.verify().unwrap();
+        }
     };
     assert_eq!(failure, AllocError::Metadata);
     assert!(areas.len() > least, "{}", areas.len());
     map.verify().unwrap();
     for area in areas.drain(..) {
         assert_eq!(map.free(area.start()), Ok(area));
-        map.verify().unwrap();
+        if !cfg!(miri) {
+            map.verify().unwrap();
+        }
     }
     assert!(map.is_whole());
     assert!(map.alloc(&fit(300, 1)).is_ok());
