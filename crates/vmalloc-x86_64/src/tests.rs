@@ -38,6 +38,8 @@ struct Fake {
     forgot: [Mutex<Vec<Forgot>>; 2],
     interrupted: [AtomicBool; 2],
     online: [AtomicBool; 2],
+    /// Whether every CPU answers sooner or later, however busy the machine of the test is.
+    answers: AtomicBool,
 }
 
 // SAFETY: the memory is only used through the platform and by its owner.
@@ -60,6 +62,7 @@ impl Fake {
             forgot: Default::default(),
             interrupted: Default::default(),
             online: [AtomicBool::new(true), AtomicBool::new(false)],
+            answers: AtomicBool::new(false),
         }
     }
 
@@ -154,7 +157,7 @@ unsafe impl Machine for Fake {
         self.interrupted[cpu].store(true, Ordering::SeqCst);
     }
     fn patience(&self) -> u64 {
-        1 << 20
+        if self.answers.load(Ordering::SeqCst) { u64::MAX } else { 1 << 20 }
     }
     fn entropy(&self) -> u64 {
         7
@@ -319,6 +322,15 @@ fn relocated_pages_keep_their_frames() {
     assert!((from.start()..from.end()).all(|page| platform.frame(page).is_none()));
 }
 
+/// Stops a thread when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
     let platform = platform(200, 1000);
@@ -332,8 +344,11 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
     assert_eq!(lost.code, 1);
     assert!(entry(&platform, START).is_some_and(|entry| entry.has(Bits::STALE)), "its frame is kept");
 
+    platform.machine().answers.store(true, Ordering::SeqCst);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // Also when an assertion fails: else the other thread would be waited for for ever.
+        let _stops = Stops(&stop);
         scope.spawn(|| {
             CPU.set(1);
             while !stop.load(Ordering::SeqCst) {
@@ -353,7 +368,6 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
         map(&platform, range(0, 34));
         unmap_and_flush(&platform, &[range(0, 34)]);
         assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
-        stop.store(true, Ordering::SeqCst);
     });
     assert_eq!(entry(&platform, START), Some(Entry::NONE));
 }
