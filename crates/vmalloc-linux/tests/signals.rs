@@ -16,7 +16,7 @@ const COUNT: usize = 64;
 const ROUNDS: usize = 20;
 
 static SPACE: AtomicPtr<Space<Linux>> = AtomicPtr::new(std::ptr::null_mut());
-/// What is to be freed; 0 = nothing.
+/// The address to be freed; 0 = none.
 static AREAS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 static FREED: AtomicUsize = AtomicUsize::new(0);
 static CHANGED_ERRNO: AtomicBool = AtomicBool::new(false);

@@ -48,7 +48,7 @@ holds! {
     notes_follow_their_areas;
 }
 
-/// The same for sub-spaces.
+/// Explores scenes of sub-spaces.
 #[test]
 fn sub_spaces_are_forked_with() {
     let plan = Plan::new(SCHEDULES);

@@ -57,7 +57,7 @@ pub(crate) fn exercise(space: &Space<Linux>) -> Done {
     exercise_for(space, 3)
 }
 
-/// The same, so many times.
+/// Exercises the space so many times.
 pub(crate) fn exercise_for(space: &Space<Linux>, rounds: usize) -> Done {
     let mut done = Done::default();
     for round in 0..rounds {

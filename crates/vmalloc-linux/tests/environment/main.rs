@@ -65,12 +65,12 @@ fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
     }
 }
 
-/// The same for each way to guard, and one way to advise.
+/// Runs a scenario for each way to guard, and one way to advise.
 fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
     configs().into_iter().for_each(|config| for_both_guards_in(config, &scenario));
 }
 
-/// The same in one configuration.
+/// Runs a scenario for each way to guard, in one configuration.
 fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in Guards::ALL {
         if let Some(space) = space_with(options(guards, Vectors::PidfdSelf), config) {

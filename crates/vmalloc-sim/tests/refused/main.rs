@@ -25,7 +25,7 @@ fn options(options: Options, pages: u64) -> Options {
     options.cpus(2).frames(2 * pages).seed(1).let_go(LetGo::Keeps)
 }
 
-/// What is freed becomes lazy at once, and is purged when it is asked for.
+/// A freed area becomes lazy at once, and is purged when it is asked for.
 fn lazy() -> Config {
     Config::default().unmap_on_free().blocks(64, BlockPolicy::Recycle)
 }

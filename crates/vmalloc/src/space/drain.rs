@@ -12,7 +12,7 @@ pub(super) struct Drain {
     pub(super) pools: Option<Share>,
     /// The most areas of both together.
     pub(super) most: u64,
-    /// Whether what was flushed goes to the pools.
+    /// Flushed areas go to the pools.
     pub(super) refill: bool,
     /// Whether each area that was refused before is tried again by itself, however many there are.
     pub(super) insists: bool,
@@ -48,7 +48,7 @@ impl Drain {
         insists: false,
         sweep: false,
     };
-    /// What is lazy, for the sake of blocks.
+    /// Lazy areas only, for the sake of blocks.
     pub(super) const FLUSH: Self = Self { retained: None, pools: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.
     pub(super) const DECAY: Self =
@@ -72,7 +72,7 @@ impl Drain {
     }
 }
 
-/// What is left to decay after a drain.
+/// Tells whether anything is left to decay after a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "what is left decays only if drain is called again"]
 pub enum Rest {

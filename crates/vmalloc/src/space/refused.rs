@@ -152,7 +152,7 @@ impl<P: Platform> Space<P> {
         refused
     }
 
-    /// The same for blocks: in one call, else block by block.
+    /// Unmaps what was taken of blocks: in one call, else block by block.
     fn sift_blocks(&self, purger: &mut Purger, done: &mut Done) -> Result<(), PlatformError> {
         let Purger { blocks, refused, ranges, keys, .. } = purger;
         if blocks.is_empty() {
