@@ -11,7 +11,7 @@ report=$scratch/report.html
 vmalloc=$(realpath "$target")/release/vmalloc
 if [ $# -gt 0 ]; then cp "$1" "$report"; else (cd "$scratch" && "$vmalloc" report); mv "$scratch/vmalloc-report.html" "$report"; fi
 # From the scratch directory: pictures name their files.
-cp crates/vmalloc-cli/tests/data/vmallocinfo.txt "$scratch/vmallocinfo"
+cp lab/cli/tests/data/vmallocinfo.txt "$scratch/vmallocinfo"
 (cd "$scratch" && "$vmalloc" map vmallocinfo --svg map.svg >/dev/null)
 
 # shot FILE ADDRESS SIZE SCHEME (0 dark, 1 light)

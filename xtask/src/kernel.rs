@@ -1,4 +1,4 @@
-//! The image of `kernel-test`: building it, and booting it in QEMU.
+//! The image of `testing/kernel`: building it, and booting it in QEMU.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Whether the kernel ended the machine with this status of its own (`kernel-test/src/exit.rs`), which QEMU makes 2n + 1.
+    /// Whether the kernel ended the machine with this status of its own (`testing/kernel/src/exit.rs`), which QEMU makes 2n + 1.
     pub(crate) fn ended_with(&self, status: i32) -> bool {
         self.status.and_then(|ended| ended.code()) == Some(2 * status + 1)
     }
@@ -70,7 +70,7 @@ impl Image {
     /// Builds it; cargo says where it is.
     pub(crate) fn build() -> Result<Self, Error> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kernel-test");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("testing").join("kernel");
         let output = Command::new(cargo)
             .args([
                 "build",

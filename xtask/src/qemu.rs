@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
 ///
-/// Builds the image of `kernel-test`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
+/// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
 /// then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
 #[derive(clap::Args)]
 pub(crate) struct Args {

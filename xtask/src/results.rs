@@ -31,10 +31,10 @@ pub(crate) enum Error {
 
 /// The traces that the tests read: of kernels, and of a program.
 const TRACES: [&str; 4] = [
-    "crates/vmalloc-lab/tests/data/la57.txt.xz",
-    "crates/vmalloc-lab/tests/data/modules.txt.zst",
-    "crates/vmalloc-lab/tests/data/program.txt.gz",
-    "crates/vmalloc-lab/tests/data/short.txt",
+    "lab/designs/tests/data/la57.txt.xz",
+    "lab/designs/tests/data/modules.txt.zst",
+    "lab/designs/tests/data/program.txt.gz",
+    "lab/designs/tests/data/short.txt",
 ];
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {

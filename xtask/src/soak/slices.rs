@@ -27,11 +27,11 @@ pub(super) fn slices() -> Vec<Slice> {
     all
 }
 
-/// One for each target in `fuzz/`.
+/// One for each target in `testing/fuzz/`.
 fn fuzz_targets() -> Vec<Slice> {
     let has_fuzz = Command::new("cargo-fuzz").arg("--version").stdout(Stdio::null()).status().is_ok();
     let missing = (!has_fuzz).then(|| "cargo-fuzz is not installed".to_owned());
-    let files = fs::read_dir("fuzz/fuzz_targets").into_iter().flatten().flatten();
+    let files = fs::read_dir("testing/fuzz/fuzz_targets").into_iter().flatten().flatten();
     let mut names: Vec<String> =
         files.filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
     names.sort();
@@ -44,15 +44,15 @@ fn fuzz(target: String, missing: Option<String>) -> Slice {
         move |seed: u64, length: Duration| {
             let (corpus, seeds) = (format!("corpus/{target}"), format!("seeds/{target}"));
             // Fails where it is there; the fuzzer tells if it can't write.
-            let _ = fs::create_dir_all(format!("fuzz/{corpus}"));
+            let _ = fs::create_dir_all(format!("testing/fuzz/{corpus}"));
             let mut cargo = cargo(&["+nightly", "fuzz", "run", &target, &corpus, &seeds, "--"]);
             cargo.arg(format!("-seed={}", seed as u32)).arg(format!("-max_total_time={}", length.as_secs()));
-            cargo.args(["-max_len=1200", "-print_final_stats=1", "-verbosity=0"]).current_dir("fuzz");
+            cargo.args(["-max_len=1200", "-print_final_stats=1", "-verbosity=0"]).current_dir("testing/fuzz");
             cargo
         }
     };
     let mut build = cargo(&["+nightly", "fuzz", "build", &target]);
-    build.current_dir("fuzz");
+    build.current_dir("testing/fuzz");
     let executions = |text: &str| sum_after(text, "stat::number_of_executed_units:");
     Slice {
         name: format!("fuzz-{target}"),

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 /// A trace that the lab has.
 fn data(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vmalloc-lab/tests/data").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../designs/tests/data").join(name);
     path.to_str().expect("text").into()
 }
 

@@ -9,7 +9,7 @@ use vmalloc_sim::{Direct, Options, Point, Sim, script};
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
 fn play(name: &str, script: Script) {
-    replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name), script);
+    replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(name), script);
     play_random(script, 2000, env::seed(1));
 }
 

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const REAL: &str = include_str!("../../../vmalloc-cli/tests/data/vmallocinfo.txt");
-const HASHED: &str = include_str!("../../../vmalloc-cli/tests/data/vmallocinfo-hashed.txt");
+const REAL: &str = include_str!("../../../cli/tests/data/vmallocinfo.txt");
+const HASHED: &str = include_str!("../../../cli/tests/data/vmallocinfo-hashed.txt");
 
 fn read(text: &str) -> Vmallocinfo {
     Vmallocinfo::read(text.as_bytes()).expect("nothing fails in memory")

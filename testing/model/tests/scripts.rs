@@ -5,7 +5,7 @@ use vmalloc_model::env;
 use vmalloc_model::script::{self, Script};
 
 fn play(name: &str, script: Script) {
-    script::replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name), script);
+    script::replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(name), script);
     script::play_random(script, 2000, env::seed(1));
 }
 

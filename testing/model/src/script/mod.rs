@@ -1,7 +1,7 @@
 //! Byte strings as programs: what a fuzzer drives, and what tests replay.
 //!
 //! A script plays any bytes to the end and panics when an answer is wrong. The fuzz targets do nothing but call one; the
-//! inputs that are worth keeping lie in `fuzz/seeds`, and [`replay`] plays them in an ordinary test. Nothing is random but the
+//! inputs that are worth keeping lie in `testing/fuzz/seeds`, and [`replay`] plays them in an ordinary test. Nothing is random but the
 //! bytes: an input that failed once fails again.
 
 mod area_map;

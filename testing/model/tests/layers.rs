@@ -12,8 +12,9 @@ const TOOLS: [&str; 6] =
 
 /// Our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/ is above");
-    let entries = fs::read_dir(crates).expect("crates/ can be read");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["crates", "testing", "lab"].map(|name| root.join(name));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of the checkout"));
     let manifests =
         entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("Cargo.toml")).ok());
     let parsed: Vec<Table> = manifests.map(|text| text.parse().expect("a manifest is TOML")).collect();
