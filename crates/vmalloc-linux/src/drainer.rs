@@ -60,7 +60,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
-use vmalloc::{Due, Rest, Space};
+use vmalloc::{DrainReason, DrainStatus, Space};
 
 /// No thread. The orders of all accesses are relaxed: what is to be drained is published by the locks of the space.
 const NONE: u32 = 0;
@@ -73,7 +73,7 @@ const STOP: u32 = 3;
 /// Something is kept again that will have to go by its age.
 const AGED: u32 = 4;
 
-/// How long retained areas lie between two drains by age, of which each takes a quarter: half of what is not
+/// How long cached areas lie between two drains by age, of which each takes a quarter: half of what is not
 /// used goes in 2.4 s, 64 MiB in areas of one page in 40 s. A wake-up a second is no load to speak of, and none comes
 /// once nothing is left.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -117,7 +117,7 @@ impl DrainThread {
     }
 
     /// Asks for a drain; whether it will come. Neither waits nor allocates, but for what creating a thread takes.
-    pub(crate) fn request(&self, due: Due) -> bool {
+    pub(crate) fn request(&self, due: DrainReason) -> bool {
         let Some(shared) = self.0.get() else { return false };
         if shared.word.load(Ordering::Relaxed) == NONE { shared.start(due) } else { shared.wake_for(due) }
     }
@@ -126,7 +126,7 @@ impl DrainThread {
     /// and at most one call of the system, which can't fail and so leaves `errno` alone: a signal
     /// handler may do that.
     pub(crate) fn wake(&self) -> bool {
-        self.0.get().is_some_and(|shared| shared.wake_for(Due::Soon))
+        self.0.get().is_some_and(|shared| shared.wake_for(DrainReason::Threshold))
     }
 
     /// What has to know of forks, if a thread is allowed.
@@ -196,7 +196,7 @@ impl Shared {
     /// Creates the thread, if it is not being created: on another thread, or by a caller of this one. (Creating a
     /// thread takes a little from the C library's heap; should that stand on this space, it may free, and get here.)
     #[cold]
-    fn start(self: &Arc<Self>, due: Due) -> bool {
+    fn start(self: &Arc<Self>, due: DrainReason) -> bool {
         // Also held in a fork, which would not know of the new thread.
         let Some(mut crew) = self.crew.try_lock() else { return false };
         if crew.thread.is_some() {
@@ -212,17 +212,17 @@ impl Shared {
             return false;
         };
         *crew = Crew { thread: Some(thread), refusals: 0, passing_over: 0 };
-        let word = if due == Due::Soon { QUIET } else { AGED };
+        let word = if due == DrainReason::Threshold { QUIET } else { AGED };
         self.word.store(word, Ordering::Relaxed);
         true
     }
 
     /// Asks the thread for a drain, if it is there; whether it will come.
-    fn wake_for(&self, due: Due) -> bool {
+    fn wake_for(&self, due: DrainReason) -> bool {
         match (self.word.load(Ordering::Relaxed), due) {
             (NONE | STOP, _) => false,
-            (word @ (QUIET | AGED), Due::Soon) => self.ask(word, DUE),
-            (QUIET, Due::ByAge) => self.ask(QUIET, AGED),
+            (word @ (QUIET | AGED), DrainReason::Threshold) => self.ask(word, DUE),
+            (QUIET, DrainReason::Age) => self.ask(QUIET, AGED),
             _ => true,
         }
     }
@@ -250,7 +250,7 @@ impl Shared {
         let _ = rustix::thread::set_name(NAME);
         // Once it is free, the word says what this was created for.
         drop(self.crew.lock());
-        let mut goes_on = self.word.load(Ordering::Relaxed) != AGED || self.wait(Rest::Nothing);
+        let mut goes_on = self.word.load(Ordering::Relaxed) != AGED || self.wait(DrainStatus::Done);
         while goes_on {
             let rest = self.drain();
             goes_on = self.wait(rest);
@@ -258,17 +258,17 @@ impl Shared {
     }
 
     /// One round. When it returns, the space may be gone, by this very call.
-    fn drain(&self) -> Rest {
+    fn drain(&self) -> DrainStatus {
         let _at_work = self.crew.lock();
         // D2: dropped before the lock.
-        let Some(space) = self.space.upgrade() else { return Rest::Nothing };
+        let Some(space) = self.space.upgrade() else { return DrainStatus::Done };
         // What could not be unmapped is lazy still, and tried again in a while.
-        space.drain().unwrap_or(Rest::Something)
+        space.drain().unwrap_or(DrainStatus::More)
     }
 
     /// Sleeps until a drain is due, by request or by age; `false` when the thread is to end.
-    fn wait(&self, rest: Rest) -> bool {
-        let mut timeout = (rest == Rest::Something).then_some(&TICK);
+    fn wait(&self, rest: DrainStatus) -> bool {
+        let mut timeout = (rest == DrainStatus::More).then_some(&TICK);
         loop {
             match self.word.load(Ordering::Relaxed) {
                 STOP => return false,

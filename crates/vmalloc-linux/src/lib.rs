@@ -50,7 +50,7 @@
 //!   neither guards nor drops locked pages, and would put memory behind every address of an opened chunk. An owner who
 //!   needs locked memory locks its area (`mlock`). Only with [`Guards::Islands`], and after `MCL_CURRENT`, is what is
 //!   allocated later locked as well, and then there is memory behind all of it at once.
-//! - Purging an area unlocks its pages, and those of no other. An area that is retained stays locked for its next owner.
+//! - Purging an area unlocks its pages, and those of no other. An area that is cached stays locked for its next owner.
 //!   Unlocking a part of what is locked costs mappings, see below. Where it is refused (a sandbox, the limit on mappings)
 //!   the area stays back with the space, without its memory (Linux 5.18), and is tried again: a purge fails with
 //!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`](vmalloc::Stats) count what stays.

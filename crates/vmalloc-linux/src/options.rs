@@ -125,7 +125,7 @@ impl Options {
     }
 
     /// Never creates a thread: for programs that can't have one, in a sandbox or about to become another user. Frees
-    /// purge by themselves then, and what is retained stays until [`Space::decay`](vmalloc::Space::decay) is called.
+    /// purge by themselves then, and what is cached stays until [`Space::decay`](vmalloc::Space::decay) is called.
     #[must_use]
     pub fn without_drain_thread(self) -> Self {
         Self { drain_thread: false, ..self }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use vmalloc::{Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
+use vmalloc::{DrainReason, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate};
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
@@ -170,7 +170,7 @@ unsafe impl Platform for Linux {
 
     /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
     /// the [`Options`](crate::Options) allow it.
-    fn drain_later(&self, due: Due) -> bool {
+    fn drain_later(&self, due: DrainReason) -> bool {
         self.drain_thread.request(due)
     }
 

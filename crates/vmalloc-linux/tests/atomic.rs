@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt;
 use vmalloc::{
-    Config, DirectMemory, Due, Frame, Frames, FreeError, Origin, PageRange, Platform, PlatformError,
+    Config, DirectMemory, DrainReason, Frame, Frames, FreeError, Origin, PageRange, Platform, PlatformError,
     Protection, Request, Space,
 };
 use vmalloc_linux::{FutexLock, Linux, Options};
@@ -108,7 +108,7 @@ unsafe impl Platform for Watched {
         // SAFETY: passed on.
         unsafe { self.0.zero(range) }
     }
-    fn drain_later(&self, _: Due) -> bool {
+    fn drain_later(&self, _: DrainReason) -> bool {
         not_atomic("drain_later");
         false
     }

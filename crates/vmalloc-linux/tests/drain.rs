@@ -6,12 +6,12 @@ use common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, Due, Platform, Request, Space};
+use vmalloc::{Config, DrainReason, Platform, Request, Space};
 use vmalloc_linux::{Linux, Options, on_drain_thread, open};
 
 const SPAN: usize = 1 << 28;
 const LAZY_MAX: u64 = 64;
-/// Pages of an area that is too large to be retained, and enough to pass the threshold.
+/// Pages of an area that is too large to be cached, and enough to pass the threshold.
 const LARGE: usize = 400;
 
 fn lazy_space() -> Arc<Space<Linux>> {
@@ -66,7 +66,7 @@ fn wait_for_threads(count: usize) {
 
 fn is_drained(space: &Space<Linux>) -> bool {
     let stats = space.stats();
-    stats.lazy_areas == 0 && stats.retained_areas == 0
+    stats.lazy_areas == 0 && stats.cached_areas == 0
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn sleeps_without_end(task: &std::path::Path) -> bool {
 }
 
 #[test]
-fn what_is_retained_goes_by_age_and_then_the_thread_sleeps() {
-    in_own_process("what_is_retained_goes_by_age_and_then_the_thread_sleeps", || {
+fn what_is_cached_goes_by_age_and_then_the_thread_sleeps() {
+    in_own_process("what_is_cached_goes_by_age_and_then_the_thread_sleeps", || {
         let space = lazy_space();
         let areas: Vec<_> = (0..6).map(|_| alloc(&space, 2)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
-        assert_eq!(space.stats().retained_areas, 6);
+        assert_eq!(space.stats().cached_areas, 6);
         pass_the_threshold(&space);
         wait_until("all is drained", || is_drained(&space));
         let threads = drain_threads();
@@ -153,7 +153,7 @@ fn without_the_thread_frees_purge_by_themselves() {
         let off = open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap();
         let bare = Space::new(Linux::reserve(Options::new().exactly(SPAN)).unwrap(), config).unwrap();
         for space in [&*off, &bare] {
-            assert!(!space.platform().drain_later(Due::Soon));
+            assert!(!space.platform().drain_later(DrainReason::Threshold));
             for _ in 0..100 {
                 pass_the_threshold(space);
                 assert_eq!(space.stats().lazy_pages, 0);
@@ -286,11 +286,11 @@ fn where_no_thread_can_be_created_frees_purge_until_one_can() {
         for _ in 0..10 {
             pass_the_threshold(&space);
             assert_eq!(space.stats().lazy_pages, 0);
-            assert!(!space.platform().drain_later(Due::Soon));
+            assert!(!space.platform().drain_later(DrainReason::Threshold));
         }
         assert_eq!(drain_threads().len(), 0);
         limit_processes(libc::RLIM_INFINITY);
-        let requests = (1..=1025).find(|_| space.platform().drain_later(Due::Soon)).unwrap();
+        let requests = (1..=1025).find(|_| space.platform().drain_later(DrainReason::Threshold)).unwrap();
         assert!(requests > 1, "an attempt at each free");
         wait_for_threads(1);
         drop(space);

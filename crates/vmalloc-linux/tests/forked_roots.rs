@@ -17,7 +17,7 @@ const FORKS: u64 = 50;
 
 type Part<P = Linux> = Arc<Space<Child<P>>>;
 
-/// One node, nothing retained, purges all the time: each lock is held for much of it.
+/// One node, nothing cached, purges all the time: each lock is held for much of it.
 fn busy() -> ChildConfig {
     ChildConfig::default().config(Config::default().unmap_on_free().nodes(1))
 }

@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Config, Due, Platform, Request, Space};
+use vmalloc::{Config, DrainReason, Platform, Request, Space};
 use vmalloc_linux::{Linux, Options, on_drain_thread, open};
 
 /// From here on memory comes from the space.
@@ -85,7 +85,7 @@ fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
     let space = SPACE.get_or_init(|| open(Options::new(), config).unwrap());
     // Creating the thread, and asking it, leaves the program's heap alone.
     let before = ALLOCATIONS.get();
-    let asked = [(); 3].map(|()| space.platform().drain_later(Due::Soon));
+    let asked = [(); 3].map(|()| space.platform().drain_later(DrainReason::Threshold));
     assert_eq!((asked, ALLOCATIONS.get() - before), ([true; 3], 0));
 
     std::thread::scope(|scope| {
@@ -102,8 +102,8 @@ fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
     assert!(FROM_SPACE.load(Ordering::Relaxed) >= 6000);
     space.verify().unwrap();
     // What was freed since the last drain is below the threshold: one request, and all goes by age.
-    assert!(space.platform().drain_later(Due::Soon));
-    while space.stats().lazy_areas + space.stats().retained_areas > 0 {
+    assert!(space.platform().drain_later(DrainReason::Threshold));
+    while space.stats().lazy_areas + space.stats().cached_areas > 0 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

@@ -149,7 +149,7 @@ fn areas_that_are_freed_elsewhere_stay_bounded() {
         let mut metadata = Vec::new();
         for _ in 0..4 {
             let most = hand_over(&space);
-            // In queues, in hands, retained and lazy up to twice the threshold, where frees begin to purge; what is freed during a
+            // In queues, in hands, cached and lazy up to twice the threshold, where frees begin to purge; what is freed during a
             // purge comes on top.
             let pages = space.stats().span_pages;
             assert!(most < pages / 4, "{most} of {pages} pages in use, lazy or kept");

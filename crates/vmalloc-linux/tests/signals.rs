@@ -6,7 +6,7 @@ use common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, Due, FreeError, Platform, Request, Space};
+use vmalloc::{Config, DrainReason, FreeError, Platform, Request, Space};
 use vmalloc_linux::{Linux, Options, open};
 
 const PAGE: usize = 4096;
@@ -143,7 +143,7 @@ fn a_handler_that_interrupted_malloc_frees_and_what_it_freed_is_drained() {
 fn a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind() {
     in_own_process("a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind", || {
         let space = new_space();
-        assert!(space.platform().drain_later(Due::Soon));
+        assert!(space.platform().drain_later(DrainReason::Threshold));
         for _ in 0..ROUNDS {
             in_forked_child(|| {
                 assert_eq!(drain_threads(), 0);

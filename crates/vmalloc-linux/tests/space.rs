@@ -35,10 +35,10 @@ fn vfree(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
 fn assert_whole(space: &Space<Linux>) {
     space.purge().unwrap();
     space.verify().unwrap();
-    let Stats { span_pages, free_pages, largest_free_pages, busy_areas, lazy_areas, retained_areas, .. } =
+    let Stats { span_pages, free_pages, largest_free_pages, busy_areas, lazy_areas, cached_areas, .. } =
         space.stats();
     assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
-    assert_eq!((busy_areas, lazy_areas, retained_areas), (0, 0, 0));
+    assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn a_purge_starts_by_itself_above_the_threshold() {
 }
 
 #[test]
-fn a_retained_area_comes_back_mapped_and_zeroed_only_on_request() {
+fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
     let space = space(Config::default());
     let mut first = space.buffer(8192).unwrap();
     first.fill(7);
     let addr = first.as_ptr();
     drop(first);
-    assert_eq!(space.stats().retained_areas, 1);
+    assert_eq!(space.stats().cached_areas, 1);
     let second = space.buffer(8192).unwrap();
     assert_eq!(second.as_ptr(), addr, "the area freed last is the first to be reused");
     assert!(second.iter().all(|&byte| byte == 7));
@@ -128,25 +128,25 @@ fn retention_keeps_its_budget_and_decays_to_nothing() {
         vfree(&space, addr).unwrap();
     }
     let stats = space.stats();
-    assert_eq!((stats.retained_pages, stats.lazy_pages), (40, 60));
+    assert_eq!((stats.cached_pages, stats.lazy_pages), (40, 60));
     for _ in 0..20 {
         space.decay().unwrap();
     }
-    assert_eq!(space.stats().retained_pages, 0);
+    assert_eq!(space.stats().cached_pages, 0);
     assert_whole(&space);
 }
 
 #[test]
-fn emptying_what_is_retained_holds_the_lock_for_a_batch_at_a_time() {
+fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
     // One node: a quarter of each of two, between which the thread may move, is rounded twice.
     let space = space(Config::default().nodes(1));
     let areas: Vec<_> = (0..1000).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
         vfree(&space, addr).unwrap();
     }
-    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (1000, 0));
+    assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), (1000, 0));
     space.decay().unwrap();
-    assert_eq!((space.stats().retained_areas, space.stats().longest_hold_areas), (750, 32));
+    assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), (750, 32));
     assert_whole(&space);
     assert_eq!(space.stats().longest_hold_areas, 32);
 }
@@ -291,15 +291,15 @@ fn running_out_of_mappings_loses_nothing() {
     });
 }
 
-/// Memory runs out for real (`RLIMIT_DATA`): what is retained is given up first, then the error is typed.
+/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is typed.
 #[test]
-fn running_out_of_memory_empties_what_is_retained_and_loses_nothing() {
-    in_own_process("running_out_of_memory_empties_what_is_retained_and_loses_nothing", || {
+fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
+    in_own_process("running_out_of_memory_empties_what_is_cached_and_loses_nothing", || {
         let options = Options::new().exactly(SPAN).guards(Guards::Islands);
         let space = open(options, Config::default()).unwrap();
         let kept = space.alloc(&Request::new(4096)).unwrap();
         vfree(&space, kept).unwrap();
-        assert_eq!(space.stats().retained_areas, 1);
+        assert_eq!(space.stats().cached_areas, 1);
         let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: a valid limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
@@ -308,7 +308,7 @@ fn running_out_of_memory_empties_what_is_retained_and_loses_nothing() {
         assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);
         assert_eq!((error.pages, error.largest), ((512 << 8) + 1, (SPAN >> 12) as u64));
         assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
-        assert_eq!(space.stats().retained_areas, 0, "pressure empties what is retained");
+        assert_eq!(space.stats().cached_areas, 0, "pressure empties what is cached");
         let small = space.alloc(&Request::new(1 << 20)).unwrap();
         vfree(&space, small).unwrap();
         assert_whole(&space);

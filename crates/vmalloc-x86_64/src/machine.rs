@@ -1,7 +1,7 @@
 //! What a kernel lends.
 
 use core::fmt;
-use vmalloc::{Due, Frame, Origin};
+use vmalloc::{DrainReason, Frame, Origin};
 
 /// The most CPUs that a platform can shoot down.
 pub const MAX_CPUS: usize = 256;
@@ -69,12 +69,12 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     fn interrupt(&self, cpu: usize);
 
     /// Looks at a CPU before it counts as lost, each a `pause` apart.
-    fn patience(&self) -> u64 {
+    fn blocking(&self) -> u64 {
         1 << 32
     }
 
     /// As [`vmalloc::Platform::drain_later`].
-    fn drain_later(&self, due: Due) -> bool {
+    fn drain_later(&self, due: DrainReason) -> bool {
         let _ = due;
         false
     }

@@ -14,8 +14,8 @@ use crate::tables::{NoTable, Run, Slot, Tables};
 use core::convert::Infallible;
 use core::fmt;
 use vmalloc::{
-    DirectMemory, Due, Frame, Frames, Origin, PageRange, Peek, Platform, PlatformError, PlatformFault,
-    Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Peek, Platform, PlatformError,
+    PlatformFault, Protect, Protection, Translate,
 };
 
 /// Frames that are taken or given at a time: a small array on the stack.
@@ -402,7 +402,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
         unsafe { start.write_bytes(0, (range.len() << PAGE_SHIFT) as usize) };
     }
 
-    fn drain_later(&self, due: Due) -> bool {
+    fn drain_later(&self, due: DrainReason) -> bool {
         self.machine.drain_later(due)
     }
 

@@ -92,7 +92,7 @@ impl Shootdown {
                 // This thread may have moved to that CPU since.
                 self.acknowledge(machine, machine.cpu());
                 looks += 1;
-                if looks > machine.patience() {
+                if looks > machine.blocking() {
                     // A number is left out, so that who missed this one has missed two (D3).
                     self.number.fetch_add(1, Ordering::SeqCst);
                     return Err(Lost { cpu });

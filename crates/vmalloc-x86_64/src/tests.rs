@@ -156,7 +156,7 @@ unsafe impl Machine for Fake {
     fn interrupt(&self, cpu: usize) {
         self.interrupted[cpu].store(true, Ordering::SeqCst);
     }
-    fn patience(&self) -> u64 {
+    fn blocking(&self) -> u64 {
         if self.answers.load(Ordering::SeqCst) { u64::MAX } else { 1 << 20 }
     }
     fn entropy(&self) -> u64 {

@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{
-    AreaMap, Config, DirectMemory, Due, PageRange, Platform, PlatformError, PlatformFault, Protection, Space,
+    AreaMap, Config, DirectMemory, DrainReason, PageRange, Platform, PlatformError, PlatformFault,
+    Protection, Space,
 };
 
 const PAGE_SHIFT: u32 = 12;
@@ -160,7 +161,7 @@ unsafe impl Platform for Machine {
         unsafe { start.write_bytes(0, (range.len() << PAGE_SHIFT) as usize) };
     }
 
-    fn drain_later(&self, _due: Due) -> bool {
+    fn drain_later(&self, _due: DrainReason) -> bool {
         // A work queue, a thread, or a flag that the idle loop looks at.
         self.drain_wanted.store(true, Ordering::SeqCst);
         true
@@ -186,7 +187,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     windows.alloc_at(PageRange::new(0x800, 0x900).ok_or("empty")?)?;
     assert!(windows.find(0x812).is_some());
 
-    // With a heap: the space. Kernels give memory back when it is freed, so nothing is retained.
+    // With a heap: the space. Kernels give memory back when it is freed, so nothing is cached.
     let config = Config::default().unmap_on_free();
     let space = Space::new(Machine::boot(PAGES), config)?;
 

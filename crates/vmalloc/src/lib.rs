@@ -4,14 +4,14 @@
 //! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit in O(log n),
 //!   immediate coalescing, look-up by any interior page. A pure data structure without `unsafe`, on the heap or in
 //!   memory that the caller lends.
-//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, retention of pages.
+//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, caching of pages.
 //!
 //! ```text
 //!             Request (bytes)                       the span of a platform, in pages
 //!                    │
-//!    Space      locks, notes, retention,    ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
+//!    Space      locks, annotations, caching,    ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
 //!               lazy free, purge            │ area │g│ a │g│  freed,  │  area   │g│    free    │
-//!         Fit (pages) │  │ pages to map     │      │ │   │ │ retained │         │ │            │
+//!         Fit (pages) │  │ pages to map     │      │ │   │ │ cached │         │ │            │
 //!                     ▼  │ or unmap         └──────┴─┴───┴─┴──────────┴─────────┴─┴────────────┘
 //!    AreaMap    where    │                  start            g = guard page, never mapped    end
 //!                        ▼
@@ -65,10 +65,10 @@ pub use error::{
     PercpuFreeError, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
 };
 pub use platform::{
-    DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
 };
 pub use request::{Fit, Policy};
 pub use root::Root;
 pub use space::{
-    AreaInfo, Buffer, Config, Kind, NodeStats, Notifier, Request, Rest, Space, Stale, Stats, Zeroed,
+    AreaInfo, Buffer, Config, DrainStatus, Kind, NodeStats, Notifier, Request, Space, Stale, Stats, Zeroed,
 };

@@ -11,8 +11,8 @@
 //!   free ──────────► mapped ──────────────────► unmapped ──────────► free again
 //!                      │  ▲                        │
 //!                      │  │ reuse, still mapped    │ NOT reusable: another CPU may still
-//!                      ▼  │ (retention)            │ translate it. Its old pages are NOT
-//!                    retained                      │ back in the supply.
+//!                      ▼  │ (caching)            │ translate it. Its old pages are NOT
+//!                    cached                      │ back in the supply.
 //! ```
 //!
 //! *Unmapped*, *flushed* and *reusable* are three things. Only after [`Platform::flush`] has returned for a
@@ -62,12 +62,12 @@ pub enum Origin {
 
 /// Why a drain is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Due {
+pub enum DrainReason {
     /// Much is lazy: at once.
-    Soon,
+    Threshold,
     /// Something is kept where nothing was, and has to go by its age: after a while, and then again as long as
     /// [`Space::drain`](crate::Space::drain) says that something is left.
-    ByAge,
+    Age,
 }
 
 /// The machine below the allocator.
@@ -168,7 +168,7 @@ pub unsafe trait Platform: Sync {
     /// [`unmap`](Self::unmap).
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
-    /// Notes that the program has changed what the machine does with the pages of `range`, behind the
+    /// Annotations that the program has changed what the machine does with the pages of `range`, behind the
     /// platform's back: locked them, protected them, or advised the system about them. The next
     /// [`unmap`](Self::unmap) then replaces them by pages as new. A platform whose pages have no such
     /// attributes does nothing.
@@ -177,7 +177,7 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, it is mapped, and nothing uses its memory any more.
     ///
     /// # Errors
-    /// When there is no memory to note it; nothing is changed.
+    /// When there is no memory to annotation it; nothing is changed.
     unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
         let _ = range;
         Ok(())
@@ -196,7 +196,7 @@ pub unsafe trait Platform: Sync {
     /// The caller owns `range` exclusively, and it is mapped.
     unsafe fn zero(&self, range: PageRange);
 
-    /// Whether retained areas should also be reused for less than they have, up to 1/n of their pages: worth it where new memory
+    /// Whether cached areas should also be reused for less than they have, up to 1/n of their pages: worth it where new memory
     /// costs much, as page faults do; then those of other nodes are looked for as well. 0 = no, which it is unless it is
     /// implemented. See [`Config::oversize`](crate::Config::oversize).
     fn oversize(&self) -> u64 {
@@ -214,7 +214,7 @@ pub unsafe trait Platform: Sync {
     /// asked for at the threshold, and at twice the threshold nobody relies on it.
     ///
     /// The default is for platforms without such a context.
-    fn drain_later(&self, due: Due) -> bool {
+    fn drain_later(&self, due: DrainReason) -> bool {
         let _ = due;
         false
     }

@@ -46,9 +46,9 @@ pub enum Mutant {
     SplitFlip,
     /// A purge takes a node's lists without its lock.
     UnlockedTake,
-    /// The holder of the map does not mark the planes as changing.
+    /// The holder of the map does not mark the bitmaps as changing.
     NoVersion,
-    /// An area becomes busy before its note is in its table.
+    /// An area becomes busy before its annotation is in its table.
     LateNote,
     /// A fork takes the map before what comes before it.
     ForkOutOfOrder,

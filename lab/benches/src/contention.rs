@@ -23,7 +23,7 @@ use crate::rng::Rng;
 use serde::Serialize;
 use std::cell::Cell;
 use std::collections::HashMap;
-use vmalloc::{Config, Due, Request, Space};
+use vmalloc::{Config, DrainReason, Request, Space};
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
@@ -81,7 +81,7 @@ impl Mode {
     /// One line for people.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Retain => "64 MiB retained",
+            Self::Retain => "64 MiB cached",
             Self::Unmap => "unmapped on free",
         }
     }
@@ -170,8 +170,8 @@ impl CpuHint for Played {
 struct Later;
 
 impl Drains for Later {
-    fn drain_later(&self, due: Due) -> bool {
-        if due == Due::Soon {
+    fn drain_later(&self, due: DrainReason) -> bool {
+        if due == DrainReason::Threshold {
             DRAIN_IS_DUE.set(true);
         }
         true

@@ -138,7 +138,7 @@ impl Machine {
             frame_bytes: linux.linear().map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
             vectors: format!("{:?}", linux.vectors()).to_lowercase(),
-            retain_bytes: self.space.config().retain_bytes,
+            cache_bytes: self.space.config().cache_bytes,
             lazy_max_pages: self.lazy_max_pages,
         }
     }
@@ -247,7 +247,7 @@ pub(crate) struct Facts {
     /// How the kernel is told of many ranges.
     pub(crate) vectors: String,
     /// Bytes of freed areas that may keep their pages.
-    pub(crate) retain_bytes: usize,
+    pub(crate) cache_bytes: usize,
     /// Lazy pages that start a drain.
     pub(crate) lazy_max_pages: u64,
 }
@@ -263,8 +263,8 @@ pub(crate) struct Counts {
     pub(crate) busy_pages: u64,
     pub(crate) lazy_areas: u64,
     pub(crate) lazy_pages: u64,
-    pub(crate) retained_areas: u64,
-    pub(crate) retained_pages: u64,
+    pub(crate) cached_areas: u64,
+    pub(crate) cached_pages: u64,
     pub(crate) pooled_areas: u64,
     pub(crate) pooled_pages: u64,
     pub(crate) purges: u64,
@@ -286,8 +286,8 @@ impl From<Stats> for Counts {
             busy_pages: stats.busy_pages,
             lazy_areas: stats.lazy_areas,
             lazy_pages: stats.lazy_pages,
-            retained_areas: stats.retained_areas,
-            retained_pages: stats.retained_pages,
+            cached_areas: stats.cached_areas,
+            cached_pages: stats.cached_pages,
             pooled_areas: stats.pooled_areas,
             pooled_pages: stats.pooled_pages,
             purges: stats.purges,
@@ -306,8 +306,8 @@ impl From<Stats> for Counts {
 #[allow(missing_docs, reason = "the fields of vmalloc::NodeStats, under their names")]
 pub(crate) struct NodeCounts {
     pub(crate) lazy_areas: u64,
-    pub(crate) retained_areas: u64,
-    pub(crate) retained_pages: u64,
+    pub(crate) cached_areas: u64,
+    pub(crate) cached_pages: u64,
     pub(crate) pooled_areas: u64,
     pub(crate) pooled_pages: u64,
 }
@@ -316,8 +316,8 @@ impl From<NodeStats> for NodeCounts {
     fn from(stats: NodeStats) -> Self {
         Self {
             lazy_areas: stats.lazy_areas,
-            retained_areas: stats.retained_areas,
-            retained_pages: stats.retained_pages,
+            cached_areas: stats.cached_areas,
+            cached_pages: stats.cached_pages,
             pooled_areas: stats.pooled_areas,
             pooled_pages: stats.pooled_pages,
         }

@@ -27,8 +27,8 @@ impl Wait<'_> {
     pub(crate) fn wait(&self, finished: &Receiver<()>) {
         let start = Instant::now();
         let mut bar = None;
-        while let Some(patience) = self.left(start) {
-            if finished.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+        while let Some(blocking) = self.left(start) {
+            if finished.recv_timeout(blocking) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
             if start.elapsed() >= PATIENCE && std::io::stderr().is_terminal() {

@@ -46,7 +46,7 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
 
 #[test]
 fn json_has_the_same_areas_and_counts() {
-    for (strategy, retained) in [("retain", 2), ("unmap", 0)] {
+    for (strategy, cached) in [("retain", 2), ("unmap", 0)] {
         let (report, code) = json(&format!("info --json --strategy {strategy}"));
         assert_eq!(code, Some(0));
         let areas = report["areas"].as_array().expect("areas");
@@ -65,9 +65,9 @@ fn json_has_the_same_areas_and_counts() {
         let stats = &report["stats"];
         assert_eq!(stats["busy_areas"], areas.len());
         assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
-        // What is lazy is drained in the background, perhaps already; what is retained has not aged yet.
-        assert_eq!(stats["retained_areas"], retained);
-        assert!(stats["lazy_areas"].as_u64() <= Some(3 - retained), "{stats}");
+        // What is lazy is drained in the background, perhaps already; what is cached has not aged yet.
+        assert_eq!(stats["cached_areas"], cached);
+        assert!(stats["lazy_areas"].as_u64() <= Some(3 - cached), "{stats}");
         assert!(report["machine"]["guards"].is_string() && report["machine"]["vectors"].is_string());
     }
 }
@@ -79,13 +79,13 @@ fn each_node_is_told_and_their_number_may_be_chosen() {
         assert_eq!(report["machine"]["nodes"], nodes);
         let lines = report["nodes"].as_array().expect("nodes");
         assert_eq!(lines.len(), nodes);
-        for name in ["retained_areas", "retained_pages"] {
+        for name in ["cached_areas", "cached_pages"] {
             let sum: u64 = lines.iter().filter_map(|node| node[name].as_u64()).sum();
             assert_eq!(report["stats"][name], sum, "{name}");
         }
     }
     let text = text("info --nodes 64");
-    assert!(text.lines().any(|line| line.starts_with("  node ") && line.contains(" retained ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("  node ") && line.contains(" cached ")), "{text}");
     assert!(text.lines().any(|line| line.starts_with("  empty ") && line.ends_with(" of 64")), "{text}");
 }
 

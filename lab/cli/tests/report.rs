@@ -25,13 +25,13 @@ fn a_quick_report_is_one_well_formed_file() {
 
 #[test]
 fn the_numbers_are_json_too() {
-    let (data, code) = json("report --json --quick --live-max 100 --design vmalloc-retained");
+    let (data, code) = json("report --json --quick --live-max 100 --design vmalloc-cached");
     assert_eq!(
         (code, &data["command"], &data["budget"]["live_max"]),
         (Some(0), &"report".into(), &100.into())
     );
     let designs = data["designs"].as_array().expect("designs");
-    assert_eq!((designs.len(), &designs[0]["name"]), (1, &"vmalloc-retained".into()));
+    assert_eq!((designs.len(), &designs[0]["name"]), (1, &"vmalloc-cached".into()));
     let live: Vec<_> =
         designs[0]["live"]["points"].as_array().expect("points").iter().map(|it| &it["live"]).collect();
     assert_eq!(live, [10, 100]);

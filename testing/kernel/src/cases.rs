@@ -80,9 +80,9 @@ pub(crate) const CASES: [Case; 9] = [
     Case { name: "vm_map_ram_test", run: vm_map_ram },
 ];
 
-/// Runs all cases on all CPUs at once, unmapping what is freed and then retaining it; how many failed.
+/// Runs all cases on all CPUs at once, unmapping what is freed and then caching it; how many failed.
 pub(crate) fn run(world: &World, loops: u64) -> usize {
-    run_on(world, world.space, "unmap", loops) + run_on(world, world.retaining, "retain", loops)
+    run_on(world, world.space, "unmap", loops) + run_on(world, world.caching, "retain", loops)
 }
 
 fn run_on(world: &World, space: &'static Space, strategy: &str, loops: u64) -> usize {

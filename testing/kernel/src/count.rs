@@ -45,7 +45,7 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         }
         Ok::<_, Failure>(())
     };
-    let spaces = [("unmapping", world.space), ("retaining", world.retaining)];
+    let spaces = [("unmapping", world.space), ("caching", world.caching)];
     for (name, space) in spaces {
         for count in [1, 16, 64] {
             row(&format!("{name}/vmalloc/{count}"), &|| alloc_and_free(space, count))?;

@@ -26,7 +26,7 @@ pub(crate) struct Kernel {
     /// For tests: translations are not forgotten.
     pub(crate) keeps_stale: AtomicBool,
     /// For tests: looks at a CPU before it counts as lost.
-    pub(crate) patience: AtomicU64,
+    pub(crate) blocking: AtomicU64,
 }
 
 impl Kernel {
@@ -36,7 +36,7 @@ impl Kernel {
             apics,
             online: AtomicU64::new(1),
             keeps_stale: AtomicBool::new(false),
-            patience: AtomicU64::new(PATIENCE),
+            blocking: AtomicU64::new(PATIENCE),
         }
     }
 
@@ -134,8 +134,8 @@ unsafe impl Machine for &'static Kernel {
         apic::send(self.apics[cpu], Vector::Shootdown);
     }
 
-    fn patience(&self) -> u64 {
-        self.patience.load(Ordering::Relaxed)
+    fn blocking(&self) -> u64 {
+        self.blocking.load(Ordering::Relaxed)
     }
 
     fn entropy(&self) -> u64 {

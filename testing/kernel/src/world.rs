@@ -40,7 +40,7 @@ pub(crate) struct World {
     /// Freed memory is unmapped by the next purge.
     pub(crate) space: &'static Space,
     /// Freed memory is kept for reuse: as spaces are by default.
-    pub(crate) retaining: &'static Space,
+    pub(crate) caching: &'static Space,
     /// With so few addresses that they run out.
     pub(crate) small: &'static Space,
     /// Frames free before there was a space.
@@ -54,14 +54,14 @@ impl World {
         Self {
             kernel,
             space: new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free()),
-            retaining: new_space(kernel, 1, SPAN_PAGES, config),
+            caching: new_space(kernel, 1, SPAN_PAGES, config),
             small: new_space(kernel, 2, FEW_PAGES, config.unmap_on_free()),
             free_at_first,
         }
     }
 
     pub(crate) fn spaces(&self) -> [&'static Space; 3] {
-        [self.space, self.retaining, self.small]
+        [self.space, self.caching, self.small]
     }
 
     pub(crate) fn cpus(&self) -> usize {

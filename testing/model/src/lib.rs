@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`space`] does the same one level up, where placement is the allocator's own business (it may reuse what
-//! it retained): there the oracle asks whether an answer is legal instead of predicting it.
+//! it cached): there the oracle asks whether an answer is legal instead of predicting it.
 //!
 //! [`script`] plays a fuzzer's bytes on either.
 //!

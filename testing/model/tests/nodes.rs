@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, Config, FreeError, Notifier, PageRange, Platform, Request, RequestError, Rest, Space,
+    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Platform, Request, RequestError, Space,
     SpaceError, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
@@ -73,12 +73,12 @@ fn a_purged_area_goes_back_to_the_node_that_asked_for_it() {
 }
 
 #[test]
-fn pooled_and_retained_areas_decay_to_nothing_without_frees() {
+fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
     for config in [Config::default(), Config::default().unmap_on_free()] {
         let space = space(1 << 20, config);
         let areas: Vec<usize> = (0..1000).map(|n| alloc(&space, 1 + n % 37)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
-        let rounds = (0..100).take_while(|_| space.drain().unwrap() == Rest::Something).count();
+        let rounds = (0..100).take_while(|_| space.drain().unwrap() == DrainStatus::More).count();
         assert!(rounds < 100, "{:?}", space.stats());
         assert!(is_whole(&space.stats()) && space.platform().mapped_pages() == 0);
         space.verify().unwrap();
@@ -92,7 +92,7 @@ fn a_decay_takes_about_a_quarter() {
     areas.iter().for_each(|&addr| free(&space, addr));
     for left in [300, 225] {
         space.decay().unwrap();
-        assert_eq!(space.stats().retained_areas, left);
+        assert_eq!(space.stats().cached_areas, left);
     }
 }
 
@@ -105,7 +105,7 @@ fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
     assert!(all >= 400);
     assert_eq!(space.shrink(0).unwrap(), 0);
     assert_eq!(space.shrink(150).unwrap(), 150);
-    assert_eq!((space.shrinkable(), space.stats().retained_areas), (all - 150, 250), "memory first");
+    assert_eq!((space.shrinkable(), space.stats().cached_areas), (all - 150, 250), "memory first");
     assert_eq!(space.shrink(u64::MAX).unwrap(), all - 150);
     assert!(is_whole(&space.stats()));
     space.verify().unwrap();
@@ -142,7 +142,7 @@ fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
 }
 
 #[test]
-fn a_steady_set_that_is_retained_is_never_flushed() {
+fn a_steady_set_that_is_cached_is_never_flushed() {
     let space = space(1 << 20, Config::default());
     for turn in 0..10_000 {
         let areas = [1, 3, 16, 64].map(|pages| alloc(&space, pages));
@@ -160,7 +160,7 @@ fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush_unmap_aliases().unwrap();
     assert_eq!((space.platform().mapped_pages(), space.platform().lingering_pages()), (0, 0));
-    assert_eq!((space.stats().lazy_areas, space.stats().retained_areas), (0, 0));
+    assert_eq!((space.stats().lazy_areas, space.stats().cached_areas), (0, 0));
     assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
 }
 

@@ -23,9 +23,9 @@ fn judge(pages: u64, config: Config, seed: u64, live: usize, faults: u8, count: 
     result.unwrap_or_else(|failure| panic!("{told}: {failure}"));
 }
 
-fn config(retain_bytes: usize) -> Config {
+fn config(cache_bytes: usize) -> Config {
     let mut config = Config::default();
-    config.retain_bytes = retain_bytes;
+    config.cache_bytes = cache_bytes;
     config.oversize = Some(4);
     config
 }

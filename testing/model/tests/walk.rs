@@ -28,7 +28,7 @@ fn segments_and_kept_areas_add_up_to_the_counts() {
         let space = space(config);
         let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 70)).collect();
         areas.iter().step_by(2).for_each(|&addr| free(&space, addr));
-        if config.retain_bytes == 0 {
+        if config.cache_bytes == 0 {
             let _ = space.drain().expect("it refuses nothing");
         }
         areas.iter().skip(1).step_by(4).for_each(|&addr| free(&space, addr));
@@ -36,8 +36,8 @@ fn segments_and_kept_areas_add_up_to_the_counts() {
         let stats = space.stats();
         let kept: Vec<PageRange> = space.kept().map(|(area, _)| area).collect();
         assert!(kept.len() > 400, "{}", kept.len());
-        assert_eq!(kept.len() as u64, stats.retained_areas + stats.pooled_areas);
-        assert_eq!(kept.iter().map(PageRange::len).sum::<u64>(), stats.retained_pages + stats.pooled_pages);
+        assert_eq!(kept.len() as u64, stats.cached_areas + stats.pooled_areas);
+        assert_eq!(kept.iter().map(PageRange::len).sum::<u64>(), stats.cached_pages + stats.pooled_pages);
         let retired: HashSet<PageRange> =
             space.segments().filter(|it| it.state == State::Retired).map(|it| it.range).collect();
         assert!(kept.iter().all(|area| retired.contains(area)));

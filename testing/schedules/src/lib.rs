@@ -38,8 +38,8 @@
 //! | runs are taken while others are in need | `Mutant::Hoard` | `hoarding_while_others_are_in_need_is_caught` |
 //! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `a_flip_in_two_steps_is_caught` |
 //! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
-//! | the version of the planes stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
-//! | an area becomes busy before its note is there | `Mutant::LateNote` | `an_area_that_is_busy_before_its_note_is_caught` |
+//! | the version of the bitmaps stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
+//! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `an_area_that_is_busy_before_its_note_is_caught` |
 //! | a child of a fork still counts others as in need | `Mutant::ForkInNeed` | `a_child_that_keeps_the_needs_of_others_is_caught` |
 //! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
 //! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `a_fork_that_leaves_everything_as_others_had_it_is_caught` |

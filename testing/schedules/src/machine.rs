@@ -6,7 +6,9 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use vmalloc::sync::point;
-use vmalloc::{DirectMemory, Due, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{
+    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection,
+};
 use vmalloc_sim::Sim;
 
 /// What becomes of the flushes that the space asks for.
@@ -156,13 +158,13 @@ unsafe impl Platform for Machine {
         unsafe { self.sim.zero(range) }
     }
 
-    fn drain_later(&self, _: Due) -> bool {
+    fn drain_later(&self, _: DrainReason) -> bool {
         self.due.store(self.drains, Relaxed);
         self.drains
     }
 
     fn wake_drain(&self) -> bool {
-        self.drain_later(Due::Soon)
+        self.drain_later(DrainReason::Threshold)
     }
 
     fn replaces(&self) -> bool {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
-use vmalloc::{AllocError, AreaInfo, Config, Kind, Request, Rest};
+use vmalloc::{AllocError, AreaInfo, Config, DrainStatus, Kind, Request};
 use vmalloc_sim::{Point, Sight};
 
 /// Takes and gives areas of one and two pages.
@@ -61,7 +61,7 @@ pub fn recycled_frames(flushes: Flushes) {
     world.finish();
 }
 
-/// One CPU allocates, another frees, a third purges: the areas are strays where they are freed.
+/// One CPU allocates, another frees, a third purges: the areas are remote where they are freed.
 pub fn freed_elsewhere(flushes: Flushes) {
     let world = World::on(World::options(16), World::tight(), flushes);
     let (sender, receiver) = mpsc::channel();
@@ -143,15 +143,15 @@ pub fn purges_of_all_kinds() {
     world.finish();
 }
 
-/// Three CPUs share a budget of retained pages, look for areas with memory at each other, and a drain lets them decay.
-pub fn retained_areas_decay() {
+/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain lets them decay.
+pub fn cached_areas_decay() {
     let world = World::new(24, Config::default().retain(5 * World::PAGE).without_guards().lazy_max(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
         let addr = world.take(1);
         let _ = world.drain().expect("no fault was asked for");
         world.give(addr, 1);
     }]);
-    let rounds = (0..40).take_while(|_| world.drain().expect("no fault was asked for") == Rest::Something);
+    let rounds = (0..40).take_while(|_| world.drain().expect("no fault was asked for") == DrainStatus::More);
     assert!(rounds.count() < 40, "repeated, a drain reaches zero");
     assert_eq!(world.shrinkable(), 0);
     world.finish();
@@ -329,7 +329,7 @@ fn assert_of_one_area(info: AreaInfo) {
     assert!(known.contains(&seen), "a mixture: {info:?}");
 }
 
-/// Allocates areas with different notes and guards, one after the other, and frees each.
+/// Allocates areas with different annotations and guards, one after the other, and frees each.
 fn kinds_of_areas(world: &World) {
     let page = World::PAGE;
     let requests = [
@@ -355,15 +355,15 @@ fn look_around(world: &World) {
     world.areas().for_each(assert_of_one_area);
 }
 
-/// Areas with different notes and guards follow each other at the same addresses: each is found with
-/// its own range and its own note.
+/// Areas with different annotations and guards follow each other at the same addresses: each is found with
+/// its own range and its own annotation.
 pub fn found_with_its_own_note() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([kinds_of_areas, look_around, look_around]);
     world.finish();
 }
 
-/// The notes change while the range stays: the areas are reused with their memory.
+/// The annotations change while the range stays: the areas are reused with their memory.
 pub fn found_with_its_own_note_when_reused() {
     let world = World::new(8, Config::default().retain(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
@@ -625,7 +625,7 @@ pub fn purges_fail() {
     world.finish();
 }
 
-/// Areas with notes come and go beside plain ones: each is found with its own note, and freed as what it is.
+/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and freed as what it is.
 pub fn notes_follow_their_areas() {
     let world = World::new(16, World::tight().zone(4));
     let tagged: fn(&World) = |world| {

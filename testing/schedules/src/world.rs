@@ -63,7 +63,7 @@ impl World {
         Machine::new(options.build_with(), Flushes::Done, false)
     }
 
-    /// The settings of most scenarios: nothing is retained, no guards, and little is lazy.
+    /// The settings of most scenarios: nothing is cached, no guards, and little is lazy.
     pub fn tight() -> Config {
         Config::default().unmap_on_free().without_guards().lazy_max(4)
     }

@@ -25,7 +25,7 @@ holds! {
     deferred_frees;
     freed_twice_at_once;
     purges_of_all_kinds;
-    retained_areas_decay;
+    cached_areas_decay;
     shrink_by_one;
     no_alias_is_left(Flushes::Done);
     freed_space_on_its_way;

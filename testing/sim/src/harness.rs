@@ -358,7 +358,7 @@ pub fn check<P: Simulated>(space: &Space<P>) {
     space.verify().expect("every invariant holds");
     let stats = space.stats();
     let sum =
-        stats.free_pages + stats.busy_pages + stats.lazy_pages + stats.retained_pages + stats.pooled_pages;
+        stats.free_pages + stats.busy_pages + stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
     assert_eq!(sum, stats.span_pages, "{stats:?}");
     check_areas(space, &stats);
     let sim = space.platform().machine();
@@ -385,8 +385,8 @@ pub fn check_whole<P: Simulated>(space: &Space<P>) {
     space.purge().expect("nothing is made to fail");
     check(space);
     let stats = space.stats();
-    let Stats { span_pages, busy_areas, lazy_areas, retained_areas, pooled_areas, .. } = stats;
-    assert_eq!((busy_areas, lazy_areas, retained_areas, pooled_areas), (0, 0, 0, 0), "{stats:?}");
+    let Stats { span_pages, busy_areas, lazy_areas, cached_areas, pooled_areas, .. } = stats;
+    assert_eq!((busy_areas, lazy_areas, cached_areas, pooled_areas), (0, 0, 0, 0), "{stats:?}");
     assert_eq!((stats.free_pages, stats.largest_free_pages), (span_pages, span_pages), "{stats:?}");
     let sim = space.platform().machine();
     assert_eq!((sim.check_end(), sim.taken_frames()), (vec![], vec![]));

@@ -31,7 +31,7 @@ fn plain() -> ChildConfig {
     ChildConfig::default()
 }
 
-/// Without guards and retention: what is asked for is what is mapped.
+/// Without guards and caching: what is asked for is what is mapped.
 fn bare() -> ChildConfig {
     plain().config(Config::default().unmap_on_free().without_guards())
 }
@@ -160,9 +160,9 @@ fn memory_ends_with_its_space() {
     let child = root.child("one", Site::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
     let kept = child.alloc(&Request::new(pages(2))).expect("room");
     let freed = child.alloc(&Request::new(pages(2))).expect("room");
-    let retained = child.alloc(&Request::new(pages(9))).expect("room");
+    let cached = child.alloc(&Request::new(pages(9))).expect("room");
     free(&child, freed);
-    free(&child, retained);
+    free(&child, cached);
     let page = (kept / PAGE) as u64;
     for cpu in 0..4 {
         root.platform().write(cpu, page, 1).expect("it is mapped");
@@ -248,7 +248,7 @@ fn a_protected_child_keeps_nothing() {
     let read_only = plain().limit(pages(64));
     let child = root.protected_child("rodata", Site::lowest(pages(0x100)), Protection::Read, read_only);
     let child = child.expect("room");
-    assert_eq!(child.config().retain_bytes, 0);
+    assert_eq!(child.config().cache_bytes, 0);
     let addr = child.alloc(&Request::new(pages(5))).expect("room");
     free(&child, addr);
     drop(child);

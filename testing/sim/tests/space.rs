@@ -47,8 +47,8 @@ impl Case {
     }
 }
 
-fn config(retain_bytes: usize) -> Config {
-    let mut config = Config::default().retain(retain_bytes);
+fn config(cache_bytes: usize) -> Config {
+    let mut config = Config::default().retain(cache_bytes);
     config.oversize = Some(4);
     config
 }

@@ -29,7 +29,7 @@ impl Scene {
     /// The life of the thread, until it has drained so many areas or is told to stop; how many it has drained.
     fn drain(&self, enough: u32) -> u32 {
         let mut drained = 0;
-        while drained < enough && self.shared.wait(Rest::Nothing) {
+        while drained < enough && self.shared.wait(DrainStatus::Done) {
             drained += std::mem::take(&mut *self.areas.lock().expect("no panic"));
         }
         drained

@@ -57,7 +57,7 @@ fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
         for vectors in Vectors::ALL {
             for config in configs() {
                 if let Some(space) = space_with(options(guards, vectors), config) {
-                    eprintln!("with {guards:?}, {vectors:?}, {} bytes retained", config.retain_bytes);
+                    eprintln!("with {guards:?}, {vectors:?}, {} bytes cached", config.cache_bytes);
                     scenario(&space);
                 }
             }
@@ -74,7 +74,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in Guards::ALL {
         if let Some(space) = space_with(options(guards, Vectors::PidfdSelf), config) {
-            eprintln!("with {guards:?}, {} bytes retained", config.retain_bytes);
+            eprintln!("with {guards:?}, {} bytes cached", config.cache_bytes);
             scenario(&space);
         }
     }
@@ -84,9 +84,9 @@ fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
 fn check(space: &Space<Linux>) {
     space.verify().unwrap();
     let stats = space.stats();
-    let Stats { free_pages, busy_pages, lazy_pages, retained_pages, pooled_pages, .. } = stats;
+    let Stats { free_pages, busy_pages, lazy_pages, cached_pages, pooled_pages, .. } = stats;
     assert_eq!(
-        free_pages + busy_pages + lazy_pages + retained_pages + pooled_pages,
+        free_pages + busy_pages + lazy_pages + cached_pages + pooled_pages,
         stats.span_pages,
         "{stats:?}"
     );

@@ -69,7 +69,7 @@ fn assert_whole(space: &Space<Linux>) {
         (stats.span_pages, stats.span_pages),
         "{stats:?}"
     );
-    assert_eq!((stats.busy_areas, stats.lazy_areas, stats.retained_areas), (0, 0, 0));
+    assert_eq!((stats.busy_areas, stats.lazy_areas, stats.cached_areas), (0, 0, 0));
     let linux = space.platform();
     if let Some(linear) = linux.linear().filter(|linear| linear.len() <= FRAMES as u64) {
         let mut all = vec![Frame(0); linear.len() as usize];

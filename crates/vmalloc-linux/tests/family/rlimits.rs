@@ -110,17 +110,17 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     });
 }
 
-/// What is retained is given up before growing is refused.
+/// What is cached is given up before growing is refused.
 #[test]
-fn what_is_retained_makes_room_for_what_grows() {
-    in_own_process("rlimits::what_is_retained_makes_room_for_what_grows", || {
+fn what_is_cached_makes_room_for_what_grows() {
+    in_own_process("rlimits::what_is_cached_makes_room_for_what_grows", || {
         let Some(space) = space_with(options(Guards::Islands), Config::default().retain(SPAN)) else {
             return;
         };
         let area = space.vmalloc(MIB).unwrap().as_ptr().expose_provenance();
         let kept: Vec<_> = (0..200).map(|_| space.vmalloc(MIB).unwrap()).collect();
         kept.iter().for_each(|memory| vfree(&space, memory.as_ptr().expose_provenance()));
-        assert_eq!(space.stats().retained_areas, 200);
+        assert_eq!(space.stats().cached_areas, 200);
         limited(libc::RLIMIT_DATA, 32 * MIB, || {
             // SAFETY: the test owns the area.
             let grown = unsafe { space.vrealloc_addr(area, 150 * MIB) }.unwrap();

@@ -48,12 +48,12 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.busy_at(start)?;
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         if !record.clear_busy(bit) {
             // Somebody without the map was faster.
             return Err(FreeError::AlreadyFreed { page: start });
         }
-        Ok(PageRange::of(start, self.planes.end_of(record, bit)))
+        Ok(PageRange::of(start, self.bitmaps.end_of(record, bit)))
     }
 
     /// Hands the retired area that starts at `start` out again. O(1).
@@ -63,9 +63,9 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.retired_at(start)?;
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         record.set_busy(bit);
-        Ok(PageRange::of(start, self.planes.end_of(record, bit)))
+        Ok(PageRange::of(start, self.bitmaps.end_of(record, bit)))
     }
 
     /// Frees the retired area that starts at `start`. O(log n), and coalesced at once.
@@ -83,7 +83,7 @@ impl<S: Storage> AreaMap<S> {
         let leaf = self.leaf_of(start);
         let bit = Leaf::bit(start);
         // I3: only the start of an area is busy.
-        if self.planes.leaf(leaf).is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
+        if self.bitmaps.leaf(leaf).is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
     }
 
     #[cold]
@@ -97,7 +97,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     fn retired_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
         let (leaf, bit) = self.area_at(start)?;
-        if self.planes.leaf(leaf).is_busy(bit) {
+        if self.bitmaps.leaf(leaf).is_busy(bit) {
             return Err(FreeError::WrongKind { page: start });
         }
         Ok((leaf, bit))
@@ -106,7 +106,7 @@ impl<S: Storage> AreaMap<S> {
     /// Makes the retired area at `bit` of `leaf` free, whatever is beside it.
     #[inline(never)]
     fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let start = record.page(bit);
         record.area_to_free(bit);
         let behind = record.next_start(bit);
@@ -121,7 +121,7 @@ impl<S: Storage> AreaMap<S> {
                 free_start = record.page(before);
             }
             None => {
-                let prev = self.planes.leaf(record.prev.get());
+                let prev = self.bitmaps.leaf(record.prev.get());
                 if let Some(before) = prev.last_start().filter(|&before| !prev.is_used(before)) {
                     record.join_free(bit);
                     (home_leaf, home, free_start) = (record.prev.get(), prev, prev.page(before));
@@ -136,7 +136,7 @@ impl<S: Storage> AreaMap<S> {
                     (end, end, 0)
                 } else {
                     record.join_free(next);
-                    (end, self.planes.end_of(record, next), leaf)
+                    (end, self.bitmaps.end_of(record, next), leaf)
                 }
             }
             None => self.join_behind(record),
@@ -160,8 +160,8 @@ impl<S: Storage> AreaMap<S> {
     /// ends now, and the leaf that lost a start.
     #[inline]
     fn join_behind(&self, record: &Leaf) -> (u64, u64, u32) {
-        let (planes, next) = (&*self.planes, record.next.get());
-        let behind = planes.leaf(next);
+        let (bitmaps, next) = (&*self.bitmaps, record.next.get());
+        let behind = bitmaps.leaf(next);
         let Some(first) = behind.first_start() else {
             return (self.span().end(), self.span().end(), 0);
         };
@@ -170,7 +170,7 @@ impl<S: Storage> AreaMap<S> {
             return (end, end, 0);
         }
         behind.join_free(first);
-        (end, planes.end_of(behind, first), next)
+        (end, bitmaps.end_of(behind, first), next)
     }
 
     /// After a join across leaves: the rooms of those that lost a start, and the leaves that lost their last.
@@ -187,21 +187,21 @@ impl<S: Storage> AreaMap<S> {
     /// Brings the room of `leaf` up to date after it lost a start; it may have lost its last.
     #[inline]
     fn shrink_room(&mut self, leaf: u32) {
-        if self.planes.leaf(leaf).is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
+        if self.bitmaps.leaf(leaf).is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
     }
 
     #[cold]
     pub(super) fn drop_leaf(&mut self, leaf: u32) {
-        let planes = &*self.planes;
-        let record = planes.leaf(leaf);
+        let bitmaps = &*self.bitmaps;
+        let record = bitmaps.leaf(leaf);
         let (prev, next) = (record.prev.get(), record.next.get());
-        self.tree.remove(record.up.get(), planes);
-        self.directory.remove(record.base(), planes);
-        planes.leaf(prev).next.set(next);
+        self.tree.remove(record.up.get(), bitmaps);
+        self.directory.remove(record.base(), bitmaps);
+        bitmaps.leaf(prev).next.set(next);
         if next != 0 {
-            planes.leaf(next).prev.set(prev);
+            bitmaps.leaf(next).prev.set(prev);
         }
-        planes.put(leaf, &mut self.spare);
+        bitmaps.put(leaf, &mut self.spare);
         self.leaf_count -= 1;
     }
 }

@@ -9,7 +9,7 @@
 //!   no edge       s ░░░████░░░ e      two remainders: start bits at a and b
 //! ```
 //!
-//! In the planes all four are the same: a start bit at `a`, and one at `b` unless `b = e`. Leaves for both are
+//! In the bitmaps all four are the same: a start bit at `a`, and one at `b` unless `b = e`. Leaves for both are
 //! secured before the first bit changes, so a cut never fails in the middle.
 
 use super::AreaMap;
@@ -75,14 +75,14 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub(crate) fn alloc_more(&mut self, area: PageRange, count: u64) -> u64 {
         let (pages, from) = (area.len(), area.end());
-        let Some(leaf) = self.planes.leaf_near(from) else { return 0 };
-        let (record, bit) = (self.planes.leaf(leaf), Leaf::bit(from));
+        let Some(leaf) = self.bitmaps.leaf_near(from) else { return 0 };
+        let (record, bit) = (self.bitmaps.leaf(leaf), Leaf::bit(from));
         if !record.is_start(bit) || record.is_used(bit) {
             return 0;
         }
         // All start in the leaf of the first, which is there.
         let count = count.min(u64::from(LEAF_PAGES - 1 - bit) / pages + 1);
-        let range = PageRange::of(from, self.planes.end_of(record, bit));
+        let range = PageRange::of(from, self.bitmaps.end_of(record, bit));
         if range.len() < 2 * count * pages {
             return 0;
         }
@@ -94,7 +94,7 @@ impl<S: Storage> AreaMap<S> {
         if self.cut(hole, hole.start + count * pages).is_err() {
             return 0;
         }
-        let record = self.planes.leaf(hole.leaf);
+        let record = self.bitmaps.leaf(hole.leaf);
         record.clear_busy(Leaf::bit(hole.start));
         self.areas += count - 1;
         (1..count).for_each(|more| record.start_retired(Leaf::bit(hole.start + more * pages)));
@@ -116,19 +116,19 @@ impl<S: Storage> AreaMap<S> {
         };
         let bit = Leaf::bit(hole.start);
         if hole.start == hole.range.start() {
-            self.planes.leaf(area_leaf).free_to_busy(bit);
+            self.bitmaps.leaf(area_leaf).free_to_busy(bit);
         } else {
-            self.planes.leaf(area_leaf).start_busy(bit);
+            self.bitmaps.leaf(area_leaf).start_busy(bit);
         }
         if rest {
-            self.planes.leaf(rest_leaf).start_free(Leaf::bit(end));
+            self.bitmaps.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
         self.free_pages -= end - hole.start;
         self.areas += 1;
         self.update_room(hole.leaf);
         if rest && rest_leaf != hole.leaf {
             let room = Room::of(end, hole.range.end());
-            self.tree.raise(self.planes.leaf(rest_leaf).up.get(), room);
+            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), room);
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl<S: Storage> AreaMap<S> {
             return Err(0);
         }
         let leaf = self.tree.first_direct(order as usize, need, &self.steps).ok_or(0u64)?;
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         if record.free_ranges() > DENSE {
             return self.alloc_among_many(leaf, pages as u32, order);
         }
@@ -166,7 +166,7 @@ impl<S: Storage> AreaMap<S> {
     /// The same in a dense leaf.
     #[inline(never)]
     fn alloc_among_many(&mut self, leaf: u32, pages: u32, order: u32) -> Result<u64, u64> {
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let taken = self.first_taken_of_many(record, pages, order).ok_or(u64::from(leaf))?;
         self.alloc_at_edge(leaf, &taken).map_err(|_| u64::from(leaf))
     }
@@ -174,28 +174,28 @@ impl<S: Storage> AreaMap<S> {
     /// The same where the leaf has, or had, far lanes, and the rest may start in another.
     #[inline(never)]
     fn alloc_at_edge(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let base = record.base();
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
         let (mut rest_leaf, mut hole_end) = (leaf, 0);
         if taken.end < taken.hole_end {
             if taken.end >= LEAF_PAGES {
-                hole_end = self.planes.first_start_behind(record);
+                hole_end = self.bitmaps.first_start_behind(record);
                 rest_leaf = match self.leaf_of(end) {
                     0 => self.make_leaf(end)?,
                     rest_leaf => rest_leaf,
                 };
             }
-            self.planes.leaf(rest_leaf).start_free(Leaf::bit(end));
+            self.bitmaps.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         record.take(taken.hole, taken.start);
         self.free_pages -= end - start;
         self.areas += 1;
         let room = self.room_without(record, taken);
         self.tree.set(record.up.get(), room);
         if rest_leaf != leaf {
-            self.tree.raise(self.planes.leaf(rest_leaf).up.get(), Room::of(end, hole_end));
+            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), Room::of(end, hole_end));
         }
         Ok(start)
     }
@@ -205,7 +205,7 @@ impl<S: Storage> AreaMap<S> {
     pub(crate) fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
         if self.find(page).is_some_and(|area| area.start() != page) {
             let leaf = self.leaf_for(page, 0)?;
-            self.planes.leaf(leaf).start_busy(Leaf::bit(page));
+            self.bitmaps.leaf(leaf).start_busy(Leaf::bit(page));
             self.areas += 1;
         }
         Ok(())
@@ -214,7 +214,7 @@ impl<S: Storage> AreaMap<S> {
     /// Brings the room of `leaf` up to date.
     #[inline]
     pub(super) fn update_room(&mut self, leaf: u32) {
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let room = self.room_of(record);
         self.tree.set(record.up.get(), room);
     }
@@ -222,7 +222,7 @@ impl<S: Storage> AreaMap<S> {
     /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
     #[inline]
     fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
-        if page & !u64::from(LEAF_PAGES - 1) == self.planes.leaf(near).base() {
+        if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(near).base() {
             return Ok(near);
         }
         match self.leaf_of(page) {
@@ -233,27 +233,27 @@ impl<S: Storage> AreaMap<S> {
 
     #[cold]
     fn make_leaf(&mut self, page: u64) -> Result<u32, OutOfMemory> {
-        let planes = &*self.planes;
+        let bitmaps = &*self.bitmaps;
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
         // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
-        let before = self.directory.leaf_before(page, planes).ok_or(OutOfMemory)?;
-        let leaf = planes.number(planes.group(page), self.leaf_count, &mut self.spare)?;
+        let before = self.directory.leaf_before(page, bitmaps).ok_or(OutOfMemory)?;
+        let leaf = bitmaps.number(bitmaps.group(page), self.leaf_count, &mut self.spare)?;
         self.leaf_count += 1;
-        let next = planes.leaf(before).next.get();
-        planes.leaf(leaf).begin(before, next, page & !u64::from(LEAF_PAGES - 1));
-        planes.leaf(before).next.set(leaf);
+        let next = bitmaps.leaf(before).next.get();
+        bitmaps.leaf(leaf).begin(before, next, page & !u64::from(LEAF_PAGES - 1));
+        bitmaps.leaf(before).next.set(leaf);
         if next != 0 {
-            planes.leaf(next).prev.set(leaf);
+            bitmaps.leaf(next).prev.set(leaf);
         }
-        self.directory.insert(leaf, planes);
-        self.tree.insert_after(before, leaf, planes);
+        self.directory.insert(leaf, bitmaps);
+        self.tree.insert_after(before, leaf, bitmaps);
         Ok(leaf)
     }
 
     #[inline]
     fn drop_if_empty(&mut self, leaf: u32) {
-        if self.planes.leaf(leaf).is_empty() {
+        if self.bitmaps.leaf(leaf).is_empty() {
             self.drop_leaf(leaf);
         }
     }

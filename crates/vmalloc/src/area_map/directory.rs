@@ -1,6 +1,6 @@
 //! From a page to its leaf, wherever that is: a radix tree that stores no idle levels.
 //!
-//! Where areas are dense the leaf is where its group says ([`Planes`]), and this is not asked.
+//! Where areas are dense the leaf is where its group says ([`Bitmaps`]), and this is not asked.
 //!
 //! Pages are counted in *groups* of 256, what a leaf covers, from the group that the span starts in.
 //!
@@ -25,8 +25,8 @@
 //! Entering a leaf takes one node at most, where its way parts from another's; taking it out gives that back.
 //! The way down for a group without a leaf may end at another leaf, so the one found is asked where it lies.
 
+use super::bitmaps::Bitmaps;
 use super::leaf::LEAF_SHIFT;
-use super::planes::Planes;
 use super::storage::{Linked, OutOfMemory, Pool, Storage};
 use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};
@@ -136,33 +136,33 @@ impl<S: Storage> Directory<S> {
 
     /// The leaf that holds `page`, or 0; any page may be asked for.
     #[inline(never)]
-    pub(super) fn leaf_beyond(&self, page: u64, planes: &Planes<S>) -> u32 {
-        self.leaf_at(planes.group(page), planes)
+    pub(super) fn leaf_beyond(&self, page: u64, bitmaps: &Bitmaps<S>) -> u32 {
+        self.leaf_at(bitmaps.group(page), bitmaps)
     }
 
     #[inline]
-    fn leaf_at(&self, group: u64, planes: &Planes<S>) -> u32 {
+    fn leaf_at(&self, group: u64, bitmaps: &Bitmaps<S>) -> u32 {
         let mut at = self.root;
         loop {
             let fan = &self.fans[at];
             match fan.get(fan.slot(group)) {
                 Child::Node(node) => at = node,
-                Child::Leaf(leaf) if group_of(leaf, planes) == group => return leaf,
+                Child::Leaf(leaf) if group_of(leaf, bitmaps) == group => return leaf,
                 _ => return 0,
             }
         }
     }
 
     /// The last leaf that lies wholly before the leaf of `page`, a page of the span.
-    pub(super) fn leaf_before(&self, page: u64, planes: &Planes<S>) -> Option<u32> {
-        let group = planes.group(page);
+    pub(super) fn leaf_before(&self, page: u64, bitmaps: &Bitmaps<S>) -> Option<u32> {
+        let group = bitmaps.group(page);
         // Where leaves are dense, it is close by, and none lies between that is elsewhere.
         let near =
-            (group.saturating_sub(NEAR)..group).rev().map_while(|group| planes.leaf_of_group(group)).next();
-        near.or_else(|| self.leaf_before_group(group, planes))
+            (group.saturating_sub(NEAR)..group).rev().map_while(|group| bitmaps.leaf_of_group(group)).next();
+        near.or_else(|| self.leaf_before_group(group, bitmaps))
     }
 
-    fn leaf_before_group(&self, group: u64, planes: &Planes<S>) -> Option<u32> {
+    fn leaf_before_group(&self, group: u64, bitmaps: &Bitmaps<S>) -> Option<u32> {
         let (mut before, mut at) = (Child::None, Child::Node(self.root));
         while let Child::Node(node) = at {
             let fan = &self.fans[node];
@@ -175,7 +175,7 @@ impl<S: Storage> Directory<S> {
             at = if slots < FAN { fan.get(slots) } else { Child::None };
         }
         match at {
-            Child::Leaf(leaf) if group_of(leaf, planes) < group => Some(leaf),
+            Child::Leaf(leaf) if group_of(leaf, bitmaps) < group => Some(leaf),
             _ => self.last_below(before),
         }
     }
@@ -196,15 +196,15 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Enters `leaf`, whose base is set. [`ensure`](Self::ensure) has been called for it.
-    pub(super) fn insert(&mut self, leaf: u32, planes: &Planes<S>) {
-        self.enter(group_of(leaf, planes), leaf, planes);
+    pub(super) fn insert(&mut self, leaf: u32, bitmaps: &Bitmaps<S>) {
+        self.enter(group_of(leaf, bitmaps), leaf, bitmaps);
     }
 
-    fn enter(&mut self, group: u64, leaf: u32, planes: &Planes<S>) {
+    fn enter(&mut self, group: u64, leaf: u32, bitmaps: &Bitmaps<S>) {
         let (at, slot, child) = self.way_end(group);
         let first = match child {
             Child::None => return self.fans[at].set(slot, Child::Leaf(leaf)),
-            Child::Leaf(other) => group_of(other, planes),
+            Child::Leaf(other) => group_of(other, bitmaps),
             Child::Node(node) => self.fans[node].first,
         };
         let mut fork = Fan::over(first, group);
@@ -228,8 +228,8 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Takes the leaf of `page` out, and with it the node that D1 asks for no longer.
-    pub(super) fn remove(&mut self, page: u64, planes: &Planes<S>) {
-        let group = planes.group(page);
+    pub(super) fn remove(&mut self, page: u64, bitmaps: &Bitmaps<S>) {
+        let group = bitmaps.group(page);
         let (mut above, mut at) = (self.root, self.root);
         while let Child::Node(node) = self.fans[at].get(self.fans[at].slot(group)) {
             (above, at) = (at, node);
@@ -249,8 +249,8 @@ impl<S: Storage> Directory<S> {
     }
 }
 
-fn group_of<S: Storage>(leaf: u32, planes: &Planes<S>) -> u64 {
-    planes.group(planes.leaf(leaf).base())
+fn group_of<S: Storage>(leaf: u32, bitmaps: &Bitmaps<S>) -> u64 {
+    bitmaps.group(bitmaps.leaf(leaf).base())
 }
 
 #[cfg(test)]

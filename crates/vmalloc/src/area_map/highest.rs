@@ -31,7 +31,7 @@ impl<S: Storage> AreaMap<S> {
             self.locate(within.end() - 1)?.0
         };
         loop {
-            let record = self.planes.leaf(leaf);
+            let record = self.bitmaps.leaf(leaf);
             if let Some(hole) = self.last_in_leaf(leaf, record, within.end(), fit) {
                 return Some(hole).filter(|hole| hole.start >= within.start());
             }
@@ -76,7 +76,7 @@ impl<S: Storage> AreaMap<S> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
         if let Some(tail) = tail {
-            let range = PageRange::of(record.page(tail), self.planes.first_start_behind(record));
+            let range = PageRange::of(record.page(tail), self.bitmaps.first_start_behind(record));
             if let Some(start) = fit.highest_below(upper, range) {
                 return Some(Hole { leaf, range, start });
             }
@@ -85,7 +85,7 @@ impl<S: Storage> AreaMap<S> {
         let runs = if below < u64::from(LEAF_PAGES) { runs.before(below as u32) } else { runs };
         let bit = runs.last_fit(fit.pages(), order, record.base(), &self.steps)?;
         let first = record.start_at_or_before(bit)?;
-        let range = PageRange::of(record.page(first), self.planes.end_of(record, first));
+        let range = PageRange::of(record.page(first), self.bitmaps.end_of(record, first));
         Some(Hole { leaf, range, start: record.page(bit) })
     }
 }

@@ -1,6 +1,6 @@
-//! A leaf: the boundary planes of 256 aligned pages.
+//! A leaf: the boundary bitmaps of 256 aligned pages.
 //!
-//! Three bits a page, each in a plane of its own:
+//! Three bits a page, each in a bitmap of its own:
 //!
 //! ```text
 //!   page     0 1 2 3 4 5 6 7 8 9 …
@@ -18,16 +18,16 @@ use crate::sync::fence;
 use core::sync::atomic::Ordering::Release;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// log2 of the pages of a leaf. Four words a plane: larger leaves cost fewer tree levels but longer scans, and
+/// log2 of the pages of a leaf. Four words a bitmap: larger leaves cost fewer tree levels but longer scans, and
 /// an isolated area pays a whole leaf.
 pub(crate) const LEAF_SHIFT: u32 = 8;
 pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
 pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
-/// Pages that share a bit for notes: one word of them does for a leaf.
-pub(crate) const NOTE_PAGES: u64 = LEAF_PAGES as u64 / 32;
+/// Pages that share a bit for annotations: one word of them does for a leaf.
+pub(crate) const ANNOTATION_PAGES: u64 = LEAF_PAGES as u64 / 32;
 
-/// One plane: a bit for each page of the leaf.
+/// One bitmap: a bit for each page of the leaf.
 #[derive(Debug, Default, FromBytes, IntoBytes)]
 #[repr(transparent)]
 pub(super) struct Plane([Long; WORDS]);
@@ -42,9 +42,9 @@ pub(crate) struct Leaf {
     busy: Plane,
     /// The page behind the first page of the leaf; 0 where there is no leaf.
     tag: Long,
-    /// Low half: a bit for each 8 pages, set while an area that starts there may have a note.
-    /// High half: how often a note was entered, so that a reader sees one that came and went.
-    notes: Long,
+    /// Low half: a bit for each 8 pages, set while an area that starts there may have an annotation.
+    /// High half: how often an annotation was entered, so that a reader sees one that came and went.
+    annotations: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
@@ -58,19 +58,19 @@ pub(crate) struct Leaf {
 
 /// The half of `counts` that holds the node.
 const ASKER_SHIFT: u32 = 16;
-/// One note entered, in `notes`.
+/// One annotation entered, in `annotations`.
 const NOTE_ENTERED: u64 = 1 << 32;
 
-/// The word of a leaf that tells of notes, as it was at one moment.
+/// The word of a leaf that tells of annotations, as it was at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoteMarks(u64);
 
 impl NoteMarks {
-    /// Returns true if the area that starts at `page`, or one within the same [`NOTE_PAGES`], may
-    /// have a note.
+    /// Returns true if the area that starts at `page`, or one within the same [`ANNOTATION_PAGES`], may
+    /// have an annotation.
     #[inline(always)]
-    pub(super) fn may_have_note(self, page: u64) -> bool {
-        self.0 >> (Leaf::bit(page) / NOTE_PAGES as u32) & 1 != 0
+    pub(super) fn may_be_annotated(self, page: u64) -> bool {
+        self.0 >> (Leaf::bit(page) / ANNOTATION_PAGES as u32) & 1 != 0
     }
 }
 
@@ -80,7 +80,7 @@ impl Plane {
         self.0[word & (WORDS - 1)].get()
     }
 
-    /// The holder of the map sets a bit; nobody else writes this plane.
+    /// The holder of the map sets a bit; nobody else writes this bitmap.
     #[inline(always)]
     fn set(&self, (word, mask): (usize, u64)) {
         let word = &self.0[word & (WORDS - 1)];
@@ -165,56 +165,56 @@ impl Leaf {
         self.next.set(next);
         self.up.set(0);
         self.counts.set(0);
-        // The count of notes goes on, for readers that remember it from before.
-        self.notes.update(|word| (word & !(NOTE_ENTERED - 1)).wrapping_add(NOTE_ENTERED));
+        // The count of annotations goes on, for readers that remember it from before.
+        self.annotations.update(|word| (word & !(NOTE_ENTERED - 1)).wrapping_add(NOTE_ENTERED));
     }
 
-    /// Whether the area at `page` may have a note: it, or one that starts within the same [`NOTE_PAGES`] pages.
+    /// Whether the area at `page` may have an annotation: it, or one that starts within the same [`ANNOTATION_PAGES`] pages.
     #[inline(always)]
-    pub(crate) fn may_have_note(&self, page: u64) -> bool {
-        NoteMarks(self.notes.get()).may_have_note(page)
+    pub(crate) fn may_be_annotated(&self, page: u64) -> bool {
+        NoteMarks(self.annotations.get()).may_be_annotated(page)
     }
 
-    /// Reads the marks of notes, before or after `Version::read`, whose fences order it: a reader that
-    /// sees a mark cleared before sees that the area with the note is busy no more, and one that sees
+    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it: a reader that
+    /// sees a mark cleared before sees that the area with the annotation is busy no more, and one that sees
     /// an area busy sees its mark after.
     #[inline(always)]
     pub(super) fn note_marks(&self) -> NoteMarks {
-        NoteMarks(self.notes.get())
+        NoteMarks(self.annotations.get())
     }
 
-    /// Marks the note of the area at `page`. The caller holds the note's table, and makes the area
+    /// Marks the annotation of the area at `page`. The caller holds the annotation's table, and makes the area
     /// busy afterwards.
-    pub(crate) fn note_entered(&self, page: u64) {
-        let mark = 1 << (Self::bit(page) / NOTE_PAGES as u32);
-        self.notes.update(|word| (word | mark).wrapping_add(NOTE_ENTERED));
+    pub(crate) fn annotation_entered(&self, page: u64) {
+        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
+        self.annotations.update(|word| (word | mark).wrapping_add(NOTE_ENTERED));
         // Release: pairs with the second Acquire of `Version::read`: a reader that finds the area busy
         // sees its mark.
         fence(Release);
     }
 
-    /// Clears the mark of notes around `page`. The caller holds the table of the last of them, and
+    /// Clears the mark of annotations around `page`. The caller holds the table of the last of them, and
     /// its area is busy no more.
-    pub(crate) fn notes_left(&self, page: u64) {
-        let mark = 1 << (Self::bit(page) / NOTE_PAGES as u32);
-        self.notes.update(|word| word & !mark);
+    pub(crate) fn annotations_left(&self, page: u64) {
+        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
+        self.annotations.update(|word| word & !mark);
     }
 
     /// The node that took addresses here last: it gets them back.
     #[inline(always)]
-    pub(crate) fn asker(&self) -> Option<usize> {
+    pub(crate) fn owner_node(&self) -> Option<usize> {
         ((self.counts.get() >> ASKER_SHIFT) as usize).checked_sub(1)
     }
 
     /// Whether that was node `id`.
     #[inline(always)]
-    pub(crate) fn is_asked_by(&self, id: usize) -> bool {
+    pub(crate) fn is_owned_by(&self, id: usize) -> bool {
         self.counts.get() >> ASKER_SHIFT == id as u32 + 1
     }
 
     /// Makes node `node` the one that gets addresses here back. The caller holds the map.
     #[inline]
-    pub(crate) fn asked_by(&self, node: usize) {
+    pub(crate) fn set_owner_node(&self, node: usize) {
         self.counts.set(self.free_ranges() | (node as u32 + 1) << ASKER_SHIFT);
     }
 
@@ -514,7 +514,7 @@ impl Leaf {
         (runs.before(tail), Some(tail))
     }
 
-    /// Bits that break the planes' own rule: used without start, or busy without used.
+    /// Bits that break the bitmaps' own rule: used without start, or busy without used.
     pub(super) fn first_stray(&self) -> Option<u32> {
         (0..LEAF_PAGES).find(|&bit| {
             (self.is_used(bit) && !self.is_start(bit)) || (self.is_busy(bit) && !self.is_used(bit))

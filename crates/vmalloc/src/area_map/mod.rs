@@ -6,14 +6,14 @@
 //! of its own: where it starts is a bit, where it ends is the next such bit, and its state is two more bits.
 //!
 //! ```text
-//!            ┌──────────────────────── Planes, Directory ────────────────┐  page → leaf, mostly one load
+//!            ┌──────────────────────── Bitmaps, Directory ────────────────┐  page → leaf, mostly one load
 //!            ▼                       ▼                                   ▼
-//!   …│ Leaf: 256 pages │◄────►│ Leaf: 256 pages │◄─── no leaf ───►│ Leaf: 256 pages │…   boundary planes
+//!   …│ Leaf: 256 pages │◄────►│ Leaf: 256 pages │◄─── no leaf ───►│ Leaf: 256 pages │…   boundary bitmaps
 //!            ▲                       ▲        where no segment starts    ▲
 //!            └───────────────── Tree of Rooms ───────────────────────────┘  lowest fit, O(log n)
 //! ```
 //!
-//! - [`leaf`]: the bits, and what can be read off one leaf. [`planes`]: all leaves, for those who do not hold the map.
+//! - [`leaf`]: the bits, and what can be read off one leaf. [`bitmaps`]: all leaves, for those who do not hold the map.
 //! - [`directory`]: from an address to its leaf, where leaves are sparse.
 //! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
 //! - [`room`]: what a set of free ranges can take, for every alignment at once.
@@ -46,6 +46,7 @@
 //! in a subtree is the augmented tree that Linux uses since 2019; constraints follow Bonwick's vmem (2001).
 #![forbid(unsafe_code)]
 
+mod bitmaps;
 mod cell;
 mod coalesce;
 mod congruent;
@@ -53,7 +54,6 @@ mod cut;
 mod directory;
 mod highest;
 mod leaf;
-mod planes;
 mod room;
 mod runs;
 mod scan;
@@ -63,8 +63,8 @@ mod tree;
 mod verify;
 mod version;
 
-pub(crate) use leaf::{LEAF_SHIFT, Leaf, NOTE_PAGES};
-pub(crate) use planes::{Look, Planes};
+pub(crate) use bitmaps::{Bitmaps, Look};
+pub(crate) use leaf::{ANNOTATION_PAGES, LEAF_SHIFT, Leaf};
 pub(crate) use storage::Chunks;
 pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
 pub use verify::Violation;
@@ -73,9 +73,9 @@ use crate::addr::PageRange;
 use crate::counted::Counted;
 use crate::error::{AllocError, FreeError};
 use alloc::vec::Vec;
+use bitmaps::{Found, Spare};
 use directory::Directory;
 use leaf::LEAF_PAGES;
-use planes::{Found, Spare};
 use room::Room;
 use storage::Fixed;
 use tree::Tree;
@@ -102,7 +102,7 @@ pub struct Segment {
 
 /// The free ranges and areas of one space. See the module's documentation.
 pub struct AreaMap<S: Storage = Heap> {
-    planes: S::Handle<Planes<S>>,
+    bitmaps: S::Handle<Bitmaps<S>>,
     spare: Spare,
     leaf_count: usize,
     directory: Directory<S>,
@@ -119,15 +119,15 @@ impl AreaMap<Heap> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        let planes = Planes::new(span, Default::default(), Default::default());
-        Self::assemble(planes, Directory::new(span, Vec::new())?, Vec::new())
+        let bitmaps = Bitmaps::new(span, Default::default(), Default::default());
+        Self::assemble(bitmaps, Directory::new(span, Vec::new())?, Vec::new())
     }
 }
 
 impl AreaMap<Heap> {
-    /// The planes, for those who free and reuse areas without the map.
-    pub(crate) fn planes(&self) -> Counted<Planes<Heap>> {
-        self.planes.clone()
+    /// The bitmaps, for those who free and reuse areas without the map.
+    pub(crate) fn bitmaps(&self) -> Counted<Bitmaps<Heap>> {
+        self.bitmaps.clone()
     }
 }
 
@@ -153,34 +153,34 @@ impl<'a> AreaMap<Lent<'a>> {
         // A quarter of the records stay with the groups at the start of the span.
         let near = Fixed::carve(&mut memory, 2 + fours)?;
         let far = Fixed::carve(&mut memory, 3 * fours)?;
-        Self::assemble(Planes::new(span, near, far), Directory::new(span, fans)?, nodes)
+        Self::assemble(Bitmaps::new(span, near, far), Directory::new(span, fans)?, nodes)
     }
 }
 
 impl<S: Storage> AreaMap<S> {
     fn assemble(
-        planes: Planes<S>,
+        bitmaps: Bitmaps<S>,
         mut directory: Directory<S>,
         nodes: S::Items<tree::Node>,
     ) -> Result<Self, AllocError> {
-        let (span, mut spare) = (planes.span(), Spare::default());
+        let (span, mut spare) = (bitmaps.span(), Spare::default());
         directory.ensure(1)?;
-        let first = planes.number(planes.group(span.start()), 0, &mut spare)?;
-        let record = planes.leaf(first);
+        let first = bitmaps.number(bitmaps.group(span.start()), 0, &mut spare)?;
+        let record = bitmaps.leaf(first);
         record.begin(0, 0, span.start() & !u64::from(LEAF_PAGES - 1));
         record.start_free(Leaf::bit(span.start()));
-        directory.insert(first, &planes);
-        let mut tree = Tree::new(nodes, first, &planes)?;
+        directory.insert(first, &bitmaps);
+        let mut tree = Tree::new(nodes, first, &bitmaps)?;
         tree.set(record.up.get(), Room::of(span.start(), span.end()));
         let free_pages = span.len();
-        let (planes, steps) = (S::handle(planes)?, Steps::default());
-        Ok(Self { planes, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
+        let (bitmaps, steps) = (S::handle(bitmaps)?, Steps::default());
+        Ok(Self { bitmaps, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
     }
 
     /// The pages that the map covers.
     #[inline]
     pub fn span(&self) -> PageRange {
-        self.planes.span()
+        self.bitmaps.span()
     }
 
     /// Pages in free ranges.
@@ -208,20 +208,20 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn segment(&self, page: u64) -> Option<Segment> {
         let (leaf, bit) = self.locate(page)?;
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let state = match (record.is_used(bit), record.is_busy(bit)) {
             (false, _) => State::Free,
             (true, false) => State::Retired,
             (true, true) => State::Busy,
         };
-        Some(Segment { range: PageRange::of(record.page(bit), self.planes.end_of(record, bit)), state })
+        Some(Segment { range: PageRange::of(record.page(bit), self.bitmaps.end_of(record, bit)), state })
     }
 
     /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
     #[inline(always)]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let Some(record) = self.planes.home(page) else { return self.find_far(page) };
-        match self.planes.find_in(record, page) {
+        let Some(record) = self.bitmaps.home(page) else { return self.find_far(page) };
+        match self.bitmaps.find_in(record, page) {
             Found::Area(area) => Some(area),
             Found::None => None,
             Found::Far => self.find_far(page),
@@ -257,7 +257,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// Bytes of all records, idle ones included.
     pub fn metadata_bytes(&self) -> usize {
-        self.planes.bytes() + self.directory.bytes() + self.tree.bytes()
+        self.bitmaps.bytes() + self.directory.bytes() + self.tree.bytes()
     }
 
     /// Levels of the tree of rooms.
@@ -275,7 +275,7 @@ impl<S: Storage> AreaMap<S> {
     /// The leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     fn leaf_of(&self, page: u64) -> u32 {
-        match self.planes.leaf_near(page) {
+        match self.bitmaps.leaf_near(page) {
             Some(leaf) => leaf,
             None => self.leaf_far(page),
         }
@@ -284,7 +284,7 @@ impl<S: Storage> AreaMap<S> {
     /// The same with its record.
     #[inline]
     fn record_of(&self, page: u64) -> (u32, &Leaf) {
-        match self.planes.near(page) {
+        match self.bitmaps.near(page) {
             Some(found) => found,
             None => self.record_far(page),
         }
@@ -293,14 +293,14 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     fn record_far(&self, page: u64) -> (u32, &Leaf) {
         let leaf = self.leaf_far(page);
-        (leaf, self.planes.leaf(leaf))
+        (leaf, self.bitmaps.leaf(leaf))
     }
 
     #[inline(never)]
     fn leaf_far(&self, page: u64) -> u32 {
-        match self.planes.sure_home(page) {
-            Some(_) => self.planes.group(page) as u32 + 1,
-            None => self.directory.leaf_beyond(page, &self.planes),
+        match self.bitmaps.sure_home(page) {
+            Some(_) => self.bitmaps.group(page) as u32 + 1,
+            None => self.directory.leaf_beyond(page, &self.bitmaps),
         }
     }
 
@@ -309,7 +309,7 @@ impl<S: Storage> AreaMap<S> {
     fn locate(&self, page: u64) -> Option<(u32, u32)> {
         let leaf = self.leaf_of(page);
         // Leaf 0 holds no starts: an absent leaf falls through to the slow path.
-        match self.planes.leaf(leaf).start_at_or_before(Leaf::bit(page)) {
+        match self.bitmaps.leaf(leaf).start_at_or_before(Leaf::bit(page)) {
             Some(bit) if page < self.span().end() => Some((leaf, bit)),
             _ => self.locate_before(page),
         }
@@ -321,19 +321,19 @@ impl<S: Storage> AreaMap<S> {
             return None;
         }
         let leaf = match self.leaf_of(page) {
-            0 => self.directory.leaf_before(page, &self.planes)?,
-            leaf => self.planes.leaf(leaf).prev.get(),
+            0 => self.directory.leaf_before(page, &self.bitmaps)?,
+            leaf => self.bitmaps.leaf(leaf).prev.get(),
         };
-        self.planes.leaf(leaf).last_start().map(|bit| (leaf, bit))
+        self.bitmaps.leaf(leaf).last_start().map(|bit| (leaf, bit))
     }
 
     /// Returns how many areas are not busy: in a list of the space's, or on their way from one
     /// owner to the next. O(leaves).
     pub(crate) fn idle_areas(&self) -> u64 {
         let first = self.leaf_of(self.span().start());
-        let next = |leaf: &u32| Some(self.planes.leaf(*leaf).next.get()).filter(|next| *next != 0);
+        let next = |leaf: &u32| Some(self.bitmaps.leaf(*leaf).next.get()).filter(|next| *next != 0);
         let leaves = core::iter::successors(Some(first), next);
-        let busy: u64 = leaves.map(|leaf| u64::from(self.planes.leaf(leaf).busy_areas())).sum();
+        let busy: u64 = leaves.map(|leaf| u64::from(self.bitmaps.leaf(leaf).busy_areas())).sum();
         self.areas - busy
     }
 
@@ -345,7 +345,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The leaf in which `page` lies, for the counts that others keep there.
     pub(crate) fn leaf(&self, page: u64) -> &Leaf {
-        self.planes.leaf(self.leaf_of(page))
+        self.bitmaps.leaf(self.leaf_of(page))
     }
 
     /// The start of an area that is to be freed or revived, with the reason why it is none.
@@ -353,7 +353,7 @@ impl<S: Storage> AreaMap<S> {
     fn area_at(&self, page: u64) -> Result<(u32, u32), FreeError> {
         let leaf = self.leaf_of(page);
         let bit = Leaf::bit(page);
-        if self.planes.leaf(leaf).is_area(bit) { Ok((leaf, bit)) } else { Err(self.why_no_area(page)) }
+        if self.bitmaps.leaf(leaf).is_area(bit) { Ok((leaf, bit)) } else { Err(self.why_no_area(page)) }
     }
 
     #[cold]

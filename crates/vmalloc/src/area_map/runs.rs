@@ -219,7 +219,7 @@ impl Runs {
     }
 }
 
-/// The set bits of a leaf's plane, in order.
+/// The set bits of a leaf's bitmap, in order.
 struct Bits {
     words: [u64; WORDS],
     word: usize,

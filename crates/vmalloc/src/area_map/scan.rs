@@ -122,7 +122,8 @@ impl<S: Storage> AreaMap<S> {
     pub(super) fn first_taken_of_many(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
-        let far_end = if tail.is_some() { self.planes.first_start_behind(record) - record.base() } else { 0 };
+        let far_end =
+            if tail.is_some() { self.bitmaps.first_start_behind(record) - record.base() } else { 0 };
         let far_end = far_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
         let taken = |hole, start, hole_end, near| {
@@ -166,7 +167,7 @@ impl<S: Storage> AreaMap<S> {
 
     #[inline(never)]
     fn end_far_from(&self, record: &Leaf, word: usize) -> u32 {
-        let end = self.planes.end_beyond(record, word) - record.base();
+        let end = self.bitmaps.end_beyond(record, word) - record.base();
         end.min(2 * LANE_MAX) as u32
     }
 
@@ -184,7 +185,7 @@ impl<S: Storage> AreaMap<S> {
             && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
         {
             if taken.far_end - last >= HIDES_LEAF {
-                return Room::of(record.page(last), self.planes.first_start_behind(record));
+                return Room::of(record.page(last), self.bitmaps.first_start_behind(record));
             }
             add(last, taken.far_end);
         }
@@ -199,7 +200,7 @@ impl<S: Storage> AreaMap<S> {
     /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
     #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         if record.free_ranges() > DENSE
             && let Some(order) = fit.plain_order()
         {
@@ -228,7 +229,7 @@ impl<S: Storage> AreaMap<S> {
         let end = if behind != 0 {
             start + 1 + u64::from(behind.trailing_zeros())
         } else {
-            self.planes.end_beyond(record, word)
+            self.bitmaps.end_beyond(record, word)
         };
         PageRange::of(start, end)
     }
@@ -236,7 +237,7 @@ impl<S: Storage> AreaMap<S> {
     #[inline(never)]
     fn first_in_dense_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit, order: u32) -> Option<Hole> {
         self.steps.tick();
-        let record = self.planes.leaf(leaf);
+        let record = self.bitmaps.leaf(leaf);
         let (runs, tail) = record.free_runs();
         // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
         let first =
@@ -244,11 +245,11 @@ impl<S: Storage> AreaMap<S> {
         let runs = runs.from(from.max(first));
         if let Some(bit) = runs.first_fit(fit.pages(), order, record.base(), &self.steps) {
             let start = record.start_at_or_before(bit)?;
-            let range = PageRange::of(record.page(start), self.planes.end_of(record, start));
+            let range = PageRange::of(record.page(start), self.bitmaps.end_of(record, start));
             return Some(Hole { leaf, range, start: record.page(bit) });
         }
         let tail = tail.filter(|&bit| bit >= from)?;
-        let range = PageRange::of(record.page(tail), self.planes.first_start_behind(record));
+        let range = PageRange::of(record.page(tail), self.bitmaps.first_start_behind(record));
         fit.lowest_from(lower, range).map(|start| Hole { leaf, range, start })
     }
 
@@ -272,7 +273,7 @@ impl<S: Storage> AreaMap<S> {
                     u64::from(behind.trailing_zeros()) + 1
                 } else {
                     if next == 0 {
-                        next = self.planes.first_start_behind(record);
+                        next = self.bitmaps.first_start_behind(record);
                         excess = (next - base - u64::from(bit)).saturating_sub(LANE_MAX);
                     }
                     (next - base - u64::from(bit)).min(LANE_MAX)
@@ -291,7 +292,7 @@ impl<S: Storage> AreaMap<S> {
     fn room_of_dense(&self, record: &Leaf) -> Room {
         let (runs, tail) = record.free_runs();
         let tail = match tail {
-            Some(bit) => Room::of(record.page(bit), self.planes.first_start_behind(record)),
+            Some(bit) => Room::of(record.page(bit), self.bitmaps.first_start_behind(record)),
             None => Room::NONE,
         };
         if tail.pages(MAX_ORDER as usize) >= u64::from(LEAF_PAGES) {

@@ -119,15 +119,15 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
             let lower = self.within.start();
             if let Some(hole) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
                 // Behind the whole range: it may have matched from within.
-                let base = self.map.planes.leaf(self.leaf).base();
+                let base = self.map.bitmaps.leaf(self.leaf).base();
                 self.bit = (hole.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
                 return Some(hole);
             }
             let next =
-                self.map.tree.next(self.map.planes.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
+                self.map.tree.next(self.map.bitmaps.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
             self.leaf = next.unwrap_or(0);
             self.bit = 0;
-            if self.map.planes.leaf(self.leaf).base() >= self.within.end() {
+            if self.map.bitmaps.leaf(self.leaf).base() >= self.within.end() {
                 self.leaf = 0;
             }
         }

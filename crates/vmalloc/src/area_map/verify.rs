@@ -52,7 +52,7 @@ impl<S: Storage> AreaMap<S> {
         let mut leaf = self.leaf_of(self.span().start());
         let (mut prev, mut count, mut at) = (0, 0, self.span().start());
         let result = self.tree.check(&mut |id, up, room| {
-            let record = self.planes.leaf(id);
+            let record = self.bitmaps.leaf(id);
             (count, at) = (count + 1, record.base());
             let complaint = if id != leaf || record.prev.get() != prev {
                 Some("I5: the tree and the links disagree on the order of leaves")
@@ -74,11 +74,11 @@ impl<S: Storage> AreaMap<S> {
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
             Some("I4: an empty leaf")
-        } else if [self.leaf_of(record.base()), self.directory.leaf_beyond(record.base(), &self.planes)]
+        } else if [self.leaf_of(record.base()), self.directory.leaf_beyond(record.base(), &self.bitmaps)]
             != [id; 2]
         {
             Some("I4: the directory does not know a leaf")
-        } else if record.prev.get() != 0 && self.planes.leaf(record.prev.get()).base() >= record.base() {
+        } else if record.prev.get() != 0 && self.bitmaps.leaf(record.prev.get()).base() >= record.base() {
             Some("I4: leaves are out of order")
         } else if record.first_stray().is_some() {
             Some("I3: a state bit without its start")

@@ -1,7 +1,7 @@
-//! The version of the planes: how a reader without the lock learns that what it read was changing.
+//! The version of the bitmaps: how a reader without the lock learns that what it read was changing.
 //!
 //! ```text
-//!   holder    begin   1 ── writes … ── 2   end            odd: the planes are changing
+//!   holder    begin   1 ── writes … ── 2   end            odd: the bitmaps are changing
 //!   reader    0 ──────── reads … ──────── 2               another number than before: they were
 //! ```
 

@@ -6,7 +6,7 @@ use crate::addr::PageRange;
 use crate::counted::Counted;
 use crate::error::PlatformError;
 use crate::platform::{
-    DirectMemory, Due, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -157,7 +157,7 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
     }
 
     /// Whoever the platform calls drains the platform's own space, not this one.
-    fn drain_later(&self, _: Due) -> bool {
+    fn drain_later(&self, _: DrainReason) -> bool {
         false
     }
 

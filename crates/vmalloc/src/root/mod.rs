@@ -85,7 +85,7 @@ impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible
 pub struct ChildConfig {
     /// The settings of its space. [`Config::policy`] is its direction. Default: those of any space.
     pub config: Config,
-    /// The most bytes that may be mapped in it, retained ones included, whole pages of it; beyond, an allocation ends as
+    /// The most bytes that may be mapped in it, cached ones included, whole pages of it; beyond, an allocation ends as
     /// [`Unbacked`](crate::Unbacked), with [`LIMIT_BYTES`]. Default: none.
     pub limit_bytes: Option<usize>,
 }
@@ -182,7 +182,7 @@ impl<P: Divisible> Root<P> {
         Ok(space)
     }
 
-    /// The same where memory is mapped with `protection` from the beginning. Nothing is retained there: what can't be
+    /// The same where memory is mapped with `protection` from the beginning. Nothing is cached there: what can't be
     /// written can't be cleared for the next.
     ///
     /// Memory of such a space is no [`DirectMemory`](crate::DirectMemory). For code, take a [`child`](Self::child), write,

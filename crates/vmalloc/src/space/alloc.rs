@@ -1,10 +1,10 @@
 //! Handing areas out: from this CPU's node, else from the area map, else what a purge brings back.
 
+use super::annotations::Annotation;
 use super::drain::Drain;
 use super::node::Node;
-use super::notes::Note;
 use super::pools::Pools;
-use super::request::{Checked, Content, PageSize, Patience};
+use super::request::{Blocking, Checked, Content, PageSize};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
@@ -64,14 +64,14 @@ impl<P: Platform> Space<P> {
         if checked.size == PageSize::Huge {
             self.fit_huge(&mut checked);
         }
-        if checked.patience == Patience::Waits {
+        if checked.blocking == Blocking::Allowed {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, Backing::Kept)?;
-        let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
-        self.hand_out(area, note, backing)?;
+        let annotation = checked.annotation(area, self.shift, Kind::Vmalloc, request.tag);
+        self.hand_out(area, annotation, backing)?;
         match backing {
-            Backing::None => self.back_with(area, &checked, note, request),
+            Backing::None => self.back_with(area, &checked, annotation, request),
             Backing::Kept => {
                 self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))
@@ -95,11 +95,11 @@ impl<P: Platform> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        if checked.patience == Patience::Waits {
+        if checked.blocking == Blocking::Allowed {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, Backing::None)?;
-        self.hand_out(area, checked.note(area, self.shift, Kind::Reserved, request.tag), backing)?;
+        self.hand_out(area, checked.annotation(area, self.shift, Kind::Reserved, request.tag), backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -130,9 +130,9 @@ impl<P: Platform> Space<P> {
                 return Ok((PageRange::of(start, start + fit.pages()), Backing::None));
             }
         }
-        let claimed = match checked.patience {
-            Patience::Waits => self.claim(checked.fit),
-            Patience::Never => self.try_claim(&checked.fit),
+        let claimed = match checked.blocking {
+            Blocking::Allowed => self.claim(checked.fit),
+            Blocking::Forbidden => self.try_claim(&checked.fit),
         };
         claimed.map(|area| (area, Backing::None))
     }
@@ -151,10 +151,10 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Only areas with the usual guard are retained: every area of a size can then stand in for every other.
+    /// Only areas with the usual guard are cached: every area of a size can then stand in for every other.
     #[inline]
     pub(super) fn possible(&self, wish: Backing, checked: &Checked) -> Backing {
-        if self.retains && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
+        if self.caches && checked.guard_pages == self.guard_pages { wish } else { Backing::None }
     }
 
     /// Claims an area of the map, not mapped yet. When there is no room for it, everything freed is given back first.
@@ -222,7 +222,7 @@ impl<P: Platform> Space<P> {
         self.deferred.areas() != 0
             || self.nodes.iter().any(|node| {
                 let node = node.0.lock();
-                !(node.lazy.is_empty() && node.retained.is_empty() && node.pools.is_empty())
+                !(node.lazy.is_empty() && node.cached.is_empty() && node.pools.is_empty())
             })
     }
 
@@ -233,7 +233,7 @@ impl<P: Platform> Space<P> {
         let mut map = self.map();
         let area = self.place(id, &mut node, &mut map, fit)?;
         let leaf = map.leaf(area.start());
-        leaf.asked_by(id);
+        leaf.set_owner_node(id);
         leaf.withhold(area.start());
         let others_wait = self.need.0.is_any() && !is(Mutant::Hoard);
         let more = if fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES && !others_wait {
@@ -272,7 +272,7 @@ impl<P: Platform> Space<P> {
             }
         }
         let area = map.alloc(fit)?;
-        let is_free = map.leaf(area.start()).asker().is_none_or(|asker| asker == id);
+        let is_free = map.leaf(area.start()).owner_node().is_none_or(|owner_node| owner_node == id);
         if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
     }
 
@@ -293,25 +293,35 @@ impl<P: Platform> Space<P> {
         map.alloc(&fit.within(spot.start(), spot.end())?)
     }
 
-    /// Makes a claimed area busy, with its note. When memory is short the area is given back.
+    /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.
     ///
     /// This is the one place where areas become busy, but for [`reuse`](Self::reuse), whose areas have
-    /// no note. So a busy area's note is in its table, and nobody finds an area without it.
+    /// no annotation. So a busy area's annotation is in its table, and nobody finds an area without it.
     #[inline]
-    pub(super) fn hand_out(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
-        if note.is_plain(self.config.guard) {
+    pub(super) fn hand_out(
+        &self,
+        area: PageRange,
+        annotation: Annotation,
+        backing: Backing,
+    ) -> Result<(), AllocError> {
+        if annotation.is_plain(self.config.guard) {
             self.make_busy(area.start());
             return Ok(());
         }
-        self.hand_out_noted(area, note, backing)
+        self.hand_out_annotated(area, annotation, backing)
     }
 
     #[inline(never)]
-    fn hand_out_noted(&self, area: PageRange, note: Note, backing: Backing) -> Result<(), AllocError> {
+    fn hand_out_annotated(
+        &self,
+        area: PageRange,
+        annotation: Annotation,
+        backing: Backing,
+    ) -> Result<(), AllocError> {
         if is(Mutant::LateNote) {
             self.make_busy(area.start());
         }
-        if self.enter_note(area, note) {
+        if self.annotate(area, annotation) {
             return Ok(());
         }
         match backing {
@@ -326,13 +336,13 @@ impl<P: Platform> Space<P> {
         Err(AllocError::Metadata)
     }
 
-    /// Enters the note of a claimed area and makes the area busy, under the lock of the note's table.
+    /// Enters the annotation of a claimed area and makes the area busy, under the lock of the annotation's table.
     /// Returns false, and changes nothing, when memory is short.
-    pub(super) fn enter_note(&self, area: PageRange, note: Note) -> bool {
+    pub(super) fn annotate(&self, area: PageRange, annotation: Annotation) -> bool {
         let start = area.start();
-        self.notes.enter(area, note, || {
-            // The mark changes under the table's lock, as when the last note beside it goes.
-            self.with_leaf(start, |leaf| leaf.note_entered(start));
+        self.annotations.enter(area, annotation, || {
+            // The mark changes under the table's lock, as when the last annotation beside it goes.
+            self.with_leaf(start, |leaf| leaf.annotation_entered(start));
             if !is(Mutant::LateNote) {
                 self.make_busy(start);
             }
@@ -352,10 +362,10 @@ impl<P: Platform> Space<P> {
         &self,
         area: PageRange,
         checked: &Checked,
-        note: Note,
+        annotation: Annotation,
         request: &Request,
     ) -> Result<usize, AllocError> {
-        let addr = self.back(area, checked, note)?;
+        let addr = self.back(area, checked, annotation)?;
         if !self.platform.zeroes() {
             let start = (addr >> self.shift) as u64;
             self.clean(PageRange::of(start, start + area.len()), checked, request);
@@ -363,12 +373,17 @@ impl<P: Platform> Space<P> {
         Ok(addr)
     }
 
-    /// Puts pages behind an area just obtained. When there are none, everything retained is given back first.
+    /// Puts pages behind an area just obtained. When there are none, everything cached is given back first.
     #[inline]
-    pub(super) fn back(&self, area: PageRange, checked: &Checked, note: Note) -> Result<usize, AllocError> {
+    pub(super) fn back(
+        &self,
+        area: PageRange,
+        checked: &Checked,
+        annotation: Annotation,
+    ) -> Result<usize, AllocError> {
         match self.map_memory(area, checked) {
             Ok(()) => Ok(self.addr(area.start())),
-            Err(cause) => self.back_in_need(area, checked, note, cause),
+            Err(cause) => self.back_in_need(area, checked, annotation, cause),
         }
     }
 
@@ -379,20 +394,20 @@ impl<P: Platform> Space<P> {
         &self,
         area: PageRange,
         checked: &Checked,
-        note: Note,
+        annotation: Annotation,
         mut cause: PlatformError,
     ) -> Result<usize, AllocError> {
-        self.give_up(area, note);
-        let rounds = if checked.patience == Patience::Never { 0 } else { ROUNDS };
+        self.give_up(area, annotation);
+        let rounds = if checked.blocking == Blocking::Forbidden { 0 } else { ROUNDS };
         for _ in 0..rounds {
             let Ok(done) = self.purge_with(Drain::ALL) else { break };
             let area = self.claim(checked.fit)?;
-            self.hand_out(area, note, Backing::None)?;
+            self.hand_out(area, annotation, Backing::None)?;
             match self.map_memory(area, checked) {
                 Ok(()) => return Ok(self.addr(area.start())),
                 Err(again) => cause = again,
             }
-            self.give_up(area, note);
+            self.give_up(area, annotation);
             if done.given == 0 {
                 break;
             }
@@ -419,18 +434,18 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Frees a busy area that got no memory, and its note. Nothing was mapped, so there is nothing to
+    /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is nothing to
     /// flush.
     #[cold]
-    pub(super) fn give_up(&self, area: PageRange, note: Note) {
+    pub(super) fn give_up(&self, area: PageRange, annotation: Annotation) {
         let page = area.start();
-        let mut table = (!note.is_plain(self.config.guard)).then(|| self.notes.lock(page));
+        let mut table = (!annotation.is_plain(self.config.guard)).then(|| self.annotations.lock(page));
         let mut map = self.map();
         self.sure(map.retire(page));
         if let Some(table) = &mut table
-            && self.notes.remove(table, page)
+            && self.annotations.remove(table, page)
         {
-            map.leaf(page).notes_left(page);
+            map.leaf(page).annotations_left(page);
         }
         self.sure(map.release(page));
     }

@@ -49,7 +49,7 @@ impl<P: DirectMemory> Space<P> {
         Buffer::new(self, &Request::new(bytes).zeroed(), bytes)
     }
 
-    /// An owned buffer of `bytes` bytes that need not be zeros: cheaper when a retained area is at hand.
+    /// An owned buffer of `bytes` bytes that need not be zeros: cheaper when a cached area is at hand.
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc).

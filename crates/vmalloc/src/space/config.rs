@@ -15,8 +15,8 @@ pub struct Config {
     pub guard: bool,
     /// Keep the pages of freed areas for reuse, up to this many bytes in all: fast, but a use after free is not
     /// trapped while the area is kept. 0 = unmap on free: it traps as soon as the purge has run. Default: 64 MiB.
-    pub retain_bytes: usize,
-    /// Once most of the budget is in use, a retained area is also reused for up to 1/n fewer pages than it has: what a
+    pub cache_bytes: usize,
+    /// Once most of the budget is in use, a cached area is also reused for up to 1/n fewer pages than it has: what a
     /// size has not kept, the next ones have. The guard page lies behind the area, and so up to that much behind what
     /// was asked for. 0 = only areas of the exact size. Default: what the [platform](crate::Platform::oversize) advises.
     pub oversize: Option<u64>,
@@ -26,7 +26,7 @@ pub struct Config {
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each CPU, as far as that goes.
     /// Default: 0.
     pub nodes: usize,
-    /// Pages of a zone, a power of two: the notes of neighbouring zones lie in different tables. Default: 16, as in Linux.
+    /// Pages of a zone, a power of two: the annotations of neighbouring zones lie in different tables. Default: 16, as in Linux.
     pub zone_pages: u64,
     /// Where areas are placed. Default: lowest first.
     pub policy: Policy,
@@ -40,7 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             guard: true,
-            retain_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
             oversize: None,
             lazy_max_pages: 0,
             nodes: 0,
@@ -53,17 +53,17 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same without retention: what is freed is unmapped at the next purge.
+    /// The same without caching: what is freed is unmapped at the next purge.
     #[must_use]
     pub fn unmap_on_free(mut self) -> Self {
-        self.retain_bytes = 0;
+        self.cache_bytes = 0;
         self
     }
 
-    /// The same with another budget for retained areas, in bytes.
+    /// The same with another budget for cached areas, in bytes.
     #[must_use]
     pub fn retain(mut self, bytes: usize) -> Self {
-        self.retain_bytes = bytes;
+        self.cache_bytes = bytes;
         self
     }
 

@@ -24,7 +24,7 @@ use super::purge::Purger;
 use crate::addr::PageRange;
 use crate::area_map::State;
 use crate::error::FreeError;
-use crate::platform::{DirectMemory, Due, Platform};
+use crate::platform::{DirectMemory, DrainReason, Platform};
 use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at, word_at};
 use core::sync::atomic::Ordering;
 
@@ -95,8 +95,8 @@ impl<P: DirectMemory> Space<P> {
     /// sparse span; or when the list for such areas is full. Then it has to be tried again, after a purge.
     pub unsafe fn vfree_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        let area = match self.planes.sure_home(page).filter(|record| !record.may_have_note(page)) {
-            Some(record) => self.planes.retire(record, page),
+        let area = match self.bitmaps.sure_home(page).filter(|record| !record.may_be_annotated(page)) {
+            Some(record) => self.bitmaps.retire(record, page),
             None => None,
         };
         let Some(area) = area else { return self.try_free(page) };
@@ -117,7 +117,8 @@ impl<P: Platform> Space<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn see_to_deferred(&self) {
-        let most = if self.platform.drain_later(Due::Soon) { self.lazy_most } else { self.lazy_max };
+        let most =
+            if self.platform.drain_later(DrainReason::Threshold) { self.lazy_most } else { self.lazy_max };
         // Relaxed: numbers that start work.
         if self.lazy_pages.0.load(Ordering::Relaxed) + self.deferred.pages() > most {
             self.purge_if_idle();
@@ -129,7 +130,7 @@ impl<P: Platform> Space<P> {
         if self.deferred.last.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let strays = purger.strays();
+        let remote = purger.remote();
         let mut addr = self.deferred.take();
         while addr != 0 {
             let page = (addr >> self.shift) as u64;
@@ -139,8 +140,8 @@ impl<P: Platform> Space<P> {
             let Some(area) = self.map().retired(page) else {
                 self.platform.fatal(&"a deferred area is gone")
             };
-            if has_room(strays) {
-                strays.push(area);
+            if has_room(remote) {
+                remote.push(area);
                 self.deferred.areas.fetch_sub(1, Ordering::Relaxed);
                 self.deferred.pages.fetch_sub(area.len(), Ordering::Relaxed);
                 self.count_taken(1, area.len());
@@ -176,8 +177,8 @@ impl<P: Platform> Space<P> {
         });
         for lost in self.segments().filter(|segment| segment.state == State::Retired) {
             let mut node = self.nodes[0].0.lock();
-            if has_room(&mut node.lazy.strays) {
-                node.lazy.strays.push(lost.range);
+            if has_room(&mut node.lazy.remote) {
+                node.lazy.remote.push(lost.range);
                 node.unpublished += lost.range.len();
             }
         }
@@ -211,8 +212,8 @@ impl<P: Platform> Space<P> {
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
         let contended = FreeError::Contended { page };
         let mut node = self.nodes.iter().find_map(|node| node.0.try_lock()).ok_or(contended)?;
-        let table = self.notes.try_lock(page).ok_or(contended)?;
-        let has_room = node.lazy.strays.len() < node.lazy.strays.capacity();
+        let table = self.annotations.try_lock(page).ok_or(contended)?;
+        let has_room = node.lazy.remote.len() < node.lazy.remote.capacity();
         if !has_room {
             let found = self.try_map().ok_or(contended)?.find(page);
             if found.is_some_and(|area| area.start() == page) {
@@ -220,8 +221,8 @@ impl<P: Platform> Space<P> {
             }
         }
         let mut lots = self.lots.try_lock().ok_or(contended)?;
-        let retired = self.retire_noted(table, page, FreedBy::Vfree, || self.try_map())?;
-        node.lazy.strays.push(retired.area);
+        let retired = self.retire_annotated(table, page, FreedBy::Vfree, || self.try_map())?;
+        node.lazy.remote.push(retired.area);
         node.unpublished += retired.area.len();
         if let Some(share) = lots.leave(page) {
             lots.bury(share);

@@ -6,8 +6,8 @@ use crate::error::PlatformError;
 /// What a purge does beside unmapping what is lazy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Drain {
-    /// How much of what is retained becomes lazy first.
-    pub(super) retained: Option<Share>,
+    /// How much of what is cached becomes lazy first.
+    pub(super) cached: Option<Share>,
     /// How much of the pools goes back to the map.
     pub(super) pools: Option<Share>,
     /// The most areas of both together.
@@ -41,7 +41,7 @@ impl Done {
 impl Drain {
     /// When much is lazy: a quarter of what is not in use.
     pub(super) const MAKE_ROOM: Self = Self {
-        retained: Some(Share::QuarterOfIdle),
+        cached: Some(Share::QuarterOfIdle),
         pools: Some(Share::QuarterOfIdle),
         most: u64::MAX,
         refill: true,
@@ -49,20 +49,20 @@ impl Drain {
         sweep: false,
     };
     /// Lazy areas only, for the sake of blocks.
-    pub(super) const FLUSH: Self = Self { retained: None, pools: None, ..Self::MAKE_ROOM };
+    pub(super) const FLUSH: Self = Self { cached: None, pools: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.
     pub(super) const DECAY: Self =
-        Self { retained: Some(Share::Quarter), pools: Some(Share::Quarter), sweep: true, ..Self::MAKE_ROOM };
+        Self { cached: Some(Share::Quarter), pools: Some(Share::Quarter), sweep: true, ..Self::MAKE_ROOM };
     /// Until no freed memory is left, and no stale translation of it.
     pub(super) const UNMAP: Self =
-        Self { retained: Some(Share::All), pools: None, insists: true, sweep: true, ..Self::MAKE_ROOM };
+        Self { cached: Some(Share::All), pools: None, insists: true, sweep: true, ..Self::MAKE_ROOM };
     /// Everything, to the map.
     pub(super) const ALL: Self = Self::at_most(u64::MAX);
 
     /// To the map, but no more than so many areas of what is kept.
     pub(super) const fn at_most(most: u64) -> Self {
         Self {
-            retained: Some(Share::All),
+            cached: Some(Share::All),
             pools: Some(Share::All),
             most,
             refill: false,
@@ -75,9 +75,9 @@ impl Drain {
 /// Tells whether anything is left to decay after a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "what is left decays only if drain is called again"]
-pub enum Rest {
-    /// Nothing is lazy, retained or pooled, and nothing was refused by the platform.
-    Nothing,
+pub enum DrainStatus {
+    /// Nothing is lazy, cached or pooled, and nothing was refused by the platform.
+    Done,
     /// Something is: call [`Space::drain`](super::Space::drain) again after a while.
-    Something,
+    More,
 }

@@ -1,7 +1,7 @@
 //! Memory for code: writable or executable, never both.
 
 use super::alloc::Backing;
-use super::request::Patience;
+use super::request::Blocking;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError};
@@ -9,20 +9,20 @@ use crate::platform::{Protect, Protection};
 
 impl<P: Protect> Space<P> {
     /// Allocates zeroed memory that is writable at first, and executable once
-    /// [`set_protection`](Self::set_protection) says so. It is never retained: what is freed is unmapped and flushed before its
+    /// [`set_protection`](Self::set_protection) says so. It is never cached: what is freed is unmapped and flushed before its
     /// addresses or its pages are used again. [`vfree`](Self::vfree) frees it.
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc).
     pub fn vmalloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
-        let area = match checked.patience {
-            Patience::Waits => self.claim(checked.fit),
-            Patience::Never => self.try_claim(&checked.fit),
+        let area = match checked.blocking {
+            Blocking::Allowed => self.claim(checked.fit),
+            Blocking::Forbidden => self.try_claim(&checked.fit),
         }?;
-        let note = checked.note(area, self.shift, Kind::Exec, request.tag);
-        self.hand_out(area, note, Backing::None)?;
-        self.back_with(area, &checked, note, &request.zeroed())
+        let annotation = checked.annotation(area, self.shift, Kind::Exec, request.tag);
+        self.hand_out(area, annotation, Backing::None)?;
+        self.back_with(area, &checked, annotation, &request.zeroed())
     }
 
     /// Changes what may be done with the area that [`vmalloc_exec`](Self::vmalloc_exec) or [`vmap`](Self::vmap) returned at `addr`; on return it holds
@@ -39,7 +39,7 @@ impl<P: Protect> Space<P> {
         if area.addr != addr {
             return Err(FreeError::Interior { page, start: (area.addr >> self.shift) as u64 }.into());
         }
-        // Plain areas are retained as they are, and others rely on writing to them.
+        // Plain areas are cached as they are, and others rely on writing to them.
         if !matches!(area.kind, Kind::Exec | Kind::Vmap) {
             return Err(FreeError::WrongKind { page }.into());
         }

@@ -1,17 +1,17 @@
 //! Taking areas back: out of use at once, unmapped later.
 
 use super::alloc::ROUNDS;
+use super::annotations::{Annotation, Table};
 use super::drain::Drain;
 use super::kind::FreedBy;
 use super::map::HeldMap;
 use super::node::{Lazy, Node, has_room};
-use super::notes::{Note, Table};
 use super::pools::Pools;
 use super::{AreaInfo, Kind, Space};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::FreeError;
-use crate::platform::{Due, Platform};
+use crate::platform::{DrainReason, Platform};
 use crate::sync::size;
 use core::sync::atomic::Ordering;
 use lock_api::MutexGuard;
@@ -21,19 +21,19 @@ pub(super) const GRANT_PAGES: u64 = size(256, 2);
 
 /// What becomes of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// It may be kept for reuse.
-    MayStay,
+    MayCache,
     /// It has to go, or there is none.
-    Goes,
+    MustUnmap,
 }
 
 /// An area out of use, on its way to a list.
 pub(super) struct Retired {
     pub(super) area: PageRange,
     /// The node that asked for it, if it is near enough for a pool.
-    asker: Option<usize>,
-    fate: Fate,
+    owner_node: Option<usize>,
+    fate: Disposition,
     pub(super) kind: Kind,
 }
 
@@ -42,7 +42,7 @@ impl<P: Platform> Space<P> {
     /// to [drain later](Platform::drain_later). It purges by itself where the platform does not drain, or
     /// where frees have outrun the drain to twice the threshold of lazy pages.
     ///
-    /// Retained pages keep what the program has changed about them by system calls of its own (locks,
+    /// Cached pages keep what the program has changed about them by system calls of its own (locks,
     /// protection, advice), and the next owner gets them so: see [`vfree_altered`](Self::vfree_altered).
     ///
     /// # Safety
@@ -54,19 +54,19 @@ impl<P: Platform> Space<P> {
     /// caught: it frees the new owner's area.
     #[inline(always)]
     pub unsafe fn vfree(&self, addr: usize) -> Result<(), FreeError> {
-        let freed = if self.retains { self.retain_here(addr) } else { self.free_here(addr) };
+        let freed = if self.caches { self.cache_here(addr) } else { self.free_here(addr) };
         if freed { Ok(()) } else { self.free_any(addr) }
     }
 
     /// Frees memory as [`vfree`](Self::vfree) does, and drops what the program has changed about its
     /// pages: locks, protection, and advice such as `MADV_DONTFORK`. After a plain `vfree` the next
-    /// owner of the pages may get them as they were left. The pages are never retained. O(pages).
+    /// owner of the pages may get them as they were left. The pages are never cached. O(pages).
     ///
     /// # Safety
     /// As for `vfree`.
     ///
     /// # Errors
-    /// [`FreeError`] when no such area starts at `addr`, or there is no memory to note that its pages
+    /// [`FreeError`] when no such area starts at `addr`, or there is no memory to annotation that its pages
     /// were changed; nothing is changed.
     pub unsafe fn vfree_altered(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
@@ -76,25 +76,25 @@ impl<P: Platform> Space<P> {
             unsafe { self.platform.mark_altered(PageRange::of(page, page + area.pages)) }
                 .map_err(|_| FreeError::NoMemory { page })?;
         }
-        self.free_as(page, FreedBy::Vfree, Fate::Goes)
+        self.free_as(page, FreedBy::Vfree, Disposition::MustUnmap)
     }
 
-    /// The common case where memory is retained: this CPU's node is free, and has room for the area. If it is not that, nothing
+    /// The common case where memory is cached: this CPU's node is free, and has room for the area. If it is not that, nothing
     /// was changed. A function without calls but for waking those who wait for the node.
     #[inline(never)]
-    fn retain_here(&self, addr: usize) -> bool {
+    fn cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
-        let Some(record) = self.planes.home(page) else { return false };
-        if addr & self.offset_mask != 0 || record.may_have_note(page) {
+        let Some(record) = self.bitmaps.home(page) else { return false };
+        if addr & self.offset_mask != 0 || record.may_be_annotated(page) {
             return false;
         }
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
         let Some(mut node) = node else { return false };
         // What this is worth if no area starts here does not matter: then none is retired.
-        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let Some(pages) = self.bitmaps.pages_near(record, page) else { return refuse(node) };
         let this = &mut *node;
-        let Some(slot) = this.retained.slot(pages) else { return refuse(node) };
-        if this.grant < pages || !self.planes.retire_start(record, page) {
+        let Some(slot) = this.cached.slot(pages) else { return refuse(node) };
+        if this.grant < pages || !self.bitmaps.retire_start(record, page) {
             return refuse(node);
         }
         slot.fill(page);
@@ -107,17 +107,20 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
-        let Some(record) = self.planes.home(page) else { return false };
-        if addr & self.offset_mask != 0 || record.may_have_note(page) {
+        let Some(record) = self.bitmaps.home(page) else { return false };
+        if addr & self.offset_mask != 0 || record.may_be_annotated(page) {
             return false;
         }
         let id = self.platform.cpu();
         let Some(mut node) = self.nodes.get(id).and_then(|node| node.0.try_lock()) else { return false };
-        let Some(pages) = self.planes.pages_near(record, page) else { return refuse(node) };
+        let Some(pages) = self.bitmaps.pages_near(record, page) else { return refuse(node) };
         let this = &mut *node;
         let (own, lazy) = (&mut this.lazy.own, this.unpublished + pages);
         let fits = own.len() < own.capacity() && lazy < this.alarm;
-        if !fits || !record.is_asked_by(id) || !Pools::takes(pages) || !self.planes.retire_start(record, page)
+        if !fits
+            || !record.is_owned_by(id)
+            || !Pools::takes(pages)
+            || !self.bitmaps.retire_start(record, page)
         {
             return refuse(node);
         }
@@ -131,12 +134,12 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if let Some(record) = self.planes.sure_home(page)
-            && !record.may_have_note(page)
+        if let Some(record) = self.bitmaps.sure_home(page)
+            && !record.may_be_annotated(page)
         {
             let (id, node) = self.node_with_room(page)?;
-            if let Some(area) = self.planes.retire(record, page) {
-                self.take_back(id, node, area, record.asker(), Fate::MayStay);
+            if let Some(area) = self.bitmaps.retire(record, page) {
+                self.take_back(id, node, area, record.owner_node(), Disposition::MayCache);
                 return Ok(());
             }
         }
@@ -175,21 +178,22 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Frees where there may be a note, where it takes the map to find the area, or where there is none.
+    /// Frees where there may be an annotation, where it takes the map to find the area, or where there is none.
     #[inline(never)]
     pub(super) fn free_far(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
-        self.free_as(page, by, Fate::MayStay)
+        self.free_as(page, by, Disposition::MayCache)
     }
 
     /// The same where the memory has to go, for example because it has gone.
-    pub(super) fn free_as(&self, page: u64, by: FreedBy, fate: Fate) -> Result<(), FreeError> {
+    pub(super) fn free_as(&self, page: u64, by: FreedBy, fate: Disposition) -> Result<(), FreeError> {
         let (id, node) = self.node_with_room(page)?;
-        let mut retired = self.retire_noted(self.notes.lock(page), page, by, || Some(self.map()))?;
-        if fate == Fate::Goes {
-            retired.fate = Fate::Goes;
+        let mut retired =
+            self.retire_annotated(self.annotations.lock(page), page, by, || Some(self.map()))?;
+        if fate == Disposition::MustUnmap {
+            retired.fate = Disposition::MustUnmap;
         }
         let share = if retired.kind.may_show_lot() { self.lots.lock().leave(page) } else { None };
-        self.take_back(id, node, retired.area, retired.asker, retired.fate);
+        self.take_back(id, node, retired.area, retired.owner_node, retired.fate);
         // Only now: a purge looks at the shares that were left before it takes the areas.
         if let Some(share) = share {
             self.lots.lock().bury(share);
@@ -202,7 +206,7 @@ impl<P: Platform> Space<P> {
     #[inline]
     fn node_with_room(&self, page: u64) -> Result<(usize, MutexGuard<'_, P::RawLock, Node>), FreeError> {
         let (id, mut node) = self.node();
-        if has_room(&mut node.lazy.strays) { Ok((id, node)) } else { self.node_after_purge(page, node) }
+        if has_room(&mut node.lazy.remote) { Ok((id, node)) } else { self.node_after_purge(page, node) }
     }
 
     #[cold]
@@ -217,73 +221,73 @@ impl<P: Platform> Space<P> {
         for _ in 0..ROUNDS {
             self.purge_with(Drain::ALL).map_err(|_| FreeError::NoMemory { page })?;
             let (id, mut node) = self.node();
-            if has_room(&mut node.lazy.strays) {
+            if has_room(&mut node.lazy.remote) {
                 return Ok((id, node));
             }
         }
         Err(FreeError::NoMemory { page })
     }
 
-    /// Takes an area that such a call frees out of use, and its note. The map is asked for where it
+    /// Takes an area that such a call frees out of use, and its annotation. The map is asked for where it
     /// takes that, once; if it is not to be had, this is contended. No lock is waited for here.
-    pub(super) fn retire_noted<'a>(
+    pub(super) fn retire_annotated<'a>(
         &'a self,
         mut table: MutexGuard<'_, P::RawLock, Table>,
         page: u64,
         by: FreedBy,
         map: impl FnOnce() -> Option<HeldMap<'a, P::RawLock>>,
     ) -> Result<Retired, FreeError> {
-        let note = table.get(&page).copied().unwrap_or(Note::plain(self.config.guard));
-        let home = self.planes.sure_home(page);
-        let near = home.filter(|record| self.planes.is_busy(record, page));
+        let annotation = table.get(&page).copied().unwrap_or(Annotation::plain(self.config.guard));
+        let home = self.bitmaps.sure_home(page);
+        let near = home.filter(|record| self.bitmaps.is_busy(record, page));
         let mut held = None;
         let area = match near {
-            Some(_) if note.kind.freed() != by => return Err(FreeError::WrongKind { page }),
-            Some(record) => self.planes.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
+            Some(_) if annotation.kind.freed() != by => return Err(FreeError::WrongKind { page }),
+            Some(record) => self.bitmaps.retire(record, page).ok_or(FreeError::AlreadyFreed { page })?,
             None => {
                 let map = held.insert(map().ok_or(FreeError::Contended { page })?);
-                retire_by_map(map, page, note.kind.freed() == by)?
+                retire_by_map(map, page, annotation.kind.freed() == by)?
             }
         };
-        if self.notes.remove(&mut table, page)
+        if self.annotations.remove(&mut table, page)
             // Without a home it took the map.
             && let Some(leaf) = home.or_else(|| held.as_ref().map(|map| map.leaf(page)))
         {
-            leaf.notes_left(page);
+            leaf.annotations_left(page);
         }
         // Only areas with the usual guard are kept: every area of a size can then stand in for every other.
-        let usual = note.guard_pages == self.guard_pages && note.kind == Kind::Vmalloc;
-        let fate = if usual { Fate::MayStay } else { Fate::Goes };
-        Ok(Retired { area, asker: home.and_then(Leaf::asker), fate, kind: note.kind })
+        let usual = annotation.guard_pages == self.guard_pages && annotation.kind == Kind::Vmalloc;
+        let fate = if usual { Disposition::MayCache } else { Disposition::MustUnmap };
+        Ok(Retired { area, owner_node: home.and_then(Leaf::owner_node), fate, kind: annotation.kind })
     }
 
-    /// Keeps a retired area, or makes it lazy, for which the node has room. `asker` is the node that asked for it, if it is near enough for a pool.
+    /// Keeps a retired area, or makes it lazy, for which the node has room. `owner_node` is the node that asked for it, if it is near enough for a pool.
     #[inline]
     fn take_back(
         &self,
         id: usize,
         mut node: MutexGuard<'_, P::RawLock, Node>,
         area: PageRange,
-        asker: Option<usize>,
-        fate: Fate,
+        owner_node: Option<usize>,
+        fate: Disposition,
     ) {
-        let fits = asker.is_some() && Pools::takes(area.len());
-        if fate == Fate::MayStay && self.retains && fits {
+        let fits = owner_node.is_some() && Pools::takes(area.len());
+        if fate == Disposition::MayCache && self.caches && fits {
             let quiet = node.grant == 0;
             if self.keep(&mut node, area) {
                 drop(node);
                 if quiet {
-                    self.platform.drain_later(Due::ByAge);
+                    self.platform.drain_later(DrainReason::Age);
                 }
                 return;
             }
         }
-        let Lazy { own, strays } = &mut node.lazy;
-        let is_own = asker == Some(id) && fits && has_room(own);
+        let Lazy { own, remote } = &mut node.lazy;
+        let is_own = owner_node == Some(id) && fits && has_room(own);
         if is_own {
             own.push(area);
         } else {
-            strays.push(area);
+            remote.push(area);
         }
         node.unpublished += area.len();
         if node.unpublished >= node.alarm {
@@ -297,7 +301,7 @@ impl<P: Platform> Space<P> {
         if node.grant < area.len() && !self.grant(node, area.len()) {
             return false;
         }
-        let kept = node.retained.put(area);
+        let kept = node.cached.put(area);
         if kept {
             node.grant -= area.len();
         }
@@ -366,35 +370,35 @@ impl<P: Platform> Space<P> {
         if total > self.lazy_max {
             // Within bounds the drain does it. Beyond, freeing is put before everything else. But one huge
             // area is no sign that the drain falls behind, and the caller does not wait for its purge.
-            let is_promised = self.platform.drain_later(Due::Soon);
+            let is_promised = self.platform.drain_later(DrainReason::Threshold);
             if !is_promised || (total > self.lazy_most && added <= self.lazy_max) {
                 self.purge_if_idle();
             }
         } else if quiet {
-            self.platform.drain_later(Due::ByAge);
+            self.platform.drain_later(DrainReason::Age);
         }
     }
 
     /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there is
     /// no memory to remember it.
     pub(super) fn discard(&self, area: PageRange) -> bool {
-        let Some(record) = self.planes.home(area.start()) else { return false };
+        let Some(record) = self.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        self.take_back(id, node, area, record.asker(), Fate::MayStay);
+        self.take_back(id, node, area, record.owner_node(), Disposition::MayCache);
         true
     }
 
-    /// Removes the note of an area that is busy no more, and is in no list yet.
-    pub(super) fn forget_note(&self, page: u64) {
-        let mut table = self.notes.lock(page);
-        if self.notes.remove(&mut table, page) {
-            self.with_leaf(page, |leaf| leaf.notes_left(page));
+    /// Removes the annotation of an area that is busy no more, and is in no list yet.
+    pub(super) fn forget_annotation(&self, page: u64) {
+        let mut table = self.annotations.lock(page);
+        if self.annotations.remove(&mut table, page) {
+            self.with_leaf(page, |leaf| leaf.annotations_left(page));
         }
     }
 
     /// Does something with the leaf in which the area at `page` starts.
     pub(super) fn with_leaf(&self, page: u64, change: impl FnOnce(&Leaf)) {
-        match self.planes.sure_home(page) {
+        match self.bitmaps.sure_home(page) {
             Some(leaf) => change(leaf),
             None => change(self.map().leaf(page)),
         }

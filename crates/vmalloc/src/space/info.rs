@@ -1,7 +1,7 @@
 //! What a space tells of itself: one area, all areas, and the counts.
 
-use super::notes::Note;
-use super::request::Patience;
+use super::annotations::Annotation;
+use super::request::Blocking;
 use super::walk::STEP;
 use super::{Kind, Space};
 use crate::addr::PageRange;
@@ -33,7 +33,7 @@ pub struct AreaInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Pages of the whole span: the sum of free, busy, lazy, retained and pooled ones.
+    /// Pages of the whole span: the sum of free, busy, lazy, cached and pooled ones.
     pub span_pages: u64,
     /// Areas handed out.
     pub busy_areas: u64,
@@ -53,9 +53,9 @@ pub struct Stats {
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge tries them again.
     pub torn_ranges: u64,
     /// Areas freed that keep their pages.
-    pub retained_areas: u64,
+    pub cached_areas: u64,
     /// Pages of areas freed that keep their pages.
-    pub retained_pages: u64,
+    pub cached_pages: u64,
     /// Areas freed and flushed whose addresses wait in a node for reuse.
     pub pooled_areas: u64,
     /// Pages of these.
@@ -87,34 +87,34 @@ pub struct NodeStats {
     /// Areas freed on it and not purged yet.
     pub lazy_areas: u64,
     /// Areas freed on it that keep their memory.
-    pub retained_areas: u64,
+    pub cached_areas: u64,
     /// Pages of these.
-    pub retained_pages: u64,
+    pub cached_pages: u64,
     /// Areas whose addresses wait in it.
     pub pooled_areas: u64,
     /// Pages of these.
     pub pooled_pages: u64,
 }
 
-/// How often a look without locks is repeated when the planes were changing: a change takes less than a microsecond.
+/// How often a look without locks is repeated when the bitmaps were changing: a change takes less than a microsecond.
 const LOOKS: usize = size(16, 2) as usize;
 
 impl<P: Platform> Space<P> {
-    /// Returns what is known of `area`, whose note this is, or which has none.
-    fn info(&self, area: PageRange, note: Option<Note>) -> AreaInfo {
-        let note = note.unwrap_or(Note::plain(self.config.guard));
-        let pages = area.len().checked_sub(note.guard_pages).filter(|&pages| pages > 0);
-        let bytes = pages.and_then(|pages| (pages << self.shift).checked_sub(note.slack));
+    /// Returns what is known of `area`, whose annotation this is, or which has none.
+    fn info(&self, area: PageRange, annotation: Option<Annotation>) -> AreaInfo {
+        let annotation = annotation.unwrap_or(Annotation::plain(self.config.guard));
+        let pages = area.len().checked_sub(annotation.guard_pages).filter(|&pages| pages > 0);
+        let bytes = pages.and_then(|pages| (pages << self.shift).checked_sub(annotation.slack));
         let (Some(pages), Some(bytes)) = (pages, bytes) else {
-            self.platform.fatal(&"an area is smaller than its note says")
+            self.platform.fatal(&"an area is smaller than its annotation says")
         };
         AreaInfo {
             addr: self.addr(area.start()),
             bytes: bytes as usize,
             pages,
-            guard: note.guard_pages != 0,
-            kind: note.kind,
-            tag: note.tag,
+            guard: annotation.guard_pages != 0,
+            kind: annotation.kind,
+            tag: annotation.tag,
         }
     }
 
@@ -127,35 +127,35 @@ impl<P: Platform> Space<P> {
         match self.look(page) {
             Some(Look::Nothing) => None,
             Some(Look::Plain(area)) => Some(self.info(area, None)),
-            Some(Look::Noted(_)) | None => self.find_noted(page),
+            Some(Look::Annotated(_)) | None => self.find_annotated(page),
         }
     }
 
     #[inline(never)]
-    fn find_noted(&self, page: u64) -> Option<AreaInfo> {
+    fn find_annotated(&self, page: u64) -> Option<AreaInfo> {
         loop {
             // It gives up only after other threads have put areas there and freed them again.
-            if let Ok(found) = self.find_by_locks(page, Patience::Waits) {
+            if let Ok(found) = self.find_by_locks(page, Blocking::Allowed) {
                 return found;
             }
         }
     }
 
-    /// Finds the area that holds `page` with its note's table locked. An area is busy only while its
-    /// note, if it has one, is in the table, so area and note belong together.
-    fn find_by_locks(&self, page: u64, patience: Patience) -> Result<Option<AreaInfo>, Busy> {
+    /// Finds the area that holds `page` with its annotation's table locked. An area is busy only while its
+    /// annotation, if it has one, is in the table, so area and annotation belong together.
+    fn find_by_locks(&self, page: u64, blocking: Blocking) -> Result<Option<AreaInfo>, Busy> {
         for _ in 0..LOOKS {
-            let Some(seen) = self.area_at(page, patience)? else { return Ok(None) };
-            let table = match patience {
-                Patience::Waits => self.notes.lock(seen.start()),
-                Patience::Never => self.notes.try_lock(seen.start()).ok_or(Busy)?,
+            let Some(seen) = self.area_at(page, blocking)? else { return Ok(None) };
+            let table = match blocking {
+                Blocking::Allowed => self.annotations.lock(seen.start()),
+                Blocking::Forbidden => self.annotations.try_lock(seen.start()).ok_or(Busy)?,
             };
-            match self.area_at(page, patience)? {
+            match self.area_at(page, blocking)? {
                 None => return Ok(None),
                 Some(area) if area.start() == seen.start() => {
                     return Ok(Some(self.info(area, table.get(&area.start()).copied())));
                 }
-                // Another area is there now, whose note may be in another table.
+                // Another area is there now, whose annotation may be in another table.
                 Some(_) => {}
             }
         }
@@ -163,12 +163,12 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the range of the busy area that holds `page`.
-    fn area_at(&self, page: u64, patience: Patience) -> Result<Option<PageRange>, Busy> {
-        match (self.look(page), patience) {
+    fn area_at(&self, page: u64, blocking: Blocking) -> Result<Option<PageRange>, Busy> {
+        match (self.look(page), blocking) {
             (Some(Look::Nothing), _) => Ok(None),
-            (Some(Look::Plain(area) | Look::Noted(area)), _) => Ok(Some(area)),
-            (None, Patience::Waits) => Ok(self.map().find(page)),
-            (None, Patience::Never) => Ok(self.try_map().ok_or(Busy)?.find(page)),
+            (Some(Look::Plain(area) | Look::Annotated(area)), _) => Ok(Some(area)),
+            (None, Blocking::Allowed) => Ok(self.map().find(page)),
+            (None, Blocking::Forbidden) => Ok(self.try_map().ok_or(Busy)?.find(page)),
         }
     }
 
@@ -183,14 +183,14 @@ impl<P: Platform> Space<P> {
         match self.look(page) {
             Some(Look::Nothing) => Ok(None),
             Some(Look::Plain(area)) => Ok(Some(self.info(area, None))),
-            Some(Look::Noted(_)) | None => self.find_by_locks(page, Patience::Never),
+            Some(Look::Annotated(_)) | None => self.find_by_locks(page, Blocking::Forbidden),
         }
     }
 
-    /// Returns what the planes tell of `page` without a lock, if they do.
+    /// Returns what the bitmaps tell of `page` without a lock, if they do.
     #[inline]
     fn look(&self, page: u64) -> Option<Look> {
-        (0..LOOKS).find_map(|_| self.planes.look(page).ok())
+        (0..LOOKS).find_map(|_| self.bitmaps.look(page).ok())
     }
 
     /// The counts. O(nodes and sizes). Each is right for some moment during the call; their sum may not be while others
@@ -215,8 +215,8 @@ impl<P: Platform> Space<P> {
             let node = node.0.lock();
             stats.lazy_areas += node.lazy.areas();
             stats.lazy_pages += node.unpublished;
-            stats.retained_areas += node.retained.areas();
-            stats.retained_pages += node.retained.pages();
+            stats.cached_areas += node.cached.areas();
+            stats.cached_pages += node.cached.pages();
             stats.pooled_areas += node.pools.areas();
             stats.pooled_pages += node.pools.pages();
             stats.metadata_bytes += node.bytes() as u64;
@@ -230,14 +230,14 @@ impl<P: Platform> Space<P> {
         drop(shelf);
         let kept = self.blocks.bytes() + self.linear.bytes() + self.lots.lock().bytes();
         stats.metadata_bytes += kept as u64;
-        let tables: usize = self.notes.tables().map(|table| table.lock().allocation_size()).sum();
+        let tables: usize = self.annotations.tables().map(|table| table.lock().allocation_size()).sum();
         let map = self.map();
         stats.free_pages = map.free_pages();
         stats.largest_free_pages = map.largest_free();
         stats.metadata_bytes += (map.metadata_bytes() + tables) as u64;
         // Every area is one of these; while others free and allocate, one may have been counted twice.
-        let areas = stats.lazy_areas + stats.retained_areas + stats.pooled_areas;
-        let pages = stats.lazy_pages + stats.retained_pages + stats.pooled_pages + stats.free_pages;
+        let areas = stats.lazy_areas + stats.cached_areas + stats.pooled_areas;
+        let pages = stats.lazy_pages + stats.cached_pages + stats.pooled_pages + stats.free_pages;
         stats.busy_areas = map.area_count().saturating_sub(areas);
         stats.busy_pages = stats.span_pages.saturating_sub(pages);
         stats
@@ -249,8 +249,8 @@ impl<P: Platform> Space<P> {
             let node = node.0.lock();
             NodeStats {
                 lazy_areas: node.lazy.areas(),
-                retained_areas: node.retained.areas(),
-                retained_pages: node.retained.pages(),
+                cached_areas: node.cached.areas(),
+                cached_pages: node.cached.pages(),
                 pooled_areas: node.pools.areas(),
                 pooled_pages: node.pools.pages(),
             }

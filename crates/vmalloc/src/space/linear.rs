@@ -33,7 +33,7 @@ pub(super) struct Mapped {
 }
 
 impl Linear {
-    /// Notes a mapping of `pages` pages that begins at `first`; `false` when it can't be noted.
+    /// Annotations a mapping of `pages` pages that begins at `first`; `false` when it can't be noted.
     #[inline]
     pub(super) fn take(&self, first: Frame, pages: u64) -> bool {
         let Some(word) = self.word(first).or_else(|| self.reach(first)) else { return false };

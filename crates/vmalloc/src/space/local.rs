@@ -22,13 +22,13 @@ impl<P: Platform> Space<P> {
         let Some((area, backing)) = self.obtain_from(node, &checked) else {
             let addr = self.alloc(request)?;
             let page = (addr >> self.shift) as u64;
-            self.map().leaf(page).asked_by(node);
+            self.map().leaf(page).set_owner_node(node);
             return Ok(addr);
         };
-        let note = checked.note(area, self.shift, Kind::Vmalloc, request.tag);
-        self.hand_out(area, note, backing)?;
+        let annotation = checked.annotation(area, self.shift, Kind::Vmalloc, request.tag);
+        self.hand_out(area, annotation, backing)?;
         match backing {
-            Backing::None => self.back_with(area, &checked, note, request),
+            Backing::None => self.back_with(area, &checked, annotation, request),
             Backing::Kept => {
                 self.clean(area, &checked, request);
                 Ok(self.addr(area.start()))

@@ -1,7 +1,7 @@
 //! Frames that areas own: taken from the supply for them, and given back after the flush of the last area that shows them.
 //!
 //! A *lot* is the frames of one [`vmalloc_user`](super::Space::vmalloc_user). It has as many shares as areas show it. When an area is
-//! freed its share is *buried*. A purge notes how many are buried before it takes the freed areas, and ends so many when these
+//! freed its share is *buried*. A purge annotations how many are buried before it takes the freed areas, and ends so many when these
 //! are flushed, but for those of areas that the platform refuses. The lot goes back with its last share. An area is on a
 //! list before its share is buried, so the flush is of that area, or was.
 

@@ -1,37 +1,37 @@
 //! The area map under its lock: what all nodes share.
 
 use super::Space;
-use crate::area_map::{AreaMap, Heap, Planes};
+use crate::area_map::{AreaMap, Bitmaps, Heap};
 use crate::platform::Platform;
 use core::ops::{Deref, DerefMut};
 
-/// The area map, held. Who reads the planes meanwhile without it can tell that they may be changing.
+/// The area map, held. Who reads the bitmaps meanwhile without it can tell that they may be changing.
 pub(super) struct HeldMap<'a, L: lock_api::RawMutex> {
     map: lock_api::MutexGuard<'a, L, AreaMap>,
-    planes: &'a Planes<Heap>,
+    bitmaps: &'a Bitmaps<Heap>,
 }
 
 impl<P: Platform> Space<P> {
     pub(super) fn map(&self) -> HeldMap<'_, P::RawLock> {
-        HeldMap::of(self.map.0.lock(), &self.planes)
+        HeldMap::of(self.map.0.lock(), &self.bitmaps)
     }
 
     pub(super) fn try_map(&self) -> Option<HeldMap<'_, P::RawLock>> {
-        self.map.0.try_lock().map(|map| HeldMap::of(map, &self.planes))
+        self.map.0.try_lock().map(|map| HeldMap::of(map, &self.bitmaps))
     }
 }
 
 impl<'a, L: lock_api::RawMutex> HeldMap<'a, L> {
-    fn of(map: lock_api::MutexGuard<'a, L, AreaMap>, planes: &'a Planes<Heap>) -> Self {
-        planes.begin_change();
-        Self { map, planes }
+    fn of(map: lock_api::MutexGuard<'a, L, AreaMap>, bitmaps: &'a Bitmaps<Heap>) -> Self {
+        bitmaps.begin_change();
+        Self { map, bitmaps }
     }
 }
 
 impl<L: lock_api::RawMutex> Drop for HeldMap<'_, L> {
     fn drop(&mut self) {
         // Before the lock is released, which is dropped after this.
-        self.planes.end_change();
+        self.bitmaps.end_change();
     }
 }
 

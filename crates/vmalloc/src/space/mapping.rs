@@ -1,10 +1,10 @@
 //! Mappings of frames: the caller's, a device's, or the space's own that several areas show.
 
 use super::alloc::Backing;
+use super::annotations::Annotation;
 use super::drain::Drain;
 use super::kind::FreedBy;
-use super::notes::Note;
-use super::request::{Checked, Patience};
+use super::request::{Blocking, Checked};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError, PlatformError, RequestError};
@@ -67,10 +67,10 @@ impl<P: Frames> Space<P> {
     pub fn vmalloc_user(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         let area = self.claim_checked(&checked)?;
-        let note = checked.note(area, self.shift, Kind::User, request.tag);
-        self.hand_out(area, note, Backing::None)?;
+        let annotation = checked.annotation(area, self.shift, Kind::User, request.tag);
+        self.hand_out(area, annotation, Backing::None)?;
         let payload = self.payload(area, checked.guard_pages);
-        self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, note))?;
+        self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, annotation))?;
         Ok(self.addr(area.start()))
     }
 
@@ -143,7 +143,7 @@ impl<P: Frames> Space<P> {
         });
         if let Err(error) = mapped {
             self.end_share(area.start());
-            self.give_up(area, self.mapping_note(Kind::Vmap, tag));
+            self.give_up(area, self.mapping_annotation(Kind::Vmap, tag));
             return Err(error);
         }
         Ok(self.addr(area.start()))
@@ -189,7 +189,7 @@ impl<P: Frames> Space<P> {
         // SAFETY: the area was just obtained for this caller alone, and the frames were checked.
         let mapped = unsafe { self.map_or_purge(self.payload(area, self.guard_pages), frames, protection) };
         mapped.map_err(|cause| {
-            self.give_up(area, self.mapping_note(kind, tag));
+            self.give_up(area, self.mapping_annotation(kind, tag));
             self.unbacked(&Fit::plain(area.len(), 0), cause)
         })?;
         Ok(self.addr(area.start()))
@@ -236,8 +236,8 @@ impl<P: Platform> Space<P> {
         checked: &Checked,
         mut act: impl FnMut() -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
-        act().or_else(|error| match checked.patience {
-            Patience::Waits if self.purge_with(Drain::ALL).is_ok() => act(),
+        act().or_else(|error| match checked.blocking {
+            Blocking::Allowed if self.purge_with(Drain::ALL).is_ok() => act(),
             _ => Err(error),
         })
     }
@@ -245,18 +245,18 @@ impl<P: Platform> Space<P> {
     /// An area for what is not memory of its own from the start: within the limits asked for, or in the upper half of the span.
     pub(super) fn claim_checked(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let fit = checked.fit;
-        match checked.patience {
-            Patience::Never => self.try_claim(&fit),
-            Patience::Waits if fit.limits().is_some() => self.claim(fit),
-            Patience::Waits => self.claim_high(fit),
+        match checked.blocking {
+            Blocking::Forbidden => self.try_claim(&fit),
+            Blocking::Allowed if fit.limits().is_some() => self.claim(fit),
+            Blocking::Allowed => self.claim_high(fit),
         }
     }
 
-    fn mapping_note(&self, kind: Kind, tag: Option<&'static str>) -> Note {
-        Note { kind, guard_pages: self.guard_pages, slack: 0, tag }
+    fn mapping_annotation(&self, kind: Kind, tag: Option<&'static str>) -> Annotation {
+        Annotation { kind, guard_pages: self.guard_pages, slack: 0, tag }
     }
 
-    /// An area for `pages` pages of somebody's, with its note, and nothing mapped yet.
+    /// An area for `pages` pages of somebody's, with its annotation, and nothing mapped yet.
     pub(super) fn claim_mapping(
         &self,
         pages: u64,
@@ -271,7 +271,7 @@ impl<P: Platform> Space<P> {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
         let area = self.claim_high(Fit::new(pages + guard_pages)?)?;
-        self.hand_out(area, Note { kind, guard_pages, slack: 0, tag }, Backing::None)?;
+        self.hand_out(area, Annotation { kind, guard_pages, slack: 0, tag }, Backing::None)?;
         Ok(area)
     }
 

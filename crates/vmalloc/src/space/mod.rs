@@ -7,7 +7,7 @@
 //!                     area map: lowest fit, and a few more for the node ──full──► purge all, wait, again;
 //!                                                                              notifiers, again ──full──► error
 //!
-//!   vfree:   retire ─► this CPU's node: retained (budget) or lazy ─► above the threshold: drain     (see `purge`)
+//!   vfree:   retire ─► this CPU's node: cached (budget) or lazy ─► above the threshold: drain     (see `purge`)
 //! ```
 //!
 //! # Locks
@@ -16,18 +16,19 @@
 //! 2. A node: what its CPUs free and take. Two are held together only for [`verify`](Space::verify) and forks, in order.
 //! 3. A queue of [blocks](crate::block), or none.
 //! 4. The shelf of all blocks, under which nothing is locked. With a queue or without.
-//! 5. A table of notes.
+//! 5. A table of annotations.
 //! 6. The lots: frames that areas own.
 //! 7. `map`: where segments start.
 //!
 //! Whether an area is busy is a bit that is flipped without any of them, by the one who owns it
-//! ([`Planes`](crate::area_map)): of two who free it, one is told that he came second.
+//! ([`Bitmaps`](crate::area_map)): of two who free it, one is told that he came second.
 //!
 //! # Records
 //! An area's range and state are bits in the area map. What else is known of it (a caller's tag, bytes less than
-//! whole pages, a missing guard, another kind than [`Kind::Vmalloc`]) is a *note*, and plain areas have none.
+//! whole pages, a missing guard, another kind than [`Kind::Vmalloc`]) is a *annotation*, and plain areas have none.
 
 mod alloc;
+mod annotations;
 mod blocks;
 mod buffer;
 mod config;
@@ -45,7 +46,6 @@ mod lots;
 mod map;
 mod mapping;
 mod node;
-mod notes;
 mod notify;
 mod percpu;
 mod pools;
@@ -63,7 +63,7 @@ mod walk;
 
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::{Config, MAX_NODES};
-pub use drain::Rest;
+pub use drain::DrainStatus;
 pub use info::{AreaInfo, Areas, Busy, NodeStats, Stats, Vmallocinfo};
 pub use kind::Kind;
 pub use notify::Notifier;
@@ -71,7 +71,7 @@ pub use request::Request;
 pub use walk::{Kept, KeptAreas, Segments};
 
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Heap, Planes};
+use crate::area_map::{AreaMap, Bitmaps, Heap};
 use crate::block::Blocks;
 use crate::counted::Counted;
 use crate::error::{FreeError, SpaceError};
@@ -79,6 +79,7 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::vec::Vec;
+use annotations::Annotations;
 use deferred::Deferred;
 use free::GRANT_PAGES;
 use linear::Linear;
@@ -86,7 +87,6 @@ use lock_api::{Mutex, MutexGuard};
 use lots::Lots;
 use node::Node;
 pub(crate) use node::Padded;
-use notes::Notes;
 use notify::{Need, Notifiers};
 use purge::{Counts, Purger};
 
@@ -104,7 +104,7 @@ pub struct Space<P: Platform> {
     /// What the pages of a request, shifted down, are away from the size of its area in the pools.
     guard_less_one: usize,
     /// Whether freed areas may keep their memory.
-    retains: bool,
+    caches: bool,
     /// [`Config::oversize`], as it was decided.
     oversize: u64,
     /// Pages still to be granted that leave no reason for reusing larger areas.
@@ -117,18 +117,18 @@ pub struct Space<P: Platform> {
     portion: u64,
     /// Pages that a node asks for at a time of what all may retain.
     grant_pages: u64,
-    planes: Counted<Planes<Heap>>,
+    bitmaps: Counted<Bitmaps<Heap>>,
 
     // Written by everybody, each for himself.
     nodes: Nodes<P::RawLock>,
-    notes: Notes<P::RawLock>,
+    annotations: Annotations<P::RawLock>,
 
     // Shared by all, and touched now and then.
     map: Padded<Mutex<P::RawLock, AreaMap>>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     /// Lazy pages, but for less than a portion in each node.
     lazy_pages: Padded<AtomicU64>,
-    /// Pages that may be retained and are granted to no node yet.
+    /// Pages that may be cached and are granted to no node yet.
     ungranted: Padded<AtomicU64>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
@@ -179,22 +179,22 @@ impl<P: Platform> Space<P> {
             offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
-            retains: config.retain_bytes != 0,
+            caches: config.cache_bytes != 0,
             oversize: config.oversize.unwrap_or(platform.oversize()),
-            plenty: (config.retain_bytes >> shift) as u64 / 4,
+            plenty: (config.cache_bytes >> shift) as u64 / 4,
             lazy_max,
             lazy_most: lazy_max.saturating_mul(2),
             // All nodes together hold back at most a quarter of the threshold.
             portion: (lazy_max / 4 / count as u64).max(1),
             // Each node gets some four times.
-            grant_pages: ((config.retain_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
-            planes: map.planes(),
+            grant_pages: ((config.cache_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
+            bitmaps: map.bitmaps(),
             nodes: nodes(count)?,
-            notes: Notes::new(count, zone_pages).ok_or(SpaceError::Metadata)?,
+            annotations: Annotations::new(count, zone_pages).ok_or(SpaceError::Metadata)?,
             map: Padded(Mutex::new(map)),
             purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
             lazy_pages: Padded(AtomicU64::new(0)),
-            ungranted: Padded(AtomicU64::new((config.retain_bytes >> shift) as u64)),
+            ungranted: Padded(AtomicU64::new((config.cache_bytes >> shift) as u64)),
             need: Padded(Need::default()),
             torn: AtomicU64::new(0),
             counts: Counts::default(),
@@ -273,7 +273,7 @@ impl<P: Platform> Space<P> {
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
         self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.slow.lock()));
         core::mem::forget(self.blocks.shelf.0.lock());
-        self.notes.tables().for_each(|table| core::mem::forget(table.lock()));
+        self.annotations.tables().for_each(|table| core::mem::forget(table.lock()));
         self.notifiers.quiesce();
         self.lots.quiesce();
         if !is(Mutant::ForkOutOfOrder) {
@@ -311,7 +311,7 @@ impl<P: Platform> Space<P> {
             self.map.0.force_unlock();
             self.lots.resume();
             self.notifiers.resume();
-            self.notes.tables().for_each(|table| table.force_unlock());
+            self.annotations.tables().for_each(|table| table.force_unlock());
             self.blocks.shelf.0.force_unlock();
             self.blocks.queues.iter().for_each(|queue| queue.0.slow.force_unlock());
             self.nodes.iter().for_each(|node| node.0.force_unlock());

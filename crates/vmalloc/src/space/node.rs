@@ -3,12 +3,12 @@
 //! ```text
 //!            alloc                              free, here                 purge
 //!              │ 1                                  │                        │
-//!   retained ◄─┤      freed, memory kept            ├─► retained ─(decay)─┐  │
+//!   cached ◄─┤      freed, memory kept            ├─► cached ─(decay)─┐  │
 //!      pools ◄─┤ 2    addresses, flushed            │                     ▼  ▼
 //!        map ◄─┘ 3    shared by all nodes           └──────────────────► lazy ──► pools of the node that asked
 //! ```
 //!
-//! A CPU works on its own node, whoever's area it frees. An area that another node asked for goes among the *strays*, and
+//! A CPU works on its own node, whoever's area it frees. An area that another node asked for goes among the *remote*, and
 //! the purge takes it home. (Linux sorts busy and lazy areas to nodes by address, 16 pages in turn; here the state
 //! of an area is a bit beside its address, which needs no list, and a free needs no lock but the freeing CPU's own.)
 
@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 #[derive(Default)]
 pub(super) struct Node {
     /// Freed areas that kept their memory.
-    pub(super) retained: Pools,
+    pub(super) cached: Pools,
     /// Addresses without memory that no CPU translates any more.
     pub(super) pools: Pools,
     /// Freed here, to be unmapped.
@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) unpublished: u64,
     /// Unpublished pages at which they are told; 0 while the platform does not know that something waits here.
     pub(super) alarm: u64,
-    /// Pages that may be retained here, of what all nodes share; 0 while the platform does not know.
+    /// Pages that may be cached here, of what all nodes share; 0 while the platform does not know.
     pub(super) grant: u64,
     /// The leaf that this node was given when it would have had to share another's.
     pub(super) spot: Option<PageRange>,
@@ -45,7 +45,7 @@ pub(super) struct Lazy {
     /// The node's own.
     pub(super) own: Vec<PageRange>,
     /// Those that other nodes asked for, or too large for any pool.
-    pub(super) strays: Vec<PageRange>,
+    pub(super) remote: Vec<PageRange>,
 }
 
 impl Node {
@@ -62,51 +62,51 @@ impl Node {
 
     /// Returns how many areas are in its lists.
     pub(super) fn areas(&self) -> u64 {
-        self.retained.areas() + self.pools.areas() + self.lazy.areas()
+        self.cached.areas() + self.pools.areas() + self.lazy.areas()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.retained.bytes() + self.pools.bytes() + self.lazy.bytes()
+        self.cached.bytes() + self.pools.bytes() + self.lazy.bytes()
     }
 }
 
 /// Strays that a node can take without memory: what can be freed where there may be none.
-const STRAYS: usize = 32;
+const REMOTE: usize = 32;
 
 impl Lazy {
     /// An empty one; `None` when memory is short.
     pub(super) fn new() -> Option<Self> {
-        let mut strays = Vec::new();
-        strays.try_reserve_exact(STRAYS).ok()?;
-        Some(Self { own: Vec::new(), strays })
+        let mut remote = Vec::new();
+        remote.try_reserve_exact(REMOTE).ok()?;
+        Some(Self { own: Vec::new(), remote })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.strays.is_empty()
+        self.own.is_empty() && self.remote.is_empty()
     }
 
     pub(super) fn areas(&self) -> u64 {
-        (self.own.len() + self.strays.len()) as u64
+        (self.own.len() + self.remote.len()) as u64
     }
 
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.own.iter().chain(&self.strays)
+        self.own.iter().chain(&self.remote)
     }
 
     /// Empties it, and keeps memory for as many the next time.
     pub(super) fn clear(&mut self) {
         clear(&mut self.own);
-        let small = if is_too_large(&self.strays) { Self::new() } else { None };
-        self.strays.clear();
+        let small = if is_too_large(&self.remote) { Self::new() } else { None };
+        self.remote.clear();
         // Without memory for less it keeps what it has.
         if let Some(small) = small {
-            self.strays = small.strays;
+            self.remote = small.remote;
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        (self.own.capacity() + self.strays.capacity()) * size_of::<PageRange>()
+        (self.own.capacity() + self.remote.capacity()) * size_of::<PageRange>()
     }
 }
 

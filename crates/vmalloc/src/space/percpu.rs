@@ -5,15 +5,15 @@
 //! nothing, and taken back so:
 //!
 //! ```text
-//!   get    claim all areas, under the map's lock ─► a note for each ──no memory──► forget the notes, free the areas
-//!   free   retire each, with its note in hand ──one is not what it should be──► revive those before it
-//!             └─ all retired ─► forget the notes ─► lazy, as any area
+//!   get    claim all areas, under the map's lock ─► an annotation for each ──no memory──► forget the annotations, free the areas
+//!   free   retire each, with its annotation in hand ──one is not what it should be──► revive those before it
+//!             └─ all retired ─► forget the annotations ─► lazy, as any area
 //! ```
 //!
 //! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
 //! who free the same group one is told so.
 
-use super::notes::Note;
+use super::annotations::Annotation;
 use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
@@ -102,12 +102,12 @@ impl<'a> Group<'a> {
         Ok(Self { wanted, offsets, sizes, align: (align >> wanted.shift) as u64 })
     }
 
-    /// The area at `index` of the group made at page `base`, and what there is to note of it.
-    fn area(&self, base: u64, index: usize) -> (PageRange, Note) {
+    /// The area at `index` of the group made at page `base`, and what there is to annotation of it.
+    fn area(&self, base: u64, index: usize) -> (PageRange, Annotation) {
         let (start, pages) = (base + self.offsets[index], self.sizes[index]);
         let slack = (pages << self.wanted.shift) - self.wanted.sizes[index] as u64;
-        let note = Note { kind: Kind::Percpu, guard_pages: 0, slack, tag: None };
-        (PageRange::of(start, start + pages), note)
+        let annotation = Annotation { kind: Kind::Percpu, guard_pages: 0, slack, tag: None };
+        (PageRange::of(start, start + pages), annotation)
     }
 }
 
@@ -151,7 +151,7 @@ impl<P: Platform> Space<P> {
         let wanted = Wanted::new(offsets, sizes, self.shift)?;
         let base = self.page(base).map_err(|cause| PercpuFreeError::Area { index: 0, cause })?;
         let mut purger = self.purger.0.lock();
-        if purger.strays().try_reserve(wanted.len()).is_err() {
+        if purger.remote().try_reserve(wanted.len()).is_err() {
             return Err(PercpuError::from(CongruentError::Metadata).into());
         }
         for index in 0..wanted.len() {
@@ -163,8 +163,8 @@ impl<P: Platform> Space<P> {
         let mut pages = 0;
         for index in 0..wanted.len() {
             let area = wanted.range(base, index)?;
-            self.forget_note(area.start());
-            purger.strays().push(area);
+            self.forget_annotation(area.start());
+            purger.remote().push(area);
             pages += area.len();
         }
         let total = self.count_taken(wanted.len() as u64, pages);
@@ -196,14 +196,14 @@ impl<P: Platform> Space<P> {
         Ok(base)
     }
 
-    /// Makes the areas busy, with their notes; if memory is short, they are taken back.
+    /// Makes the areas busy, with their annotations; if memory is short, they are taken back.
     fn hand_out_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
         for index in 0..group.sizes.len() {
-            let (area, note) = group.area(base, index);
-            if !self.enter_note(area, note) {
+            let (area, annotation) = group.area(base, index);
+            if !self.annotate(area, annotation) {
                 for other in 0..group.sizes.len() {
-                    let (area, note) = group.area(base, other);
-                    if other < index { self.give_up(area, note) } else { self.unclaim(area) }
+                    let (area, annotation) = group.area(base, other);
+                    if other < index { self.give_up(area, annotation) } else { self.unclaim(area) }
                 }
                 return Err(CongruentError::Metadata.into());
             }
@@ -211,12 +211,12 @@ impl<P: Platform> Space<P> {
         Ok(())
     }
 
-    /// Takes the area at `index` out of use, if it is one of these; it keeps its note so far.
+    /// Takes the area at `index` out of use, if it is one of these; it keeps its annotation so far.
     fn retire_part(&self, wanted: &Wanted<'_>, base: u64, index: usize) -> Result<(), PercpuFreeError> {
         let asked = wanted.range(base, index)?;
         let page = asked.start();
-        let table = self.notes.lock(page);
-        let is_percpu = table.get(&page).is_some_and(|note| note.kind == Kind::Percpu);
+        let table = self.annotations.lock(page);
+        let is_percpu = table.get(&page).is_some_and(|annotation| annotation.kind == Kind::Percpu);
         let mut map = self.map();
         match map.find(page).filter(|area| area.start() == page) {
             Some(_) if !is_percpu => {

@@ -3,7 +3,7 @@
 //! A freed area is taken out of use at once, but its pages and its addresses are given back in bulk:
 //!
 //! ```text
-//!   vfree ── retire ──► retained ──(decay, pressure)──┐
+//!   vfree ── retire ──► cached ──(decay, pressure)──┐
 //!               │                                     ▼
 //!               └─────────────────────────────────► lazy ──► unmap all, flush once ──► pools ──(decay, pressure)──► map
 //! ```
@@ -24,7 +24,7 @@
 
 use super::Space;
 use super::blocks::Taken;
-use super::drain::{Done, Drain, Rest};
+use super::drain::{Done, Drain, DrainStatus};
 use super::keys::Keys;
 use super::node::{Lazy, clear};
 use super::pools::{Cursor, First, Pools, Share};
@@ -97,8 +97,8 @@ impl Purger {
     }
 
     /// Where areas go that no node's list had.
-    pub(super) fn strays(&mut self) -> &mut Vec<PageRange> {
-        &mut self.taken[0].strays
+    pub(super) fn remote(&mut self) -> &mut Vec<PageRange> {
+        &mut self.taken[0].remote
     }
 
     /// Whether there is nothing to unmap, but what was refused before.
@@ -118,7 +118,7 @@ impl Purger {
 }
 
 impl<P: Platform> Space<P> {
-    /// Gives back everything that is lazy, retained or pooled, and waits for a purge under way. After it returns no CPU
+    /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After it returns no CPU
     /// holds a translation for anything freed before the call, and its addresses are free.
     ///
     /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy vunmap (Piggin, 2008).
@@ -133,7 +133,7 @@ impl<P: Platform> Space<P> {
         self.purge_with(Drain::ALL)?.complete()
     }
 
-    /// Unmaps everything that is lazy or retained, and waits for a purge under way: after it returns no CPU holds a
+    /// Unmaps everything that is lazy or cached, and waits for a purge under way: after it returns no CPU holds a
     /// translation for anything freed before the call. Its addresses may wait in pools. Cost as [`purge`](Self::purge).
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl<P: Platform> Space<P> {
         self.purge_with(Drain::UNMAP)?.complete()
     }
 
-    /// Unmaps what is lazy and gives back a quarter of what is retained and pooled, the longest unused; waits for a purge under
+    /// Unmaps what is lazy and gives back a quarter of what is cached and pooled, the longest unused; waits for a purge under
     /// way. Call it now and then where nothing else frees: repeated, it reaches zero. Cost as [`purge`](Self::purge), for
     /// the areas given back.
     ///
@@ -161,17 +161,17 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing else is purged before
     /// them. Otherwise areas that are refused are a reason to come again, and no error.
-    pub fn drain(&self) -> Result<Rest, PlatformError> {
+    pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let much = self.lazy_pages.0.load(Ordering::Relaxed) > self.lazy_max;
         self.purge_with(if much { Drain::MAKE_ROOM } else { Drain::DECAY })?;
         let busy = self.nodes.iter().filter(|node| !self.rest(&mut node.0.lock())).count();
         let is_done = busy == 0 && self.are_blocks_at_rest() && !self.is_anything_refused();
-        Ok(if is_done { Rest::Nothing } else { Rest::Something })
+        Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
 
     /// Lets a node in which nothing waits tell the platform of the next free; whether nothing does.
     fn rest(&self, node: &mut super::Node) -> bool {
-        let idle = node.lazy.is_empty() && node.retained.is_empty() && node.pools.is_empty();
+        let idle = node.lazy.is_empty() && node.cached.is_empty() && node.pools.is_empty();
         if idle {
             node.alarm = 0;
             self.ungranted.0.fetch_add(core::mem::take(&mut node.grant), Ordering::Relaxed);
@@ -217,8 +217,8 @@ impl<P: Platform> Space<P> {
         self.take(purger);
         self.take_deferred(purger);
         self.take_blocks(&mut purger.blocks, drain.sweep);
-        if let Some(share) = drain.retained {
-            done.shed += self.take_retained(purger, share, drain.most);
+        if let Some(share) = drain.cached {
+            done.shed += self.take_cached(purger, share, drain.most);
         }
         let some = !purger.is_empty();
         if some {
@@ -266,21 +266,21 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Takes a share of what is retained, `most` areas at most; how many.
-    fn take_retained(&self, purger: &mut Purger, share: Share, most: u64) -> u64 {
+    /// Takes a share of what is cached, `most` areas at most; how many.
+    fn take_cached(&self, purger: &mut Purger, share: Share, most: u64) -> u64 {
         let Purger { taken, batch, .. } = purger;
         let mut count = 0;
         for (node, taken) in self.nodes.iter().zip(taken) {
             let (mut cursor, mut more) = (Cursor::default(), true);
-            while more && count < most && taken.strays.try_reserve(BATCH).is_ok() {
+            while more && count < most && taken.remote.try_reserve(BATCH).is_ok() {
                 batch.clear();
                 let mut node = node.0.lock();
-                more = node.retained.shed(share, First::Oldest, &mut cursor, batch_of(most - count), batch);
+                more = node.cached.shed(share, First::Oldest, &mut cursor, batch_of(most - count), batch);
                 let pages = batch.iter().map(PageRange::len).sum();
                 node.grant += pages;
                 self.count_taken(batch.len() as u64, pages);
                 drop(node);
-                taken.strays.extend_from_slice(batch);
+                taken.remote.extend_from_slice(batch);
                 count += batch.len() as u64;
                 self.held(batch.len());
             }
@@ -350,7 +350,7 @@ impl<P: Platform> Space<P> {
                 given += if drain.refill { self.refill(id, areas, batch) } else { self.release(areas) };
                 self.count_given(areas);
             }
-            given += self.give_strays(&taken.strays, drain, batch);
+            given += self.give_remote(&taken.remote, drain, batch);
             taken.clear();
         }
         self.counts.purged_areas.fetch_add(purged, Ordering::Relaxed);
@@ -358,7 +358,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Gives areas back that were asked for anywhere; how many went to the map.
-    pub(super) fn give_strays(&self, areas: &[PageRange], drain: Drain, batch: &mut Vec<PageRange>) -> u64 {
+    pub(super) fn give_remote(&self, areas: &[PageRange], drain: Drain, batch: &mut Vec<PageRange>) -> u64 {
         let give = |areas: &[PageRange]| {
             let given = if drain.refill { self.take_home(areas, batch) } else { self.release(areas) };
             self.count_given(areas);
@@ -385,13 +385,13 @@ impl<P: Platform> Space<P> {
 
     /// Puts areas into the pools of the nodes that asked for them.
     fn take_home(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
-        let asker = |area: &PageRange| {
-            let home = self.planes.sure_home(area.start()).filter(|_| Pools::takes(area.len()));
-            home.and_then(Leaf::asker).map(|asker| asker % self.nodes.len())
+        let owner_node = |area: &PageRange| {
+            let home = self.bitmaps.sure_home(area.start()).filter(|_| Pools::takes(area.len()));
+            home.and_then(Leaf::owner_node).map(|owner_node| owner_node % self.nodes.len())
         };
         let mut given = 0;
-        for areas in areas.chunk_by(|a, b| asker(a) == asker(b)) {
-            given += match areas.first().and_then(asker) {
+        for areas in areas.chunk_by(|a, b| owner_node(a) == owner_node(b)) {
+            given += match areas.first().and_then(owner_node) {
                 Some(id) => self.refill(id, areas, rest),
                 None => self.release(areas),
             };

@@ -9,10 +9,10 @@
 //! other.
 
 use super::alloc::Backing;
-use super::free::Fate;
+use super::annotations::{Annotation, Table};
+use super::free::Disposition;
 use super::kind::FreedBy;
 use super::map::HeldMap;
-use super::notes::{Note, Table};
 use super::purge::Purger;
 use super::request::Checked;
 use super::{AreaInfo, Kind, Request, Space};
@@ -80,14 +80,14 @@ impl<P: DirectMemory> Space<P> {
     /// Gives back what `old` has and the request does not need.
     fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
+        let annotation = checked.annotation(new, self.shift, Kind::Vmalloc, info.tag);
         let Some(tail) = PageRange::new(new.end(), old.end()) else {
-            return self.renote(old, note).map_err(AreaError::from);
+            return self.reannotate(old, annotation).map_err(AreaError::from);
         };
         let mut purger = self.purger.0.lock();
-        purger.strays().try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.torn.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        self.reshape(old, new, note)?;
+        self.reshape(old, new, annotation)?;
         self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
@@ -99,7 +99,7 @@ impl<P: DirectMemory> Space<P> {
         if self.unmap_or_remember(purger, gone).is_ok() {
             self.release(&[tail]);
         } else {
-            purger.strays().push(tail);
+            purger.remote().push(tail);
             self.count_taken(1, tail.len());
         }
     }
@@ -110,7 +110,7 @@ impl<P: DirectMemory> Space<P> {
         if !self.platform.span().covers(&new) || self.mend(new).is_err() {
             return Ok(false);
         }
-        match self.reshape(old, new, checked.note(new, self.shift, Kind::Vmalloc, info.tag)) {
+        match self.reshape(old, new, checked.annotation(new, self.shift, Kind::Vmalloc, info.tag)) {
             Ok(()) => {}
             Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
@@ -119,12 +119,12 @@ impl<P: DirectMemory> Space<P> {
         // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard page, and free ones.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            let mut table = self.notes.lock(old.start());
+            let mut table = self.annotations.lock(old.start());
             let mut map = self.map();
             self.cut_back(&mut map, new, old);
-            // There is room for the note that was there.
+            // There is room for the annotation that was there.
             let _ = table.try_reserve(1);
-            self.set_note(&mut table, map.leaf(old.start()), old.start(), self.note_of(info));
+            self.set_annotation(&mut table, map.leaf(old.start()), old.start(), self.annotation_of(info));
             drop((map, table));
             return Err(self.unbacked(&checked.fit, cause).into());
         }
@@ -134,20 +134,20 @@ impl<P: DirectMemory> Space<P> {
     /// Moves the area to a larger one.
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;
-        let note = checked.note(new, self.shift, Kind::Vmalloc, info.tag);
-        self.hand_out(new, note, Backing::None)?;
+        let annotation = checked.annotation(new, self.shift, Kind::Vmalloc, info.tag);
+        self.hand_out(new, annotation, Backing::None)?;
         let kept = PageRange::of(new.start(), new.start() + info.pages);
         let more = PageRange::of(kept.end(), new.end() - checked.guard_pages);
         // SAFETY: the area was just obtained for this caller alone.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            self.give_up(new, note);
+            self.give_up(new, annotation);
             return Err(self.unbacked(&checked.fit, cause).into());
         }
         let from = PageRange::of(old.start(), old.start() + info.pages);
         // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
         let fate = match unsafe { self.platform.relocate(from, kept) } {
-            Ok(()) => Fate::Goes,
+            Ok(()) => Disposition::MustUnmap,
             Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
                 self.abandon(new.start());
                 self.unbacked(&checked.fit, cause)
@@ -164,7 +164,7 @@ impl<P: DirectMemory> Space<P> {
         to: PageRange,
         why: PlatformError,
         checked: &Checked,
-    ) -> Result<Fate, PlatformError> {
+    ) -> Result<Disposition, PlatformError> {
         if why.fault != PlatformFault::Unsupported && why.fault != PlatformFault::MapLimit {
             return Err(why);
         }
@@ -173,55 +173,55 @@ impl<P: DirectMemory> Space<P> {
         let (source, target) = (self.pointer(self.addr(from.start())), self.pointer(self.addr(to.start())));
         // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint, and the caller's alone.
         unsafe { target.copy_from_nonoverlapping(source, (from.len() << self.shift) as usize) };
-        Ok(Fate::MayStay)
+        Ok(Disposition::MayCache)
     }
 
     /// Frees an area that nobody has seen, of which some part is mapped.
     fn abandon(&self, page: u64) {
-        if let Err(error) = self.free_as(page, FreedBy::Vfree, Fate::Goes) {
+        if let Err(error) = self.free_as(page, FreedBy::Vfree, Disposition::MustUnmap) {
             self.platform.fatal(&error);
         }
     }
 }
 
 impl<P: Platform> Space<P> {
-    fn note_of(&self, info: &AreaInfo) -> Note {
+    fn annotation_of(&self, info: &AreaInfo) -> Annotation {
         let slack = (info.pages << self.shift) - info.bytes as u64;
-        Note { kind: info.kind, guard_pages: u64::from(info.guard), slack, tag: info.tag }
+        Annotation { kind: info.kind, guard_pages: u64::from(info.guard), slack, tag: info.tag }
     }
 
-    /// The table of the note of the area at `page`, held, with room for one.
+    /// The table of the annotation of the area at `page`, held, with room for one.
     fn roomy_table(&self, page: u64) -> Result<MutexGuard<'_, P::RawLock, Table>, AllocError> {
-        let mut table = self.notes.lock(page);
+        let mut table = self.annotations.lock(page);
         table.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         Ok(table)
     }
 
-    /// Enters another note for the busy area `area`, or none.
-    fn renote(&self, area: PageRange, note: Note) -> Result<(), AllocError> {
+    /// Enters another annotation for the busy area `area`, or none.
+    fn reannotate(&self, area: PageRange, annotation: Annotation) -> Result<(), AllocError> {
         let mut table = self.roomy_table(area.start())?;
-        self.set_note(&mut table, self.map().leaf(area.start()), area.start(), note);
+        self.set_annotation(&mut table, self.map().leaf(area.start()), area.start(), annotation);
         Ok(())
     }
 
-    /// Enters `note` for the area at `page`, which lies in `leaf`, into its table, where there is room;
-    /// or removes the note that is there if this is none.
-    fn set_note(&self, table: &mut Table, leaf: &Leaf, page: u64, note: Note) {
-        if !note.is_plain(self.config.guard) {
-            table.insert(page, note);
-            leaf.note_entered(page);
-        } else if self.notes.remove(table, page) {
-            leaf.notes_left(page);
+    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, where there is room;
+    /// or removes the annotation that is there if this is none.
+    fn set_annotation(&self, table: &mut Table, leaf: &Leaf, page: u64, annotation: Annotation) {
+        if !annotation.is_plain(self.config.guard) {
+            table.insert(page, annotation);
+            leaf.annotation_entered(page);
+        } else if self.annotations.remove(table, page) {
+            leaf.annotations_left(page);
         }
     }
 
-    /// Makes the busy area `old` the area `new`, which starts at the same page, with another note. The
-    /// table and the map are held together, so nobody finds the range of one with the note of the other.
-    fn reshape(&self, old: PageRange, new: PageRange, note: Note) -> Result<(), AllocError> {
+    /// Makes the busy area `old` the area `new`, which starts at the same page, with another annotation. The
+    /// table and the map are held together, so nobody finds the range of one with the annotation of the other.
+    fn reshape(&self, old: PageRange, new: PageRange, annotation: Annotation) -> Result<(), AllocError> {
         let mut table = self.roomy_table(old.start())?;
         let mut map = self.map();
         self.resize(&mut map, old, new)?;
-        self.set_note(&mut table, map.leaf(new.start()), new.start(), note);
+        self.set_annotation(&mut table, map.leaf(new.start()), new.start(), annotation);
         Ok(())
     }
 
@@ -233,13 +233,13 @@ impl<P: Platform> Space<P> {
         new: PageRange,
     ) -> Result<(), AllocError> {
         let leaf = map.leaf(old.start());
-        let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
+        let (owner_node, noted) = (leaf.owner_node(), leaf.may_be_annotated(old.start()));
         let result = self.replace(map, old, new);
         if result.is_err() {
             // What was there a moment ago fits again: its records have just been given back.
             self.sure(map.alloc_at(old));
         }
-        self.describe_leaf(map, old.start(), asker, noted);
+        self.describe_leaf(map, old.start(), owner_node, noted);
         result
     }
 
@@ -264,21 +264,27 @@ impl<P: Platform> Space<P> {
     /// Cuts the busy area `old` down to `new`, which starts at the same page; the rest is free, and was never mapped.
     fn cut_back(&self, map: &mut HeldMap<'_, P::RawLock>, old: PageRange, new: PageRange) {
         let leaf = map.leaf(old.start());
-        let (asker, noted) = (leaf.asker(), leaf.may_have_note(old.start()));
+        let (owner_node, noted) = (leaf.owner_node(), leaf.may_be_annotated(old.start()));
         self.sure(map.free(old.start()));
         // It takes no more records than the larger one.
         self.sure(map.alloc_at(new));
-        self.describe_leaf(map, new.start(), asker, noted);
+        self.describe_leaf(map, new.start(), owner_node, noted);
     }
 
     /// Tells a leaf again what it may have forgotten with its last area.
-    fn describe_leaf(&self, map: &HeldMap<'_, P::RawLock>, page: u64, asker: Option<usize>, noted: bool) {
+    fn describe_leaf(
+        &self,
+        map: &HeldMap<'_, P::RawLock>,
+        page: u64,
+        owner_node: Option<usize>,
+        noted: bool,
+    ) {
         let leaf = map.leaf(page);
-        if let Some(asker) = asker {
-            leaf.asked_by(asker);
+        if let Some(owner_node) = owner_node {
+            leaf.set_owner_node(owner_node);
         }
         if noted {
-            leaf.note_entered(page);
+            leaf.annotation_entered(page);
         }
     }
 

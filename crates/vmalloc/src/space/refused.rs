@@ -107,7 +107,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     pub(super) fn sift(&self, purger: &mut Purger, done: &mut Done) -> Result<(), PlatformError> {
         let Purger { taken, torn, refused, .. } = purger;
-        for list in taken.iter_mut().flat_map(|lazy| [&mut lazy.own, &mut lazy.strays]) {
+        for list in taken.iter_mut().flat_map(|lazy| [&mut lazy.own, &mut lazy.remote]) {
             let count = self.sift_areas(list, torn, &mut done.refusal);
             if refused.areas.try_reserve(count).is_err() {
                 return done.complete();
@@ -186,7 +186,7 @@ impl<P: Platform> Space<P> {
             gone.start += self.sift_areas(&mut refused.areas[gone.clone()], torn, &mut done.refusal);
         }
         self.count_relented(&refused.areas[gone.clone()]);
-        done.given += self.give_strays(&refused.areas[gone.clone()], drain, batch);
+        done.given += self.give_remote(&refused.areas[gone.clone()], drain, batch);
         refused.areas.drain(gone);
     }
 

@@ -1,7 +1,7 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
 use super::Kind;
-use super::notes::Note;
+use super::annotations::Annotation;
 use crate::addr::PageRange;
 use crate::error::RequestError;
 use crate::request::{Fit, Policy};
@@ -25,7 +25,7 @@ pub struct Request {
     pub(super) tag: Option<&'static str>,
     policy: Option<Policy>,
     size: PageSize,
-    patience: Patience,
+    blocking: Blocking,
 }
 
 /// In which pages memory comes.
@@ -38,9 +38,9 @@ pub(super) enum PageSize {
 
 /// Whether an allocation waits for a purge, or for notifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Patience {
-    Waits,
-    Never,
+pub(super) enum Blocking {
+    Allowed,
+    Forbidden,
 }
 
 /// What the memory holds when it is handed out.
@@ -69,15 +69,21 @@ pub(super) struct Checked {
     /// 1 with a guard page, else 0.
     pub(super) guard_pages: u64,
     pub(super) size: PageSize,
-    pub(super) patience: Patience,
+    pub(super) blocking: Blocking,
 }
 
 impl Checked {
     /// What the space has to know of the area beside its pages. It may have more of them than were asked for.
     #[inline]
-    pub(super) fn note(&self, area: PageRange, shift: u32, kind: Kind, tag: Option<&'static str>) -> Note {
+    pub(super) fn annotation(
+        &self,
+        area: PageRange,
+        shift: u32,
+        kind: Kind,
+        tag: Option<&'static str>,
+    ) -> Annotation {
         let slack = self.slack + ((area.len() - self.fit.pages()) << shift);
-        Note { kind, guard_pages: self.guard_pages, slack, tag }
+        Annotation { kind, guard_pages: self.guard_pages, slack, tag }
     }
 }
 
@@ -95,7 +101,7 @@ impl Request {
             tag: None,
             policy: None,
             size: PageSize::Base,
-            patience: Patience::Waits,
+            blocking: Blocking::Allowed,
         }
     }
 
@@ -161,7 +167,7 @@ impl Request {
     #[inline(always)]
     pub const fn no_block(mut self) -> Self {
         self.special = true;
-        self.patience = Patience::Never;
+        self.blocking = Blocking::Forbidden;
         self
     }
 
@@ -198,7 +204,7 @@ impl Request {
             fit = self.limit(fit, start, end, shift)?;
         }
         let slack = (((pages - guard_pages) << shift) - self.bytes) as u64;
-        Ok(Checked { fit, slack, guard_pages: guard_pages as u64, size: self.size, patience: self.patience })
+        Ok(Checked { fit, slack, guard_pages: guard_pages as u64, size: self.size, blocking: self.blocking })
     }
 
     #[cold]

@@ -1,9 +1,9 @@
 //! Areas that are used again: the common way of an allocation, which calls nobody and touches nothing that CPUs share.
 
 use super::Space;
+use super::annotations::Annotation;
 use super::free::refuse;
 use super::node::Node;
-use super::notes::Note;
 use super::pools::Pools;
 use crate::addr::PageRange;
 use crate::platform::{Platform, Protection};
@@ -19,15 +19,15 @@ impl<P: Platform> Space<P> {
         if below > self.offset_mask || align & below != 0 || bytes & self.offset_mask != 0 {
             return self.reuse_aligned(bytes, align);
         }
-        if !self.retains {
+        if !self.caches {
             return self.reuse_addresses(bytes);
         }
-        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever retained.
+        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever cached.
         let size = (bytes >> self.shift).wrapping_add(self.guard_less_one);
         let node = self.nodes.get(self.platform.cpu()).and_then(|node| node.0.try_lock());
         let Some(mut node) = node else { return 0 };
         let this = &mut *node;
-        let Some(start) = this.retained.pop(size) else { return usize::from(refuse(node)) };
+        let Some(start) = this.cached.pop(size) else { return usize::from(refuse(node)) };
         this.grant += size as u64 + 1;
         self.revive(start);
         drop(node);
@@ -45,14 +45,14 @@ impl<P: Platform> Space<P> {
         let Some(mut node) = node else { return 0 };
         let (pages, align) = (size as u64 + 1, (align >> self.shift) as u64);
         let this = &mut *node;
-        let kept = if self.retains { &mut this.retained } else { &mut this.pools };
+        let kept = if self.caches { &mut this.cached } else { &mut this.pools };
         let Some(start) = kept.take(pages, align) else { return usize::from(refuse(node)) };
-        if self.retains {
+        if self.caches {
             this.grant += pages;
         }
         self.revive(start);
         drop(node);
-        if self.retains || self.map_reused(start, size) { self.addr(start) } else { 0 }
+        if self.caches || self.map_reused(start, size) { self.addr(start) } else { 0 }
     }
 
     /// The same where nothing keeps its memory.
@@ -76,13 +76,13 @@ impl<P: Platform> Space<P> {
         let mapped =
             unsafe { self.platform.map(self.payload(area, self.guard_pages), Protection::ReadWrite) };
         if mapped.is_err() {
-            self.give_up(area, Note::plain(self.config.guard));
+            self.give_up(area, Annotation::plain(self.config.guard));
         }
         mapped.is_ok()
     }
 
     /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is worth
-    /// more than a lock or a note.
+    /// more than a lock or an annotation.
     pub(super) fn take_kept(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.node();
         let found = self.take_from(&mut node, fit);
@@ -104,7 +104,7 @@ impl<P: Platform> Space<P> {
     }
 
     pub(super) fn take_from(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        let exact = node.retained.take(fit.pages(), fit.alignment());
+        let exact = node.cached.take(fit.pages(), fit.alignment());
         let exact = exact.map(|start| PageRange::of(start, start + fit.pages()));
         let area = exact.or_else(|| self.take_larger(node, fit))?;
         node.grant += area.len();
@@ -118,7 +118,7 @@ impl<P: Platform> Space<P> {
         if self.ungranted.0.load(Ordering::Relaxed) > self.plenty {
             return None;
         }
-        node.retained.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())
+        node.cached.take_larger(fit.pages(), fit.pages() + extra, fit.alignment())
     }
 
     /// Whether any area of the size will do for `fit` because all of this space is placed from the top: then areas that wait were
@@ -131,8 +131,8 @@ impl<P: Platform> Space<P> {
     /// Makes a retired area that came from a pool busy.
     #[inline(always)]
     pub(super) fn revive(&self, start: u64) {
-        let revived = match self.planes.home(start) {
-            Some(record) => self.planes.revive(record, start),
+        let revived = match self.bitmaps.home(start) {
+            Some(record) => self.bitmaps.revive(record, start),
             None => self.revive_beyond(start),
         };
         if !revived {
@@ -143,6 +143,6 @@ impl<P: Platform> Space<P> {
     /// The same where leaves are dense beyond the first ones.
     #[inline(never)]
     fn revive_beyond(&self, start: u64) -> bool {
-        self.planes.sure_home(start).is_some_and(|record| self.planes.revive(record, start))
+        self.bitmaps.sure_home(start).is_some_and(|record| self.bitmaps.revive(record, start))
     }
 }

@@ -6,10 +6,10 @@ use crate::error::PlatformError;
 use crate::platform::Platform;
 
 impl<P: Platform> Space<P> {
-    /// How many areas [`shrink`](Self::shrink) could give back now: those whose memory is retained, or whose addresses are pooled.
+    /// How many areas [`shrink`](Self::shrink) could give back now: those whose memory is cached, or whose addresses are pooled.
     /// O(nodes).
     pub fn shrinkable(&self) -> u64 {
-        let kept: u64 = self.node_stats().map(|node| node.retained_areas + node.pooled_areas).sum();
+        let kept: u64 = self.node_stats().map(|node| node.cached_areas + node.pooled_areas).sum();
         kept + self.blocks.shelf.0.lock().ready.len()
     }
 

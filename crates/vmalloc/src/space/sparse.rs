@@ -16,8 +16,8 @@ impl<P: Platform> Space<P> {
     pub fn sparse(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
         let area = self.claim_checked(&checked)?;
-        let note = checked.note(area, self.shift, Kind::Sparse, request.tag);
-        self.hand_out(area, note, Backing::None)?;
+        let annotation = checked.annotation(area, self.shift, Kind::Sparse, request.tag);
+        self.hand_out(area, annotation, Backing::None)?;
         Ok(self.addr(area.start()))
     }
 

@@ -115,7 +115,7 @@ impl<P: Platform> Iterator for KeptAreas<'_, P> {
 }
 
 fn starts(node: &Node, kept: Kept, size: usize, seen: usize) -> impl Iterator<Item = PageRange> + '_ {
-    let pools = if kept == Kept::Memory { &node.retained } else { &node.pools };
+    let pools = if kept == Kept::Memory { &node.cached } else { &node.pools };
     pools.of_size(size).skip(seen)
 }
 

@@ -6,7 +6,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{
-    DirectMemory, Due, Frame, Frames, Origin, PageRange, Platform, PlatformError, PlatformFault, Protection,
+    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, PlatformFault,
+    Protection,
 };
 
 /// As small as pages may be: a test under Miri writes every byte by itself.
@@ -174,7 +175,7 @@ unsafe impl Platform for Plain {
         self.set(range, 0, |_| Entry::Memory);
     }
 
-    fn drain_later(&self, _: Due) -> bool {
+    fn drain_later(&self, _: DrainReason) -> bool {
         false
     }
 

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
-use vmalloc::{Config, Due, Platform, Rest, Space};
+use vmalloc::{Config, DrainReason, DrainStatus, Platform, Space};
 use vmalloc_linux::FutexLock;
 
 /// A lock that spaces are measured with.
 pub trait SpaceLock: RawMutex + Send + Sync + 'static {
-    /// How tables name a space with such locks: one that retains and one that unmaps, for each who drains.
+    /// How tables name a space with such locks: one that caches and one that unmaps, for each who drains.
     const NAMES: [[&'static str; 2]; 2];
 }
 
@@ -41,7 +41,7 @@ impl<L: SpaceLock> SpaceLock for CountingLock<L> {
 pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
     /// What the space stands on.
     type Platform: Platform;
-    /// How tables name it: when it retains, and when it unmaps.
+    /// How tables name it: when it caches, and when it unmaps.
     const NAMES: [&'static str; 2];
 
     /// An empty one.
@@ -124,8 +124,8 @@ fn drain<P: Platform>(bell: &Bell, space: &Space<P>) {
     const TICK: Duration = Duration::from_secs(1);
     let mut due = NOTHING;
     loop {
-        let rest = if due == BY_AGE { Rest::Something } else { space.drain().expect("it refuses nothing") };
-        due = bell.wait((rest == Rest::Something).then_some(TICK));
+        let rest = if due == BY_AGE { DrainStatus::More } else { space.drain().expect("it refuses nothing") };
+        due = bell.wait((rest == DrainStatus::More).then_some(TICK));
         if due == STOP {
             return;
         }
@@ -179,8 +179,8 @@ impl Bell {
 }
 
 impl Drains for Bell {
-    fn drain_later(&self, due: Due) -> bool {
-        self.ring(if due == Due::Soon { SOON } else { BY_AGE });
+    fn drain_later(&self, due: DrainReason) -> bool {
+        self.ring(if due == DrainReason::Threshold { SOON } else { BY_AGE });
         true
     }
 }

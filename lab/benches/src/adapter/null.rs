@@ -5,7 +5,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
-use vmalloc::{Due, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
 
 /// log2 of the bytes of a page.
 pub const PAGE_SHIFT: u32 = 12;
@@ -64,7 +64,7 @@ impl CpuHint for RealCpu {
 /// Who drains what was freed.
 pub trait Drains: Sync {
     /// See [`Platform::drain_later`].
-    fn drain_later(&self, due: Due) -> bool;
+    fn drain_later(&self, due: DrainReason) -> bool;
 }
 
 /// The callers themselves, when much is lazy.
@@ -72,7 +72,7 @@ pub trait Drains: Sync {
 pub struct ByCallers;
 
 impl Drains for ByCallers {
-    fn drain_later(&self, _due: Due) -> bool {
+    fn drain_later(&self, _due: DrainReason) -> bool {
         false
     }
 }
@@ -129,7 +129,7 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
 
     unsafe fn zero(&self, _range: PageRange) {}
 
-    fn drain_later(&self, due: Due) -> bool {
+    fn drain_later(&self, due: DrainReason) -> bool {
         self.drains.drain_later(due)
     }
 

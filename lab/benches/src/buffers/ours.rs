@@ -11,7 +11,7 @@ use vmalloc_linux::{Linux, Options, open};
 pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
 
 impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
-    const NAME: &'static str = if RETAIN { "vmalloc, retaining" } else { "vmalloc, unmap on free" };
+    const NAME: &'static str = if RETAIN { "vmalloc, caching" } else { "vmalloc, unmap on free" };
     const GUARD: &'static str = "yes";
     const TRAPS: &'static str = if RETAIN { "no" } else { "after the purge" };
 

@@ -17,7 +17,7 @@
 //!   no edge     busy guard . . a a g .      2 pages at a multiple of 4
 //! ```
 //!
-//! That is where the *first* loop of a worker is served. With retention later loops get the same area back,
+//! That is where the *first* loop of a worker is served. With caching later loops get the same area back,
 //! and with many workers holes are shared.
 
 use super::size::{free_all, touch_and_free};

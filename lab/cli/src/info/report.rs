@@ -74,7 +74,7 @@ impl Report {
             ("largest free range", pages(stats.largest_free_pages)),
             ("busy", with_areas(stats.busy_pages, stats.busy_areas)),
             ("freed, lazy", with_areas(stats.lazy_pages, stats.lazy_areas)),
-            ("freed, retained", with_areas(stats.retained_pages, stats.retained_areas)),
+            ("freed, cached", with_areas(stats.cached_pages, stats.cached_areas)),
             ("freed, pooled", with_areas(stats.pooled_pages, stats.pooled_areas)),
             ("purges", stats.purges.to_string()),
             ("areas purged", stats.purged_areas.to_string()),
@@ -91,10 +91,10 @@ impl Report {
     fn nodes(&self) -> Vec<(String, String)> {
         let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeCounts::default());
         let line = |(id, node): (usize, &NodeCounts)| {
-            let NodeCounts { lazy_areas, retained_areas, retained_pages, pooled_areas, pooled_pages } = *node;
-            let (retained, pooled) = (self.pages(retained_pages), self.pages(pooled_pages));
+            let NodeCounts { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages } = *node;
+            let (cached, pooled) = (self.pages(cached_pages), self.pages(pooled_pages));
             let value = format!(
-                "lazy {lazy_areas} areas, retained {retained} in {retained_areas}, pooled {pooled} in {pooled_areas}"
+                "lazy {lazy_areas} areas, cached {cached} in {cached_areas}, pooled {pooled} in {pooled_areas}"
             );
             (format!("node {id}"), value)
         };
@@ -118,7 +118,7 @@ impl Report {
             ("guards", facts.guards.clone()),
             ("vectors", facts.vectors.clone()),
             ("strategy", self.strategy.to_string()),
-            ("retained at most", human_bytes(facts.retain_bytes as u64)),
+            ("cached at most", human_bytes(facts.cache_bytes as u64)),
             ("lazy at most", human_bytes(lazy_max)),
         ]
     }

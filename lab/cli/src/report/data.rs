@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// Each generation as it was, and ours both ways: what differs in its purge alone is for who asks.
 const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocRetained];
+    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 
 /// A report's numbers.
 #[derive(Debug, Serialize)]

@@ -13,7 +13,7 @@ const NAMES: [&str; 11] = [
     "augmented",
     "nodes",
     "vmalloc",
-    "vmalloc-retained",
+    "vmalloc-cached",
     "buddy",
     "slab",
     "bitmap",

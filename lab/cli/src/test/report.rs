@@ -47,7 +47,7 @@ pub(super) struct Report {
 pub(super) struct Stages {
     /// Before the run.
     pub(super) before: Counts,
-    /// After it: what was freed may be lazy or retained.
+    /// After it: what was freed may be lazy or cached.
     pub(super) after: Counts,
     /// After the purge: all is free again.
     pub(super) purged: Counts,

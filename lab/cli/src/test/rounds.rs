@@ -30,7 +30,7 @@ pub(super) struct Rounds {
     pub(super) records: Vec<Record>,
     /// What was wrong, in words.
     pub(super) complaints: Vec<String>,
-    /// The space after the last round, before its purge: what was freed may be lazy or retained.
+    /// The space after the last round, before its purge: what was freed may be lazy or cached.
     pub(super) after: Counts,
     /// What the program keeps.
     pub(super) memory: Memory,

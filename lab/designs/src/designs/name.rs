@@ -34,7 +34,7 @@ pub enum Name {
     /// Ours as a kernel would use it: freed areas are unmapped, and wait for a flush.
     Vmalloc,
     /// Ours as programs use it: freed areas keep their memory for a while, and need no flush.
-    VmallocRetained,
+    VmallocCached,
 }
 
 impl Name {
@@ -48,7 +48,7 @@ impl Name {
         Self::Augmented,
         Self::Nodes,
         Self::Vmalloc,
-        Self::VmallocRetained,
+        Self::VmallocCached,
     ];
 
     /// The generations as they were, and ours.
@@ -67,7 +67,7 @@ impl Name {
             Self::Augmented => "augmented",
             Self::Nodes => "nodes",
             Self::Vmalloc => "vmalloc",
-            Self::VmallocRetained => "vmalloc-retained",
+            Self::VmallocCached => "vmalloc-cached",
         }
     }
 
@@ -85,7 +85,7 @@ impl Name {
             }
             Self::Nodes => "2024: a node for each CPU with pools, busy and lazy areas; augmented below",
             Self::Vmalloc => "this project's, addresses purged and flushed before reuse",
-            Self::VmallocRetained => "this project's, freed areas kept for reuse as they are",
+            Self::VmallocCached => "this project's, freed areas kept for reuse as they are",
         }
     }
 
@@ -107,7 +107,7 @@ impl Name {
             Self::Augmented => augmented(Purge::p2()),
             Self::Nodes => Box::new(Nodes::new(setup)),
             Self::Vmalloc => Box::new(Ours::new(setup, Reuse::AfterFlush)),
-            Self::VmallocRetained => Box::new(Ours::new(setup, Reuse::AsItIs)),
+            Self::VmallocCached => Box::new(Ours::new(setup, Reuse::AsItIs)),
         }
     }
 }

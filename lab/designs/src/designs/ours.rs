@@ -70,7 +70,7 @@ impl Design for Ours {
     fn name(&self) -> &'static str {
         match self.reuse {
             Reuse::AfterFlush => super::Name::Vmalloc.as_str(),
-            Reuse::AsItIs => super::Name::VmallocRetained.as_str(),
+            Reuse::AsItIs => super::Name::VmallocCached.as_str(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Design for Ours {
             busy_areas: stats.busy_areas,
             busy_pages: stats.busy_pages,
             lazy_pages: stats.lazy_pages,
-            pooled_pages: stats.pooled_pages + stats.retained_pages,
+            pooled_pages: stats.pooled_pages + stats.cached_pages,
             free_pages: stats.free_pages,
             largest_free_pages: stats.largest_free_pages,
             purges: stats.purges,

@@ -57,7 +57,7 @@ struct Busy {
 }
 
 /// What became of an event.
-enum Fate {
+enum Disposition {
     Replayed,
     /// Unmatched or ignored, and counted as such.
     Counted,
@@ -90,7 +90,7 @@ impl Compiler {
         let cpu = event.cpu % MOST_CPUS;
         self.cpu = self.cpu.max(cpu);
         self.tally.events += 1;
-        if let Fate::Replayed = self.fate(event, cpu as u16)? {
+        if let Disposition::Replayed = self.fate(event, cpu as u16)? {
             self.tally.replayed += 1;
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Compiler {
         }
     }
 
-    fn fate(&mut self, event: &Event, cpu: u16) -> Result<Fate, TooLong> {
+    fn fate(&mut self, event: &Event, cpu: u16) -> Result<Disposition, TooLong> {
         match event.kind {
             Kind::Alloc { start, pages, align, within } => {
                 self.free_missed(cpu, &(start..start + pages));
@@ -130,7 +130,7 @@ impl Compiler {
             Kind::Unmap { start, pages } => {
                 if self.cut(cpu, start..start + pages)? == 0 {
                     self.tally.unmatched.unmap_unknown += 1;
-                    return Ok(Fate::Counted);
+                    return Ok(Disposition::Counted);
                 }
             }
             Kind::Remap { from, from_pages, to, to_pages } => {
@@ -140,10 +140,10 @@ impl Compiler {
             Kind::Break { end } => return self.move_break(cpu, event.task, end),
             kind => return Ok(self.ignore(event.task, kind)),
         }
-        Ok(Fate::Replayed)
+        Ok(Disposition::Replayed)
     }
 
-    fn ignore(&mut self, task: u32, kind: Kind) -> Fate {
+    fn ignore(&mut self, task: u32, kind: Kind) -> Disposition {
         let ignored = &mut self.tally.ignored;
         *match kind {
             Kind::Purge { .. } => &mut ignored.purges,
@@ -158,19 +158,19 @@ impl Compiler {
             Kind::Protect { .. } => &mut ignored.protections,
             _ => &mut ignored.failed,
         } += 1;
-        Fate::Counted
+        Disposition::Counted
     }
 
-    fn free_at(&mut self, cpu: u16, start: u64) -> Fate {
+    fn free_at(&mut self, cpu: u16, start: u64) -> Disposition {
         if let Some(area) = self.live.take(start) {
             self.free(cpu, area);
-            return Fate::Replayed;
+            return Disposition::Replayed;
         }
         let chunk = self.chunks.range(..=start).next_back();
         let percpu = chunk.is_some_and(|base| start - base < CHUNK_REACH);
         let unmatched = &mut self.tally.unmatched;
         *if percpu { &mut unmatched.free_percpu } else { &mut unmatched.free_unknown } += 1;
-        Fate::Counted
+        Disposition::Counted
     }
 
     /// Areas that are in the way of a new one were freed, and the trace does not say when.
@@ -204,18 +204,18 @@ impl Compiler {
         Ok(areas.len() as u64)
     }
 
-    fn move_break(&mut self, cpu: u16, task: u32, end: u64) -> Result<Fate, TooLong> {
+    fn move_break(&mut self, cpu: u16, task: u32, end: u64) -> Result<Disposition, TooLong> {
         match self.breaks.insert(task, end) {
             None => {
                 self.tally.unmatched.break_unknown += 1;
-                return Ok(Fate::Counted);
+                return Ok(Disposition::Counted);
             }
             Some(before) if before < end => self.map(cpu, before..end)?,
             Some(before) => {
                 self.cut(cpu, end..before)?;
             }
         }
-        Ok(Fate::Replayed)
+        Ok(Disposition::Replayed)
     }
 
     fn alloc(

@@ -8,7 +8,7 @@ use crate::workload::{Case, FITS, Size};
 
 /// Before, after, and what came later.
 const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocRetained];
+    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 
 /// A test, where it is run, what was published of it, and what has to be saved.
 struct Row {

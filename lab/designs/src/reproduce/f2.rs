@@ -7,7 +7,7 @@ use crate::designs::Name;
 use crate::workload::{CASES, Size};
 
 const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocRetained];
+    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 /// Where it was published.
 const AFTER: usize = 2;
 

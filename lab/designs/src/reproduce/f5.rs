@@ -6,7 +6,7 @@ use crate::design::Setup;
 use crate::designs::Name;
 use crate::workload::{CASES, Size};
 
-const DESIGNS: [Name; 4] = [Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocRetained];
+const DESIGNS: [Name; 4] = [Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 const THREADS: [usize; 3] = [2, 8, 64];
 /// CPUs of the machine of the publication, and so nodes.
 const CPUS: usize = 32;

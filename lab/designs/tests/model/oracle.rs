@@ -39,7 +39,7 @@ pub(crate) fn promise(name: Name) -> (Promise, bool) {
         Name::FreeList => (Promise::LowestPadded, true),
         Name::Augmented | Name::AugmentedP0 | Name::AugmentedP1 => (Promise::LowestSure, true),
         Name::Nodes => (Promise::LowestSure, false),
-        Name::Vmalloc | Name::VmallocRetained => (Promise::Lowest, false),
+        Name::Vmalloc | Name::VmallocCached => (Promise::Lowest, false),
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn play(name: Name, plan: &Plan, seed: u64) -> Wrong {
         design,
         promise,
         all_by_search,
-        exact_pages: name != Name::VmallocRetained,
+        exact_pages: name != Name::VmallocCached,
         cpus: plan.setup.cpus,
         source: Seeded::new(seed),
         areas: BTreeMap::new(),

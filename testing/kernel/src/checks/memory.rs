@@ -13,7 +13,7 @@ const EXECUTE: u64 = 16;
 
 /// Patterns in the first and last word of every page are read back, at the address and where its frame always is.
 pub(super) fn is_there(world: &World) -> Outcome {
-    for space in [world.space, world.retaining] {
+    for space in [world.space, world.caching] {
         for count in [1, 2, 16, 64, 600] {
             let addr = pages(space, count)?;
             let words = (0..count).flat_map(|page| [addr + page * PAGE, addr + (page + 1) * PAGE - 8]);
@@ -56,7 +56,7 @@ pub(super) fn expect_nothing(addr: usize) -> Outcome {
 }
 
 pub(super) fn guards_fault(world: &World) -> Outcome {
-    for space in [world.space, world.retaining] {
+    for space in [world.space, world.caching] {
         for count in [1, 3, 512] {
             let (one, other) = (pages(space, count)?, pages(space, count)?);
             expect_nothing(one + count * PAGE)?;
@@ -84,7 +84,7 @@ pub(super) fn freed_faults(world: &World) -> Outcome {
 
 pub(super) fn zeroed_is_zero(world: &World) -> Outcome {
     const BYTES: usize = 3 * PAGE;
-    for space in [world.space, world.retaining] {
+    for space in [world.space, world.caching] {
         for _ in 0..3 {
             let addr = space.vzalloc(BYTES)?.addr().get();
             for word in (addr..addr + BYTES).step_by(8) {

@@ -87,9 +87,9 @@ pub(super) fn silent_cpu(world: &World) -> Outcome {
         core::hint::spin_loop();
     }
     let freed = free(world.space, addr);
-    world.kernel.patience.store(1 << 12, Ordering::SeqCst);
+    world.kernel.blocking.store(1 << 12, Ordering::SeqCst);
     let purged = world.space.purge();
-    world.kernel.patience.store(PATIENCE, Ordering::SeqCst);
+    world.kernel.blocking.store(PATIENCE, Ordering::SeqCst);
     let kept = world.missing();
     may_answer.store(true, Ordering::SeqCst);
     drop(crew);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{Due, Frame, PageRange, Platform, PlatformError, PlatformFault, Protection};
+use vmalloc::{DrainReason, Frame, PageRange, Platform, PlatformError, PlatformFault, Protection};
 
 /// A platform call that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -255,8 +255,8 @@ unsafe impl Platform for NullPlatform {
         state.soiled.remove(range);
     }
 
-    fn drain_later(&self, due: Due) -> bool {
-        if let Some(asked) = self.asked.as_ref().filter(|_| due == Due::Soon) {
+    fn drain_later(&self, due: DrainReason) -> bool {
+        if let Some(asked) = self.asked.as_ref().filter(|_| due == DrainReason::Threshold) {
             asked.fetch_add(1, Ordering::Relaxed);
         }
         self.asked.is_some()

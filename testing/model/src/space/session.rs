@@ -270,20 +270,20 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let stats = self.space.stats();
         equal("lazy_pages", stats.lazy_pages, 0)?;
         equal("lazy_areas", stats.lazy_areas, 0)?;
-        equal("retained_pages", stats.retained_pages, 0)?;
-        equal("retained_areas", stats.retained_areas, 0)?;
+        equal("cached_pages", stats.cached_pages, 0)?;
+        equal("cached_areas", stats.cached_areas, 0)?;
         equal("pooled_areas", stats.pooled_areas, 0)?;
         equal("largest_free_pages", stats.largest_free_pages, self.live.largest_free())
     }
 
     fn check_stats(&self) -> Result<(), Box<SpaceMismatch>> {
         let stats = self.space.stats();
-        let waiting = stats.lazy_pages + stats.retained_pages + stats.pooled_pages;
+        let waiting = stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
         let sum = stats.busy_pages + waiting + stats.free_pages;
         equal("span_pages", stats.span_pages, self.live.span().len())?;
         equal("busy_areas", stats.busy_areas, self.live.count() as u64)?;
         equal("busy_pages", stats.busy_pages, self.live.pages())?;
-        equal("busy + lazy + retained + pooled + free pages", sum, self.live.span().len())
+        equal("busy + lazy + cached + pooled + free pages", sum, self.live.span().len())
     }
 }
 

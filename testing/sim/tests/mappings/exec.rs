@@ -57,7 +57,7 @@ fn code_is_never_kept_and_its_addresses_are_plain_again() {
             set(space, addr, Protection::ReadExecute);
             space.platform().prefetch(round % space.platform().cpus(), pages(addr, 30));
             vfree(space, addr);
-            assert_eq!(space.stats().retained_pages, 0);
+            assert_eq!(space.stats().cached_pages, 0);
             let memory = space.alloc(&Request::new(30 * PAGE)).expect("a purge makes room");
             fill(space, memory, 30);
             vfree(space, memory);

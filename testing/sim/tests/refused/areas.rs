@@ -1,7 +1,7 @@
 //! Ordinary areas, and parts of them.
 
 use super::{CALLS, PAGE, alloc, calls, check, finish, lazy, refuse, space, vfree};
-use vmalloc::{AllocError, Config, Request, Rest};
+use vmalloc::{AllocError, Config, DrainStatus, Request};
 use vmalloc_sim::Point;
 
 #[test]
@@ -31,11 +31,11 @@ fn later_purges_go_on_at_the_price_of_one_call() {
         let stuck = alloc(&space, 3);
         refuse(&space, call, stuck);
         vfree(&space, stuck);
-        assert_eq!(space.drain(), Ok(Rest::Something));
+        assert_eq!(space.drain(), Ok(DrainStatus::More));
         for _ in 0..50 {
             let areas = [alloc(&space, 2), alloc(&space, 3)];
             areas.iter().for_each(|addr| vfree(&space, *addr));
-            let made = calls(&space, || assert_eq!(space.drain(), Ok(Rest::Something)));
+            let made = calls(&space, || assert_eq!(space.drain(), Ok(DrainStatus::More)));
             // One for what is lazy, each an unmap and a flush. For the refused area one with all of them, and one alone.
             assert!(made <= 6, "{made} calls");
             assert_eq!(space.stats().lazy_areas, 1);
@@ -43,7 +43,7 @@ fn later_purges_go_on_at_the_price_of_one_call() {
         assert!(space.decay().is_err() && space.flush_unmap_aliases().is_err());
         assert_eq!(space.shrink(1000).map(|_| space.stats().lazy_areas), Ok(1));
         space.platform().relent();
-        while space.drain() == Ok(Rest::Something) {}
+        while space.drain() == Ok(DrainStatus::More) {}
         finish(&space);
     }
 }
@@ -104,10 +104,10 @@ fn where_everything_is_refused_allocation_ends_and_goes_on() {
                 }
                 Err(error) => Some(error),
             });
-            // What is retained needs no flush to be had again.
-            assert_eq!(refused.is_none(), config.retain_bytes > 0);
+            // What is cached needs no flush to be had again.
+            assert_eq!(refused.is_none(), config.cache_bytes > 0);
             assert!(matches!(refused, None | Some(AllocError::NoSpace(_))), "{refused:?}");
-            assert!(config.retain_bytes > 0 || space.purge().is_err());
+            assert!(config.cache_bytes > 0 || space.purge().is_err());
             check(&space);
             space.platform().heal();
             let addr = alloc(&space, 200);

@@ -1,6 +1,6 @@
 //! The directory by itself, on leaves that hold nothing but their base, against an ordered map.
 
-use super::super::planes::Spare;
+use super::super::bitmaps::Spare;
 use super::super::storage::{Fixed, Heap, Lent, Slots};
 use super::*;
 use alloc::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::vec;
 /// A directory, its leaves, and what it should know: group → leaf.
 struct Bench<S: Storage> {
     directory: Directory<S>,
-    planes: Planes<S>,
+    bitmaps: Bitmaps<S>,
     spare: Spare,
     known: BTreeMap<u64, u32>,
     span: PageRange,
@@ -19,8 +19,8 @@ struct Bench<S: Storage> {
 impl Bench<Heap> {
     fn new(start: u64, end: u64) -> Self {
         let span = PageRange::of(start, end);
-        let planes = Planes::new(span, Default::default(), Default::default());
-        Self::of(Directory::new(span, Vec::new()).unwrap(), planes)
+        let bitmaps = Bitmaps::new(span, Default::default(), Default::default());
+        Self::of(Directory::new(span, Vec::new()).unwrap(), bitmaps)
     }
 }
 
@@ -30,49 +30,49 @@ impl<'a> Bench<Lent<'a>> {
         let fans = Slots::carve(&mut memory, fans).unwrap();
         let near = Fixed::carve(&mut memory, 5).unwrap();
         let far = Fixed::carve(&mut memory, 400).unwrap();
-        Self::of(Directory::new(span, fans).unwrap(), Planes::new(span, near, far))
+        Self::of(Directory::new(span, fans).unwrap(), Bitmaps::new(span, near, far))
     }
 }
 
 impl<S: Storage> Bench<S> {
-    fn of(directory: Directory<S>, planes: Planes<S>) -> Self {
-        let span = planes.span();
-        Self { directory, planes, spare: Spare::default(), known: BTreeMap::new(), span }
+    fn of(directory: Directory<S>, bitmaps: Bitmaps<S>) -> Self {
+        let span = bitmaps.span();
+        Self { directory, bitmaps, spare: Spare::default(), known: BTreeMap::new(), span }
     }
 
     /// Enters the leaf of `page`, or takes it out.
     fn toggle(&mut self, page: u64) {
-        let group = self.planes.group(page);
+        let group = self.bitmaps.group(page);
         if let Some(leaf) = self.known.remove(&group) {
-            self.directory.remove(page, &self.planes);
-            self.planes.leaf(leaf).join_free(0);
-            self.planes.put(leaf, &mut self.spare);
+            self.directory.remove(page, &self.bitmaps);
+            self.bitmaps.leaf(leaf).join_free(0);
+            self.bitmaps.put(leaf, &mut self.spare);
         } else {
             self.directory.ensure(1).unwrap();
-            let leaf = self.planes.number(group, self.known.len(), &mut self.spare).unwrap();
-            self.planes.leaf(leaf).begin(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
-            self.planes.leaf(leaf).start_free(0);
-            self.directory.insert(leaf, &self.planes);
+            let leaf = self.bitmaps.number(group, self.known.len(), &mut self.spare).unwrap();
+            self.bitmaps.leaf(leaf).begin(0, 0, page >> LEAF_SHIFT << LEAF_SHIFT);
+            self.bitmaps.leaf(leaf).start_free(0);
+            self.directory.insert(leaf, &self.bitmaps);
             self.known.insert(group, leaf);
         }
     }
 
     fn leaf_of(&self, page: u64) -> u32 {
-        let beyond = self.directory.leaf_beyond(page, &self.planes);
-        let near = self.planes.leaf_near(page).unwrap_or(beyond);
+        let beyond = self.directory.leaf_beyond(page, &self.bitmaps);
+        let near = self.bitmaps.leaf_near(page).unwrap_or(beyond);
         assert_eq!(near, beyond, "the group and the tree disagree on page {page:#x}");
         near
     }
 
     /// Asks for `page` and for what lies before it.
     fn compare(&self, page: u64) {
-        let group = self.planes.group(page);
+        let group = self.bitmaps.group(page);
         assert_eq!(self.leaf_of(page), self.known.get(&group).copied().unwrap_or(0), "at {page:#x}");
         if self.span.contains(page) {
             let before = self.known.range(..group).next_back().map(|(_, &leaf)| leaf);
-            assert_eq!(self.directory.leaf_before(page, &self.planes), before, "before {page:#x}");
+            assert_eq!(self.directory.leaf_before(page, &self.bitmaps), before, "before {page:#x}");
             assert_eq!(
-                self.directory.leaf_before_group(group, &self.planes),
+                self.directory.leaf_before_group(group, &self.bitmaps),
                 before,
                 "by the tree, before {page:#x}"
             );
@@ -103,7 +103,7 @@ impl<S: Storage> Bench<S> {
         for slot in 0..FAN {
             let (group, child) = match fan.get(slot) {
                 Child::None => continue,
-                Child::Leaf(leaf) => (self.planes.group(self.planes.leaf(leaf).base()), Child::Leaf(leaf)),
+                Child::Leaf(leaf) => (self.bitmaps.group(self.bitmaps.leaf(leaf).base()), Child::Leaf(leaf)),
                 Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
             };
             assert!(fan.covers(group) && fan.slot(group) == slot, "D2");
@@ -188,17 +188,17 @@ fn dense_leaves_are_where_their_groups_say() {
     let groups = if cfg!(miri) { 40 } else { 10_000 };
     for group in 0..groups {
         bench.toggle((1 << 20) + (group << LEAF_SHIFT));
-        assert!(bench.planes.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
+        assert!(bench.bitmaps.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
     }
     bench.check();
-    let bytes = bench.planes.bytes();
+    let bytes = bench.bitmaps.bytes();
     // Those that lie far apart are not, and take no more than their records.
     let others = if cfg!(miri) { 20 } else { 1_000 };
     for far in 1..others {
         bench.toggle((1 << 40) + (far << 20));
-        assert!(bench.planes.leaf_near((1 << 40) + (far << 20)).is_none());
+        assert!(bench.bitmaps.leaf_near((1 << 40) + (far << 20)).is_none());
     }
-    assert!(bench.planes.bytes() - bytes <= (others as usize + 128) * 128);
+    assert!(bench.bitmaps.bytes() - bytes <= (others as usize + 128) * 128);
     bench.check();
     bench.compare_around(1 << 40);
 }
@@ -213,8 +213,8 @@ fn leaves_that_come_from_above_are_found_where_they_are() {
     }
     bench.check();
     (0..=groups).step_by(step).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
-    assert!(bench.planes.leaf_near(0).is_some());
-    assert!(bench.planes.leaf_near((groups - 1) << LEAF_SHIFT).is_none());
+    assert!(bench.bitmaps.leaf_near(0).is_some());
+    assert!(bench.bitmaps.leaf_near((groups - 1) << LEAF_SHIFT).is_none());
 }
 
 #[test]

@@ -32,7 +32,7 @@ mod shape;
 pub(super) use node::Node;
 
 use super::Steps;
-use super::planes::Planes;
+use super::bitmaps::Bitmaps;
 use super::room::{Query, Room};
 use super::storage::{OutOfMemory, Pool, Storage};
 use node::{FAN, node_of, slot_of};
@@ -46,13 +46,13 @@ pub(super) struct Tree<S: Storage> {
 
 impl<S: Storage> Tree<S> {
     /// A tree with one leaf.
-    pub(super) fn new(nodes: S::Items<Node>, leaf: u32, planes: &Planes<S>) -> Result<Self, OutOfMemory> {
+    pub(super) fn new(nodes: S::Items<Node>, leaf: u32, bitmaps: &Bitmaps<S>) -> Result<Self, OutOfMemory> {
         let mut nodes = Pool::new(nodes)?;
         nodes.ensure(1)?;
         let root = nodes.take();
         let mut tree = Self { nodes, root, height: 1 };
         tree.nodes[root].insert(0, leaf, &Room::NONE);
-        tree.relink(root, 0, 1, planes);
+        tree.relink(root, 0, 1, bitmaps);
         Ok(tree)
     }
 

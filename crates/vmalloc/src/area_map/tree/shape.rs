@@ -2,7 +2,7 @@
 
 use super::Tree;
 use super::node::{FAN, MERGE_AT, node_of, place, slot_of};
-use crate::area_map::planes::Planes;
+use crate::area_map::bitmaps::Bitmaps;
 use crate::area_map::room::Room;
 use crate::area_map::storage::{OutOfMemory, Storage};
 
@@ -23,42 +23,50 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Enters `leaf` behind the leaf `before`; its room is none so far.
-    pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, planes: &Planes<S>) {
-        let split = if planes.leaf(leaf).next.get() == 0 { Split::Append } else { Split::Half };
-        self.insert(planes.leaf(before).up.get(), leaf, &Room::NONE, 0, split, planes);
+    pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, bitmaps: &Bitmaps<S>) {
+        let split = if bitmaps.leaf(leaf).next.get() == 0 { Split::Append } else { Split::Half };
+        self.insert(bitmaps.leaf(before).up.get(), leaf, &Room::NONE, 0, split, bitmaps);
     }
 
     /// Enters `child` behind the place `after`, `level` levels above the leaves.
-    fn insert(&mut self, after: u32, child: u32, room: &Room, level: u32, split: Split, planes: &Planes<S>) {
+    fn insert(
+        &mut self,
+        after: u32,
+        child: u32,
+        room: &Room,
+        level: u32,
+        split: Split,
+        bitmaps: &Bitmaps<S>,
+    ) {
         let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
         if self.nodes[node].len as usize == FAN {
             let kept = match split {
                 Split::Append if slot == FAN => FAN,
                 _ => FAN / 2,
             };
-            let twin = self.split(node, kept, level, split, planes);
+            let twin = self.split(node, kept, level, split, bitmaps);
             if slot > kept || kept == FAN {
                 (node, slot) = (twin, slot - kept);
             }
         }
         self.nodes[node].insert(slot, child, room);
-        self.relink(node, slot, level + 1, planes);
+        self.relink(node, slot, level + 1, bitmaps);
         self.refresh(node);
     }
 
     /// Moves the children from `kept` on into a new node behind `node`.
-    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, planes: &Planes<S>) -> u32 {
+    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, bitmaps: &Bitmaps<S>) -> u32 {
         let twin = self.nodes.take();
         let mut moved = self.nodes[twin];
         self.nodes[node].move_tail(kept, &mut moved);
         self.nodes[twin] = moved;
-        self.relink(twin, 0, level + 1, planes);
+        self.relink(twin, 0, level + 1, bitmaps);
         if node == self.root {
             self.grow_root();
         }
         self.refresh(node);
         let room = self.nodes[twin].summary();
-        self.insert(self.nodes[node].up, twin, &room, level + 1, split, planes);
+        self.insert(self.nodes[node].up, twin, &room, level + 1, split, bitmaps);
         twin
     }
 
@@ -74,8 +82,8 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Takes the leaf at `up` out.
-    pub(in crate::area_map) fn remove(&mut self, up: u32, planes: &Planes<S>) {
-        self.remove_at(up, 0, planes);
+    pub(in crate::area_map) fn remove(&mut self, up: u32, bitmaps: &Bitmaps<S>) {
+        self.remove_at(up, 0, bitmaps);
         while self.height > 1 && self.nodes[self.root].len == 1 {
             let old = self.root;
             self.root = self.nodes[old].child[0];
@@ -86,27 +94,27 @@ impl<S: Storage> Tree<S> {
         }
     }
 
-    fn remove_at(&mut self, up: u32, level: u32, planes: &Planes<S>) {
+    fn remove_at(&mut self, up: u32, level: u32, bitmaps: &Bitmaps<S>) {
         let (node, slot) = (node_of(up), slot_of(up));
         self.nodes[node].remove(slot);
-        self.relink(node, slot, level + 1, planes);
+        self.relink(node, slot, level + 1, bitmaps);
         if node == self.root {
             return;
         }
         let node_up = self.nodes[node].up;
         if self.nodes[node].len == 0 {
             self.nodes.put(node);
-            return self.remove_at(node_up, level + 1, planes);
+            return self.remove_at(node_up, level + 1, bitmaps);
         }
         self.refresh(node);
         let (parent, slot) = (node_of(node_up), slot_of(node_up));
-        if !self.merge_with_next(parent, slot, level, planes) && slot > 0 {
-            self.merge_with_next(parent, slot - 1, level, planes);
+        if !self.merge_with_next(parent, slot, level, bitmaps) && slot > 0 {
+            self.merge_with_next(parent, slot - 1, level, bitmaps);
         }
     }
 
     /// Makes the children `slot` and `slot + 1` of `parent` one, if they are small.
-    fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, planes: &Planes<S>) -> bool {
+    fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, bitmaps: &Bitmaps<S>) -> bool {
         if slot + 1 >= self.nodes[parent].len as usize {
             return false;
         }
@@ -118,21 +126,21 @@ impl<S: Storage> Tree<S> {
         let mut merged = self.nodes[left];
         self.nodes[right].move_tail(0, &mut merged);
         self.nodes[left] = merged;
-        self.relink(left, kept as usize, level + 1, planes);
+        self.relink(left, kept as usize, level + 1, bitmaps);
         self.nodes.put(right);
         // First out, then up: while both stand, no room above is smaller than it should be.
-        self.remove_at(place(parent, slot + 1), level + 1, planes);
+        self.remove_at(place(parent, slot + 1), level + 1, bitmaps);
         self.refresh(left);
         true
     }
 
     /// Tells the children of `node` from `slot` on where they are; `level` is the node's, 1 above leaves.
-    pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, planes: &Planes<S>) {
+    pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, bitmaps: &Bitmaps<S>) {
         for slot in slot..self.nodes[node].len as usize {
             let child = self.nodes[node].child[slot];
             let up = place(node, slot);
             if level == 1 {
-                planes.leaf(child).up.set(up);
+                bitmaps.leaf(child).up.set(up);
             } else {
                 self.nodes[child].up = up;
             }

@@ -1,6 +1,6 @@
 //! Blocks in a child of a fork: what other threads were in the middle of, nobody will end.
 
-use super::life::NOTE;
+use super::life::ANNOTATION;
 use crate::block::{Block, Hot, List, Mark, Place, Run, Window};
 use crate::platform::Platform;
 use crate::space::{Kind, Space};
@@ -19,8 +19,8 @@ impl<P: Platform> Space<P> {
         self.move_from_refused(refused, refused * self.blocks.slots());
         self.counts.refused_blocks.store(0, Ordering::Relaxed);
         drop(purger);
-        while let Some(first) = self.lone_note() {
-            self.give_up(self.blocks.range(first), NOTE);
+        while let Some(first) = self.lone_annotation() {
+            self.give_up(self.blocks.range(first), ANNOTATION);
         }
         let mut shelf = self.blocks.shelf.0.lock();
         shelf.ready = List::default();
@@ -45,12 +45,12 @@ impl<P: Platform> Space<P> {
     }
 
     /// An area that is noted as a block and is none.
-    fn lone_note(&self) -> Option<u64> {
+    fn lone_annotation(&self) -> Option<u64> {
         let shelf = self.blocks.shelf.0.lock();
         let is_lone = |page: &u64| self.blocks.get(*page).is_none_or(|block| !shelf.has(*page, block));
-        self.notes.tables().find_map(|table| {
+        self.annotations.tables().find_map(|table| {
             let table = table.lock();
-            let blocks = table.iter().filter(|(_, note)| note.kind == Kind::Block);
+            let blocks = table.iter().filter(|(_, annotation)| annotation.kind == Kind::Block);
             blocks.map(|(&page, _)| page).find(is_lone)
         })
     }

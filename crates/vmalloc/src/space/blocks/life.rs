@@ -6,7 +6,7 @@ use crate::error::{AllocError, RequestError};
 use crate::platform::Platform;
 use crate::request::Fit;
 use crate::space::alloc::Backing;
-use crate::space::notes::Note;
+use crate::space::annotations::Annotation;
 use crate::space::{Kind, Space};
 use crate::sync::size;
 use core::ops::Range;
@@ -17,7 +17,8 @@ use lock_api::MutexGuard;
 const FEW: u64 = size(16, 2);
 
 /// What a block's area is noted as.
-pub(super) const NOTE: Note = Note { kind: Kind::Block, guard_pages: 0, slack: 0, tag: None };
+pub(super) const ANNOTATION: Annotation =
+    Annotation { kind: Kind::Block, guard_pages: 0, slack: 0, tag: None };
 
 impl<P: Platform> Space<P> {
     /// A window for requests of an order in a block that is there.
@@ -71,11 +72,11 @@ impl<P: Platform> Space<P> {
         let blocks = &self.blocks;
         let fit = Fit::plain(blocks.slots(), blocks.slots().ilog2());
         let area = self.claim_high(fit)?;
-        self.hand_out(area, NOTE, Backing::None)?;
+        self.hand_out(area, ANNOTATION, Backing::None)?;
         let mut shelf = blocks.shelf.0.lock();
         let Some(block) = blocks.reach(area.start()).ok().filter(|_| shelf.all.try_reserve(1).is_ok()) else {
             drop(shelf);
-            self.give_up(area, NOTE);
+            self.give_up(area, ANNOTATION);
             return Err(AllocError::Metadata);
         };
         shelf.enter(area.start(), block);

@@ -1,6 +1,6 @@
 //! What a purge does with blocks.
 
-use super::life::NOTE;
+use super::life::ANNOTATION;
 use crate::addr::PageRange;
 use crate::block::{Block, BlockPolicy, Hot, List, Place, Run, Slow, Window};
 use crate::error::PlatformError;
@@ -102,7 +102,7 @@ impl<P: Platform> Space<P> {
         if self.blocks.replaces { everything && (is_dirty || block.is_stale()) } else { is_dirty }
     }
 
-    /// Notes what of a block is to be unmapped; `false` when memory is short.
+    /// Annotations what of a block is to be unmapped; `false` when memory is short.
     fn take_runs(&self, taken: &mut Taken, first: u64, block: &Block) -> bool {
         let is_spent = block.place() == Place::Spent;
         let is_whole = is_spent || block.clean() == self.blocks.slots();
@@ -126,7 +126,7 @@ impl<P: Platform> Space<P> {
         noted
     }
 
-    /// Notes one range, joined to the last one behind `from` if that ends there.
+    /// Annotations one range, joined to the last one behind `from` if that ends there.
     fn take_run(&self, runs: &mut Vec<PageRange>, from: usize, range: PageRange) -> bool {
         if let Some(last) = runs[from..].last_mut().filter(|last| last.end() == range.start()) {
             *last = PageRange::of(last.start(), range.end());
@@ -241,7 +241,7 @@ impl<P: Platform> Space<P> {
             shelf.leave(block, blocks);
             shelf.freed += u64::from(blocks.policy == BlockPolicy::Recycle);
             drop(shelf);
-            self.give_up(blocks.range(first), NOTE);
+            self.give_up(blocks.range(first), ANNOTATION);
             given += 1;
         }
         let mut shelf = blocks.shelf.0.lock();

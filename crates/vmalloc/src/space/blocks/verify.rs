@@ -3,13 +3,13 @@
 use crate::area_map::Violation;
 use crate::block::{Block, Hot, Place, Run, Window};
 use crate::platform::Platform;
-use crate::space::notes::Table;
+use crate::space::annotations::Table;
 use crate::space::{Kind, Space};
 use alloc::vec::Vec;
 use lock_api::MutexGuard;
 
 impl<P: Platform> Space<P> {
-    /// S3 and B1 to B3, for a space at rest whose notes and nodes are held.
+    /// S3 and B1 to B3, for a space at rest whose annotations and nodes are held.
     pub(in crate::space) fn verify_blocks(
         &self,
         tables: &[MutexGuard<'_, P::RawLock, Table>],
@@ -21,7 +21,7 @@ impl<P: Platform> Space<P> {
         let windows: Vec<Window> = lines.chain(hot).filter(Window::is_some).collect();
         let shelf = self.blocks.shelf.0.lock();
         let noted = tables.iter().flat_map(|table| table.values());
-        if noted.filter(|note| note.kind == Kind::Block).count() != shelf.all.len() {
+        if noted.filter(|annotation| annotation.kind == Kind::Block).count() != shelf.all.len() {
             return Err(Violation { invariant: "S3: not every block is an area", page: 0 });
         }
         for &first in &shelf.all {

@@ -1,13 +1,13 @@
-//! What is known of an area beyond its pages: most areas have no note.
+//! What is known of an area beyond its pages: most areas have no annotation.
 //!
-//! Notes lie in as many tables as there are nodes, by the address of the area: 16 pages to each in turn, as Linux
-//! sorts its busy areas (2024). Each leaf has a bit for every 8 pages in which areas with notes start, so that who frees where there
+//! Annotations lie in as many tables as there are nodes, by the address of the area: 16 pages to each in turn, as Linux
+//! sorts its busy areas (2024). Each leaf has a bit for every 8 pages in which areas with annotations start, so that who frees where there
 //! are none needs no look.
 
 use super::Kind;
 use super::node::Padded;
 use crate::addr::PageRange;
-use crate::area_map::NOTE_PAGES;
+use crate::area_map::ANNOTATION_PAGES;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -15,21 +15,21 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 
 /// What is not in the area map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Note {
+pub(super) struct Annotation {
     pub(super) kind: Kind,
     pub(super) guard_pages: u64,
     pub(super) slack: u64,
     pub(super) tag: Option<&'static str>,
 }
 
-impl Note {
+impl Annotation {
     /// Of an area without one.
     #[inline]
     pub(super) fn plain(guards: bool) -> Self {
         Self { kind: Kind::Vmalloc, guard_pages: u64::from(guards), slack: 0, tag: None }
     }
 
-    /// Whether an area without a note says the same.
+    /// Whether an area without an annotation says the same.
     #[inline]
     pub(super) fn is_plain(&self, guards: bool) -> bool {
         self.slack == 0
@@ -39,16 +39,16 @@ impl Note {
     }
 }
 
-pub(super) type Table = HashMap<u64, Note>;
+pub(super) type Table = HashMap<u64, Annotation>;
 
-/// All notes, by the first page of the area.
-pub(super) struct Notes<L> {
+/// All annotations, by the first page of the area.
+pub(super) struct Annotations<L> {
     tables: Box<[Padded<Mutex<L, Table>>]>,
     /// log2 of the pages of a zone.
     zone_shift: u32,
 }
 
-impl<L: RawMutex> Notes<L> {
+impl<L: RawMutex> Annotations<L> {
     /// Tables for `count` nodes; `None` when memory is short.
     pub(super) fn new(count: usize, zone_pages: u64) -> Option<Self> {
         let mut tables = Vec::new();
@@ -62,7 +62,7 @@ impl<L: RawMutex> Notes<L> {
         &self.tables[table as usize].0
     }
 
-    /// The table that holds the note of the area at `page`.
+    /// The table that holds the annotation of the area at `page`.
     pub(super) fn lock(&self, page: u64) -> MutexGuard<'_, L, Table> {
         self.home(page).lock()
     }
@@ -72,24 +72,24 @@ impl<L: RawMutex> Notes<L> {
         self.home(page).try_lock()
     }
 
-    /// Enters a note, and calls `mark` while its table is held; `false` when memory is short.
-    pub(super) fn enter(&self, area: PageRange, note: Note, mark: impl FnOnce()) -> bool {
+    /// Enters an annotation, and calls `mark` while its table is held; `false` when memory is short.
+    pub(super) fn enter(&self, area: PageRange, annotation: Annotation, mark: impl FnOnce()) -> bool {
         let mut table = self.lock(area.start());
         let fits = table.try_reserve(1).is_ok();
         if fits {
-            table.insert(area.start(), note);
+            table.insert(area.start(), annotation);
             mark();
         }
         fits
     }
 
-    /// Takes a note out of its table; whether that leaves none for the bit that stands for it.
+    /// Takes an annotation out of its table; whether that leaves none for the bit that stands for it.
     pub(super) fn remove(&self, table: &mut Table, page: u64) -> bool {
         let removed = table.remove(&page).is_some();
         // With smaller zones others may have theirs in other tables: then the bit stays.
-        let alone = 1 << self.zone_shift >= NOTE_PAGES && {
-            let first = page & !(NOTE_PAGES - 1);
-            !(first..first + NOTE_PAGES).any(|page| table.contains_key(&page))
+        let alone = 1 << self.zone_shift >= ANNOTATION_PAGES && {
+            let first = page & !(ANNOTATION_PAGES - 1);
+            !(first..first + ANNOTATION_PAGES).any(|page| table.contains_key(&page))
         };
         removed && alone
     }

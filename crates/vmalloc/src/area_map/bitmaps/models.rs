@@ -1,6 +1,6 @@
 //! Looks without the map under weak memory: against frees, against reuse, and against changes of where areas start.
 
-use super::{Look, Planes};
+use super::{Bitmaps, Look};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Heap};
 use crate::counted::Counted;
@@ -12,25 +12,25 @@ use loom::thread;
 const FIRST: u64 = 256;
 
 /// A map with two areas: three pages at its start, and two behind them.
-fn scene() -> (AreaMap, Counted<Planes<Heap>>) {
+fn scene() -> (AreaMap, Counted<Bitmaps<Heap>>) {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
-    let planes = map.planes();
+    let bitmaps = map.bitmaps();
     // Once round, so that everything is there before the threads are.
     for pages in [1, 3] {
         alloc(&mut map, pages);
-        assert!(planes.look(FIRST).is_ok());
+        assert!(bitmaps.look(FIRST).is_ok());
         map.free(FIRST).expect("it is an area");
     }
     assert_eq!(alloc(&mut map, 3).start(), FIRST);
     assert_eq!(alloc(&mut map, 2).start(), FIRST + 3);
-    (map, planes)
+    (map, bitmaps)
 }
 
-/// The busy area that holds `page`, whether it has a note or not.
-fn look(planes: &Planes<Heap>, page: u64) -> Option<Option<PageRange>> {
-    match planes.look(page).ok()? {
+/// The busy area that holds `page`, whether it has an annotation or not.
+fn look(bitmaps: &Bitmaps<Heap>, page: u64) -> Option<Option<PageRange>> {
+    match bitmaps.look(page).ok()? {
         Look::Nothing => Some(None),
-        Look::Plain(area) | Look::Noted(area) => Some(Some(area)),
+        Look::Plain(area) | Look::Annotated(area) => Some(Some(area)),
     }
 }
 
@@ -46,7 +46,7 @@ fn alloc(map: &mut AreaMap, pages: u64) -> PageRange {
 /// while somebody looks.
 fn a_look_while_the_map_changes() {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
-    let planes = map.planes();
+    let bitmaps = map.bitmaps();
     let (first, middle, end) = (FIRST + 60, FIRST + 64, FIRST + 76);
     assert_eq!(alloc(&mut map, 60).end(), first);
     // Once round, so that everything is there before the threads are.
@@ -54,12 +54,12 @@ fn a_look_while_the_map_changes() {
     let old = [range(first, first + 10), range(first + 10, end)];
     for areas in [new, old] {
         areas.iter().for_each(|area| assert_eq!(alloc(&mut map, area.len()), *area));
-        assert_eq!(look(&planes, middle).flatten(), map.find(middle));
+        assert_eq!(look(&bitmaps, middle).flatten(), map.find(middle));
         if areas == new {
             areas.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
         }
     }
-    let shared = planes.clone();
+    let shared = bitmaps.clone();
     // The holder of the map is the first thread: loom goes back from a load to the stores before it, but not from a
     // store to a load that is hidden by the same thread's own load.
     let looker = thread::spawn(move || {
@@ -67,10 +67,10 @@ fn a_look_while_the_map_changes() {
             assert!([Some(old[0]), Some(new[1])].contains(&found), "a mixture: {found:?}");
         }
     });
-    planes.begin_change();
+    bitmaps.begin_change();
     old.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
     new.iter().for_each(|area| assert_eq!(alloc(&mut map, area.len()), *area));
-    planes.end_change();
+    bitmaps.end_change();
     looker.join().expect("the looker ends");
 }
 
@@ -93,19 +93,19 @@ fn models_of_a_change_without_version_fail() {
 /// An owner frees the first area without the map and takes it again, while somebody looks at it and at its
 /// neighbour, and the neighbour's owner does the same.
 fn looks_while_areas_are_freed_and_reused() {
-    let (map, planes) = scene();
+    let (map, bitmaps) = scene();
     let owners = [FIRST, FIRST + 3].map(|start| {
-        let planes = planes.clone();
+        let bitmaps = bitmaps.clone();
         thread::spawn(move || {
-            let record = planes.home(start).expect("a leaf");
-            let area = planes.retire(record, start).expect("it is busy");
-            assert!(planes.retire(record, start).is_none(), "it is retired");
-            assert!(planes.revive(record, start), "it is retired");
+            let record = bitmaps.home(start).expect("a leaf");
+            let area = bitmaps.retire(record, start).expect("it is busy");
+            assert!(bitmaps.retire(record, start).is_none(), "it is retired");
+            assert!(bitmaps.revive(record, start), "it is retired");
             area
         })
     });
     for (page, whole) in [(FIRST + 2, range(FIRST, FIRST + 3)), (FIRST + 3, range(FIRST + 3, FIRST + 5))] {
-        if let Some(Some(area)) = look(&planes, page) {
+        if let Some(Some(area)) = look(&bitmaps, page) {
             assert_eq!(area, whole);
         }
     }
@@ -122,11 +122,12 @@ fn models_of_busy_bits_hold() {
 
 /// Two threads free one area.
 fn two_free_one_area() {
-    let (_map, planes) = scene();
-    let shared = planes.clone();
-    let free = |planes: &Planes<Heap>| planes.retire(planes.home(FIRST).expect("a leaf"), FIRST).is_some();
+    let (_map, bitmaps) = scene();
+    let shared = bitmaps.clone();
+    let free =
+        |bitmaps: &Bitmaps<Heap>| bitmaps.retire(bitmaps.home(FIRST).expect("a leaf"), FIRST).is_some();
     let other = thread::spawn(move || free(&shared));
-    let here = free(&planes);
+    let here = free(&bitmaps);
     assert!(here != other.join().expect("the other ends"), "one of the two frees it");
 }
 
@@ -140,23 +141,23 @@ fn models_of_a_flip_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
-/// An area with a note is handed out and freed, while somebody looks: it never seems to have none.
+/// An area with an annotation is handed out and freed, while somebody looks: it never seems to have none.
 fn a_look_while_an_area_with_a_note_comes_and_goes() {
-    let (_map, planes) = scene();
-    let record = planes.home(FIRST).expect("a leaf");
-    record.note_entered(FIRST);
+    let (_map, bitmaps) = scene();
+    let record = bitmaps.home(FIRST).expect("a leaf");
+    record.annotation_entered(FIRST);
     record.withhold(FIRST);
-    record.notes_left(FIRST);
-    let shared = planes.clone();
+    record.annotations_left(FIRST);
+    let shared = bitmaps.clone();
     // The owner is the first thread, for the same reason as above.
     let looker = thread::spawn(move || {
         let found = shared.look(FIRST + 1);
-        assert!(!matches!(found, Ok(Look::Plain(_))), "an area without its note");
+        assert!(!matches!(found, Ok(Look::Plain(_))), "an area without its annotation");
     });
-    record.note_entered(FIRST);
+    record.annotation_entered(FIRST);
     assert!(record.make_busy(FIRST), "it was not busy");
-    planes.retire(record, FIRST).expect("it is busy");
-    record.notes_left(FIRST);
+    bitmaps.retire(record, FIRST).expect("it is busy");
+    record.annotations_left(FIRST);
     looker.join().expect("the looker ends");
 }
 

@@ -1,4 +1,4 @@
-//! The planes: what is known of every page, readable by everybody at any time.
+//! The bitmaps: what is known of every page, readable by everybody at any time.
 //!
 //! The holder of the map changes *where segments start*; whoever frees or reuses an area flips *whether it is busy*,
 //! by one atomic operation and without the map. This works because of what is fixed while an area is in use:
@@ -29,7 +29,7 @@ const FAR: u32 = 1 << 31;
 ///   near     │ leaf│  –  │ leaf│ … ││ leaf│ …                        and finding it takes one look at a table
 ///   far      │ leaf│ leaf│ leaf│ …                                  sparse: numbers in turn, found by the directory
 /// ```
-pub(crate) struct Planes<S: Storage> {
+pub(crate) struct Bitmaps<S: Storage> {
     span: PageRange,
     /// The first page of group 0.
     base: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Planes<S: Storage> {
     version: Version,
 }
 
-impl<S: Storage> Planes<S> {
+impl<S: Storage> Bitmaps<S> {
     pub(super) fn new(span: PageRange, near: S::Stable<Leaf, LEAVES>, far: S::Stable<Leaf, LEAVES>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         Self { span, base, near, far, nowhere: Leaf::default(), version: Version::new() }
@@ -186,7 +186,7 @@ impl<S: Storage> Planes<S> {
         !record.set_busy(Leaf::bit(page))
     }
 
-    /// Marks the planes as changing. The holder of the map calls it, before and [after](Self::end_change).
+    /// Marks the bitmaps as changing. The holder of the map calls it, before and [after](Self::end_change).
     #[inline]
     pub(crate) fn begin_change(&self) {
         self.version.begin();
@@ -200,8 +200,8 @@ impl<S: Storage> Planes<S> {
     /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
     /// takes the map to tell.
     ///
-    /// An area is busy only while its note, if it has one, is marked ([`Leaf::note_entered`]). So an
-    /// area that was busy between two looks at the same marks, which do not mark it, has no note.
+    /// An area is busy only while its annotation, if it has one, is marked ([`Leaf::annotation_entered`]). So an
+    /// area that was busy between two looks at the same marks, which do not mark it, has no annotation.
     #[inline]
     pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
         let home = self.home(page).ok_or(Unclear)?;
@@ -217,7 +217,7 @@ impl<S: Storage> Planes<S> {
     /// Looks again at `area`, which holds `page` and starts in another leaf than `home`.
     #[inline(never)]
     fn look_across(&self, home: &Leaf, page: u64, area: PageRange) -> Result<Look, Unclear> {
-        let Some(first) = self.sure_home(area.start()) else { return Ok(Look::Noted(area)) };
+        let Some(first) = self.sure_home(area.start()) else { return Ok(Look::Annotated(area)) };
         let before = first.note_marks();
         match self.version.read(|| self.find_in(home, page)) {
             Some(Found::Area(again)) if again == area => Look::at(area, first, before),
@@ -306,17 +306,17 @@ pub(super) struct Spare {
     last: u32,
 }
 
-/// The planes were changing, or do not tell without the map.
+/// The bitmaps were changing, or do not tell without the map.
 pub(crate) struct Unclear;
 
-/// What the planes tell of a page without the map. All of it was true at one moment.
+/// What the bitmaps tell of a page without the map. All of it was true at one moment.
 pub(crate) enum Look {
     /// No busy area holds the page.
     Nothing,
-    /// This one does, and has no note.
+    /// This one does, and has no annotation.
     Plain(PageRange),
-    /// This one does, and may have a note.
-    Noted(PageRange),
+    /// This one does, and may have an annotation.
+    Annotated(PageRange),
 }
 
 impl Look {
@@ -324,14 +324,14 @@ impl Look {
     /// there.
     #[inline(always)]
     fn at(area: PageRange, first: &Leaf, before: NoteMarks) -> Result<Self, Unclear> {
-        if before.may_have_note(area.start()) {
-            return Ok(Self::Noted(area));
+        if before.may_be_annotated(area.start()) {
+            return Ok(Self::Annotated(area));
         }
         if first.note_marks() == before { Ok(Self::Plain(area)) } else { Err(Unclear) }
     }
 }
 
-/// What the planes alone tell of a page.
+/// What the bitmaps alone tell of a page.
 pub(super) enum Found {
     /// It lies in this busy area.
     Area(PageRange),
