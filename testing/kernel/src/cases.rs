@@ -14,7 +14,7 @@ use crate::serial::say;
 use crate::world::{Failure, Outcome, World, ensure, free, pages};
 use alloc::vec::Vec;
 use lock_api::Mutex;
-use vmalloc::{AllocError, Frame, Frames, Kind, Platform, Request};
+use vmalloc::{AllocError, Frame, FrameSupply, MapFrames, Kind, Platform, Request};
 use vmalloc_x86_64::IrqLock;
 
 /// What a case runs on.

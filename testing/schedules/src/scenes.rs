@@ -627,7 +627,7 @@ pub fn purges_fail() {
 
 /// Areas with annotations come and go beside plain ones: each is found with its own annotation, and freed as what it is.
 pub fn notes_follow_their_areas() {
-    let world = World::new(16, World::tight().zone(4));
+    let world = World::new(16, World::tight());
     let tagged: fn(&World) = |world| {
         let tag = ["", "one", "two", "three"][here() % 4];
         for _ in 0..2 {

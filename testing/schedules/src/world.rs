@@ -6,7 +6,7 @@ use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Config, Frame, Frames, FreeError, PageRange, Request, Space};
+use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, MapFrames, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
 /// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.

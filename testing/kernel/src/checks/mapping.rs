@@ -9,7 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, Frames, Kind, Platform};
+use vmalloc::{Frame, FrameSupply, MapFrames, Kind, Platform};
 
 /// Frames that go back by themselves.
 pub(crate) struct Lent<'w> {
