@@ -33,9 +33,9 @@ fn part<P: vmalloc_linux::OnFutexes>(root: &Root<P>, name: &'static str, bytes: 
 /// Takes, gives and now and then purges, `rounds` times.
 fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
     for round in 0..rounds {
-        let addr = space.alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
+        let addr = space.raw().alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
         // SAFETY: this thread has just allocated it.
-        unsafe { space.vfree(addr) }.unwrap();
+        unsafe { space.raw().free(addr) }.unwrap();
         if round % 4 == 3 {
             space.purge().unwrap();
         }
@@ -93,7 +93,7 @@ fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
-            space.alloc(&Request::new(3 * PAGE)).unwrap();
+            space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
             drop(share(space).unwrap());
         };
         let stays = part(&root, "stays", 64 * MIB);
@@ -127,7 +127,7 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
         let scratch = || nested.child("scratch", Site::highest(MIB), busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
-            space.alloc(&Request::new(PAGE)).unwrap();
+            space.raw().alloc(&Request::new(PAGE)).unwrap();
         };
         forks_amid(
             &[&|| use_it(&inner, 20), &|| use_it(&text, 20), &|| use_it(&beside, 20), &come_and_go],

@@ -39,9 +39,11 @@ fn what_a_child_leaves_is_not_seen_by_the_next() {
     let root = root();
     for round in 1..5 {
         let child = root.child("scratch", Site::lowest(16 * MIB), ChildConfig::default()).unwrap();
-        let buffer = child.vmalloc(MIB).unwrap();
+        let buffer = child.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
         // SAFETY: the memory was just allocated, and is as large.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), MIB) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(buffer), MIB)
+        };
         assert!(bytes.iter().all(|&byte| byte == 0), "round {round}");
         bytes.fill(round);
         // It is still handed out when its space ends.

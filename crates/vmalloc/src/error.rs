@@ -399,3 +399,20 @@ pub enum PercpuFreeError {
         area: PageRange,
     },
 }
+
+impl SpaceError {
+    /// Checks that each page of `span` has an address that is neither null nor out of reach, and so has
+    /// its end: as [`Space::new`](crate::Space::new) does.
+    ///
+    /// # Errors
+    /// [`NullPage`](Self::NullPage), [`BeyondAddresses`](Self::BeyondAddresses).
+    pub fn check_span(span: PageRange, page_shift: u32) -> Result<(), Self> {
+        if span.start() == 0 {
+            return Err(Self::NullPage { span });
+        }
+        if span.end() > usize::MAX as u64 >> page_shift {
+            return Err(Self::BeyondAddresses { span, page_shift });
+        }
+        Ok(())
+    }
+}

@@ -385,7 +385,8 @@ pub fn found_while_it_is_resized() {
             let mut addr = world.alloc(&Request::new(World::PAGE - 96)).expect("there is room");
             for bytes in [2 * World::PAGE, World::PAGE - 96] {
                 // SAFETY: the area is this thread's.
-                addr = unsafe { world.vrealloc_addr(addr, bytes) }.expect("there is room");
+                addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
+                    .expect("there is room");
             }
             assert!(world.free(addr));
         },
@@ -597,7 +598,8 @@ pub fn threads_migrate() {
 /// Frames run out: allocations fail with an error or not at all, and nothing is lost.
 pub fn memory_runs_out() {
     let options = World::options(16).frames(3);
-    let world = World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
+    let world =
+        World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
     let worker: fn(&World) = |world| {
         for pages in [1, 2] {
             match world.try_take(pages) {

@@ -344,10 +344,10 @@ pub fn free_all<P: Platform>(space: &Space<P>) {
         match area.kind {
             // SAFETY: whoever frees everything answers for it that nobody uses anything.
             #[allow(unsafe_code)]
-            Kind::Vmalloc => unsafe { space.vfree(area.addr) }.expect("it is busy"),
+            Kind::Vmalloc => unsafe { space.raw().free(area.addr) }.expect("it is busy"),
             // SAFETY: as above.
             #[allow(unsafe_code)]
-            Kind::Reserved => unsafe { space.unreserve(area.addr) }.expect("it is busy"),
+            Kind::Reserved => unsafe { space.raw().unreserve(area.addr) }.expect("it is busy"),
             kind => panic!("{kind:?}: an area of another kind at {:#x}", area.addr),
         }
     }

@@ -38,7 +38,7 @@ fn bare() -> ChildConfig {
 
 fn free<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: no test uses what it frees.
-    unsafe { space.vfree(addr) }.expect("it was allocated");
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 fn names(root: &Root<Sim>) -> Vec<&'static str> {
@@ -49,7 +49,7 @@ fn names(root: &Root<Sim>) -> Vec<&'static str> {
 fn finish(root: &Root<Sim>) {
     assert_eq!(root.children().next(), None);
     root.platform().check_end();
-    let span = root.geometry().span;
+    let span = root.platform().geometry().span;
     let all = Site::at(pages(span.start() as usize), pages(span.end() as usize));
     let all = root.child("all", all, plain());
     assert!(all.is_ok(), "the span is not whole again");
@@ -65,7 +65,7 @@ fn children_have_ranges_of_their_own_and_give_them_back() {
     assert_eq!(high.geometry().span, range(0x1f00, 0x1f80));
     assert_eq!(names(&root), ["low", "exact", "high"]);
 
-    let addr = exact.alloc(&Request::new(pages(3))).expect("room");
+    let addr = exact.raw().alloc(&Request::new(pages(3))).expect("room");
     assert_eq!(addr, pages(0x1800));
     root.platform().write(0, 0x1802, 9).expect("it is mapped");
     let info: Vec<_> = root.children().collect();
@@ -119,18 +119,18 @@ fn a_limit_counts_what_is_mapped_and_what_is_kept() {
     let root = root();
     let child = root.child("small", Site::lowest(pages(0x400)), plain().limit(pages(10))).expect("room");
     let used = || root.children().map(|child| child.used_bytes).sum::<usize>();
-    let six = child.alloc(&Request::new(pages(6))).expect("within the limit");
-    let error = child.alloc(&Request::new(pages(5))).expect_err("beyond it");
+    let six = child.raw().alloc(&Request::new(pages(6))).expect("within the limit");
+    let error = child.raw().alloc(&Request::new(pages(5))).expect_err("beyond it");
     let AllocError::Unbacked(facts) = error else { panic!("{error}") };
     assert_eq!(facts.cause.call, LIMIT_BYTES);
     assert_eq!(used(), pages(6));
-    let four = child.alloc(&Request::new(pages(4))).expect("within the limit");
+    let four = child.raw().alloc(&Request::new(pages(4))).expect("within the limit");
     free(&child, six);
     assert_eq!(used(), pages(10), "it is kept");
     // What is kept makes way.
-    let five = child.alloc(&Request::new(pages(5))).expect("what is kept is given up");
+    let five = child.raw().alloc(&Request::new(pages(5))).expect("what is kept is given up");
     assert_eq!(used(), pages(9));
-    child.reserve(&Request::new(pages(100))).expect("addresses are no memory");
+    child.raw().reserve(&Request::new(pages(100))).expect("addresses are no memory");
     assert_eq!(used(), pages(9));
     free(&child, four);
     free(&child, five);
@@ -146,7 +146,7 @@ fn maps_that_fail_are_not_counted() {
     let child = root.child("one", Site::lowest(pages(0x100)), bare().limit(pages(4))).expect("room");
     for _ in 0..3 {
         root.platform().fail_nth(Point::Map, 1);
-        let addr = child.alloc(&Request::new(pages(4))).expect("the second try succeeds");
+        let addr = child.raw().alloc(&Request::new(pages(4))).expect("the second try succeeds");
         free(&child, addr);
         child.purge().expect("no fault");
     }
@@ -158,9 +158,9 @@ fn maps_that_fail_are_not_counted() {
 fn memory_ends_with_its_space() {
     let root = root();
     let child = root.child("one", Site::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
-    let kept = child.alloc(&Request::new(pages(2))).expect("room");
-    let freed = child.alloc(&Request::new(pages(2))).expect("room");
-    let cached = child.alloc(&Request::new(pages(9))).expect("room");
+    let kept = child.raw().alloc(&Request::new(pages(2))).expect("room");
+    let freed = child.raw().alloc(&Request::new(pages(2))).expect("room");
+    let cached = child.raw().alloc(&Request::new(pages(9))).expect("room");
     free(&child, freed);
     free(&child, cached);
     let page = (kept / PAGE) as u64;
@@ -171,7 +171,7 @@ fn memory_ends_with_its_space() {
     assert!((0..4).all(|cpu| root.platform().look(cpu, page) == Sight::Nothing));
     // The simulator panics if the same addresses come back with a stale translation.
     let again = root.child("one", Site::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
-    let addr = again.alloc(&Request::new(pages(0xff))).expect("all of it");
+    let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
     assert_eq!(root.platform().read(3, page), Ok(0));
     free(&again, addr);
     drop(again);
@@ -183,7 +183,7 @@ fn what_the_platform_does_not_take_back_lingers() {
     for point in [Point::Unmap, Point::Flush] {
         let root = root();
         let child = root.child("one", Site::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
-        child.alloc(&Request::new(pages(8))).expect("room");
+        child.raw().alloc(&Request::new(pages(8))).expect("room");
         root.platform().prefetch(2, range(0x1200, 0x1208));
         root.platform().fail_nth(point, 1);
         drop(child);
@@ -194,7 +194,7 @@ fn what_the_platform_does_not_take_back_lingers() {
         let overlap = root.child("two", Site::at(pages(0x12ff), pages(0x1400)), plain());
         assert!(matches!(overlap.err(), Some(ChildError::Overlap { sibling: "one", .. })));
         let again = root.child("one", Site::at(pages(0x1200), pages(0x1300)), plain()).expect("swept");
-        let addr = again.alloc(&Request::new(pages(8))).expect("room");
+        let addr = again.raw().alloc(&Request::new(pages(8))).expect("room");
         assert_eq!(root.platform().read(2, (addr / PAGE) as u64), Ok(0));
         drop(again);
         finish(&root);
@@ -212,11 +212,11 @@ fn a_child_is_divided_again() {
     let beyond = outer.child("beyond", Site::at(pages(0x1000), pages(0x1001)), bare()).err();
     assert!(matches!(beyond, Some(ChildError::Outside { .. })), "{beyond:?}");
 
-    left.alloc(&Request::new(pages(8))).expect("within the outer limit");
-    let refused = right.alloc(&Request::new(pages(5))).expect_err("beyond the inner limit");
+    left.raw().alloc(&Request::new(pages(8))).expect("within the outer limit");
+    let refused = right.raw().alloc(&Request::new(pages(5))).expect_err("beyond the inner limit");
     assert!(matches!(refused, AllocError::Unbacked(facts) if facts.cause.call == LIMIT_BYTES));
-    right.alloc(&Request::new(pages(4))).expect("within both");
-    assert!(left.alloc(&Request::new(pages(1))).is_err(), "beyond the outer limit");
+    right.raw().alloc(&Request::new(pages(4))).expect("within both");
+    assert!(left.raw().alloc(&Request::new(pages(1))).is_err(), "beyond the outer limit");
     assert_eq!(root.children().map(|child| child.used_bytes).collect::<Vec<_>>(), [pages(12)]);
     // The roots may go before what was made from them.
     drop(outer);
@@ -233,7 +233,7 @@ fn each_child_has_its_direction() {
     let up = root.child("up", Site::lowest(pages(0x100)), bare()).expect("room");
     let down = root.child("down", Site::lowest(pages(0x100)), downwards).expect("room");
     let places = |space: &Space<Child<Sim>>| {
-        [5, 3].map(|count| space.alloc(&Request::new(pages(count))).expect("room") / PAGE)
+        [5, 3].map(|count| space.raw().alloc(&Request::new(pages(count))).expect("room") / PAGE)
     };
     // Upwards some areas of a size are taken at once.
     assert_eq!(places(&up)[0], 0x1000);
@@ -249,7 +249,7 @@ fn a_protected_child_keeps_nothing() {
     let child = root.protected_child("rodata", Site::lowest(pages(0x100)), Protection::Read, read_only);
     let child = child.expect("room");
     assert_eq!(child.config().cache_bytes, 0);
-    let addr = child.alloc(&Request::new(pages(5))).expect("room");
+    let addr = child.raw().alloc(&Request::new(pages(5))).expect("room");
     free(&child, addr);
     drop(child);
     finish(&root);
@@ -260,7 +260,7 @@ fn the_platform_lives_until_the_last_child_is_gone() {
     let root = root();
     let child = root.child("last", Site::lowest(pages(0x100)), plain()).expect("room");
     drop(root);
-    let addr = child.alloc(&Request::new(pages(5))).expect("room");
+    let addr = child.raw().alloc(&Request::new(pages(5))).expect("room");
     child.platform().parent().write(0, (addr / PAGE) as u64, 1).expect("it is mapped");
     free(&child, addr);
     child.purge().expect("no fault");
@@ -321,7 +321,7 @@ fn children_come_and_go_on_many_threads() {
                     let site = if round % 2 == 0 { Site::lowest } else { Site::highest };
                     let child = root.child(name, site(pages(0x40 + round)), bare()).expect("room for four");
                     let addrs: Vec<_> = (0..round % 8)
-                        .map(|count| child.alloc(&Request::new(pages(1 + count))).expect("room"))
+                        .map(|count| child.raw().alloc(&Request::new(pages(1 + count))).expect("room"))
                         .collect();
                     addrs.iter().step_by(2).for_each(|&addr| free(&child, addr));
                 }

@@ -64,7 +64,7 @@ use crate::addr::PageRange;
 use crate::counted::Counted;
 use crate::error::{AllocError, SpaceError};
 use crate::platform::{Platform, PlatformError, Protection};
-use crate::space::{Config, Space, check_span};
+use crate::space::{Config, Space};
 use ledger::Ledger;
 use lock_api::Mutex;
 use plan::{Entry, Plan};
@@ -156,7 +156,8 @@ impl<P: Divisible> Root<P> {
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata is short.
     pub fn new(platform: P) -> Result<Self, SpaceError> {
-        let span = check_span(platform.geometry().span, platform.geometry().page_shift)?;
+        let span = platform.geometry().span;
+        SpaceError::check_span(span, platform.geometry().page_shift)?;
         let plan = Mutex::new(Plan::new(span).map_err(|_| SpaceError::Metadata)?);
         let shared = Shared { platform, plan, sweeper: Mutex::new(()) };
         Ok(Self { shared: Counted::new(shared).map_err(|_| SpaceError::Metadata)? })

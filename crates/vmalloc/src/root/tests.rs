@@ -232,7 +232,7 @@ fn a_protected_child_maps_with_its_own_protection() {
     let config = ChildConfig::default();
     let child =
         root.protected_child("text", Site::lowest(64 << 12), Protection::ReadExecute, config).unwrap();
-    child.alloc(&crate::Request::new(4096)).unwrap();
+    child.raw().alloc(&crate::Request::new(4096)).unwrap();
     assert_eq!(root.platform().taken(), [("map", range(0x100, 0x101), Protection::ReadExecute)]);
 }
 
@@ -241,17 +241,17 @@ fn a_protected_child_maps_with_its_own_protection() {
 #[test]
 fn a_child_of_a_fork_ends_what_others_were_doing_with_slots() {
     let space = Space::new(Machine::default(), crate::Config::default()).unwrap();
-    let kept = space.block_alloc(3).unwrap();
-    let returned = space.block_alloc(3).unwrap();
+    let kept = space.raw().reserve_short(3).unwrap();
+    let returned = space.raw().reserve_short(3).unwrap();
     space.quiesce();
     let page = (returned >> Machine::default().geometry().page_shift) as u64;
-    assert!(space.blocks.get(page).unwrap().give_run(page, 3), "and never counted off");
-    space.blocks.queues[0].0.hot[2].take(2).expect("taken, and never marked");
+    assert!(space.short.get(page).unwrap().give_run(page, 3), "and never counted off");
+    space.short.queues[0].0.windows[2].take(2).expect("taken, and never marked");
     // SAFETY: this is the only thread, and it has just called `quiesce`.
     unsafe { space.resume_in_child() };
     space.verify().unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(kept, 3) }.unwrap();
+    unsafe { space.raw().unreserve_short(kept, 3) }.unwrap();
     space.purge().unwrap();
     let stats = space.stats();
     assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));

@@ -17,7 +17,7 @@ fn part(root: &Root<Sim>, name: &'static str, settings: Config) -> Result<Part, 
 /// Areas in use and freed ones, which all CPUs remember.
 fn use_it(space: &Part) {
     for nth in 0..6 {
-        let addr = space.alloc(&Request::new(3 * PAGE)).expect("room");
+        let addr = space.raw().alloc(&Request::new(3 * PAGE)).expect("room");
         touch(space, addr);
         if nth % 2 == 0 {
             super::scene::free(space, addr);
