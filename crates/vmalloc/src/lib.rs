@@ -47,16 +47,19 @@ extern crate std;
 mod addr;
 pub mod area_map;
 pub mod block;
+// Weak references are used in `vmalloc-subspaces` alone, which has a copy.
+#[allow(dead_code)]
 mod counted;
 mod error;
 mod platform;
 mod request;
-pub mod root;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;
 #[cfg(shuttle)]
 pub mod sync;
+#[cfg(test)]
+mod tests;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;
@@ -69,7 +72,6 @@ pub use platform::{
     PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use request::{Fit, Policy};
-pub use root::Root;
 pub use space::{
     AreaInfo, Buffer, Config, DrainStatus, Kind, NodeStats, Notifier, Request, Space, Stale, Stats, Zeroed,
 };

@@ -1,5 +1,5 @@
-//! Dependencies point one way: the core on nothing of ours, platforms on the core, test tools on everything
-//! and nothing on them.
+//! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on both, test
+//! tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,10 +49,16 @@ fn the_core_depends_on_nothing_of_ours() {
 }
 
 #[test]
-fn a_platform_depends_on_the_core_alone() {
+fn sub_spaces_depend_on_the_core_alone() {
+    assert_eq!(dependencies()["vmalloc-subspaces"], ["vmalloc"]);
+}
+
+#[test]
+fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
         if name.starts_with("vmalloc-") && !TOOLS.contains(&name.as_str()) {
-            assert!(links.iter().all(|link| link == "vmalloc"), "{name} depends on {links:?}");
+            let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
+            assert!(links.iter().all(is_below), "{name} depends on {links:?}");
         }
     }
 }

@@ -70,7 +70,6 @@ pub use notify::Notifier;
 pub use request::Request;
 pub use walk::{Kept, KeptAreas, Segments};
 
-use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Bitmaps, Heap};
 use crate::block::Blocks;
 use crate::counted::Counted;
@@ -148,17 +147,6 @@ fn fls(value: usize) -> u64 {
     u64::from(usize::BITS - value.leading_zeros())
 }
 
-/// `span`, if each of its pages has an address that is neither null nor out of reach, and so has its end.
-pub(crate) fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError> {
-    if span.start() == 0 {
-        return Err(SpaceError::NullPage { span });
-    }
-    if span.end() > usize::MAX as u64 >> page_shift {
-        return Err(SpaceError::BeyondAddresses { span, page_shift });
-    }
-    Ok(span)
-}
-
 impl<P: Platform> Space<P> {
     /// A space over the platform's span, all of it free. O(nodes), however large the span.
     ///
@@ -168,7 +156,8 @@ impl<P: Platform> Space<P> {
     pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         let (shift, cpus) = (geometry.page_shift, geometry.cpus);
-        let span = check_span(geometry.span, shift)?;
+        SpaceError::check_span(&geometry)?;
+        let span = geometry.span;
         let count = config.node_count(cpus)?;
         let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
         let lazy_max = match config.lazy_max_pages {
@@ -271,7 +260,7 @@ impl<P: Platform> Space<P> {
     ///
     /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads
     /// may wait for ever. The locks of what the platform stands on are not among them: see
-    /// [`Root::quiesce`](crate::Root::quiesce).
+    /// `Root::quiesce` of `vmalloc-subspaces`.
     pub fn quiesce(&self) {
         if is(Mutant::ForkOutOfOrder) {
             core::mem::forget(self.map.0.lock());
