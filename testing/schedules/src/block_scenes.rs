@@ -8,8 +8,8 @@ use crate::world::{Mapping, World};
 use shuttle::sync::mpsc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use vmalloc::FrameSupply;
 use vmalloc::sync::point;
-use vmalloc::{FrameSupply, MapFrames};
 use vmalloc_sim::{LetGo, Sight};
 
 /// What becomes of slots that are returned.
@@ -34,7 +34,7 @@ fn world_of(pages: u64, slots: Slots) -> World {
         Slots::Kept => options.let_go(LetGo::Keeps),
         Slots::Replaced => options.let_go(LetGo::Keeps).replaces(),
     };
-    World::on(options, World::tight().lazy_max(100).block_slots(0), Flushes::Done)
+    World::on(options, World::tight().lazy_max_pages(100).block_slots(0), Flushes::Done)
 }
 
 /// Maps `PAGES` pages and ends that, a few times.

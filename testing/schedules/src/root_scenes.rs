@@ -30,8 +30,8 @@ fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
 
 fn stays(root: &Root<Machine>) -> Part {
     let placement = Placement::lowest(PAGES as usize * World::PAGE);
-    root.subspace("stays", placement, SubspaceConfig::default().config(World::tight().lazy_max(2)))
-        .expect("room")
+    let config = SubspaceConfig::default().config(World::tight().lazy_max_pages(2));
+    root.subspace("stays", placement, config).expect("room")
 }
 
 fn use_it(space: &Part) {
