@@ -7,8 +7,16 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 6] =
-    ["vmalloc-model", "vmalloc-lab", "vmalloc-schedules", "vmalloc-cli", "vmalloc-bench", "xtask"];
+const TOOLS: [&str; 8] = [
+    "vmalloc-model",
+    "vmalloc-conformance",
+    "vmalloc-fuzz",
+    "vmalloc-lab",
+    "vmalloc-schedules",
+    "vmalloc-cli",
+    "vmalloc-bench",
+    "xtask",
+];
 
 /// Our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Where values are built or page numbers are computed: the page has a reason for each whole.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "vmalloc/src/area_map",
     "vmalloc/src/addr.rs",
+    "vmalloc/src/platform/geometry.rs",
     "vmalloc/src/request.rs",
     "vmalloc/src/sync",
     "vmalloc/src/space/request.rs",
