@@ -56,7 +56,7 @@ pub enum SubspaceState {
     Changing,
     /// It was dropped, but the platform failed to unmap and flush its memory. The root asks the
     /// platform again when the next sub-space is made. Until that succeeds, neither these addresses
-    /// nor the name are handed out. In a child of a fork, a sub-space that another thread was making
-    /// or dropping lingers too.
+    /// nor the name are handed out. In a child of a fork, a sub-space that another thread was
+    /// making or dropping lingers too.
     Lingering,
 }

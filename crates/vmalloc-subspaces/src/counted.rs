@@ -1,5 +1,5 @@
-//! A value that several hold together: what the standard library's `Arc` is, but made fallibly, for a space that can't be
-//! made is an error and no reason to end the program.
+//! A shared value as in the standard library's `Arc`, but made fallibly: a root that cannot be made
+//! is an error and no reason to end the program.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// There is no memory for the value.
+/// Too little memory for the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoMemory;
 
-/// A shared value on the heap, which goes with the last who holds it.
+/// A shared value on the heap, which its last holder drops.
 pub(crate) struct Counted<T> {
     inner: NonNull<Inner<T>>,
 }
@@ -24,19 +24,19 @@ pub(crate) struct Weak<T> {
 
 struct Inner<T> {
     holders: AtomicUsize,
-    /// Those who have a [`Weak`], and one for all holders together. The memory goes with the last.
+    /// One for each [`Weak`], and one for all holders together. The last frees the memory.
     watchers: AtomicUsize,
     /// Dropped by the last holder.
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: those who hold it share the value, and any of them may be the one who drops it.
+// SAFETY: the holders share the value, and any of them may drop it.
 unsafe impl<T: Send + Sync> Send for Counted<T> {}
-// SAFETY: as above: who has a reference can clone it.
+// SAFETY: a holder can clone it through a reference, and then share and drop the value.
 unsafe impl<T: Send + Sync> Sync for Counted<T> {}
-// SAFETY: who has one may come to hold the value.
+// SAFETY: it may be upgraded to a holder of the value.
 unsafe impl<T: Send + Sync> Send for Weak<T> {}
-// SAFETY: as above.
+// SAFETY: it may be upgraded, through a reference, to a holder of the value.
 unsafe impl<T: Send + Sync> Sync for Weak<T> {}
 
 impl<T> Counted<T> {
@@ -50,12 +50,12 @@ impl<T> Counted<T> {
     }
 
     fn inner(&self) -> &Inner<T> {
-        // SAFETY: `new` made it. Its memory goes with the last watcher, and one is kept for as long
-        // as anybody holds the value.
+        // SAFETY: `new` made it. The last watcher frees the memory, and one stays as long as the
+        // value has a holder.
         unsafe { self.inner.as_ref() }
     }
 
-    /// A reference that does not keep the value alive.
+    /// Returns a reference that does not keep the value alive.
     pub(crate) fn downgrade(&self) -> Weak<T> {
         // Relaxed: as for `clone`.
         self.inner().watchers.fetch_add(1, Ordering::Relaxed);
@@ -65,20 +65,20 @@ impl<T> Counted<T> {
 
 impl<T> Weak<T> {
     fn holders(&self) -> &AtomicUsize {
-        // SAFETY: the memory goes with the last watcher, of which this is one.
+        // SAFETY: the last watcher frees the memory, and this is a watcher.
         unsafe { &self.inner.as_ref().holders }
     }
 
-    /// Whether somebody holds the value.
+    /// Returns true if the value has a holder.
     pub(crate) fn is_alive(&self) -> bool {
-        // Relaxed: a hint, but that who finds nobody may forget the value.
+        // Relaxed: a hint. Once it is false it stays false.
         self.holders().load(Ordering::Relaxed) > 0
     }
 
-    /// The value, if somebody holds it.
+    /// Returns the value, if it has a holder.
     pub(crate) fn upgrade(&self) -> Option<Counted<T>> {
         let one_more = |count: usize| (count > 0).then_some(count + 1);
-        // Acquire: pairs with the Release of holders who have gone: what they did is seen.
+        // Acquire: pairs with the Release of former holders, and shows what they did.
         self.holders().fetch_update(Ordering::Acquire, Ordering::Relaxed, one_more).ok()?;
         Some(Counted { inner: self.inner })
     }
@@ -86,7 +86,8 @@ impl<T> Weak<T> {
 
 impl<T> Clone for Counted<T> {
     fn clone(&self) -> Self {
-        // Relaxed: who clones holds one already. A program has no memory for so many that the count could overflow.
+        // Relaxed: the cloning thread holds one already. A program has no memory for so many that
+        // the count could overflow.
         self.inner().holders.fetch_add(1, Ordering::Relaxed);
         Self { inner: self.inner }
     }
@@ -106,10 +107,9 @@ impl<T> Drop for Counted<T> {
         if self.inner().holders.fetch_sub(1, Ordering::Release) == 1 {
             // Acquire: and so does what all others did.
             fence(Ordering::Acquire);
-            // The watcher of all holders, which goes after the value.
+            // The watcher of all holders, which is dropped after the value.
             let _watcher = Weak { inner: self.inner };
-            // SAFETY: nobody holds the value any more, and nobody comes to: the count of holders is
-            // 0 for good.
+            // SAFETY: the value has no holder, and never gets one: the count stays 0.
             unsafe { ManuallyDrop::drop(&mut (*self.inner.as_ptr()).value) };
         }
     }
@@ -117,14 +117,14 @@ impl<T> Drop for Counted<T> {
 
 impl<T> Drop for Weak<T> {
     fn drop(&mut self) {
-        // SAFETY: the memory goes with the last watcher, of which this is one.
+        // SAFETY: the last watcher frees the memory, and this is a watcher.
         let watchers = unsafe { &self.inner.as_ref().watchers };
         // Release: what this watcher did comes before the end of the memory.
         if watchers.fetch_sub(1, Ordering::Release) == 1 {
             // Acquire: and so does what all others did.
             fence(Ordering::Acquire);
-            // SAFETY: `new` leaked a box of one of these, and nobody has a way to it any more. The
-            // value in it was dropped.
+            // SAFETY: `new` leaked a box of one of these, and no pointer to it is left. The value
+            // in it was dropped.
             drop(unsafe { Box::from_raw(self.inner.cast::<[Inner<T>; 1]>().as_ptr()) });
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_goes_with_the_last_who_holds_it() {
+    fn the_last_holder_drops_the_value() {
         let drops = Cell::new(0);
         let one = Counted::new(Noisy(&drops)).unwrap();
         let two = one.clone();

@@ -50,7 +50,7 @@ pub enum SubspaceError {
     /// No space can be made in the range.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// There is no memory for the allocator's own metadata.
+    /// Too little memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,
 }

@@ -10,8 +10,8 @@ impl<P: Divisible> Root<P> {
     /// lingering ranges that are being reclaimed.
     ///
     /// The caller first [quiesces](vmalloc::Space::quiesce) all spaces over its sub-spaces, and all
-    /// roots over them. A thread that calls it twice, or makes or drops a sub-space in between, waits
-    /// for itself.
+    /// roots over them. A thread that calls it twice, or makes or drops a sub-space in between,
+    /// waits for itself.
     ///
     /// It is safe to call, since it only takes locks. Memory is never handed out twice, but threads
     /// may wait for ever.

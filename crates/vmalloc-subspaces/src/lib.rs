@@ -1,4 +1,5 @@
-//! Sub-spaces: one platform's span, divided among named parts, each a full [`Space`](vmalloc::Space).
+//! Sub-spaces: one platform's span, divided among named parts, each a full
+//! [`Space`](vmalloc::Space).
 //!
 //! ```text
 //!   Space "modules"       Space "jit"            Space …     each with its own range, direction,
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! A [`Subspace`] is a platform like any other. It hands every call on to the platform below, but
-//! has a span of its own and records which of its pages are mapped. So a space needs to know nothing
-//! of all this, and a sub-space can be divided again.
+//! has a span of its own and records which of its pages are mapped. So a space needs to know
+//! nothing of all this, and a sub-space can be divided again.
 //!
 //! | file | subject |
 //! |---|---|
@@ -24,20 +25,20 @@
 //! | `fork.rs` | locks held around a fork, and repairs in its child |
 //!
 //! # Invariants
-//! - **SUB-1** The ranges of sub-spaces are disjoint and inside the span: they are busy areas of one
-//!   area map.
+//! - **SUB-1** The ranges of sub-spaces are disjoint and inside the span: they are busy areas of
+//!   one area map.
 //! - **SUB-2** No two sub-spaces have the same name.
 //! - **SUB-3** A mapped set holds every page through which anything may be reachable. A page is
 //!   entered before it is mapped, and removed when it has been flushed.
-//! - **SUB-4** A range is handed out again only after everything in its mapped set has been unmapped
-//!   and flushed. If the platform fails at that after a sub-space was dropped, the range
+//! - **SUB-4** A range is handed out again only after everything in its mapped set has been
+//!   unmapped and flushed. If the platform fails at that after a sub-space was dropped, the range
 //!   [lingers](SubspaceState::Lingering).
 //!
 //! # The end of a sub-space
-//! When its space is dropped, everything mapped in it is unmapped and flushed, and its range is free
-//! again. That includes memory that is still handed out: it ends with its space, as with the space of
-//! a whole platform. Safe code cannot hold any, since a [`Buffer`](vmalloc::Buffer) borrows its
-//! space. A bare address kept beyond that dangles.
+//! When its space is dropped, everything mapped in it is unmapped and flushed, and its range is
+//! free again. That includes memory that is still handed out: it ends with its space, as with the
+//! space of a whole platform. Safe code cannot hold any, since a [`Buffer`](vmalloc::Buffer)
+//! borrows its space. A bare address kept beyond that dangles.
 //!
 //! [Frames](vmalloc::FrameSupply) that were taken are not tracked: they stay taken until the caller
 //! gives them back. The platform itself lives until the root and all sub-spaces are gone.
@@ -49,13 +50,14 @@
 //! | plan | when a sub-space comes or goes | no |
 //! | mapped set | for each call that maps or flushes | no |
 //!
-//! None of the last two is held while another lock is taken, but in a fork. All come after the locks
-//! of the spaces above, and before those of the platform, which may be a sub-space of another root.
+//! None of the last two is held while another lock is taken, but in a fork. All come after the
+//! locks of the spaces above, and before those of the platform, which may be a sub-space of another
+//! root.
 //!
 //! # Forks
 //! [`Root::quiesce`] takes the sweeper, the plan, and then every mapped set. So the child of a fork
-//! finds no half-done change of any of them. It finds the work of other threads between two locks in
-//! one of these states:
+//! finds no half-done change of any of them. It finds the work of other threads between two locks
+//! in one of these states:
 //!
 //! | another thread was | what the child finds | repair |
 //! |---|---|---|

@@ -4,10 +4,10 @@
 //! twice, so a count would drift. The mapped pages are therefore the busy areas of an area map over
 //! the sub-space's span. Its memory grows with the number of ranges, not of pages.
 //!
-//! A page is entered before the platform below is asked to map it, and removed when that has flushed
-//! it. So the set holds every page through which memory may be reachable. Errors are on that side,
-//! too: where memory for records is too short to split a range, it stays entered whole until the rest
-//! of it is flushed.
+//! A page is entered before the platform below is asked to map it, and removed when that has
+//! flushed it. So the set holds every page through which memory may be reachable. Errors are on
+//! that side, too: where memory for records is too short to split a range, it stays entered whole
+//! until the rest of it is flushed.
 
 use crate::LIMIT_BYTES;
 use vmalloc::area_map::{Segment, State};

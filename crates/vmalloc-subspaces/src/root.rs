@@ -39,7 +39,7 @@ pub struct Root<P: Platform> {
     pub(crate) shared: Counted<Shared<P>>,
 }
 
-/// What a root and its sub-spaces share.
+/// The part that a root and its sub-spaces share.
 pub(crate) struct Shared<P: Platform> {
     pub(crate) platform: P,
     pub(crate) plan: Mutex<P::RawLock, Plan<P::RawLock>>,
@@ -51,8 +51,8 @@ impl<P: Divisible> Root<P> {
     /// Returns a root over the platform's span, all of it free.
     ///
     /// # Errors
-    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata
-    /// is short.
+    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for
+    /// metadata is short.
     pub fn new(platform: P) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         SpaceError::check_span(&geometry)?;
@@ -81,8 +81,8 @@ impl<P: Divisible> Root<P> {
         Ok(space)
     }
 
-    /// Makes a space whose memory is mapped with `protection` from the beginning. It caches nothing,
-    /// since memory that cannot be written cannot be cleared.
+    /// Makes a space whose memory is mapped with `protection` from the beginning. It caches
+    /// nothing, since memory that cannot be written cannot be cleared.
     ///
     /// Memory of such a space is no [`DirectMemory`](vmalloc::DirectMemory). For code, take a
     /// [`subspace`](Self::subspace), write, and [protect](vmalloc::Protect::protect) what was
@@ -138,8 +138,8 @@ impl<P: Divisible> Root<P> {
         Ok(Subspace::new(self.shared.clone(), range, mapped))
     }
 
-    /// Returns the sub-spaces in address order. It takes the lock anew for each: those that come or
-    /// go meanwhile may be missed or seen.
+    /// Returns the sub-spaces in address order. It takes the lock again for each: those that come
+    /// or go meanwhile may be missed or seen.
     pub fn subspaces(&self) -> impl Iterator<Item = SubspaceInfo> + '_ {
         let mut page = 0;
         core::iter::from_fn(move || {
@@ -185,9 +185,9 @@ impl<P: Platform> Shared<P> {
     }
 
     fn unmap_and_flush(&self, left: PageRange) -> Result<(), PlatformError> {
-        // SAFETY: the range is that of a sub-space which was dropped, and its space and memory ended
-        // with it. By SUB-1 no other sub-space has any of it, and by SUB-4 none gets it before this
-        // has succeeded.
+        // SAFETY: the range is that of a sub-space which was dropped, and its space and memory
+        // ended with it. By SUB-1 no other sub-space has any of it, and by SUB-4 none gets it
+        // before this has succeeded.
         unsafe {
             self.platform.unmap(&[left])?;
             self.platform.flush(&[left])

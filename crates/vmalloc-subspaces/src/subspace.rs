@@ -93,10 +93,10 @@ impl<P: Divisible, A> Subspace<P, A> {
     }
 }
 
-// SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other sub-space's.
-// The platform below keeps the promises on mapped, unmapped and flushed pages: it gets every call, with
-// the caller's promises. Only a `Protected` sub-space, which is no `DirectMemory`, maps with a
-// protection that forbids writing. The locks are those of the platform below.
+// SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other
+// sub-space's. The platform below keeps the promises on mapped, unmapped and flushed pages: it gets
+// every call, with the caller's promises. Only a `Protected` sub-space, which is no `DirectMemory`,
+// maps with a protection that forbids writing. The locks are those of the platform below.
 unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
@@ -129,7 +129,7 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().flush(ranges)? };
         for range in ranges {
-            // Locked anew for each: a purge may have many ranges, and other threads wait to map.
+            // Locked again for each: a purge may have many ranges, and other threads wait to map.
             self.lease.mapped.lock().clear(*range);
         }
         Ok(())
@@ -140,7 +140,8 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         unsafe { self.parent().zero(range) };
     }
 
-    /// Returns false: the drain of the platform below serves the space over all of it, not this one.
+    /// Returns false: the drain of the platform below serves the space over all of it, not this
+    /// one.
     fn drain_later(&self, _: DrainReason) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! Calls that a sub-space passes on, and pages that it counts, on a platform that records its calls.
+//! Calls that a sub-space passes on, and pages that it counts, on a platform that records its
+//! calls.
 
 use lock_api::{GuardSend, RawMutex};
 use std::fmt;
