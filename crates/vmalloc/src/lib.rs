@@ -48,19 +48,21 @@ mod addr;
 pub mod area_map;
 mod areas;
 mod cache;
+#[allow(dead_code)]
 mod counted;
 mod error;
 pub mod owned;
 mod platform;
 mod purge;
 mod request;
-pub mod root;
 pub mod short_map;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;
 #[cfg(shuttle)]
 pub mod sync;
+#[cfg(test)]
+mod tests;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;
@@ -81,5 +83,4 @@ pub use platform::{
 };
 pub use purge::DrainStatus;
 pub use request::{Fit, Policy};
-pub use root::Root;
 pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};

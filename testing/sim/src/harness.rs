@@ -53,8 +53,8 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::borrow::Borrow;
 use std::fmt;
-use vmalloc::root::{Child, Divisible};
 use vmalloc::{Kind, Platform, Space, Stats};
+use vmalloc_subspaces::{Divisible, Subspace};
 
 /// Failures after which a walk is given up: something asks for more and more.
 const MOST: u64 = 10_000;
@@ -85,7 +85,7 @@ impl<L: RawMutex> Simulated for Direct<L> {
 }
 
 /// A part of a machine is on that machine.
-impl<P: Simulated + Divisible, A> Simulated for Child<P, A> {
+impl<P: Simulated + Divisible, A> Simulated for Subspace<P, A> {
     type Lock = P::Lock;
 
     fn machine(&self) -> &Sim<P::Lock> {

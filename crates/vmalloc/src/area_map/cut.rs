@@ -200,9 +200,12 @@ impl<S: Storage> AreaMap<S> {
         Ok(start)
     }
 
-    /// Makes the pages from `page` on an area of their own, busy like the area in which they lie; where they lie in none, or one
-    /// starts there, nothing is to be done. Two areas next to each other can't be made one again.
-    pub(crate) fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
+    /// Splits the area around `page` in two, both busy, so that the second starts at `page`. Does
+    /// nothing if no area holds `page`, or one starts there. Two areas are never joined again.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: nothing is changed.
+    pub fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
         if self.find(page).is_some_and(|area| area.start() != page) {
             let leaf = self.leaf_for(page, 0)?;
             self.bitmaps.leaf(leaf).start_busy(Leaf::bit(page));

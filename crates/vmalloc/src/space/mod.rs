@@ -112,7 +112,7 @@ impl<P: Platform> Space<P> {
     pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
-        SpaceError::check_span(span, shift)?;
+        SpaceError::check_span(&geometry)?;
         let count = config.node_count(cpus)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),

@@ -3,10 +3,10 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::root::{Child, ChildConfig, Root, Site};
 use vmalloc::{AreaError, Config, Frame, FrameSupply, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
 
 pub(crate) const RW: Protection = Protection::ReadWrite;
 pub(crate) const UNMAP: Step = Step::Machine(Point::Unmap);
@@ -87,11 +87,11 @@ impl Ground for Whole {
 struct Part;
 
 impl Ground for Part {
-    type On = Child<Sim>;
-    fn space(scene: Scene) -> Space<Child<Sim>> {
+    type On = Subspace<Sim>;
+    fn space(scene: Scene) -> Space<Subspace<Sim>> {
         let root = Root::new(scene.sim()).expect("a root");
-        let config = ChildConfig::default().config(scene.config()).limit(1024 * PAGE);
-        root.child("part", Site::lowest(2048 * PAGE), config).expect("room")
+        let config = SubspaceConfig::default().config(scene.config()).limit_bytes(1024 * PAGE);
+        root.subspace("part", Placement::lowest(2048 * PAGE), config).expect("room")
     }
 }
 

@@ -1,19 +1,20 @@
-//! What a child passes on and counts, on a platform that does as it is told.
+//! Calls that a sub-space passes on, and pages that it counts, on a platform that records its
+//! calls.
 
-use super::*;
-use crate::platform::{
-    DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PlatformFault, Relocate,
-};
-use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
+use std::fmt;
 use std::sync::Mutex as StdMutex;
-use std::vec::Vec;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{
+    DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
+    PlatformFault, Protection, Relocate, Request,
+};
+use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig};
 
-/// A lock that is never waited for here.
+/// A lock that panics instead of waiting.
 struct Flag(AtomicBool);
 
-// SAFETY: whoever sets the flag holds the lock until it is cleared.
+// SAFETY: the thread that sets the flag holds the lock until it clears it.
 unsafe impl RawMutex for Flag {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicBool::new(false));
@@ -30,7 +31,7 @@ unsafe impl RawMutex for Flag {
     }
 }
 
-/// Writes calls down, and lets them fail on request.
+/// Records calls, and lets them fail on request.
 #[derive(Default)]
 struct Machine {
     calls: StdMutex<Vec<(&'static str, PageRange, Protection)>>,
@@ -56,7 +57,7 @@ impl Machine {
     }
 
     fn taken(&self) -> Vec<(&'static str, PageRange, Protection)> {
-        core::mem::take(&mut *self.calls.lock().unwrap())
+        std::mem::take(&mut *self.calls.lock().unwrap())
     }
 }
 
@@ -142,13 +143,13 @@ unsafe impl MapFrames for Machine {
 }
 
 fn used(root: &Root<Machine>) -> usize {
-    root.children().map(|child| child.used_bytes >> 12).sum()
+    root.subspaces().map(|part| part.used_bytes >> 12).sum()
 }
 
 #[test]
 fn pages_are_counted_from_map_to_flush() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.lend("child", Site::at(0x120_000, 0x180_000), Some(20 << 12)).unwrap();
+    let child = root.divide("child", Placement::at(0x120_000, 0x180_000), Some(20 << 12)).unwrap();
     // SAFETY: no memory is behind any of it.
     unsafe {
         child.map(range(0x120, 0x130), DEFAULT).unwrap();
@@ -167,13 +168,13 @@ fn pages_are_counted_from_map_to_flush() {
     drop(child);
     let left = range(0x120, 0x145);
     assert_eq!(root.platform().taken(), [("unmap", left, DEFAULT), ("flush", left, DEFAULT)]);
-    assert_eq!(root.children().next(), None);
+    assert_eq!(root.subspaces().next(), None);
 }
 
 #[test]
 fn a_child_is_as_the_machine_below() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.lend("child", Site::lowest(64 << 12), None).unwrap();
+    let child = root.divide("child", Placement::lowest(64 << 12), None).unwrap();
     let machine = root.platform();
     assert_eq!(
         (child.geometry().maps_zeroed, child.geometry().remaps_atomically),
@@ -188,7 +189,7 @@ fn a_child_is_as_the_machine_below() {
 #[test]
 fn what_fails_below_is_not_counted() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.lend("child", Site::lowest(64 << 12), Some(20 << 12)).unwrap();
+    let child = root.divide("child", Placement::lowest(64 << 12), Some(20 << 12)).unwrap();
     let fail = |fails| root.platform().fails.store(fails, Ordering::Relaxed);
     // SAFETY: no memory is behind any of it.
     unsafe {
@@ -214,7 +215,7 @@ fn what_fails_below_is_not_counted() {
 #[test]
 fn memory_that_moves_needs_no_room_below_the_limit() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.lend("child", Site::lowest(64 << 12), Some(10 << 12)).unwrap();
+    let child = root.divide("child", Placement::lowest(64 << 12), Some(10 << 12)).unwrap();
     let (from, to) = (range(0x100, 0x10a), range(0x110, 0x11a));
     // SAFETY: no memory is behind any of it.
     unsafe {
@@ -229,30 +230,10 @@ fn memory_that_moves_needs_no_room_below_the_limit() {
 #[test]
 fn a_protected_child_maps_with_its_own_protection() {
     let root = Root::new(Machine::default()).unwrap();
-    let config = ChildConfig::default();
-    let child =
-        root.protected_child("text", Site::lowest(64 << 12), Protection::ReadExecute, config).unwrap();
-    child.raw().alloc(&crate::Request::new(4096)).unwrap();
+    let config = SubspaceConfig::default();
+    let child = root
+        .protected_subspace("text", Placement::lowest(64 << 12), Protection::ReadExecute, config)
+        .unwrap();
+    child.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(root.platform().taken(), [("map", range(0x100, 0x101), Protection::ReadExecute)]);
-}
-
-/// What other threads were in the middle of when a fork left them behind, the child ends: slots taken out of a window and not marked, and
-/// slots marked as returned and not counted off.
-#[test]
-fn a_child_of_a_fork_ends_what_others_were_doing_with_slots() {
-    let space = Space::new(Machine::default(), crate::Config::default()).unwrap();
-    let kept = space.raw().reserve_short(3).unwrap();
-    let returned = space.raw().reserve_short(3).unwrap();
-    space.quiesce();
-    let page = (returned >> Machine::default().geometry().page_shift) as u64;
-    assert!(space.short.get(page).unwrap().give_run(page, 3), "and never counted off");
-    space.short.queues[0].0.windows[2].take(2).expect("taken, and never marked");
-    // SAFETY: this is the only thread, and it has just called `quiesce`.
-    unsafe { space.resume_in_child() };
-    space.verify().unwrap();
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(kept, 3) }.unwrap();
-    space.purge().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
 }

@@ -1,101 +1,103 @@
 //! A part of a platform, as a platform.
 
-use super::ledger::{Charge, Ledger};
-use super::{Divisible, Shared, Tenure};
-use crate::addr::PageRange;
+use crate::SubspaceState;
 use crate::counted::Counted;
-use crate::platform::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform, PlatformError,
-    Protect, Protection, ReadNofault, Relocate, Translate,
-};
+use crate::mapped_set::{Charge, MappedSet};
+use crate::root::{Divisible, Shared};
 use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
+use vmalloc::{
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
+};
 
-/// A child whose memory can be read and written.
+/// A sub-space whose memory can be read and written.
 #[derive(Debug)]
 pub enum Writable {}
 
-/// A child whose memory is mapped with another protection: it is no [`DirectMemory`].
+/// A sub-space whose memory is mapped with another protection: it is no [`DirectMemory`].
 #[derive(Debug)]
 pub enum Protected {}
 
-/// A part of a platform's span, lent by a [`Root`](super::Root) until it is dropped. Everything that is asked of it is asked of
-/// the platform, within the limit of the child. It has nobody to drain it later: who frees drains, or calls
-/// [`Space::drain`](crate::Space::drain).
-pub struct Child<P: Platform, A = Writable> {
+/// A part of a platform's span, which a [`Root`](crate::Root) reclaims when it is dropped.
+///
+/// It hands every call on to the platform, within its limit. No background thread drains it: the
+/// freeing thread does, or the caller of [`Space::drain`](vmalloc::Space::drain).
+pub struct Subspace<P: Platform, A = Writable> {
     lease: Lease<P>,
     protection: Protection,
     access: PhantomData<fn() -> A>,
 }
 
-/// The range of a child, which it gives back in the end.
+/// The range of a sub-space, reclaimed on drop.
 struct Lease<P: Platform> {
     shared: Counted<Shared<P>>,
     range: PageRange,
-    ledger: Counted<Mutex<P::RawLock, Ledger>>,
+    mapped: Counted<Mutex<P::RawLock, MappedSet>>,
 }
 
 impl<P: Platform> Drop for Lease<P> {
     fn drop(&mut self) {
-        self.shared.take_back(self.range, &self.ledger);
+        self.shared.reclaim(self.range, &self.mapped);
     }
 }
 
-impl<P: Divisible> Child<P> {
-    pub(super) fn new(
+impl<P: Divisible> Subspace<P> {
+    pub(crate) fn new(
         shared: Counted<Shared<P>>,
         range: PageRange,
-        ledger: Counted<Mutex<P::RawLock, Ledger>>,
+        mapped: Counted<Mutex<P::RawLock, MappedSet>>,
     ) -> Self {
-        let lease = Lease { shared, range, ledger };
+        let lease = Lease { shared, range, mapped };
         Self { lease, protection: Protection::ReadWrite, access: PhantomData }
     }
 
-    pub(super) fn protected(self, protection: Protection) -> Child<P, Protected> {
-        Child { lease: self.lease, protection, access: PhantomData }
+    pub(crate) fn protected(self, protection: Protection) -> Subspace<P, Protected> {
+        Subspace { lease: self.lease, protection, access: PhantomData }
     }
 }
 
-impl<P: Divisible, A> Child<P, A> {
-    /// The platform that this is a part of.
+impl<P: Divisible, A> Subspace<P, A> {
+    /// Returns the platform that this is a part of.
     #[inline]
     pub fn parent(&self) -> &P {
         &self.lease.shared.platform
     }
 
-    /// Says that the child is ready for use: whoever has it is its owner.
-    pub(super) fn is_made(&self) {
-        self.lease.shared.plan.lock().set(self.lease.range, Tenure::Live);
+    /// Marks the sub-space as live: it is ready for use by its owner.
+    pub(crate) fn set_live(&self) {
+        self.lease.shared.plan.lock().set_state(self.lease.range, SubspaceState::Live);
     }
 
-    /// What is mapped where nothing else is asked for.
+    /// Returns `asked`, or the sub-space's own protection where the caller asks for the default.
     fn protection(&self, asked: Protection) -> Protection {
         if asked == Protection::default() { self.protection } else { asked }
     }
 
-    /// Lets the platform map `range`, if the limit allows it.
+    /// Calls `map` with `range` entered in the mapped set, if the limit allows it.
     fn charged(
         &self,
         range: PageRange,
         map: impl FnOnce() -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
-        let charge = self.lease.ledger.lock().charge(range)?;
+        let charge = self.lease.mapped.lock().charge(range)?;
         self.settled(&charge, map())
     }
 
     fn settled(&self, charge: &Charge, result: Result<(), PlatformError>) -> Result<(), PlatformError> {
         if result.is_err() {
-            self.lease.ledger.lock().refund(charge);
+            self.lease.mapped.lock().refund(charge);
         }
         result
     }
 }
 
-// SAFETY: the span is constant, inside that of the platform below, and by R1 no other child's. What is promised of mapped, unmapped
-// and flushed pages the platform below promises, which gets every call with the caller's promises. A protection that does not allow
-// writing is asked for by who made the child `Protected`, which is no `DirectMemory`. The lock is the one of the platform below.
-unsafe impl<P: Divisible, A> Platform for Child<P, A> {
+// SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other
+// sub-space's. The platform below keeps the promises on mapped, unmapped and flushed pages: it gets
+// every call, with the caller's promises. Only a `Protected` sub-space, which is no `DirectMemory`,
+// maps with a protection that forbids writing. The locks are those of the platform below.
+unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
 
@@ -127,8 +129,8 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().flush(ranges)? };
         for range in ranges {
-            // Anew for each: a purge may have many, and others wait to map.
-            self.lease.ledger.lock().clear(*range);
+            // Locked again for each: a purge may have many ranges, and other threads wait to map.
+            self.lease.mapped.lock().clear(*range);
         }
         Ok(())
     }
@@ -138,7 +140,8 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         unsafe { self.parent().zero(range) };
     }
 
-    /// Whoever the platform calls drains the platform's own space, not this one.
+    /// Returns false: the drain of the platform below serves the space over all of it, not this
+    /// one.
     fn drain_later(&self, _: DrainReason) -> bool {
         false
     }
@@ -157,21 +160,21 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
     }
 }
 
-// SAFETY: mapped pages are those of the platform below, mapped readable and writable as it was asked to.
-unsafe impl<P: Divisible + DirectMemory> DirectMemory for Child<P> {}
+// SAFETY: its pages are those of the platform below, mapped readable and writable.
+unsafe impl<P: Divisible + DirectMemory> DirectMemory for Subspace<P> {}
 
 // SAFETY: see `relocate`; what it moves shows what it held.
-unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Child<P> {
+unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Subspace<P> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         // Both count until `from` is flushed, whatever the limit: the memory is the same.
-        let charge = self.lease.ledger.lock().enter(to)?;
+        let charge = self.lease.mapped.lock().enter(to)?;
         // SAFETY: the caller's promise is passed on.
         self.settled(&charge, unsafe { self.parent().relocate(from, to) })
     }
 }
 
 // SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
-unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Child<P, A> {
+unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Subspace<P, A> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.parent().take_frames(frames)
     }
@@ -195,7 +198,7 @@ unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Child<P, A> {
 }
 
 // SAFETY: see `FrameSupply`.
-unsafe impl<P: Divisible + MapFrames, A> MapFrames for Child<P, A> {
+unsafe impl<P: Divisible + MapFrames, A> MapFrames for Subspace<P, A> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -221,21 +224,21 @@ unsafe impl<P: Divisible + MapFrames, A> MapFrames for Child<P, A> {
     }
 }
 
-// SAFETY: the platform below sees to what it is asked for.
-unsafe impl<P: Divisible + Protect, A> Protect for Child<P, A> {
+// SAFETY: the platform below protects the pages, and answers for it.
+unsafe impl<P: Divisible + Protect, A> Protect for Subspace<P, A> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().protect(range, protection) }
     }
 }
 
-impl<P: Divisible + ReadNofault, A> ReadNofault for Child<P, A> {
+impl<P: Divisible + ReadNofault, A> ReadNofault for Subspace<P, A> {
     fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         self.parent().read_nofault(addr, to)
     }
 }
 
-impl<P: Divisible + Translate, A> Translate for Child<P, A> {
+impl<P: Divisible + Translate, A> Translate for Subspace<P, A> {
     fn physical_page(&self, page: u64) -> Option<u64> {
         self.parent().physical_page(page)
     }

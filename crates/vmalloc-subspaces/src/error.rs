@@ -1,19 +1,18 @@
-//! Why a child can't be had.
+//! Why a sub-space cannot be made.
 
-use crate::addr::PageRange;
-use crate::error::{NoSpace, RequestError, SpaceError};
 use thiserror::Error;
+use vmalloc::{NoSpace, PageRange, RequestError, SpaceError};
 
-/// Why a sub-space can't be made. Nothing was changed.
+/// Why a sub-space cannot be made. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum ChildError {
-    /// There is one of that name.
+pub enum SubspaceError {
+    /// Another sub-space has that name.
     #[error("there is a sub-space {name:?} already, at {range:?}")]
     DuplicateName {
         /// The name.
         name: &'static str,
-        /// Where it is.
+        /// Where the other one is.
         range: PageRange,
     },
     /// The range is, at least in part, outside the parent.
@@ -24,12 +23,12 @@ pub enum ChildError {
         /// The pages of the parent.
         parent: PageRange,
     },
-    /// The range overlaps that of another.
+    /// The range overlaps that of another sub-space.
     #[error("{asked:?} overlaps the sub-space {sibling:?} at {range:?}")]
     Overlap {
         /// The pages asked for.
         asked: PageRange,
-        /// The lowest one in the way.
+        /// The lowest sub-space in the way.
         sibling: &'static str,
         /// Its pages.
         range: PageRange,
@@ -45,13 +44,13 @@ pub enum ChildError {
     /// The size or alignment is wrong.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// No range between the others is large enough.
+    /// No free range is large enough.
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
     /// No space can be made in the range.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// No memory for the allocator's own metadata.
+    /// Too little memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,
 }
