@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 pub(crate) struct NoMemory;
 
 /// A shared value on the heap, which goes with the last who holds it.
-pub struct Counted<T> {
+pub(crate) struct Counted<T> {
     inner: NonNull<Inner<T>>,
 }
 

@@ -52,6 +52,7 @@ mod error;
 mod platform;
 mod request;
 pub mod root;
+mod shared;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;

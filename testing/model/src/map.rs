@@ -1,7 +1,7 @@
 //! The operations that every implementation under test has: the signature of [`AreaMap`].
 
 use crate::ask::Ask;
-use vmalloc::area_map::{AreaMap, Segment, Storage, Violation};
+use vmalloc::area_map::{AreaMap, Segment, Violation};
 use vmalloc::{AllocError, FreeError, PageRange};
 
 /// An ordered set of free ranges and areas over one span of pages.
@@ -77,7 +77,7 @@ pub trait Map {
     fn verify(&self) -> Result<(), Violation>;
 }
 
-impl<S: Storage> Map for AreaMap<S> {
+impl Map for AreaMap<'_> {
     fn span(&self) -> PageRange {
         self.span()
     }

@@ -7,7 +7,7 @@ use crate::mismatch::{Mismatch, Outcome};
 use crate::naive::NaiveMap;
 use crate::op::{Op, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::area_map::{Segment, State, Storage};
+use vmalloc::area_map::{Segment, State};
 use vmalloc::{AllocError, AreaMap, CongruentError, PageRange, Policy};
 
 /// How much an implementation promises of placement.
@@ -282,7 +282,7 @@ impl<M: Map> Session<M> {
     }
 }
 
-impl<S: Storage> Session<AreaMap<S>> {
+impl Session<AreaMap<'_>> {
     /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is one like any other afterwards.
     ///
     /// # Errors

@@ -10,11 +10,10 @@
 use super::AreaMap;
 use super::leaf::Leaf;
 use super::room::{Near, Room};
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::error::FreeError;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Frees the busy area that starts at `start`; its pages. O(log n), and coalesced at once.
     ///
     /// # Errors

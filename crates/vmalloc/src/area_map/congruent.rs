@@ -21,7 +21,6 @@
 //! case what was made is freed again, which needs none.
 
 use super::AreaMap;
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::error::{AllocError, CongruentError, NoCongruentSpace, RequestError};
 use crate::request::{Fit, Policy};
@@ -108,7 +107,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Hands out one busy area for each of `sizes`, at the same distances from one base, which is returned: the highest
     /// multiple of `align` from which all of them are free and inside `within`. All in pages. The base
     /// itself need not be in the span. Offsets may come in any order, and leave gaps. Cost: see the module's

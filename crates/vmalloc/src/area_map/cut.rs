@@ -14,15 +14,15 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
+use super::metadata::OutOfMemory;
 use super::room::{Query, Room};
 use super::scan::{DENSE, Taken};
 use super::search::Hole;
-use super::storage::{OutOfMemory, Storage};
 use crate::addr::PageRange;
 use crate::error::AllocError;
 use crate::request::Fit;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the exception.
     ///
     /// # Errors

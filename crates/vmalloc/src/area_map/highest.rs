@@ -15,11 +15,10 @@ use super::leaf::{LEAF_PAGES, Leaf, WORDS};
 use super::room::Query;
 use super::scan::DENSE;
 use super::search::Hole;
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::request::Fit;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// The highest place for `fit` inside `within`, which is inside the span. O(log n) where size and an alignment up to
     /// 2^13 pages say everything; else ranges are tried one by one.
     #[inline(never)]

@@ -11,7 +11,6 @@
 
 use super::leaf::LEAF_PAGES;
 use super::room::Query;
-use super::storage::Storage;
 use super::{AreaMap, State};
 use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, RequestError};
@@ -27,7 +26,7 @@ pub(super) struct Hole {
     pub(super) start: u64,
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Finds the place for `fit`.
     #[inline]
     pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
@@ -88,7 +87,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The free ranges that take `fit` at or above the lower limit, in address order, up to the upper limit.
     #[inline]
-    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_, S> {
+    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
         let query = Query::new(fit.pages(), fit.order_beyond_phase());
         if within.start() == self.span().start() {
             let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
@@ -99,8 +98,8 @@ impl<S: Storage> AreaMap<S> {
     }
 }
 
-struct Candidates<'a, S: Storage> {
-    map: &'a AreaMap<S>,
+struct Candidates<'a> {
+    map: &'a AreaMap<'a>,
     fit: Fit,
     query: Query,
     within: PageRange,
@@ -110,7 +109,7 @@ struct Candidates<'a, S: Storage> {
     bit: u32,
 }
 
-impl<S: Storage> Iterator for Candidates<'_, S> {
+impl Iterator for Candidates<'_> {
     type Item = Hole;
 
     #[inline]
@@ -135,7 +134,7 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
     }
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// The free range that holds all of `range`, or the lowest area in its way.
     pub(super) fn hole_at(&self, range: PageRange) -> Result<Hole, AllocError> {
         if !self.span().covers(&range) {

@@ -49,7 +49,7 @@ pub(crate) use record::{Block, MAX_SLOTS, MOST_KEPT, Mark, Place, Run};
 pub(crate) use shelf::{List, Shelf};
 
 use crate::addr::PageRange;
-use crate::area_map::{Chunks, OutOfMemory, Stable};
+use crate::area_map::{Chunks, OutOfMemory};
 use crate::space::Padded;
 use crate::sync::size;
 use alloc::boxed::Box;

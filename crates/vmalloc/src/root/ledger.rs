@@ -15,7 +15,7 @@ use crate::error::{AllocError, PlatformError, PlatformFault};
 
 /// The mapped pages of a child.
 pub(super) struct Ledger {
-    mapped: AreaMap,
+    mapped: AreaMap<'static>,
     /// The most pages that may be mapped.
     limit: u64,
 }

@@ -100,7 +100,7 @@ impl<L> Clone for Entry<L> {
 
 /// The ranges of a root, and who has them: each is a busy area of the map, and an entry, in address order.
 pub(super) struct Plan<L> {
-    map: AreaMap,
+    map: AreaMap<'static>,
     entries: Vec<Entry<L>>,
 }
 

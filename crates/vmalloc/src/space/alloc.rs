@@ -260,7 +260,7 @@ impl<P: Platform> Space<P> {
         &self,
         id: usize,
         node: &mut Node,
-        map: &mut AreaMap,
+        map: &mut AreaMap<'_>,
         fit: &Fit,
     ) -> Result<PageRange, AllocError> {
         let is_small =
@@ -281,7 +281,7 @@ impl<P: Platform> Space<P> {
     fn move_apart(
         &self,
         node: &mut Node,
-        map: &mut AreaMap,
+        map: &mut AreaMap<'_>,
         fit: &Fit,
         area: PageRange,
     ) -> Result<PageRange, AllocError> {

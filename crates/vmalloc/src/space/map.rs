@@ -1,14 +1,14 @@
 //! The area map under its lock: what all nodes share.
 
 use super::Space;
-use crate::area_map::{AreaMap, Bitmaps, Heap};
+use crate::area_map::{AreaMap, Bitmaps};
 use crate::platform::Platform;
 use core::ops::{Deref, DerefMut};
 
 /// The area map, held. Who reads the bitmaps meanwhile without it can tell that they may be changing.
 pub(super) struct HeldMap<'a, L: lock_api::RawMutex> {
-    map: lock_api::MutexGuard<'a, L, AreaMap>,
-    bitmaps: &'a Bitmaps<Heap>,
+    map: lock_api::MutexGuard<'a, L, AreaMap<'static>>,
+    bitmaps: &'a Bitmaps<'static>,
 }
 
 impl<P: Platform> Space<P> {
@@ -22,7 +22,7 @@ impl<P: Platform> Space<P> {
 }
 
 impl<'a, L: lock_api::RawMutex> HeldMap<'a, L> {
-    fn of(map: lock_api::MutexGuard<'a, L, AreaMap>, bitmaps: &'a Bitmaps<Heap>) -> Self {
+    fn of(map: lock_api::MutexGuard<'a, L, AreaMap<'static>>, bitmaps: &'a Bitmaps<'static>) -> Self {
         bitmaps.begin_change();
         Self { map, bitmaps }
     }
@@ -36,14 +36,14 @@ impl<L: lock_api::RawMutex> Drop for HeldMap<'_, L> {
 }
 
 impl<L: lock_api::RawMutex> Deref for HeldMap<'_, L> {
-    type Target = AreaMap;
-    fn deref(&self) -> &AreaMap {
+    type Target = AreaMap<'static>;
+    fn deref(&self) -> &AreaMap<'static> {
         &self.map
     }
 }
 
 impl<L: lock_api::RawMutex> DerefMut for HeldMap<'_, L> {
-    fn deref_mut(&mut self) -> &mut AreaMap {
+    fn deref_mut(&mut self) -> &mut AreaMap<'static> {
         &mut self.map
     }
 }

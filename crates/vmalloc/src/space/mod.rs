@@ -71,11 +71,11 @@ pub use request::Request;
 pub use walk::{Kept, KeptAreas, Segments};
 
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Bitmaps, Heap};
+use crate::area_map::{AreaMap, Bitmaps};
 use crate::block::Blocks;
-use crate::counted::Counted;
 use crate::error::{FreeError, SpaceError};
 use crate::platform::Platform;
+use crate::shared::Shared;
 use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::vec::Vec;
@@ -117,14 +117,14 @@ pub struct Space<P: Platform> {
     portion: u64,
     /// Pages that a node asks for at a time of what all may retain.
     grant_pages: u64,
-    bitmaps: Counted<Bitmaps<Heap>>,
+    bitmaps: Shared<'static, Bitmaps<'static>>,
 
     // Written by everybody, each for himself.
     nodes: Nodes<P::RawLock>,
     annotations: Annotations<P::RawLock>,
 
     // Shared by all, and touched now and then.
-    map: Padded<Mutex<P::RawLock, AreaMap>>,
+    map: Padded<Mutex<P::RawLock, AreaMap<'static>>>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     /// Lazy pages, but for less than a portion in each node.
     lazy_pages: Padded<AtomicU64>,
@@ -188,7 +188,8 @@ impl<P: Platform> Space<P> {
             portion: (lazy_max / 4 / count as u64).max(1),
             // Each node gets some four times.
             grant_pages: ((config.cache_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
-            bitmaps: map.bitmaps(),
+            // SAFETY: the map is dropped with the space, and what else the space has reads no bitmaps then.
+            bitmaps: unsafe { map.bitmaps().reader() },
             nodes: nodes(count)?,
             annotations: Annotations::new(count, zone_pages).ok_or(SpaceError::Metadata)?,
             map: Padded(Mutex::new(map)),

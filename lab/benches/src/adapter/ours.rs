@@ -6,7 +6,7 @@ use crate::ranges::{Plan, Ranges};
 use vmalloc::{AreaMap, Config, Fit, Request};
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
-pub struct Map(AreaMap);
+pub struct Map(AreaMap<'static>);
 
 impl Ranges for Map {
     type Handle = u64;
