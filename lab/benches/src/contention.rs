@@ -59,7 +59,7 @@ impl Scene {
 
     fn config(self, mode: Mode, nodes: usize) -> Config {
         let config = Config::default().nodes(nodes);
-        let config = if self == Self::W5 { config.without_guards() } else { config };
+        let config = if self == Self::W5 { config.guard(false) } else { config };
         if mode == Mode::Unmap { config.unmap_on_free() } else { config }
     }
 }
@@ -369,8 +369,12 @@ mod tests {
     #[test]
     fn with_a_node_for_each_cpu_hardly_anybody_waits() {
         // Enough for each node to be granted a part of it.
-        let row =
-            play(Scene::W1, Mode::Retain, Scene::W1.config(Mode::Retain, CPUS).retain(256 << 20), &LIMITS);
+        let row = play(
+            Scene::W1,
+            Mode::Retain,
+            Scene::W1.config(Mode::Retain, CPUS).cache_bytes(256 << 20),
+            &LIMITS,
+        );
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");

@@ -35,7 +35,6 @@ pub mod pairs;
 pub mod ranges;
 pub mod recorded_lock;
 pub mod rng;
-pub mod scenarios;
 pub mod stage;
 pub mod stats;
 pub mod table;

@@ -189,7 +189,7 @@ impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
         let config = match scene {
             Scene::W1 => limits.config,
-            Scene::W5 => limits.config.without_guards(),
+            Scene::W5 => limits.config.guard(false),
         };
         let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
         let stage = Self { scene, space: H::open(config), workers: (0..threads).map(worker).collect() };

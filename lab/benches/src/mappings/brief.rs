@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
-use vmalloc::{Frame, Frames, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Platform, Protection, Space};
 use vmalloc_linux::Linux;
 
 /// Pages of the pool: more than caches hold.
@@ -122,7 +122,7 @@ impl Pool {
     fn new() -> Self {
         let space = space();
         let first = space.platform().take_run(POOL, 1).expect("frames for the pool");
-        let linear = space.platform().linear().expect("a supply has them all mapped");
+        let linear = space.geometry().linear_map.expect("a supply has them all mapped");
         let file = rustix::fs::memfd_create(c"pool", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
         rustix::fs::ftruncate(&file, POOL * PAGE_BYTES as u64).expect("room for the pool");
         let pool = Self { space, first, file };
