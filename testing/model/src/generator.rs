@@ -143,6 +143,10 @@ impl<S: Source> Generator<S> {
         if self.source.chance(rates.aligned) {
             ask.align = 1 << self.source.between(0, u64::from(self.profile.align_order));
         }
+        if self.source.chance(rates.aligned / 4) {
+            // A plain multiple, which need be no power of two.
+            ask.align = self.source.between(1, 200);
+        }
         if self.source.chance(rates.phase) {
             ask.phase = self.source.below(ask.align);
         }

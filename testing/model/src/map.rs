@@ -83,7 +83,7 @@ impl Map for AreaMap<'_> {
     }
 
     fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
-        self.alloc(&ask.fit()?)
+        self.alloc(&ask.fit())
     }
 
     fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {

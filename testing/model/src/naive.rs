@@ -139,14 +139,21 @@ impl NaiveMap {
     }
 }
 
+/// The least common multiple of alignment and boundary: what repeats, repeats with it.
+fn period(ask: &Ask) -> u128 {
+    let (align, boundary) = (u128::from(ask.align), u128::from(ask.no_cross.max(1)));
+    // The boundary is a power of two: what it has in common with the alignment is one too.
+    align * (boundary >> align.trailing_zeros().min(boundary.trailing_zeros()))
+}
+
 /// The lowest range inside both `free` and `within` that meets `ask`.
 ///
-/// Whether a start is congruent and crosses no boundary repeats with the larger of alignment and boundary, so
+/// Whether a start is congruent and crosses no boundary repeats with their least common multiple, so
 /// the walk ends after one such period. A start that crosses a boundary is followed by others that cross the
 /// same one up to the boundary itself, so the walk goes on from there.
 fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let period = u128::from(ask.align.max(ask.no_cross));
+    let period = period(ask);
     let mut start = congruent_from(ask, room.start())?;
     let stop = u128::from(start) + period;
     while u128::from(start) <= stop {
@@ -166,10 +173,9 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
 /// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`], downwards.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let period = ask.align.max(ask.no_cross);
     let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;
-    let stop = start.saturating_sub(period);
-    while start >= stop {
+    let stop = u128::from(start).saturating_sub(period(ask));
+    while u128::from(start) >= stop {
         let range = PageRange::from_len(start, ask.pages)?;
         if !room.covers(&range) {
             return None;

@@ -8,8 +8,8 @@ use crate::world::{Mapping, World};
 use shuttle::sync::mpsc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use vmalloc::sync::point;
 use vmalloc::FrameSupply;
+use vmalloc::sync::point;
 use vmalloc_sim::{LetGo, Sight};
 
 /// What becomes of slots that are returned.

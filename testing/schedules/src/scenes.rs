@@ -597,7 +597,8 @@ pub fn threads_migrate() {
 /// Frames run out: allocations fail with an error or not at all, and nothing is lost.
 pub fn memory_runs_out() {
     let options = World::options(16).frames(3);
-    let world = World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
+    let world =
+        World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
     let worker: fn(&World) = |world| {
         for pages in [1, 2] {
             match world.try_take(pages) {

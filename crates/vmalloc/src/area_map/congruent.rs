@@ -99,11 +99,10 @@ impl<'a> Parts<'a> {
         end.checked_sub(self.extent).map(|base| base & !(self.align - 1))
     }
 
-    /// What part `index` asks for, if the base is to be `base` or lower.
-    fn fit(&self, base: u64, index: usize, within: PageRange) -> Result<Fit, RequestError> {
+    /// Returns what part `index` asks for, if the base is to be a multiple of the alignment.
+    fn fit(&self, index: usize) -> Fit {
         let phase = self.offsets[index] & (self.align - 1);
-        let fit = Fit::new(self.sizes[index])?.align(self.align)?.phase(phase)?.policy(Policy::Highest);
-        fit.within(within.start(), self.part(base, index).end())
+        Fit::new(self.sizes[index]).align(self.align).phase(phase).policy(Policy::Highest)
     }
 }
 
@@ -163,8 +162,8 @@ impl AreaMap<'_> {
 
     /// The highest base, up to `base`, that part `index` leaves possible.
     fn base_below(&self, parts: &Parts<'_>, base: u64, index: usize, within: PageRange) -> Option<u64> {
-        let fit = parts.fit(base, index, within).ok()?;
-        let hole = self.highest(&fit, fit.limits()?)?;
+        let below = PageRange::new(within.start(), parts.part(base, index).end())?;
+        let hole = self.highest(&parts.fit(index), below)?;
         // Congruent, but a base below zero is none.
         hole.start.checked_sub(parts.offsets[index])
     }

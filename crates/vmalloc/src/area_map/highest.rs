@@ -23,7 +23,7 @@ impl AreaMap<'_> {
     /// 2^13 pages say everything; else ranges are tried one by one.
     #[inline(never)]
     pub(super) fn highest(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
-        let query = Query::new(fit.pages(), fit.order_beyond_phase());
+        let query = Query::new(fit.pages(), fit.order_for_rooms());
         let mut leaf = if within.end() == self.span().end() {
             self.tree.last(&query, &self.steps)?
         } else {

@@ -30,7 +30,7 @@ impl AreaMap<'_> {
     /// Finds the place for `fit`.
     #[inline]
     pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
-        let within = self.limits(fit)?;
+        let within = fit.check(self.span())?;
         let hole = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
             Policy::Highest => self.highest(fit, within),
@@ -40,15 +40,6 @@ impl AreaMap<'_> {
         match hole {
             Some(hole) => Ok(hole),
             None => Err(self.no_space(fit, within)),
-        }
-    }
-
-    #[inline]
-    pub(super) fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
-        match fit.limits() {
-            None => Ok(self.span()),
-            Some(asked) if self.span().covers(&asked) => Ok(asked),
-            Some(asked) => Err(RequestError::OutsideSpace { asked, space: self.span() }),
         }
     }
 
@@ -88,7 +79,7 @@ impl AreaMap<'_> {
     /// The free ranges that take `fit` at or above the lower limit, in address order, up to the upper limit.
     #[inline]
     fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
-        let query = Query::new(fit.pages(), fit.order_beyond_phase());
+        let query = Query::new(fit.pages(), fit.order_for_rooms());
         if within.start() == self.span().start() {
             let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
             return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };

@@ -11,7 +11,7 @@ fn span(start: u64, end: u64) -> PageRange {
 }
 
 fn fit(pages: u64, align: u64) -> Fit {
-    Fit::new(pages).unwrap().align(align).unwrap()
+    Fit::new(pages).align(align)
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Site {
                     return Err(RequestError::AlignNotPowerOfTwo { align: align as u64 }.into());
                 }
                 let align = (align >> shift).max(1) as u64;
-                Ok(Spot::Fit(Fit::new(bytes.div_ceil(page) as u64)?.align(align)?.policy(policy)))
+                Ok(Spot::Fit(Fit::new(bytes.div_ceil(page) as u64).align(align).policy(policy)))
             }
         }
     }

@@ -144,9 +144,8 @@ impl<P: Platform> Space<P> {
             (checked.fit.pages() - checked.guard_pages) >> order != 0 && checked.fit.alignment() < 1 << order
         });
         let Some(order) = order else { return };
-        if let Ok(aligned) = checked.fit.align(1 << order)
-            && self.map().has_room(&aligned)
-        {
+        let aligned = checked.fit.align(1 << order);
+        if self.map().has_room(&aligned) {
             checked.fit = aligned;
         }
     }
@@ -266,9 +265,9 @@ impl<P: Platform> Space<P> {
         let is_small =
             fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
         if let Some(spot) = node.spot.filter(|_| is_small) {
-            match fit.within(spot.start(), spot.end()).map(|fit| map.alloc(&fit)) {
-                Ok(Ok(area)) => return Ok(area),
-                _ => node.spot = None,
+            match map.alloc(&fit.within(spot.start(), spot.end())) {
+                Ok(area) => return Ok(area),
+                Err(_) => node.spot = None,
             }
         }
         let area = map.alloc(fit)?;
@@ -290,7 +289,7 @@ impl<P: Platform> Space<P> {
             self.platform.fatal(&damage);
         }
         node.spot = Some(spot);
-        map.alloc(&fit.within(spot.start(), spot.end())?)
+        map.alloc(&fit.within(spot.start(), spot.end()))
     }
 
     /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.

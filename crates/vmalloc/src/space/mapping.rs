@@ -270,7 +270,7 @@ impl<P: Platform> Space<P> {
         if pages >= isize::MAX as u64 >> self.shift {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
-        let area = self.claim_high(Fit::new(pages + guard_pages)?)?;
+        let area = self.claim_high(Fit::new(pages + guard_pages))?;
         self.hand_out(area, Annotation { kind, guard_pages, slack: 0, tag }, Backing::None)?;
         Ok(area)
     }

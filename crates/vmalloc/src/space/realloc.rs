@@ -298,7 +298,7 @@ impl<P: Platform> Space<P> {
     /// An area for the request, behind which as much again is free if possible: so that it can grow in place the next time.
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
-        let roomy = Fit::new(pages.saturating_mul(2)).ok().and_then(|fit| self.try_claim(&fit).ok());
+        let roomy = self.try_claim(&Fit::new(pages.saturating_mul(2))).ok();
         let Some(area) = roomy else { return self.claim(checked.fit) };
         let part = PageRange::of(area.start(), area.start() + pages);
         let mut map = self.map();

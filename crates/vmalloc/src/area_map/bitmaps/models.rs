@@ -39,7 +39,7 @@ fn range(start: u64, end: u64) -> PageRange {
 }
 
 fn alloc(map: &mut AreaMap<'_>, pages: u64) -> PageRange {
-    map.alloc(&Fit::new(pages).expect("not empty")).expect("there is room")
+    map.alloc(&Fit::new(pages)).expect("there is room")
 }
 
 /// The holder of the map frees two areas that lie across two words of their leaf, and cuts them anew at another place,

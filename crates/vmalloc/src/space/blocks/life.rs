@@ -214,7 +214,7 @@ impl<P: Platform> Space<P> {
     pub(in crate::space) fn claim_high(&self, fit: Fit) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
         let high = fit.within(span.start() + span.len() / 2, span.end());
-        match high.map_err(AllocError::from).and_then(|fit| self.try_claim(&fit)) {
+        match self.try_claim(&high) {
             Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {
                 self.claim(fit)
             }
