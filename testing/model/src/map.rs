@@ -1,7 +1,8 @@
 //! The operations that every implementation under test has: the signature of [`AreaMap`].
 
 use crate::ask::Ask;
-use vmalloc::area_map::{AreaMap, Segment, Violation};
+use crate::op::Resize;
+use vmalloc::area_map::{AreaMap, ResizeError, Segment, Violation};
 use vmalloc::{AllocError, FreeError, PageRange};
 
 /// An ordered set of free ranges and areas over one span of pages.
@@ -46,6 +47,12 @@ pub trait Map {
     /// # Errors
     /// Unless a retired area starts at `start`.
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError>;
+
+    /// A change of a busy area where it is, or of the span.
+    ///
+    /// # Errors
+    /// [`ResizeError`].
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError>;
 
     /// The segment that holds `page`; `None` outside the span.
     fn segment(&self, page: u64) -> Option<Segment>;
@@ -104,6 +111,16 @@ impl Map for AreaMap<'_> {
 
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         self.release(start)
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        match change {
+            Resize::Split { start, at } => self.split(start, at).map(|(_, right)| right),
+            Resize::FreePart(part) => self.free_part(part).map(|()| part),
+            Resize::Grow { start, pages } => self.grow_in_place(start, pages),
+            Resize::Shrink { start, pages } => self.shrink_in_place(start, pages),
+            Resize::Extend { end } => self.extend(end).map_err(ResizeError::from),
+        }
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

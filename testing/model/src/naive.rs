@@ -5,7 +5,8 @@
 
 use crate::ask::Ask;
 use crate::map::Map;
-use vmalloc::area_map::{Segment, State, Violation};
+use crate::op::Resize;
+use vmalloc::area_map::{ResizeError, Segment, State, Violation};
 use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// The area map, obviously.
@@ -125,6 +126,65 @@ impl NaiveMap {
         let merged = PageRange::new(this.range.start(), next.range.end()).expect("both were not empty");
         self.segments[index].range = merged;
         self.segments.remove(index + 1);
+    }
+
+    fn split(&mut self, start: u64, at: u64) -> Result<PageRange, ResizeError> {
+        let index = self.busy_at(start)?;
+        let area = self.segments[index].range;
+        let not_inside = ResizeError::NotInside { at, area };
+        let left = PageRange::new(start, at).ok_or(not_inside)?;
+        let right = PageRange::new(at, area.end()).ok_or(not_inside)?;
+        self.segments[index].range = left;
+        self.segments.insert(index + 1, Segment { range: right, state: State::Busy });
+        Ok(right)
+    }
+
+    fn free_part(&mut self, part: PageRange) -> Result<PageRange, ResizeError> {
+        let Some(area) = self.find(part.start()) else {
+            return Err(self.busy_at(part.start()).expect_err("no busy area").into());
+        };
+        if !area.covers(&part) {
+            return Err(ResizeError::NotAPart { asked: part, area });
+        }
+        // What can't be cut off is not there.
+        let _ = self.split(area.start(), part.start());
+        let _ = self.split(part.start(), part.end());
+        Ok(self.free(part.start())?)
+    }
+
+    fn grow(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+        let area = self.segments[self.busy_at(start)?].range;
+        let grown = PageRange::from_len(start, pages).filter(|grown| grown.covers(&area));
+        let grown = grown.ok_or(ResizeError::WrongSize { pages, area })?;
+        if let Some(more) = PageRange::new(area.end(), grown.end()) {
+            self.alloc_at(more)?;
+            let index = self.busy_at(start)?;
+            self.segments.remove(index + 1);
+            self.segments[index].range = grown;
+        }
+        Ok(grown)
+    }
+
+    fn shrink(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+        let area = self.segments[self.busy_at(start)?].range;
+        let shrunk = PageRange::from_len(start, pages).filter(|shrunk| area.covers(shrunk));
+        let shrunk = shrunk.ok_or(ResizeError::WrongSize { pages, area })?;
+        if let Some(rest) = PageRange::new(shrunk.end(), area.end()) {
+            self.free_part(rest)?;
+        }
+        Ok(shrunk)
+    }
+
+    fn extend(&mut self, end: u64) -> Result<PageRange, ResizeError> {
+        if let Some(range) = PageRange::new(self.span.end(), end) {
+            self.segments.push(Segment { range, state: State::Free });
+            self.merge_with_next(self.segments.len() - 2);
+            self.span = PageRange::new(self.span.start(), end).expect("larger than before");
+        } else if end != self.span.end() {
+            let reversed = RequestError::LimitsReversed { start: self.span.end(), end };
+            return Err(ResizeError::Alloc(reversed.into()));
+        }
+        Ok(self.span)
     }
 
     fn cut(&mut self, index: usize, range: PageRange) {
@@ -249,6 +309,16 @@ impl Map for NaiveMap {
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let index = self.retired_at(start)?;
         Ok(self.set_free(index))
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        match change {
+            Resize::Split { start, at } => self.split(start, at),
+            Resize::FreePart(part) => self.free_part(part),
+            Resize::Grow { start, pages } => self.grow(start, pages),
+            Resize::Shrink { start, pages } => self.shrink(start, pages),
+            Resize::Extend { end } => self.extend(end),
+        }
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

@@ -10,6 +10,7 @@
 //! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
 //! the flip tells what was there before.
 
+use super::cell::Long;
 use super::chunks::Chunks;
 use super::leaf::{Around, LEAF_SHIFT, Leaf, NoteMarks, WORDS};
 use super::metadata::{OutOfMemory, carve};
@@ -36,7 +37,10 @@ const FAR: u32 = 1 << 31;
 ///
 /// In lent memory all leaves are sparse, and lie in one array.
 pub(crate) struct Bitmaps<'m> {
-    span: PageRange,
+    /// The first page of the span.
+    start: u64,
+    /// The page behind its last.
+    end: Long,
     /// The first page of group 0.
     base: u64,
     /// What is read where there is no leaf.
@@ -54,7 +58,8 @@ impl<'m> Bitmaps<'m> {
     fn of(span: PageRange, lent: Option<&'m [Leaf]>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         let (nowhere, version) = (Leaf::default(), Version::new());
-        Self { span, base, nowhere, version, far: OnceBox::new(), lent, near: Chunks::default() }
+        let (start, end) = (span.start(), Long::new(span.end()));
+        Self { start, end, base, nowhere, version, far: OnceBox::new(), lent, near: Chunks::default() }
     }
 
     /// Returns bitmaps on the heap.
@@ -77,7 +82,12 @@ impl<'m> Bitmaps<'m> {
 
     #[inline(always)]
     pub(super) fn span(&self) -> PageRange {
-        self.span
+        PageRange::of(self.start, self.end.get())
+    }
+
+    /// Lets the span end at page `end`. The holder of the map calls it.
+    pub(super) fn set_end(&self, end: u64) {
+        self.end.set(end);
     }
 
     /// The leaf of that number; one without starts, if there is none.
@@ -289,7 +299,7 @@ impl<'m> Bitmaps<'m> {
         let next = self.leaf(record.next.get());
         match next.first_start() {
             Some(bit) => next.page(bit),
-            None => self.span.end(),
+            None => self.end.get(),
         }
     }
 

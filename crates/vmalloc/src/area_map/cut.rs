@@ -103,7 +103,7 @@ impl AreaMap<'_> {
 
     /// Makes `[hole.start, end)` a busy area.
     #[inline]
-    fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
+    pub(super) fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
         let rest = end < hole.range.end();
         let area_leaf = self.leaf_for(hole.start, hole.leaf)?;
         let rest_leaf = if rest { self.leaf_for(end, area_leaf) } else { Ok(area_leaf) };
@@ -200,15 +200,12 @@ impl AreaMap<'_> {
         Ok(start)
     }
 
-    /// Makes the pages from `page` on an area of their own, busy like the area in which they lie; where they lie in none, or one
-    /// starts there, nothing is to be done. Two areas next to each other can't be made one again.
-    pub(crate) fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
-        if self.find(page).is_some_and(|area| area.start() != page) {
-            let leaf = self.leaf_for(page, 0)?;
-            self.bitmaps.leaf(leaf).start_busy(Leaf::bit(page));
-            self.areas += 1;
+    /// Makes the pages from `page` on an area of their own, if they lie in a busy area that starts before.
+    pub(crate) fn split_at(&mut self, page: u64) -> Result<(), OutOfMemory> {
+        match self.find(page) {
+            Some(area) => self.isolate(area, PageRange::of(page, area.end())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Brings the room of `leaf` up to date.
@@ -221,7 +218,7 @@ impl AreaMap<'_> {
 
     /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
     #[inline]
-    fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
+    pub(super) fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
         if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(near).base() {
             return Ok(near);
         }
@@ -252,7 +249,7 @@ impl AreaMap<'_> {
     }
 
     #[inline]
-    fn drop_if_empty(&mut self, leaf: u32) {
+    pub(super) fn drop_if_empty(&mut self, leaf: u32) {
         if self.bitmaps.leaf(leaf).is_empty() {
             self.drop_leaf(leaf);
         }

@@ -82,6 +82,12 @@ impl Fan {
         Self::around(a, (a ^ b).ilog2() / FAN_SHIFT * FAN_SHIFT)
     }
 
+    /// The root for `span`.
+    fn for_span(span: PageRange) -> Self {
+        let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
+        Self::over(0, last | 1)
+    }
+
     fn covers(&self, group: u64) -> bool {
         (group ^ self.first) >> self.shift >> FAN_SHIFT == 0
     }
@@ -128,9 +134,28 @@ impl<'m> Directory<'m> {
     pub(super) fn new(span: PageRange, mut fans: Pool<'m, Fan>) -> Result<Self, OutOfMemory> {
         fans.ensure(1)?;
         let root = fans.take();
-        let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
-        fans[root] = Fan::over(0, last | 1);
+        fans[root] = Fan::for_span(span);
         Ok(Self { fans, root })
+    }
+
+    /// Makes sure that the root covers `span`, which starts where the span did before.
+    pub(super) fn cover(&mut self, span: PageRange) -> Result<(), OutOfMemory> {
+        let mut root = Fan::for_span(span);
+        let old = self.fans[self.root];
+        if root.shift <= old.shift {
+            return Ok(());
+        }
+        // All that the old root covers lies in the first step of the new one. D1: a node has two children.
+        if old.present & (old.present.wrapping_sub(1)) == 0 {
+            root.set(0, old.last_of(FAN));
+            self.fans[self.root] = root;
+        } else {
+            self.fans.ensure(1)?;
+            root.set(0, Child::Node(self.root));
+            self.root = self.fans.take();
+            self.fans[self.root] = root;
+        }
+        Ok(())
     }
 
     /// The leaf that holds `page`, or 0; any page may be asked for.

@@ -57,10 +57,13 @@ mod directory;
 mod highest;
 mod leaf;
 mod metadata;
+mod quarantine;
+mod resize;
 mod room;
 mod runs;
 mod scan;
 mod search;
+mod traits;
 mod tree;
 mod verify;
 mod version;
@@ -69,6 +72,8 @@ pub(crate) use bitmaps::{Bitmaps, Look};
 pub(crate) use chunks::Chunks;
 pub(crate) use leaf::{ANNOTATION_PAGES, LEAF_SHIFT, Leaf};
 pub(crate) use metadata::OutOfMemory;
+pub use quarantine::Quarantined;
+pub use resize::ResizeError;
 pub use verify::Violation;
 
 use crate::addr::PageRange;
@@ -82,7 +87,8 @@ use room::Room;
 use tree::Tree;
 
 /// What a segment of the space is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum State {
     /// Free: may be handed out.
     Free,
@@ -93,7 +99,8 @@ pub enum State {
 }
 
 /// A segment: a free range or an area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segment {
     /// Its pages.
     pub range: PageRange,
@@ -247,6 +254,11 @@ impl<'m> AreaMap<'m> {
         core::iter::successors(self.segment(page), |segment| self.segment(segment.range.end()))
     }
 
+    /// Returns the areas, busy or retired, in address order.
+    pub fn areas(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments().filter(|segment| segment.state != State::Free)
+    }
+
     /// The free ranges, in address order.
     pub fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
         self.segments().filter(|segment| segment.state == State::Free).map(|segment| segment.range)
@@ -257,7 +269,8 @@ impl<'m> AreaMap<'m> {
         self.bitmaps.bytes() + self.directory.bytes() + self.tree.bytes()
     }
 
-    /// Levels of the tree of rooms.
+    /// Returns how many levels the tree of rooms has.
+    #[cfg(feature = "count-steps")]
     pub fn height(&self) -> u32 {
         self.tree.height()
     }

@@ -81,7 +81,7 @@ impl Ledger {
     pub(super) fn clear(&mut self, range: PageRange) {
         for edge in [range.start(), range.end()] {
             // Where it fails the range around stays entered.
-            let _ = self.mapped.split(edge);
+            let _ = self.mapped.split_at(edge);
         }
         let mut page = range.start();
         while let Some(segment) = self.mapped.segment(page).filter(|_| page < range.end()) {

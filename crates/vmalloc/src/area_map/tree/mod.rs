@@ -144,6 +144,7 @@ impl<'m> Tree<'m> {
         self.nodes.bytes()
     }
 
+    #[cfg(feature = "count-steps")]
     pub(super) fn height(&self) -> u32 {
         self.height
     }
