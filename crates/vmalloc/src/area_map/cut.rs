@@ -30,7 +30,8 @@ impl AreaMap<'_> {
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
         self.steps.reset();
-        let Some(order) = fit.lowest_order() else { return self.alloc_any(fit) };
+        // A copy, so that the common case keeps the request in registers.
+        let Some(order) = fit.lowest_order() else { return self.alloc_any(&{ *fit }) };
         match self.alloc_lowest(fit.pages(), order) {
             Ok(start) => Ok(PageRange::of(start, start + fit.pages())),
             Err(leaf) => self.alloc_plain(fit.pages(), order, leaf as u32),
