@@ -19,20 +19,20 @@
 
 use crate::adapter::{CpuHint, Drains, NullPlatform, PAGE_SHIFT};
 use crate::recorded_lock::{self, RecordedLock};
-use crate::rng::Rng;
 use serde::Serialize;
 use std::cell::Cell;
 use std::collections::HashMap;
 use vmalloc::{Config, DrainReason, Request, Space};
+use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
 /// Areas that are live in all.
 const LIVE_AREAS: usize = 100_000;
 /// Pages of the largest area of the live set.
-const MOST_PAGES: u32 = 64;
+const MOST_PAGES: u64 = 64;
 /// Pages of the area that is allocated and freed.
-const BOUNCED_PAGES: u32 = 3;
+const BOUNCED_PAGES: u64 = 3;
 /// Who drains.
 const DRAINER: u32 = CPUS as u32;
 
@@ -266,7 +266,7 @@ impl Stage {
             }
         }
         for cpu in 0..CPUS {
-            for _ in 0..self.rng.below(steps as u32 + 1) {
+            for _ in 0..self.rng.below(steps as u64 + 1) {
                 self.call(cpu);
             }
         }
@@ -283,7 +283,7 @@ impl Stage {
             self.note(DRAINER);
         }
         for place in (1..CPUS).rev() {
-            self.order.swap(place, self.rng.below(place as u32 + 1) as usize);
+            self.order.swap(place, self.rng.below(place as u64 + 1) as usize);
         }
         for turn in 0..CPUS {
             let cpu = self.order[turn];
@@ -299,7 +299,7 @@ impl Stage {
             self.live[cpu][slot] = self.allocate();
             return;
         }
-        let slot = self.rng.below(self.live[cpu].len() as u32) as usize;
+        let slot = self.rng.below(self.live[cpu].len() as u64) as usize;
         self.empty[cpu] = Some(slot);
         // SAFETY: no memory is behind the area, so nothing can be using it.
         unsafe { self.space.vfree(self.live[cpu][slot]) }.expect("a live area");

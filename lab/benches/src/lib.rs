@@ -15,7 +15,7 @@
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts who waits, and one that notes who took it |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
-//! | [`rng`], [`stats`], [`clock`], [`heap`], [`output`], [`table`] | the small tools |
+//! | [`stats`], [`clock`], [`heap`], [`output`], [`table`] | the small tools |
 //!
 //! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `blocks`, `mappings` and `buffers` only parse arguments and print.
 
@@ -34,7 +34,6 @@ pub mod output;
 pub mod pairs;
 pub mod ranges;
 pub mod recorded_lock;
-pub mod rng;
 pub mod scenarios;
 pub mod stage;
 pub mod stats;

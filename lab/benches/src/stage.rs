@@ -7,10 +7,10 @@
 use crate::clock::tick;
 use crate::heap;
 use crate::ranges::{BASE_PAGE, Plan, Ranges};
-use crate::rng::Rng;
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use vmalloc_lab::rng::Rng;
 
 /// The seed of every stage: all allocators see the same requests.
 const SEED: u64 = 0x766d_616c_6c6f_6301;
@@ -166,9 +166,9 @@ impl<R: Ranges> Stage<R> {
 
     /// A page of a random live area, at most `reach` pages from its first.
     fn draw_page(&mut self, reach: u32) -> u64 {
-        let slot = self.rng.below(self.live.len() as u32) as usize;
-        let offset = self.rng.below(self.pages[slot]).min(reach);
-        R::start(self.live[slot]) + u64::from(offset)
+        let slot = self.rng.below(self.live.len() as u64) as usize;
+        let offset = self.rng.below(self.pages[slot].into()).min(reach.into());
+        R::start(self.live[slot]) + offset
     }
 
     /// The measured loop.

@@ -6,22 +6,22 @@
 
 use crate::adapter::{Caller, Drained, House, PAGE_SHIFT, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
-use crate::rng::Rng;
 use crate::stats::median;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmalloc::{Config, Request};
+use vmalloc_lab::rng::Rng;
 
 /// Areas that are live in all, whatever the number of threads.
 const LIVE_AREAS: usize = 100_000;
 /// Pages of the largest area of the live set.
-const MOST_PAGES: u32 = 64;
+const MOST_PAGES: u64 = 64;
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
 /// Pages of the area that is allocated and freed.
-const BOUNCED_PAGES: u32 = 3;
+const BOUNCED_PAGES: u64 = 3;
 
 /// What threads do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -254,14 +254,14 @@ impl<H: House + Sync> Stage<H> {
 
     #[inline]
     fn replace(&self, worker: &mut Worker) {
-        let slot = worker.rng.below(worker.live.len() as u32) as usize;
+        let slot = worker.rng.below(worker.live.len() as u64) as usize;
         let pages = worker.rng.between(1, MOST_PAGES);
         self.free(worker.live[slot]);
         worker.live[slot] = self.allocate(pages);
     }
 
     #[inline]
-    fn allocate(&self, pages: u32) -> usize {
+    fn allocate(&self, pages: u64) -> usize {
         self.space.alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
     }
 

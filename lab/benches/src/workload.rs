@@ -4,7 +4,7 @@
 //! `W7-interior` the index of busy areas, which is the same map; the other `W…` measure the space with its locks,
 //! pools and lazy purge, over a platform that does nothing; `W8` its blocks of short mappings.
 
-use crate::rng::Rng;
+use vmalloc_lab::rng::Rng;
 
 /// Which of our layers a workload runs on; peers have only one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,9 +262,9 @@ pub struct Step {
 impl Shape {
     /// A random request that replaces one of `slots` areas.
     pub fn draw(&self, rng: &mut Rng, slots: usize) -> Step {
-        let slot = if slots == 0 { 0 } else { rng.below(slots as u32) };
-        let pages = rng.between(self.min_pages, self.max_pages);
-        let order = if self.max_order == 0 { 0 } else { rng.between(0, self.max_order) };
+        let slot = if slots == 0 { 0 } else { rng.below(slots as u64) as u32 };
+        let pages = rng.between(self.min_pages.into(), self.max_pages.into()) as u32;
+        let order = if self.max_order == 0 { 0 } else { rng.below(u64::from(self.max_order) + 1) as u32 };
         Step { slot, pages, order }
     }
 }

@@ -9,11 +9,12 @@ use crate::cpu::{self, Here};
 use crate::crew;
 use crate::machine::Space;
 use crate::memory::PAGE;
-use crate::random::Random;
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World, ensure, free, pages};
 use alloc::vec::Vec;
 use lock_api::Mutex;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{AllocError, Frame, Frames, Kind, Platform, Request};
 use vmalloc_x86_64::IrqLock;
 
@@ -24,14 +25,19 @@ pub(crate) struct Context {
     pub(crate) loops: u64,
     /// Frames that this worker may hold.
     most_held: u64,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl Context {
     pub(crate) fn new(world: &World, space: &'static Space, workers: usize, loops: u64) -> Self {
         // Half of what there is, for all together; areas take tables, too.
         let most_held = world.kernel.supply.free() / 2 / workers as u64;
-        Self { space, workers, loops, most_held, random: Random(cpu::number() as u64) }
+        Self { space, workers, loops, most_held, random: SplitMix64::seed_from_u64(cpu::number() as u64) }
+    }
+
+    /// Returns a random number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// As many of `count` as go with the number of turns.
@@ -207,7 +213,7 @@ fn long_busy_list(context: &mut Context) -> Result<End, Failure> {
 
 fn random_size(context: &mut Context) -> Result<End, Failure> {
     for _ in 0..context.loops {
-        let count = 1 + context.random.below(100) as usize;
+        let count = 1 + context.below(100) as usize;
         touch_and_free(context.space, pages(context.space, count)?)?;
     }
     Ok(End::Done)
@@ -224,7 +230,7 @@ fn fix_align(context: &mut Context) -> Result<End, Failure> {
 /// For a random byte, 1 to 10 pages of zeros at a multiple of 2^(byte % 23).
 fn random_size_align(context: &mut Context) -> Result<End, Failure> {
     for _ in 0..context.loops {
-        let byte = context.random.below(256) as usize;
+        let byte = context.below(256) as usize;
         aligned(context, &Request::new((byte % 10 + 1) * PAGE).zeroed(), 1 << (byte % 23))?;
     }
     Ok(End::Done)
@@ -288,8 +294,8 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
     let count = context.share(35_000 / context.workers as u64) as usize;
     let mut groups = Vec::with_capacity(count);
     for _ in 0..count {
-        let bytes = 1 + context.random.below(PAGE as u64 / 4) as usize;
-        let align = (2usize << context.random.below(12)).max(PAGE);
+        let bytes = 1 + context.below(PAGE as u64 / 4) as usize;
+        let align = (2usize << context.below(12)).max(PAGE);
         let base = context.space.pcpu_get_vm_areas(offsets, &[bytes; cpu::MAX][..cpus], align)?;
         groups.push((base, bytes));
         ensure!(base.is_multiple_of(align), "{base:#x} is not a multiple of {align:#x}");

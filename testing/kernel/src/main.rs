@@ -25,7 +25,6 @@ mod crew;
 mod exit;
 mod machine;
 mod memory;
-mod random;
 mod serial;
 mod traps;
 mod walk;

@@ -1,5 +1,8 @@
 //! Where the choices of a generated program come from: a seed, a fuzzer's bytes, or a list of numbers.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 /// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to go.
 pub trait Source {
     /// The next `bits` bits, as a number; at most 64.
@@ -46,23 +49,19 @@ pub trait Source {
     }
 }
 
-/// Random numbers from a seed (SplitMix64: Steele, Lea and Flood, 2014).
+/// Random numbers from a seed.
 #[derive(Clone, Debug)]
-pub struct Seeded(u64);
+pub struct Seeded(SplitMix64);
 
 impl Seeded {
-    /// The stream of `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
+    /// Returns the stream that belongs to `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
-    /// The next number.
-    pub const fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    /// Returns the next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
     }
 }
 

@@ -5,8 +5,8 @@ use super::{
     Map, Offset, OurSpace, RangeAlloc, Recycled, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
-use crate::rng::Rng;
 use crate::workload::Shape;
+use vmalloc_lab::rng::Rng;
 use vmalloc_linux::FutexLock;
 
 const AREAS: usize = 200;

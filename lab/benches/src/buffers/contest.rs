@@ -2,11 +2,11 @@
 
 use super::{Buffers, PAGE_BYTES, Visitor, each, touch};
 use crate::clock::cpu_time;
-use crate::rng::Rng;
 use crate::stats::median;
 use serde::Serialize;
 use std::ptr::NonNull;
 use std::time::Duration;
+use vmalloc_lab::rng::Rng;
 
 /// What is done with the buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub const SCENES: [(&str, Scene); 5] = [
 ];
 
 const LIVE_BUFFERS: usize = 1000;
-const MOST_PAGES: u32 = 64;
+const MOST_PAGES: u64 = 64;
 
 /// Turns after which every allocator that keeps pages has kept those that it will, if they fit in the time: those
 /// that keep none are steady from the start, and slow.
@@ -84,7 +84,7 @@ impl<B: Buffers> Steady<B> {
     /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each turn.
     pub(super) fn play(&mut self, turns: usize) {
         for _ in 0..turns {
-            let slot = self.rng.below(LIVE_BUFFERS as u32) as usize;
+            let slot = self.rng.below(LIVE_BUFFERS as u64) as usize;
             let (buffer, bytes) = self.live[slot];
             // SAFETY: the buffer is live, and replaced in the set right below.
             unsafe { self.buffers.free(buffer, bytes) };

@@ -2,7 +2,6 @@
 
 use super::{PAGE_BYTES, space, touch};
 use crate::clock::cpu_time;
-use crate::rng::Rng;
 use crate::stats::median;
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -11,6 +10,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 use vmalloc::{Frame, Frames, Protection, Space};
+use vmalloc_lab::rng::Rng;
 use vmalloc_linux::Linux;
 
 /// Pages of the pool: more than caches hold.
@@ -98,7 +98,7 @@ fn lists(pages: Pages, size: usize, first: Frame) -> Vec<Vec<Frame>> {
     let count = if pages == Pages::ScatteredSame { 1 } else { LISTS };
     let list = |_| match pages {
         Pages::Consecutive => {
-            let start = u64::from(rng.below((POOL - size as u64) as u32));
+            let start = rng.below(POOL - size as u64);
             (0..size as u64).map(|page| first.plus(start + page)).collect()
         }
         _ => scattered(&mut rng, size, first),
@@ -109,7 +109,7 @@ fn lists(pages: Pages, size: usize, first: Frame) -> Vec<Vec<Frame>> {
 fn scattered(rng: &mut Rng, size: usize, first: Frame) -> Vec<Frame> {
     let mut list: Vec<Frame> = Vec::with_capacity(size);
     while list.len() < size {
-        let frame = first.plus(u64::from(rng.below(POOL as u32)));
+        let frame = first.plus(rng.below(POOL));
         let is_next = list.last().is_some_and(|last| last.plus(1) == frame);
         if !is_next && !list.contains(&frame) {
             list.push(frame);
