@@ -12,7 +12,6 @@
 extern crate alloc;
 
 mod access;
-mod acpi;
 mod apic;
 mod boot;
 mod bytes;
@@ -24,6 +23,7 @@ mod cpu;
 mod crew;
 mod exit;
 mod machine;
+mod madt;
 mod memory;
 mod serial;
 mod traps;
@@ -140,7 +140,7 @@ fn fault() {
 
 /// Controllers of all CPUs, this one's first.
 fn cpus(info: &StartInfo) -> alloc::vec::Vec<u8> {
-    let mut apics = acpi::cpus(info).unwrap_or_else(|| vec![apic::id()]);
+    let mut apics = madt::cpus(info).unwrap_or_else(|| vec![apic::id()]);
     apics.truncate(cpu::MAX);
     apics.sort_by_key(|&id| id != apic::id());
     apics
