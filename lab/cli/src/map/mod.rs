@@ -64,7 +64,7 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
 fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure> {
     let title = format!("vmalloc areas of {}", name(path));
     let picture = svg::picture(&title, &info.strips(), Place::Alone);
-    let written = std::fs::write(file, picture);
+    let written = std::fs::write(file, picture.into_string());
     written.map_err(|error| Failure::new(format!("can't write {}: {error}", file.display())))
 }
 

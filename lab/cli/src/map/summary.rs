@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
-use vmalloc_lab::picture::{Strip, Total};
+use vmalloc_lab::picture::{Strip, Total, printable};
 use vmalloc_lab::units::{counted, human_bytes};
 use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
 
@@ -155,9 +155,4 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Re
     writeln!(f, "\n{title}:")?;
     let lines = table::body(&[Lean::Right, Lean::Right, Lean::Left], &rows);
     lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
-}
-
-/// A caller's name comes from a file: nothing in it may move a terminal's cursor.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

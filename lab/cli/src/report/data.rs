@@ -1,6 +1,5 @@
 //! Everything that is measured.
 
-use super::date;
 use crate::args::ReportOptions;
 use crate::error::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -69,7 +68,7 @@ impl Data {
             command: "report",
             version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("VMALLOC_COMMIT"),
-            date: date::now(),
+            date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
             command_line: command_line(),
             machine,
             noise,

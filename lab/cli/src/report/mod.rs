@@ -3,8 +3,8 @@
 //! ```text
 //!   options ──measure──► Data ──┬──► JSON
 //!                               ├── findings ─► sentences: titles, and what is printed
-//!                               └── page ─► figures ─┬─ plot ── axis   lines
-//!                                                    ├─ ridges         histograms
+//!                               └── page ─► figures ─┬─ plot ──┬─ frame, axis   lines
+//!                                                    ├─ ridges ┘                histograms
 //!                                                    ├─ lab's picture  maps of address spaces
 //!                                                    └─ tables
 //! ```
@@ -14,9 +14,9 @@
 
 mod axis;
 mod data;
-mod date;
 mod figures;
 mod findings;
+mod frame;
 mod page;
 mod plot;
 mod ridges;

@@ -16,7 +16,6 @@
 //! * I3. A picture has at most [`svg::MOST_ELEMENTS`] elements: where single areas would be more, each line is cut into
 //!   cells that tell what is most in them.
 
-pub mod escape;
 pub mod layout;
 pub mod svg;
 pub mod terminal;
@@ -245,6 +244,21 @@ pub struct Part {
     pub end: u64,
     /// Which area; `None` for a gap.
     pub area: Option<usize>,
+}
+
+/// Returns `text` with a replacement for each control character but a line break.
+///
+/// A name from a file can neither break an XML document then, nor move a terminal's cursor.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let is_odd = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.chars().map(|c| if is_odd(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Rounds a coordinate to five decimals, so that it is short when it is written.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e5).round() / 1e5
 }
 
 /// How many there are of a class.
