@@ -17,52 +17,19 @@
 //! Locks are all that is counted: an area is freed and reused by an atomic operation on a word beside its address, and
 //! neighbours share cache lines of these words. There is no time, so nothing ages.
 
-use crate::adapter::{CpuHint, Drains, NullPlatform, PAGE_SHIFT};
+use crate::adapter::{CpuHint, Drains, NullPlatform};
 use crate::recorded_lock::{self, RecordedLock};
+use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::cell::Cell;
 use std::collections::HashMap;
-use vmalloc::{Config, DrainReason, Request, Space};
+use vmalloc::{Config, DrainReason, Space};
 use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
-/// Areas that are live in all.
-const LIVE_AREAS: usize = 100_000;
-/// Pages of the largest area of the live set.
-const MOST_PAGES: u64 = 64;
-/// Pages of the area that is allocated and freed.
-const BOUNCED_PAGES: u64 = 3;
 /// Who drains.
 const DRAINER: u32 = CPUS as u32;
-
-/// What CPUs do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Scene {
-    /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
-    W1,
-    /// Free a random area of 1…64 pages, one of the CPU's share of 100,000 live ones, and allocate another.
-    W5,
-}
-
-impl Scene {
-    /// All scenes.
-    pub const ALL: [Self; 2] = [Self::W1, Self::W5];
-
-    /// One line for people.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::W1 => "3 pages and a guard page, empty space",
-            Self::W5 => "each CPU replaces areas of 1…64 pages at random, 100,000 live in all",
-        }
-    }
-
-    fn config(self, mode: Mode, nodes: usize) -> Config {
-        let config = Config::default().nodes(nodes);
-        let config = if self == Self::W5 { config.without_guards() } else { config };
-        if mode == Mode::Unmap { config.unmap_on_free() } else { config }
-    }
-}
 
 /// What becomes of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -128,7 +95,8 @@ pub struct Row {
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
-    play(scene, mode, scene.config(mode, nodes), limits)
+    let config = scene.config(Config::default().nodes(nodes));
+    play(scene, mode, if mode == Mode::Unmap { config.unmap_on_free() } else { config }, limits)
 }
 
 /// The same with other settings.
@@ -328,24 +296,22 @@ impl Stage {
     }
 
     fn allocate(&mut self) -> usize {
-        let pages = match self.scene {
-            Scene::W1 => BOUNCED_PAGES,
-            Scene::W5 => self.rng.between(1, MOST_PAGES),
-        };
-        self.space.alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+        self.space.alloc(&self.scene.request(&mut self.rng)).expect("space for every scene")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::PAGE_SHIFT;
+    use vmalloc::Request;
 
     /// Long enough for many drains of areas that are unmapped: one in 256 steps.
     const LIMITS: Limits = Limits { warm_up: 2000, steps: 2000 };
 
     #[test]
     fn locks_have_the_order_of_the_documentation() {
-        let mut stage = Stage::new(Scene::W1, Scene::W1.config(Mode::Unmap, 4));
+        let mut stage = Stage::new(Scene::W1, Config::default().nodes(4).unmap_on_free());
         let mut taken = |act: &dyn Fn(&mut Stage)| {
             act(&mut stage);
             let mut taken = Vec::new();
@@ -369,8 +335,7 @@ mod tests {
     #[test]
     fn with_a_node_for_each_cpu_hardly_anybody_waits() {
         // Enough for each node to be granted a part of it.
-        let row =
-            play(Scene::W1, Mode::Retain, Scene::W1.config(Mode::Retain, CPUS).retain(256 << 20), &LIMITS);
+        let row = play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).retain(256 << 20), &LIMITS);
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");

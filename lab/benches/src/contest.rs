@@ -4,13 +4,14 @@
 //! that whatever else the machine does hits all of them alike. The medians of the rounds are compared.
 
 use crate::adapter::{self, Noop, Visitor};
-use crate::clock::{cpu_time, tick, ticks_per_ns};
 use crate::ranges::Ranges;
+use crate::rounds::{cpu_ns, pace};
 use crate::stage::{Readiness, Stage};
-use crate::stats::{median, per_mille};
 use crate::workload::{Cycle, Workload};
 use serde::Serialize;
 use std::time::Duration;
+use vmalloc_lab::clock::{tick, ticks_per_ns};
+use vmalloc_lab::stats::{median, per_mille};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +25,6 @@ pub struct Limits {
     /// Turns that are timed one by one, if the cap allows.
     pub timed_turns: usize,
 }
-
-/// The most turns in one window: requests are drawn in advance and need memory.
-const MOST_TURNS: usize = 1 << 20;
 
 /// For set-ups that were in time before.
 const NO_CAP: Duration = Duration::from_secs(100_000);
@@ -83,27 +81,12 @@ impl<R: Ranges> Entry<R> {
         Self { workload, stage: None, turns: 0, rounds: Vec::new(), row }
     }
 
-    /// CPU nanoseconds of a window of `turns` turns.
+    /// Returns the CPU nanoseconds of a window of `turns` turns.
     fn window(stage: &mut Stage<R>, turns: usize) -> f64 {
         let window = stage.draw(turns);
-        let before = cpu_time();
-        stage.play(&window);
-        let spent = cpu_time() - before;
+        let spent = cpu_ns(|| stage.play(&window));
         stage.absorb(&window);
-        spent.as_nanos() as f64
-    }
-
-    /// Turns that take about as long as a window should, found by doubling.
-    fn pace(stage: &mut Stage<R>, limits: &Limits) -> usize {
-        let target = limits.window.as_nanos() as f64;
-        let mut turns = 16;
-        loop {
-            let spent = Self::window(stage, turns);
-            if spent >= target / 8.0 || turns >= MOST_TURNS {
-                return ((turns as f64 * target / spent.max(1.0)) as usize).clamp(1, MOST_TURNS);
-            }
-            turns *= 2;
-        }
+        spent
     }
 
     /// The slowest single call over all alignments, each on a fresh state.
@@ -145,7 +128,7 @@ impl<R: Ranges> Entrant for Entry<R> {
             self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
         }
         if self.workload.cycle != Cycle::WorstCall {
-            self.turns = Self::pace(&mut stage, limits);
+            self.turns = pace(limits.window, |turns| Self::window(&mut stage, turns));
         }
         self.stage = Some(stage);
     }

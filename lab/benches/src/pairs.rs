@@ -7,14 +7,14 @@
 //! Whatever an allocator leaves to the background is done by the thread that its adapter starts in [`Ranges::build`]: those of
 //! ours that are named for it ([`Drained`](crate::adapter::Drained)).
 
-use crate::clock::ticks_per_ns;
 use crate::ranges::Ranges;
 use crate::stage::{Stage, TooSlow};
-use crate::stats::median;
 use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
+use vmalloc_lab::clock::ticks_per_ns;
+use vmalloc_lab::stats::median;
+use vmalloc_lab::times::Times;
 
 /// The workloads: mixed sizes, and one page.
 pub const WORKLOADS: [Workload; 2] = [
@@ -35,11 +35,6 @@ const fn workload(name: &'static str, max_pages: u32, about: &'static str) -> Wo
         large: false,
     }
 }
-
-/// The longest duration that is told from longer ones: 100 s.
-const LONGEST_NS: u64 = 100_000_000_000;
-/// Significant decimal digits of a duration.
-const DIGITS: u8 = 3;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +76,7 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
     let mut stage = Stage::<R>::new(workload);
     stage.set_up(limits.cap)?;
     let runs: Vec<_> = (0..limits.runs).map(|_| one_run(&mut stage, limits.pairs)).collect();
-    let at =
-        |quantile| median(&runs.iter().map(|run| run.value_at_quantile(quantile) as f64).collect::<Vec<_>>());
+    let at = |part| median(&runs.iter().map(|run| run.quantile(part) as f64).collect::<Vec<_>>());
     let slowest = || runs.iter().map(|run| run.max() as f64);
     Ok(Row {
         workload: workload.name,
@@ -96,23 +90,17 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
     })
 }
 
-/// The distribution of `pairs` pairs.
-fn one_run<R: Ranges>(stage: &mut Stage<R>, pairs: usize) -> Histogram<u64> {
+/// Times `pairs` pairs.
+fn one_run<R: Ranges>(stage: &mut Stage<R>, pairs: usize) -> Times {
     let window = stage.draw(pairs);
     // Written before, so that no page of it is new to the kernel while the clock runs.
     let mut ticks = vec![1; pairs];
     ticks.clear();
     stage.play_timed(&window, &mut ticks);
     stage.absorb(&window);
-    let rate = ticks_per_ns();
-    histogram(ticks.iter().map(|&ticks| (ticks as f64 / rate) as u64))
-}
-
-fn histogram(nanoseconds: impl Iterator<Item = u64>) -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that are allowed");
-    // Saturating is at the longest, not at what was seen so far.
-    nanoseconds.for_each(|ns| histogram.saturating_record(ns));
-    histogram
+    let (rate, mut times) = (ticks_per_ns(), Times::precise());
+    ticks.iter().for_each(|&ticks| times.record(Duration::from_nanos((ticks as f64 / rate) as u64)));
+    times
 }
 
 #[cfg(test)]
@@ -120,13 +108,6 @@ mod tests {
     use super::*;
     use crate::adapter::{Caller, Drained, FirstCpu, OurSpace};
     use vmalloc_linux::FutexLock;
-
-    #[test]
-    fn one_slow_pair_of_many_is_the_maximum() {
-        let distribution = histogram((0..10_000).map(|pair| if pair == 5000 { 20_000_000 } else { 100 }));
-        assert_eq!(distribution.value_at_quantile(0.999), 100);
-        assert!((20_000_000..20_020_000).contains(&distribution.max()), "{}", distribution.max());
-    }
 
     #[test]
     fn quantiles_ascend() {

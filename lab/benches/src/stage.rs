@@ -4,12 +4,12 @@
 //! is the calls themselves, a load of the request and a load and store of the handle. What that costs is
 //! known exactly: the same loop over [`Noop`](crate::adapter::Noop).
 
-use crate::clock::tick;
 use crate::heap;
 use crate::ranges::{BASE_PAGE, Plan, Ranges};
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use vmalloc_lab::clock::tick;
 use vmalloc_lab::rng::Rng;
 
 /// The seed of every stage: all allocators see the same requests.

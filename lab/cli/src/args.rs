@@ -1,9 +1,9 @@
 //! The command line.
 
-use crate::crew::MAX_THREADS;
 use crate::error::Failure;
 use crate::machine::{GuardMeans, MachineOptions, Strategy};
 use crate::test::help;
+use crate::worker_threads::MAX_THREADS;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;

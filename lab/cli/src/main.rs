@@ -15,14 +15,12 @@
 //!
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
-//!  crew.rs      threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
+//!  worker_threads.rs  threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
 
 mod args;
 mod cases;
-mod clock;
-mod crew;
 mod error;
 mod heap;
 mod info;
@@ -38,8 +36,8 @@ mod random;
 mod replay;
 mod report;
 mod reproduce;
-mod table;
 mod test;
+mod worker_threads;
 
 use args::{Arguments, Command, Parsed};
 use error::{Exit, Failure};

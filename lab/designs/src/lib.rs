@@ -21,12 +21,14 @@
 //! | [`measure`] | what a report asks of every design |
 //! | [`vmallocinfo`] | `/proc/vmallocinfo`, read |
 //! | [`picture`] | an address space, drawn as text or as SVG |
-//! | [`rng`], [`times`], [`units`] | random numbers, histograms of times, bytes and counts in words |
+//! | [`clock`], [`rng`], [`stats`], [`times`] | clocks, random numbers, medians, histograms of times |
+//! | [`workers`], [`table`], [`units`] | threads that start together, columns of text, bytes and counts in words |
 //!
 //! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
 //! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
 
 pub mod blocks;
+pub mod clock;
 pub mod cpu;
 pub mod design;
 pub mod designs;
@@ -36,10 +38,13 @@ pub mod picture;
 pub mod replay;
 pub mod reproduce;
 pub mod rng;
+pub mod stats;
+pub mod table;
 pub mod times;
 pub mod trace;
 pub mod units;
 pub mod vmallocinfo;
+pub mod workers;
 pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

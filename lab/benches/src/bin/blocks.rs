@@ -1,20 +1,21 @@
 //! Counts the blocks of short mappings that published sequences of calls make.
 
 use clap::Parser;
+use serde::Serialize;
 use std::io;
 use std::process::ExitCode;
 use vmalloc_bench::output;
-use vmalloc_bench::scenarios::{self, POLICIES, Run, SLOTS};
-use vmalloc_bench::table::{self, figure};
-use vmalloc_lab::blocks::scenarios::FunctionProfile;
+use vmalloc_lab::blocks::Variant;
+use vmalloc_lab::blocks::scenarios::{self, FunctionProfile, Outcome};
+use vmalloc_lab::table::{figure, table};
 
 /// Count the blocks of short mappings that published sequences of calls make
 ///
-/// Three scenarios, blocks of 256 and 1024 slots, three policies: a new block at the head of its queue (before 2015), at its
-/// tail (since), and slots that are handed out again (ours). "known" is what was published for 1024 slots, or measured on
-/// Linux 6.1 and 6.12 for 256. Hit, Time, Avg and s^2 (the variance) are those of a function profiler, in µs, for the
-/// function that obtains addresses and the one that returns them, on a platform that does nothing. The last table has the
-/// pages of all blocks over the live ones where each block's worth of mappings has one that stays.
+/// Three scenarios, blocks of 256 and 1024 slots, three variants: a new block at the head of its queue (before 2015), at
+/// its tail (since), and slots that are handed out again (ours). Hit, Time, Avg and s^2 (the variance) are those of a
+/// function profiler, in µs, for the function that obtains addresses and the one that returns them, without memory. The
+/// last table has the pages of all blocks over the live ones where each block's worth of mappings has one that stays.
+/// `vmalloc reproduce f3` compares the counts with those that were published.
 #[derive(Parser)]
 struct Args {
     /// Print an object instead of tables.
@@ -25,53 +26,59 @@ struct Args {
     live: u64,
 }
 
-/// Pages of all blocks over the live ones, by slots and policy.
-type Pinned = Vec<(u64, &'static str, f64)>;
+/// Slots of a block.
+const SLOTS: [u64; 2] = [256, 1024];
+
+/// A scenario played once.
+#[derive(Serialize)]
+struct Run {
+    scenario: u8,
+    slots: u64,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+/// The pages of all blocks over the live ones.
+#[derive(Serialize)]
+struct Pinned {
+    slots: u64,
+    variant: Variant,
+    span_per_live_page: f64,
+}
 
 fn runs() -> Vec<Run> {
-    let rows = (1..=3).flat_map(|scenario| SLOTS.map(|slots| (scenario, slots)));
-    rows.flat_map(|(scenario, slots)| POLICIES.map(|policy| scenarios::run(scenario, slots, policy)))
-        .collect()
+    let mut runs = Vec::new();
+    for (scenario, slots) in (1..=3).flat_map(|scenario| SLOTS.map(|slots| (scenario, slots))) {
+        let run = |variant| Run { scenario, slots, outcome: scenarios::run(scenario, slots, variant) };
+        runs.extend(Variant::ALL.map(run));
+    }
+    runs
 }
 
-fn pinned(live: u64) -> Pinned {
-    let of = |slots| {
-        POLICIES
-            .map(|(policy, name)| (slots, name, scenarios::one_long_lived_page_a_block(slots, policy, live)))
+fn pinned(live: u64) -> Vec<Pinned> {
+    let pinned = |(slots, variant)| {
+        let span_per_live_page = scenarios::one_long_lived_page_a_block(slots, variant, live);
+        Pinned { slots, variant, span_per_live_page }
     };
-    SLOTS.into_iter().flat_map(of).collect()
+    SLOTS.into_iter().flat_map(|slots| Variant::ALL.map(|variant| (slots, variant))).map(pinned).collect()
 }
 
-fn counts((made, freed): (u64, u64)) -> String {
-    format!("{made}/{freed}")
-}
-
-fn cells(run: &Run) -> Vec<String> {
-    let known = run.known.map_or(table::NONE.to_owned(), counts);
-    let agrees = match run.known {
-        None => "",
-        Some(known) if known == run.blocks => "exact",
-        Some(_) => "DIFFERS",
-    };
+fn cells(Run { scenario, slots, outcome }: &Run) -> Vec<String> {
     let profile = |it: &FunctionProfile| {
         [format!("{:.0}", it.time_us), format!("{:.3}", it.avg_us), format!("{:.3}", it.s2_us2)]
     };
-    let head = [run.scenario.to_string(), run.slots.to_string(), run.policy.to_owned()];
-    let counts =
-        [run.map.hit.to_string(), run.pages.to_string(), counts(run.blocks), known, agrees.to_owned()];
-    head.into_iter().chain(counts).chain(profile(&run.map)).chain(profile(&run.unmap)).collect()
+    let Outcome { variant, made, freed, map, unmap } = outcome;
+    let head = [scenario.to_string(), slots.to_string(), variant.to_string(), map.hit.to_string()];
+    head.into_iter().chain([format!("{made}/{freed}")]).chain(profile(map)).chain(profile(unmap)).collect()
 }
 
-fn print_tables(runs: &[Run], pinned: &Pinned, live: u64) -> io::Result<()> {
+fn print_tables(runs: &[Run], pinned: &[Pinned], live: u64) -> io::Result<()> {
     let head = [
         "scenario",
         "slots",
-        "policy",
+        "variant",
         "Hit",
-        "pages",
         "made/freed",
-        "known",
-        "",
         "map Time",
         "Avg",
         "s^2",
@@ -79,27 +86,23 @@ fn print_tables(runs: &[Run], pinned: &Pinned, live: u64) -> io::Result<()> {
         "Avg",
         "s^2",
     ];
-    let rows: Vec<_> = runs.iter().map(cells).collect();
-    output::line(&table::lines(&head, &rows, head.len()).join("\n"))?;
+    output::line(&table("lrlr", &head, runs.iter().map(cells).collect()))?;
     let clock = scenarios::clock_us();
     output::line(&format_args!(
         "\nTimes in µs; of each Avg {clock:.3} is the clock itself. Pages of all blocks over live ones:\n"
     ))?;
-    let row = |slots: &u64| {
-        let of = pinned.iter().filter(|(of, ..)| of == slots).map(|(_, _, ratio)| figure(Some(*ratio)));
-        std::iter::once(slots.to_string()).chain(of).collect()
+    let row = |pinned: &Pinned| {
+        vec![pinned.slots.to_string(), pinned.variant.to_string(), figure(pinned.span_per_live_page)]
     };
-    let rows: Vec<Vec<String>> = SLOTS.iter().map(row).collect();
-    let title = format!("slots, {live} live");
-    let names = POLICIES.map(|(_, name)| name);
-    output::line(&table::lines(&[&[title.as_str()][..], &names].concat(), &rows, 4).join("\n"))
+    let head = ["slots", "variant", &format!("{live} live")];
+    output::line(&table("rlr", &head, pinned.iter().map(row).collect()))
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let (runs, pinned) = (runs(), pinned(args.live));
     let written = if args.json {
-        let object = serde_json::json!({ "runs": runs, "live": args.live, "span_per_live_page": pinned });
+        let object = serde_json::json!({ "runs": runs, "live": args.live, "pinned": pinned });
         output::line(&format_args!("{object:#}"))
     } else {
         print_tables(&runs, &pinned, args.live)

@@ -5,9 +5,10 @@ use indicatif::ProgressBar;
 use std::io;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use vmalloc_bench::buffers::{self, Buffers, Limits, Row, SCENES, Visitor};
+use vmalloc_bench::buffers::{self, Buffers, Row, SCENES, Visitor};
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
+use vmalloc_bench::rounds::Limits;
+use vmalloc_lab::table::{figure, table};
 
 /// Measure allocators of large buffers side by side
 ///
@@ -93,7 +94,7 @@ fn rss_in_child(name: &str) -> Option<f64> {
 fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let scenes = SCENES.map(|(name, _)| name);
     let of = |name: &str, value: fn(&Row) -> f64| -> Vec<String> {
-        rows.iter().filter(|row| row.allocator == name).map(|row| figure(Some(value(row)))).collect()
+        rows.iter().filter(|row| row.allocator == name).map(|row| figure(value(row))).collect()
     };
     let line = |it: &Trait, value: fn(&Row) -> f64, tail: Vec<String>| {
         [vec![it.name.to_owned()], of(it.name, value), tail].concat()
@@ -102,10 +103,10 @@ fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
         line(it, |row| row.ns, vec![figure(it.rss_per_live), it.guard.to_owned(), it.traps.to_owned()])
     });
     let head = [&["ns per pair"][..], &scenes, &["RSS/live", "guard", "UAF traps"]].concat();
-    let times = table::lines(&head, &ns.collect::<Vec<_>>(), 7).join("\n");
+    let times = table("lrrrrrrll", &head, ns.collect());
     let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
     let head = [&["ratio"][..], &scenes].concat();
-    let ratios = table::lines(&head, &ratios.collect::<Vec<_>>(), 6).join("\n");
+    let ratios = table("lr", &head, ratios.collect());
     output::line(&format_args!("{times}\n\n{ratios}"))
 }
 

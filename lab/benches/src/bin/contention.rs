@@ -3,9 +3,10 @@
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
-use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row, Scene};
+use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row};
 use vmalloc_bench::output;
-use vmalloc_bench::table;
+use vmalloc_bench::scene::Scene;
+use vmalloc_lab::table::table;
 
 /// Count who would wait for whom on a machine with 128 CPUs, by the number of nodes
 ///
@@ -42,9 +43,8 @@ fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
         let rest = [format!("{:.3}", row.waited_percent), format!("{:.4}", row.drain)];
         std::iter::once(row.nodes.to_string()).chain(cells).chain(rest).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, head.len()).join("\n");
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about(), mode.about()))
+    let table = table("lr", &head, rows.iter().map(cells).collect());
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("CPU"), mode.about()))
 }
 
 fn measure(args: &Args) -> io::Result<()> {

@@ -8,8 +8,8 @@ use vmalloc_bench::adapter::{self, Visitor};
 use vmalloc_bench::output;
 use vmalloc_bench::pairs::{self, Limits, Row, WORKLOADS};
 use vmalloc_bench::ranges::Ranges;
-use vmalloc_bench::table::{self, figure};
 use vmalloc_bench::workload::Workload;
+use vmalloc_lab::table::{figure, table};
 
 /// Measure how long single pairs take, and the slowest of them
 ///
@@ -64,10 +64,9 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
     let cells = |row: &Row| {
         let figures = [row.p50, row.p99, row.p99_9, row.p99_99, row.least_max, row.most_max];
         let name = std::iter::once(row.allocator.to_owned());
-        name.chain(figures.into_iter().map(|value| figure(Some(value)))).collect()
+        name.chain(figures.into_iter().map(figure)).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, head.len()).join("\n");
+    let table = table("lr", &head, rows.iter().map(cells).collect());
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use vmalloc_bench::contest::{self, Limits, Row};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
 use vmalloc_bench::workload::{self, Workload};
+use vmalloc_lab::table::{figure, table};
 
 #[global_allocator]
 static HEAP: CountingHeap = CountingHeap;
@@ -87,8 +87,7 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
         let name = std::iter::once(row.allocator.to_owned());
         name.chain(figures.into_iter().map(figure)).chain([note]).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, 6).join("\n");
+    let table = table("lrrrrrl", &head, rows.iter().map(cells).collect());
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 

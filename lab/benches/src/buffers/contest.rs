@@ -1,11 +1,11 @@
 //! Every allocator through every scene, round by round.
 
 use super::{Buffers, PAGE_BYTES, Visitor, each, touch};
-use crate::clock::cpu_time;
-use crate::stats::median;
+use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::ptr::NonNull;
 use std::time::Duration;
+use vmalloc_lab::clock::cpu_time;
 use vmalloc_lab::rng::Rng;
 
 /// What is done with the buffers.
@@ -33,15 +33,6 @@ const MOST_PAGES: u64 = 64;
 /// that keep none are steady from the start, and slow.
 const WARM_UP_TURNS: usize = 50 * LIVE_BUFFERS;
 const WARM_UP_TIME: Duration = Duration::from_secs(1);
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Rounds.
-    pub rounds: usize,
-    /// What a window should take.
-    pub window: Duration,
-}
 
 /// The result of one allocator in one scene.
 #[derive(Clone, Debug, Serialize)]
@@ -128,10 +119,23 @@ fn bounce<B: Buffers>(buffers: &mut B, pages: usize, turns: usize) {
     }
 }
 
-/// A scene ready to be played, its types forgotten: called with a number of turns.
-type Player = Box<dyn FnMut(usize)>;
+struct Enter<'a> {
+    scene: Scene,
+    wanted: &'a dyn Fn(&str) -> bool,
+    names: Vec<&'static str>,
+    players: Vec<Box<dyn FnMut(usize)>>,
+}
 
-fn player<B: Buffers + 'static>(scene: Scene) -> Player {
+impl Visitor for Enter<'_> {
+    fn visit<B: Buffers + 'static>(&mut self) {
+        if (self.wanted)(B::NAME) {
+            self.names.push(B::NAME);
+            self.players.push(player::<B>(self.scene));
+        }
+    }
+}
+
+fn player<B: Buffers + 'static>(scene: Scene) -> Box<dyn FnMut(usize)> {
     let mut buffers = B::build();
     match scene {
         Scene::Bounce(pages) => Box::new(move |turns| bounce(&mut buffers, pages, turns)),
@@ -143,70 +147,11 @@ fn player<B: Buffers + 'static>(scene: Scene) -> Player {
     }
 }
 
-struct Entry {
-    name: &'static str,
-    play: Player,
-    turns: usize,
-    rounds: Vec<f64>,
-}
-
-impl Entry {
-    fn window(&mut self, turns: usize) -> f64 {
-        let before = cpu_time();
-        (self.play)(turns);
-        (cpu_time() - before).as_nanos() as f64
-    }
-
-    /// Finds by doubling how many turns take about as long as a window should.
-    fn pace(&mut self, limits: &Limits) {
-        let target = limits.window.as_nanos() as f64;
-        let mut turns = 8;
-        loop {
-            let spent = self.window(turns);
-            if spent >= target / 8.0 {
-                self.turns = ((turns as f64 * target / spent) as usize).max(1);
-                return;
-            }
-            turns *= 2;
-        }
-    }
-
-    fn round(&mut self) {
-        let spent = self.window(self.turns);
-        self.rounds.push(spent / self.turns as f64);
-    }
-}
-
-struct Enter<'a> {
-    scene: Scene,
-    wanted: &'a dyn Fn(&str) -> bool,
-    entries: Vec<Entry>,
-}
-
-impl Visitor for Enter<'_> {
-    fn visit<B: Buffers + 'static>(&mut self) {
-        if (self.wanted)(B::NAME) {
-            let play = player::<B>(self.scene);
-            self.entries.push(Entry { name: B::NAME, play, turns: 0, rounds: Vec::new() });
-        }
-    }
-}
-
 /// Measures the allocators whose names are `wanted` in `scene`, in the order of the table.
 pub fn run(scene: (&'static str, Scene), limits: &Limits, wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
-    let mut enter = Enter { scene: scene.1, wanted, entries: Vec::new() };
+    let mut enter = Enter { scene: scene.1, wanted, names: Vec::new(), players: Vec::new() };
     each(&mut enter);
-    let mut entries = enter.entries;
-    entries.iter_mut().for_each(|entry| entry.pace(limits));
-    for _ in 0..limits.rounds {
-        entries.iter_mut().for_each(Entry::round);
-    }
-    let medians: Vec<f64> = entries.iter().map(|entry| median(&entry.rounds)).collect();
-    let row = |(entry, &ns): (&Entry, &f64)| Row {
-        scene: scene.0,
-        allocator: entry.name,
-        ns,
-        ratio: ns / medians[0],
-    };
-    entries.iter().zip(&medians).map(row).collect()
+    let medians = medians(&mut enter.players, limits);
+    let row = |(allocator, &ns)| Row { scene: scene.0, allocator, ns, ratio: ns / medians[0] };
+    enter.names.into_iter().zip(&medians).map(row).collect()
 }

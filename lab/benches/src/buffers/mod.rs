@@ -6,7 +6,7 @@ mod ours;
 mod rss;
 
 pub use allocators::{Glibc, Jemalloc, Mimalloc, Mmap};
-pub use contest::{Limits, Row, SCENES, Scene, run};
+pub use contest::{Row, SCENES, Scene, run};
 pub use ours::Ours;
 pub use rss::per_live;
 

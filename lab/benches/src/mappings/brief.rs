@@ -1,14 +1,12 @@
 //! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory that holds as much.
 
 use super::{PAGE_BYTES, space, touch};
-use crate::clock::cpu_time;
-use crate::stats::median;
+use crate::rounds::{Limits, medians};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use serde::Serialize;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Duration;
 use vmalloc::{Frame, Frames, Protection, Space};
 use vmalloc_lab::rng::Rng;
 use vmalloc_linux::Linux;
@@ -40,15 +38,6 @@ pub const PAGES: [(Pages, &str); 3] = [
 
 /// The ways to map them.
 pub const WAYS: [&str; 3] = ["vm_map_ram", "vmap", "mmap a page"];
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Rounds, of which the median counts.
-    pub rounds: usize,
-    /// What a window should take.
-    pub window: Duration,
-}
 
 /// One way to map pages of one kind.
 #[derive(Clone, Debug, Serialize)]
@@ -82,8 +71,8 @@ pub fn run(limits: &Limits) -> Vec<Row> {
         let mut group = WAYS.map(row);
         for size in SIZES {
             let times = pool.contest(&lists(pages, size, pool.first), limits);
-            for (row, ns) in group.iter_mut().zip(times) {
-                row.ns.push(ns);
+            for (row, ns) in group.iter_mut().zip(&times) {
+                row.ns.push(*ns);
                 row.ratio.push(ns / times[0]);
             }
         }
@@ -164,19 +153,14 @@ impl Pool {
         unsafe { mmap(addr, bytes, access, flags | MapFlags::SHARED, &self.file, offset) }.expect("a mapping")
     }
 
-    /// ns of a mapping in each of the [`WAYS`], which take turns.
-    fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> [f64; WAYS.len()] {
-        let ways: [&Way<'_>; WAYS.len()] =
-            [&|list| self.vm_map_ram(list), &|list| self.vmap(list), &|list| self.mmap_pages(list)];
-        let mut entries = ways.map(|way| Entry { way, lists, next: 0, turns: 0, rounds: Vec::new() });
-        entries.iter_mut().for_each(|entry| entry.pace(limits.window));
-        for _ in 0..limits.rounds {
-            for entry in &mut entries {
-                let ns = entry.window(entry.turns) / entry.turns as f64;
-                entry.rounds.push(ns);
-            }
-        }
-        entries.map(|entry| median(&entry.rounds))
+    /// Returns the ns of a mapping in each of the [`WAYS`].
+    fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> Vec<f64> {
+        let mut players = [
+            player(lists, |list| self.vm_map_ram(list)),
+            player(lists, |list| self.vmap(list)),
+            player(lists, |list| self.mmap_pages(list)),
+        ];
+        medians(&mut players, limits)
     }
 
     fn vm_map_ram(&self, list: &[Frame]) {
@@ -219,6 +203,12 @@ impl Pool {
     }
 }
 
+/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by `way`.
+fn player<'a>(lists: &'a [Vec<Frame>], way: impl Fn(&[Frame]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    let mut next = lists.iter().cycle();
+    Box::new(move |turns| next.by_ref().take(turns).for_each(|list| way(list)))
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         self.space.purge().expect("nothing that can't be unmapped");
@@ -228,45 +218,10 @@ impl Drop for Pool {
     }
 }
 
-/// Maps, touches and unmaps a list of pages.
-type Way<'a> = dyn Fn(&[Frame]) + 'a;
-
-struct Entry<'a> {
-    way: &'a Way<'a>,
-    lists: &'a [Vec<Frame>],
-    next: usize,
-    turns: usize,
-    rounds: Vec<f64>,
-}
-
-impl Entry<'_> {
-    fn window(&mut self, turns: usize) -> f64 {
-        let before = cpu_time();
-        for _ in 0..turns {
-            (self.way)(&self.lists[self.next]);
-            self.next = (self.next + 1) % self.lists.len();
-        }
-        (cpu_time() - before).as_nanos() as f64
-    }
-
-    /// Finds by doubling how many turns take about as long as a window should.
-    fn pace(&mut self, window: Duration) {
-        let target = window.as_nanos() as f64;
-        let mut turns = 8;
-        loop {
-            let spent = self.window(turns);
-            if spent >= target / 8.0 {
-                self.turns = ((turns as f64 * target / spent) as usize).max(1);
-                return;
-            }
-            turns *= 2;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn lists_are_of_the_pages_that_they_say() {

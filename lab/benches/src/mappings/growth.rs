@@ -7,9 +7,9 @@ mod libc_ways;
 mod ours;
 
 use super::PAGE_BYTES;
-use crate::clock::{tick, ticks_per_ns};
-use crate::stats::median;
 use serde::Serialize;
+use vmalloc_lab::clock::{tick, ticks_per_ns};
+use vmalloc_lab::stats::median;
 
 /// Pages at the begin.
 const FIRST: usize = 256;

@@ -8,18 +8,17 @@
 //! Without `--pairs` the workers are only the load, and one more thread measures; with it there is no such thread, and the
 //! workers time each of their own pairs.
 
-mod histogram;
 mod plan;
 mod probe;
 mod report;
 mod worker;
 
 use crate::args::LatencyOptions;
-use crate::crew::{self, Haul};
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
 use crate::progress::Wait;
+use crate::worker_threads::{self, Haul};
 use plan::{Measure, Plan};
 use report::{LogFile, Report};
 use std::sync::Mutex;
@@ -45,7 +44,7 @@ pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure>
 
 /// What each thread measured. All that the workers hold is freed on return.
 fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
-    let workers = Worker::crew(machine, plan)?;
+    let workers = Worker::all(machine, plan)?;
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     let stop = AtomicBool::new(false);
     let work = |number: u64| {
@@ -63,7 +62,9 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     };
     let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
-        crew::run(plan.threads + plan.probes(), &asked, work, |finished| wait(plan, finished, &stop))?;
+        worker_threads::run(plan.threads + plan.probes(), &asked, work, |finished| {
+            wait(plan, finished, &stop)
+        })?;
     if let Some(complaint) = complaints.first() {
         return Err(Failure::new(complaint));
     }

@@ -1,6 +1,5 @@
 //! A worker: pairs of an allocation and a free, as fast as it can.
 
-use super::histogram::Durations;
 use super::plan::{Load, Means, Measure, Plan};
 use crate::cases::Area;
 use crate::error::Failure;
@@ -11,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use vmalloc::Request;
 use vmalloc_lab::rng::Rng;
+use vmalloc_lab::times::Times;
 
 /// Replacements for each area of a live set before anything is measured: the set is then as scattered as it gets.
 const CHURN: usize = 2;
@@ -23,9 +23,9 @@ pub(super) struct Record {
     /// Pairs that a worker made.
     pub(super) pairs: u64,
     /// How long single pairs took.
-    pub(super) timed: Option<Durations>,
+    pub(super) timed: Option<Times>,
     /// How late the probe woke.
-    pub(super) late: Option<Durations>,
+    pub(super) late: Option<Times>,
     /// Wake-ups that the probe missed.
     pub(super) missed: u64,
 }
@@ -41,7 +41,7 @@ pub(super) struct Worker<'m> {
 
 impl<'m> Worker<'m> {
     /// All workers, each with its share of the live set.
-    pub(super) fn crew(machine: &'m Machine, plan: &Plan) -> Result<Vec<Self>, Failure> {
+    pub(super) fn all(machine: &'m Machine, plan: &Plan) -> Result<Vec<Self>, Failure> {
         (0..plan.threads).map(|number| Self::new(machine, plan, number)).collect()
     }
 
@@ -99,7 +99,7 @@ impl<'m> Worker<'m> {
     }
 
     fn replace_timed(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut timed = Durations::new();
+        let mut timed = Times::precise();
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             let (slot, request) = (self.slot(), self.request());

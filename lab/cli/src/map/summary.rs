@@ -1,11 +1,11 @@
 //! What can be said of the areas in words.
 
-use crate::table::{self, Lean};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use vmalloc_lab::picture::{Strip, Total, printable};
+use vmalloc_lab::table::aligned;
 use vmalloc_lab::units::{counted, human_bytes};
 use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
 
@@ -153,6 +153,6 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Re
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
     writeln!(f, "\n{title}:")?;
-    let lines = table::body(&[Lean::Right, Lean::Right, Lean::Left], &rows);
+    let lines = aligned("rrl", &rows);
     lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }

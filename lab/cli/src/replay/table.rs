@@ -1,10 +1,10 @@
 //! Outcomes of designs side by side.
 
 use super::sparkline::{self, Pick};
-use crate::table::{self, Lean};
 use std::fmt;
 use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::replay::{Latency, Outcome, RoomOutcome, Sample};
+use vmalloc_lab::table::table;
 use vmalloc_lab::units::human_bytes;
 
 /// All tables of one trace.
@@ -12,14 +12,6 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Res
     totals(f, designs)?;
     latencies(f, designs)?;
     rooms(f, designs)
-}
-
-/// A table whose first `names` columns are words.
-fn table(f: &mut fmt::Formatter<'_>, names: usize, head: &[&str], rows: &[Vec<String>]) -> fmt::Result {
-    let lean = |column| if column < names { Lean::Left } else { Lean::Right };
-    let leans: Vec<_> = (0..head.len()).map(lean).collect();
-    let head: Vec<_> = head.iter().map(|&cell| cell.to_owned()).collect();
-    table::lines(&leans, &head, rows).iter().try_for_each(|line| writeln!(f, "{line}"))
 }
 
 fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
@@ -37,8 +29,7 @@ fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
             it.waits.waited.to_string(),
         ]
     };
-    writeln!(f)?;
-    table(f, 1, &head, &designs.iter().map(row).collect::<Vec<_>>())
+    writeln!(f, "\n{}", table("lr", &head, designs.iter().map(row).collect()))
 }
 
 fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
@@ -48,12 +39,9 @@ fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
         let numbers = [count, p50, p99, p99_9, p99_99, max];
         [design.to_owned(), call.to_owned()].into_iter().chain(numbers.map(|it| it.to_string())).collect()
     };
-    let rows: Vec<_> = designs
-        .iter()
-        .flat_map(|it| [row(it.design, "alloc", &it.alloc), row("", "free", &it.free)])
-        .collect();
-    writeln!(f)?;
-    table(f, 2, &["ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"], &rows)?;
+    let both = |it: &Outcome| [row(it.design, "alloc", &it.alloc), row("", "free", &it.free)];
+    let head = ["ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"];
+    writeln!(f, "\n{}", table("llr", &head, designs.iter().flat_map(both).collect()))?;
     writeln!(f, "A look at the clock takes {} ns, which is in each", first.clock_ns)
 }
 
@@ -78,9 +66,8 @@ fn extremes(f: &mut fmt::Formatter<'_>, traced: Option<u64>, rooms: &[(&str, &Ro
         let cells = ["(in the trace)".to_owned(), bytes(pages)];
         cells.into_iter().chain(std::iter::repeat_n(String::new(), head.len() - 2)).collect()
     });
-    let rows: Vec<_> =
-        traced.into_iter().chain(rooms.iter().map(|(design, it)| extreme(design, it))).collect();
-    table(f, 1, &head, &rows)
+    let rows = traced.into_iter().chain(rooms.iter().map(|(design, it)| extreme(design, it)));
+    writeln!(f, "{}", table("lr", &head, rows.collect()))
 }
 
 fn extreme(design: &str, it: &RoomOutcome) -> Vec<String> {
@@ -118,7 +105,7 @@ fn over_time(f: &mut fmt::Formatter<'_>, rooms: &[(&str, &RoomOutcome)]) -> fmt:
         &format!("lazy, 0 to {}", bytes(most_lazy)),
         &format!("largest free range, {} to {}", free_bytes(first, least), free_bytes(first, most)),
     ];
-    table(f, head.len(), &head, &rooms.iter().map(row).collect::<Vec<_>>())
+    writeln!(f, "{}", table("l", &head, rooms.iter().map(row).collect()))
 }
 
 /// A free range of a window: where little of that is missing, only what is missing tells one from another.

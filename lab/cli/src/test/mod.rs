@@ -16,7 +16,6 @@ mod rounds;
 mod worker;
 
 use crate::args::TestOptions;
-use crate::clock;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
@@ -24,6 +23,7 @@ use params::Parameters;
 use report::{Report, Stages};
 use rounds::Rounds;
 use vmalloc::Platform;
+use vmalloc_lab::clock;
 
 /// Runs the command.
 pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {

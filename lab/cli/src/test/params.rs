@@ -2,8 +2,8 @@
 
 use super::preset::Preset;
 use crate::cases::{self, Case};
-use crate::crew::MAX_THREADS;
 use crate::error::Failure;
+use crate::worker_threads::MAX_THREADS;
 use serde::Serialize;
 
 /// The most loops, repeats and pages: the field's are `int`s.

@@ -6,12 +6,12 @@
 
 use super::params::Parameters;
 use super::worker::{self, Record, Round};
-use crate::crew::{self, Haul};
 use crate::error::Failure;
 use crate::heap;
 use crate::machine::{Counts, Machine, resident_bytes};
 use crate::progress::Wait;
 use crate::random;
+use crate::worker_threads::{self, Haul};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -95,7 +95,7 @@ fn round(
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let round = Round { machine, parameters, seed, done, stop };
     let threads = parameters.nr_threads;
-    crew::run(
+    worker_threads::run(
         threads,
         &format!("nr_threads={threads}"),
         |number| worker::run(&round, number),

@@ -2,12 +2,12 @@
 
 use super::params::Parameters;
 use crate::cases::{Case, Context, PageSize, Refusal};
-use crate::clock;
 use crate::machine::Machine;
 use crate::random;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vmalloc_lab::clock;
 use vmalloc_lab::rng::Rng;
 
 /// What a worker did.
@@ -78,10 +78,10 @@ pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
         random,
         stop: &round.stop,
     };
-    let start = clock::cycles();
+    let start = clock::tick();
     let times = parameters.runs_a_round();
     let cases = order.iter().map(|case| repeat(case, &mut context, times, &round.done)).collect();
-    Record { worker, cycles: clock::cycles().saturating_sub(start), cases }
+    Record { worker, cycles: clock::tick().saturating_sub(start), cases }
 }
 
 impl Record {

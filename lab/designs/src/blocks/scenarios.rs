@@ -68,6 +68,38 @@ pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
     Outcome { variant, made, freed, map: map.profile(1e3), unmap: unmap.profile(1e3) }
 }
 
+/// Returns the pages of all blocks over the live ones, when each block's worth of mappings has one that stays.
+///
+/// Maps one page for good and a block's worth of others for a moment, `live` times.
+///
+/// # Panics
+/// When addresses run out.
+#[must_use]
+pub fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f64 {
+    let blocks = variant.build(&setup(), slots);
+    let pair = |pages| {
+        let start = blocks.map(pages).expect("room for a moment");
+        blocks.unmap(start, pages).expect("it is mapped");
+    };
+    for _ in 0..live {
+        blocks.map(1).expect("room for a page");
+        (0..7).for_each(|_| pair(1));
+        (0..slots / 8 - 1).for_each(|_| pair(8));
+    }
+    let (made, freed) = blocks.counts();
+    ((made - freed) * slots) as f64 / live as f64
+}
+
+/// Returns the time between two readings of the clock, in µs: part of every call.
+#[must_use]
+pub fn clock_us() -> f64 {
+    let mut times = Times::default();
+    for _ in 0..100_000 {
+        times.add(ns(Instant::now().elapsed()));
+    }
+    times.profile(1e3).avg_us
+}
+
 /// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of the postings had.
 fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)
@@ -159,6 +191,12 @@ mod tests {
     fn new_blocks_at_the_tail_have_the_published_counts() {
         assert_eq!(counts(1024, Variant::Tail), [(993, 992), (417, 414), (7000, 7000)]);
         assert_eq!(counts(256, Variant::Tail), [(969, 968), (1667, 1663), (7000, 7000)]);
+    }
+
+    #[test]
+    fn a_long_lived_page_pins_itself_and_classically_a_block() {
+        assert!(one_long_lived_page_a_block(256, Variant::Tail, 100) > 250.0);
+        assert!(one_long_lived_page_a_block(256, Variant::Ours, 20_000) < 2.0);
     }
 
     #[test]

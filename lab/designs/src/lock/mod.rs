@@ -6,8 +6,8 @@
 
 pub mod wakeups;
 
+use crate::clock::cpu_time;
 use lock_api::{GuardSend, RawMutex, RawMutexFair};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -61,12 +61,6 @@ pub fn take_waits() -> Waits {
 /// Makes this thread count how much it runs while it waits: each wait takes two system calls longer.
 pub(crate) fn count_running() {
     COUNTS_RUNNING.set(true);
-}
-
-/// Time that this thread has run: what others take from the machine is not in it.
-pub(crate) fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the CPU run.
@@ -167,7 +161,7 @@ fn count(try_lock: impl FnOnce() -> bool, wait: impl FnOnce()) {
 #[cold]
 fn count_wait(wait: impl FnOnce()) {
     let counts = COUNTS_RUNNING.get();
-    let ran = || if counts { thread_time() } else { Duration::ZERO };
+    let ran = || if counts { cpu_time() } else { Duration::ZERO };
     let (start, ran_before) = (Instant::now(), ran());
     wait();
     let waits = WAITS.get();

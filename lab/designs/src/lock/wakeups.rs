@@ -5,7 +5,8 @@
 //! first moment when the thread holds no [`Spin`](super::Spin) lock and waits for none: at the next unlock, or the next [`poll`] of the loop. The
 //! clock is that of the time that the thread runs, so what else the machine does is not counted.
 
-use super::{HELD, thread_time};
+use super::HELD;
+use crate::clock::cpu_time;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ thread_local! {
 
 /// Starts the clock of this thread.
 pub fn arm(period: Duration) {
-    let due = thread_time() + period;
+    let due = cpu_time() + period;
     TIMER.set(Some(Timer { due, period, not_before: Instant::now() + period, late: Vec::new() }));
     ARMED.set(true);
 }
@@ -76,7 +77,7 @@ fn look(answered: impl FnOnce(Duration) -> Duration) {
 
 impl Timer {
     fn look(&mut self, answered: impl FnOnce(Duration) -> Duration) {
-        let now = thread_time();
+        let now = cpu_time();
         if now >= self.due {
             self.late.push(answered(now - self.due));
             self.due = now + self.period;
@@ -92,8 +93,8 @@ mod tests {
 
     /// Runs for so long.
     fn run(milliseconds: u64) {
-        let end = thread_time() + Duration::from_millis(milliseconds);
-        while thread_time() < end {
+        let end = cpu_time() + Duration::from_millis(milliseconds);
+        while cpu_time() < end {
             std::hint::spin_loop();
         }
     }

@@ -2,9 +2,8 @@
 
 use super::Budget;
 use crate::designs::Name;
-use crate::{Ask, Design, Refusal, Setup};
+use crate::{Ask, Design, Refusal, Setup, workers};
 use serde::Serialize;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,26 +32,17 @@ pub fn measure(name: Name, budget: &Budget) -> Vec<Point> {
 fn point(name: Name, threads: usize, time: Duration) -> Option<Point> {
     let design = name.build(&Setup::of_this_machine());
     let (design, stop) = (design.as_ref(), &AtomicBool::new(false));
-    // One more, for the thread that takes the time.
-    let gate = &Barrier::new(threads + 1);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(move || {
-                    gate.wait();
-                    pairs(design, stop)
-                })
-            })
-            .collect();
-        gate.wait();
+    let meanwhile = |_: &_| {
         let start = Instant::now();
         std::thread::sleep(time);
         // Relaxed: publishes nothing; the threads are joined.
         stop.store(true, Ordering::Relaxed);
-        let sums: Option<Vec<u64>> = workers.into_iter().map(|worker| worker.join().ok()?.ok()).collect();
-        let pairs: u64 = sums?.iter().sum();
-        Some(Point { threads, pairs_per_second: pairs as f64 / start.elapsed().as_secs_f64() })
-    })
+        start.elapsed()
+    };
+    let (done, time) = workers::run(threads, |_| pairs(design, stop), meanwhile).ok()?;
+    let sums: Option<Vec<u64>> = done.into_iter().map(|done| done.ok()?.ok()).collect();
+    let pairs: u64 = sums?.iter().sum();
+    Some(Point { threads, pairs_per_second: pairs as f64 / time.as_secs_f64() })
 }
 
 fn pairs(design: &dyn Design, stop: &AtomicBool) -> Result<u64, Refusal> {

@@ -68,15 +68,8 @@ pub enum Mode {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// A thread could not be started.
-    #[error("can't start thread {number} of {all}: {error}")]
-    Thread {
-        /// Which one, from 1.
-        number: usize,
-        /// How many are needed.
-        all: usize,
-        /// Why.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    Thread(#[from] crate::workers::NotStarted),
     /// A design panicked.
     #[error("{0} panicked")]
     Panicked(&'static str),

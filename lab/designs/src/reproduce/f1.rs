@@ -1,9 +1,10 @@
 //! F1: a list of free ranges instead of a scan of busy areas (request for comments, 2018).
 
 use super::measure::{Place, loop_us, medians};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::table::figure;
 use crate::workload::{Case, FITS, Size};
 
 /// Before, after, and what came later.

@@ -1,9 +1,10 @@
 //! F2: the largest free range below each node of a tree, instead of lists (merged series, 2019).
 
 use super::measure::{medians, sequence_seconds, shuffled};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::table::figure;
 use crate::workload::{CASES, Size};
 
 const DESIGNS: [Name; 6] =

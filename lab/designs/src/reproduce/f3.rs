@@ -1,8 +1,9 @@
 //! F3: blocks of short mappings at the tail of their queue (2015).
 
-use super::{Claim, Effort, Figure, Outcome, Progress, Table, figure};
+use super::{Claim, Effort, Figure, Outcome, Progress, Table};
 use crate::blocks::Variant;
 use crate::blocks::scenarios::{self, FunctionProfile, Outcome as Blocks};
+use crate::table::figure;
 
 /// Slots of a block: where it was published, and in the kernels that were measured since.
 const SLOTS: [u64; 2] = [1024, 256];

@@ -7,11 +7,13 @@
 //!        timer        │►│ wake-up
 //! ```
 
-use super::measure::median;
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use crate::clock::cpu_time;
 use crate::design::{Design, Setup};
 use crate::designs::Name;
-use crate::lock::{self, NeverSleep, wakeups};
+use crate::lock::{NeverSleep, wakeups};
+use crate::stats::median;
+use crate::table::figure;
 use crate::workload::guarded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -96,7 +98,7 @@ impl Runs {
     }
 
     fn middle(&self, design: usize, of: Part) -> f64 {
-        median(self.all(design, of).collect())
+        median(&self.all(design, of).collect::<Vec<_>>())
     }
 
     /// What else the machine does makes a worst case worse, never better: the least of the runs is the nearest to the design's.
@@ -121,7 +123,7 @@ impl Runs {
         };
         [
             claim("worst wake-up", &|design| self.least(design, |it| it.worst_wake_up)),
-            claim("worst allocation", &|design| median(self.stalls(design))),
+            claim("worst allocation", &|design| median(&self.stalls(design))),
         ]
     }
 
@@ -171,9 +173,9 @@ fn calibrated() -> Setup {
         let start = design.alloc(&guarded(PAGES)).expect("space");
         design.free(start).expect("an area");
     }
-    let start = lock::thread_time();
+    let start = cpu_time();
     design.settle();
-    let each = (lock::thread_time() - start).as_secs_f64() / areas as f64;
+    let each = (cpu_time() - start).as_secs_f64() / areas as f64;
     setup.lazy_max((LENGTH.as_secs_f64() / each) as u64 * (PAGES + 1))
 }
 
@@ -199,10 +201,10 @@ fn watch(name: Name, setup: &Setup, effort: Effort) -> Shown {
 
 /// How late wake-ups are during so many pairs, and millions of pairs a second.
 fn wake_ups(design: &dyn Design, count: u64) -> (Vec<Duration>, f64) {
-    let start = lock::thread_time();
+    let start = cpu_time();
     wakeups::arm(PERIOD);
     (0..count).for_each(|_| pair(design));
-    (wakeups::disarm(), count as f64 / (lock::thread_time() - start).as_secs_f64() / 1e6)
+    (wakeups::disarm(), count as f64 / (cpu_time() - start).as_secs_f64() / 1e6)
 }
 
 fn pair(design: &dyn Design) {
@@ -241,10 +243,10 @@ struct Long {
 /// Allocates until it is over.
 fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool) -> Vec<Long> {
     let mut long = Vec::new();
-    let mut ran = lock::thread_time();
+    let mut ran = cpu_time();
     while !is_over.load(Relaxed) {
         let mut area = design.alloc(&guarded(PAGES)).expect("space");
-        let now = lock::thread_time();
+        let now = cpu_time();
         let took = now - std::mem::replace(&mut ran, now);
         if took > SHORT {
             let end = Instant::now();
@@ -254,7 +256,7 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
         while let Err(TrySendError::Full(again)) = sender.try_send(area) {
             area = again;
             std::hint::spin_loop();
-            ran = lock::thread_time();
+            ran = cpu_time();
         }
     }
     long

@@ -285,17 +285,6 @@ impl Table {
     }
 }
 
-/// A figure with as many decimals as its size deserves.
-#[must_use]
-pub fn figure(value: f64) -> String {
-    match value.abs() {
-        size if size < 1.0 => format!("{value:.3}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
