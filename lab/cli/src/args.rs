@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::machine::{GuardMeans, MachineOptions, Strategy};
+use crate::output;
 use crate::test::help;
 use crate::worker_threads::MAX_THREADS;
 use clap::error::ErrorKind;
@@ -16,10 +17,12 @@ use vmalloc_lab::reproduce::Figure;
 /// A virtual-address allocator at work: the field's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
-#[command(
-    after_help = "Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not \
-                        allow it."
-)]
+#[command(after_help = "\
+Examples:
+  vmalloc test smoke run_test_mask=7   the first three cases, 10 times, 10000 loops each
+  vmalloc info --strategy unmap        a session whose freed areas are unmapped, not kept for reuse
+
+Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not allow it.")]
 pub(crate) struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
@@ -238,6 +241,19 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed,
             _ => Err(one_line(&error)),
         },
     }
+}
+
+/// Writes what the program is: its help, or an object with the names of its commands.
+pub(crate) fn overview(json: bool) -> Result<(), Failure> {
+    let mut command = Arguments::command();
+    if !json {
+        return output::text(&command.render_help().to_string());
+    }
+    let commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+    output::json(&serde_json::json!({
+        "name": command.get_name(), "version": env!("CARGO_PKG_VERSION"), "about": env!("CARGO_PKG_DESCRIPTION"),
+        "commands": commands,
+    }))
 }
 
 /// The complaint without its advice, which takes many lines.

@@ -145,12 +145,12 @@ impl Machine {
 
     /// The counts of the space.
     pub(crate) fn counts(&self) -> Counts {
-        self.space.stats().into()
+        Counts(self.space.stats())
     }
 
     /// The counts of each node.
     pub(crate) fn node_counts(&self) -> Vec<NodeCounts> {
-        self.space.node_stats().map(NodeCounts::from).collect()
+        self.space.node_stats().map(NodeCounts).collect()
     }
 
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
@@ -252,74 +252,47 @@ pub(crate) struct Facts {
     pub(crate) lazy_max_pages: u64,
 }
 
-/// The counts of a space, for JSON: pages unless the name says otherwise.
+/// The fields of [`Stats`] that JSON has: pages unless the name says otherwise.
+#[derive(Serialize)]
+#[serde(remote = "Stats")]
+struct StatsFields {
+    span_pages: u64,
+    free_pages: u64,
+    largest_free_pages: u64,
+    busy_areas: u64,
+    busy_pages: u64,
+    lazy_areas: u64,
+    lazy_pages: u64,
+    cached_areas: u64,
+    cached_pages: u64,
+    pooled_areas: u64,
+    pooled_pages: u64,
+    purges: u64,
+    purged_areas: u64,
+    longest_hold_areas: u64,
+    blocks: u64,
+    blocks_made: u64,
+    blocks_freed: u64,
+    metadata_bytes: u64,
+}
+
+/// The counts of a space, for JSON.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields of vmalloc::Stats, under their names")]
-pub(crate) struct Counts {
-    pub(crate) span_pages: u64,
-    pub(crate) free_pages: u64,
-    pub(crate) largest_free_pages: u64,
-    pub(crate) busy_areas: u64,
-    pub(crate) busy_pages: u64,
-    pub(crate) lazy_areas: u64,
-    pub(crate) lazy_pages: u64,
-    pub(crate) cached_areas: u64,
-    pub(crate) cached_pages: u64,
-    pub(crate) pooled_areas: u64,
-    pub(crate) pooled_pages: u64,
-    pub(crate) purges: u64,
-    pub(crate) purged_areas: u64,
-    pub(crate) longest_hold_areas: u64,
-    pub(crate) blocks: u64,
-    pub(crate) blocks_made: u64,
-    pub(crate) blocks_freed: u64,
-    pub(crate) metadata_bytes: u64,
+#[serde(transparent)]
+pub(crate) struct Counts(#[serde(with = "StatsFields")] pub(crate) Stats);
+
+/// The fields of [`NodeStats`] that JSON has: pages unless the name says otherwise.
+#[derive(Serialize)]
+#[serde(remote = "NodeStats")]
+struct NodeStatsFields {
+    lazy_areas: u64,
+    cached_areas: u64,
+    cached_pages: u64,
+    pooled_areas: u64,
+    pooled_pages: u64,
 }
 
-impl From<Stats> for Counts {
-    fn from(stats: Stats) -> Self {
-        Self {
-            span_pages: stats.span_pages,
-            free_pages: stats.free_pages,
-            largest_free_pages: stats.largest_free_pages,
-            busy_areas: stats.busy_areas,
-            busy_pages: stats.busy_pages,
-            lazy_areas: stats.lazy_areas,
-            lazy_pages: stats.lazy_pages,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-            purges: stats.purges,
-            purged_areas: stats.purged_areas,
-            longest_hold_areas: stats.longest_hold_areas,
-            blocks: stats.blocks,
-            blocks_made: stats.blocks_made,
-            blocks_freed: stats.blocks_freed,
-            metadata_bytes: stats.metadata_bytes,
-        }
-    }
-}
-
-/// The counts of a node, for JSON: pages unless the name says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[allow(missing_docs, reason = "the fields of vmalloc::NodeStats, under their names")]
-pub(crate) struct NodeCounts {
-    pub(crate) lazy_areas: u64,
-    pub(crate) cached_areas: u64,
-    pub(crate) cached_pages: u64,
-    pub(crate) pooled_areas: u64,
-    pub(crate) pooled_pages: u64,
-}
-
-impl From<NodeStats> for NodeCounts {
-    fn from(stats: NodeStats) -> Self {
-        Self {
-            lazy_areas: stats.lazy_areas,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-        }
-    }
-}
+/// The counts of a node, for JSON.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct NodeCounts(#[serde(with = "NodeStatsFields")] pub(crate) NodeStats);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  args.rs      the command line            error.rs   why a command failed, and its exit code
-//!  output.rs    text or JSON on stdout      overview.rs  what `vmalloc` alone says
+//!  output.rs    text or JSON on stdout, files
 //!
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
@@ -30,7 +30,6 @@ mod lent;
 mod machine;
 mod map;
 mod output;
-mod overview;
 mod progress;
 mod random;
 mod replay;
@@ -56,7 +55,7 @@ fn run() -> Result<Exit, Failure> {
     };
     let Arguments { json, command } = arguments;
     match command {
-        None => overview::show(json).map(|()| Exit::Success),
+        None => args::overview(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Reproduce(options)) => reproduce::run(&options, json),

@@ -2,7 +2,10 @@
 
 use crate::error::Failure;
 use serde::Serialize;
+use std::fmt::Display;
+use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Writes `text`. That nobody took it, because the disk is full or the reader of a pipe went away, is a failure.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
@@ -16,6 +19,30 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let object = serde_json::to_string_pretty(value);
     let object = object.map_err(|error| Failure::new(format!("can't write the output as JSON: {error}")))?;
     text(&format!("{object}\n"))
+}
+
+/// A file to write, which is there before the work begins: a user does not wait for one that can't be written.
+pub(crate) struct OutFile {
+    pub(crate) path: PathBuf,
+    file: File,
+}
+
+impl OutFile {
+    /// Creates the file, or empties it.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| unwritten(path, error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes all of its content.
+    pub(crate) fn write(mut self, content: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(content).map_err(|error| unwritten(&self.path, error))
+    }
+}
+
+/// Says that `path` can't be written, and why.
+pub(crate) fn unwritten(path: &Path, error: impl Display) -> Failure {
+    Failure::new(format!("can't write {}: {error}", path.display()))
 }
 
 /// Writes `line` to stderr; when nobody reads it, it is dropped.

@@ -1,8 +1,10 @@
 //! Progress on stderr, for people who wait longer than a second.
 
+use crate::error::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long nobody wonders.
@@ -57,4 +59,25 @@ impl Wait<'_> {
             Err(_) => bar,
         }
     }
+}
+
+/// Does `work` in a thread, and shows how far it has come: `done` of `all`, called `what`.
+pub(crate) fn watched<T: Send>(
+    what: &'static str,
+    all: u64,
+    done: &(dyn Fn() -> u64 + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let (sender, finished) = mpsc::channel();
+        let work = move || {
+            // Dropped at the end, which is what the other side waits for.
+            let _sender = sender;
+            work()
+        };
+        let thread = thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
+        Wait { what, all, done: &|_| done(), limit: None }.wait(&finished);
+        thread.join().or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

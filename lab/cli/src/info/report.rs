@@ -3,7 +3,7 @@
 use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
 use serde::Serialize;
 use std::fmt::Write;
-use vmalloc::AreaInfo;
+use vmalloc::{AreaInfo, NodeStats};
 use vmalloc_lab::units::human_bytes;
 
 /// What the space tells of the session.
@@ -65,7 +65,7 @@ impl Report {
     }
 
     fn statistics(&self) -> [(&'static str, String); 12] {
-        let stats = &self.stats;
+        let stats = &self.stats.0;
         let pages = |pages| self.pages(pages);
         let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
         [
@@ -89,9 +89,9 @@ impl Report {
 
     /// The nodes in which something waits: a large machine has many, and most are empty.
     fn nodes(&self) -> Vec<(String, String)> {
-        let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeCounts::default());
+        let busy = self.nodes.iter().enumerate().filter(|(_, node)| node.0 != NodeStats::default());
         let line = |(id, node): (usize, &NodeCounts)| {
-            let NodeCounts { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages } = *node;
+            let NodeStats { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages, .. } = node.0;
             let (cached, pooled) = (self.pages(cached_pages), self.pages(pooled_pages));
             let value = format!(
                 "lazy {lazy_areas} areas, cached {cached} in {cached_areas}, pooled {pooled} in {pooled_areas}"

@@ -16,11 +16,11 @@ mod worker;
 use crate::args::LatencyOptions;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
-use crate::output;
+use crate::output::{self, OutFile};
 use crate::progress::Wait;
 use crate::worker_threads::{self, Haul};
 use plan::{Measure, Plan};
-use report::{LogFile, Report};
+use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,12 +30,12 @@ use worker::{Record, Worker};
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
     // Before the run: nobody waits for a file that can't be written.
-    let log = options.out.as_deref().map(LogFile::create).transpose()?;
+    let log = options.out.as_deref().map(OutFile::create).transpose()?;
     let machine = Machine::new(options.machine())?;
     let records = measure(&machine, &plan)?;
     let report = Report::new(&machine, &plan, options.machine(), &records);
     if let Some(log) = log {
-        log.write(&report)?;
+        report.write_log(log)?;
     }
     report.warn();
     let written = if json { output::json(&report) } else { output::text(&report.to_string()) };

@@ -4,15 +4,12 @@ use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
 use crate::error::{Exit, Failure};
 use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
-use crate::output;
+use crate::output::{self, OutFile};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use vmalloc_lab::table::table;
 use vmalloc_lab::times::{QUANTILES, Times};
@@ -183,26 +180,12 @@ impl Report {
     }
 }
 
-/// A file for the histograms.
-pub(super) struct LogFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl LogFile {
-    /// Creates it, or empties it.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path);
-        let file = file.map_err(|error| Failure::new(format!("can't write {}: {error}", path.display())))?;
-        Ok(Self { path: path.into(), file })
-    }
-
-    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed line each, tagged with its
-    /// name. Values are nanoseconds; the maximum in the open is in microseconds.
-    pub(super) fn write(mut self, report: &Report) -> Result<(), Failure> {
-        let written =
-            log(report).and_then(|text| self.file.write_all(&text).map_err(|error| error.to_string()));
-        written.map_err(|error| Failure::new(format!("can't write {}: {error}", self.path.display())))
+impl Report {
+    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed line each, tagged with its name.
+    ///
+    /// Values are nanoseconds; the maximum in the open is in microseconds.
+    pub(super) fn write_log(&self, file: OutFile) -> Result<(), Failure> {
+        file.write(&log(self).map_err(Failure::new)?)
     }
 }
 

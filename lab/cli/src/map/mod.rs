@@ -9,6 +9,7 @@ mod summary;
 
 use crate::args::MapOptions;
 use crate::error::{Exit, Failure};
+use crate::output::unwritten;
 use crate::{input, output};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -64,8 +65,7 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
 fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure> {
     let title = format!("vmalloc areas of {}", name(path));
     let picture = svg::picture(&title, &info.strips(), Place::Alone);
-    let written = std::fs::write(file, picture.into_string());
-    written.map_err(|error| Failure::new(format!("can't write {}: {error}", file.display())))
+    std::fs::write(file, picture.into_string()).map_err(|error| unwritten(file, error))
 }
 
 fn text(info: &Vmallocinfo, summary: &Summary<'_>) -> String {

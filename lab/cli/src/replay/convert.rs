@@ -4,7 +4,7 @@ use super::Stop;
 use super::input::Trace;
 use super::plan::Plan;
 use crate::error::{Exit, Failure};
-use crate::output;
+use crate::output::{self, unwritten};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufWriter;
@@ -24,7 +24,7 @@ struct Written {
 
 /// Converts the only input. A file that is not whole does not stay.
 pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
-    let file = File::create(path).map_err(|error| complain(path, error))?;
+    let file = File::create(path).map_err(|error| unwritten(path, error))?;
     let written = write(plan, path, file);
     if written.is_err() {
         // What failed is told; that a piece of it stays is not worth more.
@@ -41,7 +41,7 @@ pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
 }
 
 fn write(plan: &Plan, path: &Path, file: File) -> Result<Written, Stop> {
-    let failed = |error| complain(path, error);
+    let failed = |error: std::io::Error| unwritten(path, error);
     let mut writer = Writer::new(BufWriter::new(file)).map_err(failed)?;
     // The plan was checked: there is one.
     let Some(input) = plan.inputs.first() else { return Err(Failure::new("no trace").into()) };
@@ -56,8 +56,4 @@ fn write(plan: &Plan, path: &Path, file: File) -> Result<Written, Stop> {
         events,
         bytes,
     })
-}
-
-fn complain(path: &Path, error: std::io::Error) -> Failure {
-    Failure::new(format!("can't write {}: {error}", path.display()))
 }

@@ -2,10 +2,10 @@
 
 use crate::args::ReportOptions;
 use crate::error::Failure;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::watched;
 use serde::Serialize;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::measure::fragmentation::{self, Fragmentation};
 use vmalloc_lab::measure::latency::{self, Latency};
@@ -15,9 +15,6 @@ use vmalloc_lab::measure::{Budget, threads};
 
 /// How often the same work is timed to see how steady the machine is: some 30 ms in all.
 const NOISE_TIMES: usize = 300;
-/// How often the bar is drawn.
-const PERIOD: Duration = Duration::from_millis(100);
-
 /// Each generation as it was, and ours both ways: what differs in its purge alone is for who asks.
 const DESIGNS: [Name; 6] =
     [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
@@ -60,10 +57,12 @@ impl Data {
             Name::ALL.into_iter().enumerate().filter(|(_, name)| chosen.contains(name)).collect();
         let start = Instant::now();
         let (machine, noise) = (Machine::this(), machine::noise(NOISE_TIMES));
-        let bar = bar(names.len() as u64 * STEPS)?;
-        let designs = names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, &bar));
-        let designs = designs.collect();
-        bar.finish_and_clear();
+        let done = &AtomicU64::new(0);
+        let all = names.len() as u64 * STEPS;
+        // Relaxed, here and below: for people to look at.
+        let designs = watched("measurements", all, &|| done.load(Ordering::Relaxed), || {
+            names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, done)).collect()
+        })?;
         Ok(Self {
             command: "report",
             version: env!("CARGO_PKG_VERSION"),
@@ -94,32 +93,21 @@ fn budget(options: &ReportOptions) -> Budget {
 const STEPS: u64 = 4;
 
 impl DesignData {
-    fn measure(place: usize, name: Name, budget: &Budget, bar: &ProgressBar) -> Self {
+    fn measure(place: usize, name: Name, budget: &Budget, done: &AtomicU64) -> Self {
         Self {
             place,
             name: name.as_str(),
             about: name.about(),
-            live: step(bar, name, "live areas", || live::measure(name, budget)),
-            threads: step(bar, name, "threads", || threads::measure(name, budget)),
-            latency: step(bar, name, "latency", || latency::measure(name, budget)),
-            fragmentation: step(bar, name, "fragmentation", || fragmentation::measure(name, budget)),
+            live: step(done, || live::measure(name, budget)),
+            threads: step(done, || threads::measure(name, budget)),
+            latency: step(done, || latency::measure(name, budget)),
+            fragmentation: step(done, || fragmentation::measure(name, budget)),
         }
     }
 }
 
-fn step<T>(bar: &ProgressBar, name: Name, what: &str, measure: impl FnOnce() -> T) -> T {
-    bar.set_message(format!("{name}: {what}"));
+fn step<T>(done: &AtomicU64, measure: impl FnOnce() -> T) -> T {
     let measured = measure();
-    bar.inc(1);
+    done.fetch_add(1, Ordering::Relaxed);
     measured
-}
-
-fn bar(steps: u64) -> Result<ProgressBar, Failure> {
-    if !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {elapsed} elapsed");
-    let bar = ProgressBar::new(steps).with_style(style.map_err(|error| Failure::new(error.to_string()))?);
-    bar.enable_steady_tick(PERIOD);
-    Ok(bar)
 }

@@ -96,7 +96,7 @@ impl Display for Report {
             writeln!(f, "{}", self.memory)?;
         }
         if self.complaints.is_empty() {
-            let purged = &self.stats.purged;
+            let purged = &self.stats.purged.0;
             writeln!(
                 f,
                 "The space is whole again: {} pages free of {}",

@@ -134,7 +134,7 @@ impl Clock {
 impl Sample {
     fn now(machine: &Machine) -> Self {
         heap::trim();
-        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().metadata_bytes }
+        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().0.metadata_bytes }
     }
 }
 
