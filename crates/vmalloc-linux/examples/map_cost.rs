@@ -13,7 +13,7 @@
 use std::ffi::c_void;
 use std::io::Write;
 use std::time::Instant;
-use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Linux, Options};
 
 const ROUNDS: usize = 1001;
@@ -54,7 +54,7 @@ impl Bench {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let linux = Linux::reserve(Options::new().exactly(1 << 30).without_drain_thread())?;
         let pool = linux.take_run(POOL, 1)?;
-        let linear = linux.linear().ok_or("no linear map")?.start();
+        let linear = linux.geometry().linear_map.ok_or("no linear map")?.start();
         if pool != Frame(0) {
             return Err("the first run begins at frame 0".into());
         }
@@ -78,7 +78,7 @@ impl Bench {
     }
 
     fn measure(&mut self, pages: u64, scattered: bool) -> Result<Line, Box<dyn std::error::Error>> {
-        let start = self.linux.span().start();
+        let start = self.linux.geometry().span.start();
         let [unmapped, same, other] =
             [1, 100, 200].map(|offset| PageRange::from_len(start + offset, pages).ok_or("a range"));
         let (unmapped, same, other) = (unmapped?, same?, other?);
@@ -137,7 +137,7 @@ impl Bench {
         unsafe {
             self.linux.map_frames(range, frames, Protection::ReadWrite)?;
             touch(range.start(), range.len());
-            self.linux.let_go(range);
+            self.linux.discard_hint(range);
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
 }
 
 fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
-    let start = linux.span().start();
+    let start = linux.geometry().span.start();
     let ranges: Vec<_> =
         (0..RANGES).filter_map(|index| PageRange::from_len(start + index * STRIDE, PAGES)).collect();
     let stop = AtomicBool::new(false);
@@ -170,7 +170,7 @@ fn time_of(clock: libc::clockid_t) -> Duration {
 
 fn touch(linux: &Linux, range: PageRange) {
     for page in range.start()..range.end() {
-        let addr = (page << linux.page_shift()) as usize;
+        let addr = (page << linux.geometry().page_shift) as usize;
         // SAFETY: the page has just been mapped, by the only thread that uses this span.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_volatile(1) };
     }

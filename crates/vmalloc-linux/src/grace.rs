@@ -35,7 +35,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use thiserror::Error;
-use vmalloc::{FreeError, Kind, Platform, Space};
+use vmalloc::{FreeError, Kind, Space};
 
 /// A reader: until it is dropped, nothing that was reachable when it began is freed. Pins nest, and cost about 10 ns.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl Shared {
     /// Why `addr`, inside the area at `start`, can't be freed.
     fn interior(&self, addr: usize, start: usize) -> FreeError {
         let page = self.page(addr);
-        if addr.is_multiple_of(1 << self.space.platform().page_shift()) {
+        if addr.is_multiple_of(1 << self.space.geometry().page_shift) {
             FreeError::Interior { page, start: self.page(start) }
         } else {
             FreeError::Unaligned { addr }
@@ -290,7 +290,7 @@ impl Shared {
     }
 
     fn page(&self, addr: usize) -> u64 {
-        (addr >> self.space.platform().page_shift()) as u64
+        (addr >> self.space.geometry().page_shift) as u64
     }
 
     /// Enters a record, and makes a batch of all arrivals if none is in flight. The pin also lets this thread do its part of

@@ -12,11 +12,11 @@ use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use vmalloc::{Peek, Platform};
+use vmalloc::ReadNofault;
 
-impl Peek for Linux {
-    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
-        let page_bytes = 1 << self.page_shift();
+impl ReadNofault for Linux {
+    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
+        let page_bytes = 1 << self.memory.page_shift();
         by_call(addr, to, page_bytes).unwrap_or_else(|_| by_pipe(addr, to, page_bytes))
     }
 }

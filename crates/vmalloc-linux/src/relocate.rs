@@ -20,14 +20,17 @@ use crate::platform::Linux;
 use crate::table::Entry;
 use rustix::io::Errno;
 use std::iter;
-use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault};
+use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Relocate};
 
 /// The most runs that are moved.
 const RUNS_MAX: usize = 8;
 
 // SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
 // address zero.
-unsafe impl DirectMemory for Linux {
+unsafe impl DirectMemory for Linux {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Linux {
     /// Windows are not moved, nor pages of which the protection is not known, nor ranges of more than eight mappings: for these it
     /// is unsupported. Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {

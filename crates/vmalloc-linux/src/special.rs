@@ -103,6 +103,6 @@ impl Linux {
     /// `range` and the pages on either side, as far as they are in the span.
     pub(crate) fn with_neighbours(&self, range: PageRange) -> PageRange {
         let around = PageRange::new(range.start() - 1, range.end() + 1);
-        around.and_then(|around| around.intersection(&self.span())).unwrap_or(range)
+        around.and_then(|around| around.intersection(&self.memory.span())).unwrap_or(range)
     }
 }

@@ -26,14 +26,14 @@ use crate::platform::Linux;
 use crate::supply::Supply;
 use crate::table::Entry;
 use rustix::io::Errno;
-use vmalloc::{Frame, Frames, Origin, PageRange, PlatformError, PlatformFault, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, PlatformError, PlatformFault, Protection};
 
 // SAFETY:
 // - The supply's bitmap says for each frame whether it was handed out, and changes under a lock.
 // - W2: where the entry of a page names a frame it leads there, and elsewhere the kernel is asked to map it. Its
 //   call returns when no CPU reaches what was there before, so `replaces` is true.
 // - The linear map is constant, and its pages are the file's in order.
-unsafe impl Frames for Linux {
+unsafe impl FrameSupply for Linux {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.supply()?.take(frames)
     }
@@ -58,7 +58,10 @@ unsafe impl Frames for Linux {
     fn are_taken(&self, first: Frame, count: u64) -> bool {
         self.supply.as_ref().is_some_and(|supply| supply.are_taken(first.0, count))
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Linux {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -84,10 +87,6 @@ unsafe impl Frames for Linux {
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
         self.table.first_window(range)
-    }
-
-    fn linear(&self) -> Option<PageRange> {
-        self.supply.as_ref().map(Supply::linear)
     }
 }
 

@@ -6,8 +6,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt;
 use vmalloc::{
-    Config, DirectMemory, DrainReason, Frame, Frames, FreeError, Origin, PageRange, Platform, PlatformError,
-    Protection, Request, Space,
+    Config, DirectMemory, DrainReason, Frame, FrameSupply, FreeError, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, Protection, Relocate, Request, Space,
 };
 use vmalloc_linux::{FutexLock, Linux, Options};
 
@@ -76,45 +76,48 @@ unsafe impl Platform for Watched {
     type RawLock = Lock;
     type PurgeLock = Lock;
 
-    fn span(&self) -> PageRange {
-        self.0.span()
+    fn geometry(&self) -> Geometry {
+        let below = self.0.geometry();
+        Geometry::new(below.span, below.page_shift, below.cpus)
     }
-    fn page_shift(&self) -> u32 {
-        self.0.page_shift()
-    }
+
     fn cpu(&self) -> usize {
         self.0.cpu()
     }
-    fn cpus(&self) -> usize {
-        self.0.cpus()
-    }
+
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         not_atomic("map");
         // SAFETY: passed on.
         unsafe { self.0.map(range, protection) }
     }
+
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         not_atomic("unmap");
         // SAFETY: passed on.
         unsafe { self.0.unmap(ranges) }
     }
+
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         not_atomic("flush");
         // SAFETY: passed on.
         unsafe { self.0.flush(ranges) }
     }
+
     unsafe fn zero(&self, range: PageRange) {
         not_atomic("zero");
         // SAFETY: passed on.
         unsafe { self.0.zero(range) }
     }
+
     fn drain_later(&self, _: DrainReason) -> bool {
         not_atomic("drain_later");
         false
     }
+
     fn entropy(&self) -> u64 {
         self.0.entropy()
     }
+
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         self.0.fatal(damage)
     }
@@ -123,22 +126,32 @@ unsafe impl Platform for Watched {
 // SAFETY: passed on.
 unsafe impl DirectMemory for Watched {}
 
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Watched {}
+
 // SAFETY: passed on.
-unsafe impl Frames for Watched {
+unsafe impl FrameSupply for Watched {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.0.take_frames(frames)
     }
+
     fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
         self.0.take_run(count, align)
     }
+
     unsafe fn give_frames(&self, frames: &[Frame]) {
         not_atomic("give_frames");
         // SAFETY: passed on.
         unsafe { self.0.give_frames(frames) };
     }
+
     fn origin(&self, frame: Frame) -> Origin {
         self.0.origin(frame)
     }
+}
+
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Watched {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -148,6 +161,7 @@ unsafe impl Frames for Watched {
         // SAFETY: passed on.
         unsafe { self.0.map_frames(range, frames, protection) }
     }
+
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.0.frame_at(page)
     }
@@ -167,7 +181,7 @@ fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError>
 
 /// An area of one of all kinds that the call frees; in the lower half of the span, or far out.
 fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
-    let span = space.platform().span();
+    let span = space.platform().geometry().span;
     let half = ((span.start() + span.len() / 2) << 12) as usize;
     let request = Request::new((1 + kind % 3) * PAGE);
     let request = match kind {
@@ -183,7 +197,7 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
 
 #[test]
 fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
-    for config in [Config::default(), Config::default().unmap_on_free(), Config::default().nodes(1).zone(4)] {
+    for config in [Config::default(), Config::default().unmap_on_free(), Config::default().nodes(1)] {
         let linux = Linux::reserve(Options::new()).unwrap();
         let space = Space::new(Watched(linux), config).unwrap();
         let mut contended = 0;
@@ -210,7 +224,7 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
 #[test]
 fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
     let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
-    let space = Space::new(Watched(linux), Config::default().lazy_max(100)).unwrap();
+    let space = Space::new(Watched(linux), Config::default().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
         let addr = space.alloc(&Request::new(16 * PAGE)).unwrap();
         free_atomically(&space, addr).unwrap();

@@ -15,7 +15,7 @@ const LAZY_MAX: u64 = 64;
 const LARGE: usize = 400;
 
 fn lazy_space() -> Arc<Space<Linux>> {
-    open(Options::new().exactly(SPAN), Config::default().lazy_max(LAZY_MAX)).unwrap()
+    open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(LAZY_MAX)).unwrap()
 }
 
 fn alloc(space: &Space<Linux>, pages: usize) -> usize {
@@ -149,7 +149,7 @@ fn the_thread_takes_no_signals() {
 #[test]
 fn without_the_thread_frees_purge_by_themselves() {
     in_own_process("without_the_thread_frees_purge_by_themselves", || {
-        let config = Config::default().lazy_max(LAZY_MAX);
+        let config = Config::default().lazy_max_pages(LAZY_MAX);
         let off = open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap();
         let bare = Space::new(Linux::reserve(Options::new().exactly(SPAN)).unwrap(), config).unwrap();
         for space in [&*off, &bare] {

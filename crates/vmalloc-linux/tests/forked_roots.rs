@@ -163,7 +163,7 @@ fn sub_spaces_outlive_the_handle_of_their_root_in_forks_as_well() {
 fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
     in_own_process("a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it", || {
         let root = root();
-        let start = (root.platform().span().start() as usize * PAGE) as *mut libc::c_void;
+        let start = (root.platform().geometry().span.start() as usize * PAGE) as *mut libc::c_void;
         // Fails where nothing is mapped.
         // SAFETY: room for a page's byte.
         let is_reserved = || unsafe { libc::mincore(start, PAGE, [0_u8; 1].as_mut_ptr()) } == 0;

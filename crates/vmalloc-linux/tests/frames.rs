@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use vmalloc::{Frame, Frames, Origin, Platform, PlatformFault, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformFault, Protection};
 use vmalloc_linux::{Linux, Options};
 
 const SPAN: usize = 1 << 26;
@@ -29,7 +29,7 @@ fn give(linux: &Linux, frames: &[Frame]) {
 
 /// Pages of memory behind the linear map, as the kernel counts them.
 fn backed_pages(linux: &Linux) -> u64 {
-    let start = format!("{:x}-", linux.linear().unwrap().start() << linux.page_shift());
+    let start = format!("{:x}-", linux.geometry().linear_map.unwrap().start() << linux.geometry().page_shift);
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let lines = smaps.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
     let rss = lines.into_iter().find_map(|line| line.strip_prefix("Rss:")).unwrap();
@@ -39,7 +39,7 @@ fn backed_pages(linux: &Linux) -> u64 {
 #[test]
 fn every_frame_can_be_taken_once_and_comes_back() {
     let linux = with_frames(5000);
-    assert_eq!(linux.linear().unwrap().len(), 5000);
+    assert_eq!(linux.geometry().linear_map.unwrap().len(), 5000);
     for _ in 0..2 {
         let (some, rest) = (take(&linux, 1234), take(&linux, 5000 - 1234));
         let all: BTreeSet<_> = some.iter().chain(&rest).copied().collect();
@@ -145,7 +145,7 @@ fn given_frames_keep_memory_up_to_the_budget() {
 #[test]
 fn without_a_supply_frames_are_unsupported() {
     let linux = with_frames(0);
-    assert_eq!(linux.linear(), None);
+    assert_eq!(linux.geometry().linear_map, None);
     assert_eq!(linux.take_frames(&mut [Frame(0)]).unwrap_err().fault, PlatformFault::Unsupported);
     assert_eq!(linux.take_run(1, 1).unwrap_err().fault, PlatformFault::Unsupported);
     assert_eq!(linux.origin(Frame(0)), Origin::Foreign);
@@ -251,7 +251,7 @@ fn a_grandchild_takes_frames_of_its_own() {
             assert_eq!([first[0], second[0]].map(|frame| frame_value(&linux, frame)), [1, 2]);
             let all = [first[0], third[0], second[0]];
             map_frames(&linux, pages(&linux, 3, 3), &all);
-            let read = (3..6).map(|page| peek(&linux, linux.span().start() + page).unwrap());
+            let read = (3..6).map(|page| peek(&linux, linux.geometry().span.start() + page).unwrap());
             read.eq([1, 3, 2])
         });
         let fourth = take(&linux, 1);

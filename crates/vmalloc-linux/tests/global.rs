@@ -81,7 +81,7 @@ fn use_the_heap(thread: usize) {
 
 #[test]
 fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
-    let config = Config::default().retain(1 << 20).lazy_max(64);
+    let config = Config::default().cache_bytes(1 << 20).lazy_max_pages(64);
     let space = SPACE.get_or_init(|| open(Options::new(), config).unwrap());
     // Creating the thread, and asking it, leaves the program's heap alone.
     let before = ALLOCATIONS.get();

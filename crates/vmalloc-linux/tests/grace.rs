@@ -15,7 +15,7 @@ fn space(config: Config) -> Arc<Space<Linux>> {
 
 /// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too early.
 fn configs() -> [Config; 2] {
-    [Config::default(), Config::default().unmap_on_free().lazy_max(16)]
+    [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16)]
 }
 
 fn assert_whole(space: &Space<Linux>) {

@@ -42,9 +42,9 @@ fn live(guards: Guards, vectors: Vectors, ranges: &mut [PageRange]) {
     linux.do_unmap(ranges).unwrap();
     linux.do_unmap(&[huge]).unwrap();
     linux.do_flush(ranges).unwrap();
-    let outside = PageRange::from_len(linux.span().end(), 1).unwrap();
+    let outside = PageRange::from_len(linux.geometry().span.end(), 1).unwrap();
     assert!(linux.do_map(outside).is_err());
-    std::hint::black_box((linux.entropy(), linux.cpu(), linux.cpus()));
+    std::hint::black_box((linux.entropy(), linux.cpu(), linux.geometry().cpus));
 }
 
 #[test]

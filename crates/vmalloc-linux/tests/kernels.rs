@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use vmalloc::Peek;
+use vmalloc::ReadNofault;
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
 const SPAN: usize = 1 << 30;
@@ -137,8 +137,8 @@ fn without_process_vm_readv_peeking_goes_through_a_pipe() {
         fill(&linux, area, 1);
         take_away(Lacks::ProcessVmReadv);
         let mut to = [9; 3 * 4096];
-        assert_eq!(linux.peek(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
+        assert_eq!(linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
         assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
-        assert_eq!(linux.peek(page_ptr(&linux, area.end()).addr(), &mut to), 0);
+        assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
     });
 }

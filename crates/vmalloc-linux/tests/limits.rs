@@ -5,7 +5,8 @@ mod common;
 use common::crowd::Crowd;
 use common::*;
 use vmalloc::{
-    DirectMemory, Frame, Frames, PageRange, Peek, Platform, PlatformError, PlatformFault, Protect, Protection,
+    DirectMemory, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect,
+    Protection, ReadNofault, Relocate,
 };
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
 
@@ -195,7 +196,7 @@ fn windows_stop_before_the_limit_on_mappings() {
             assert!(mapped > max / 4, "only {mapped} of {max}");
             assert!(mappings(&linux) as u64 <= max * 9 / 10);
             assert_traps(&linux, pages(&linux, 3 * mapped, 1));
-            assert_eq!(linux.frame_at(linux.span().start() + 3 * mapped), None);
+            assert_eq!(linux.frame_at(linux.geometry().span.start() + 3 * mapped), None);
             assert_reads(&linux, pages(&linux, 3 * (mapped - 1), 1), 5);
 
             // All draw from the same budget.
@@ -297,7 +298,7 @@ fn a_move_into_a_hole_of_the_span_is_undone() {
             map_in_several(&linux, from);
             // Somebody has unmapped the last pages: the last of five moves finds nothing.
             let end = page_ptr(&linux, from.end() - 3).cast();
-            let bytes = 3 << linux.page_shift();
+            let bytes = 3 << linux.geometry().page_shift;
             // SAFETY: the test owns the pages.
             assert_eq!(unsafe { libc::munmap(end, bytes) }, 0);
             let before = mappings(&linux);
@@ -359,7 +360,7 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
                 linux.do_unmap(&[range]).unwrap();
                 assert_traps(&linux, range);
                 map_frames(&linux, range, &frames);
-                assert_reads(&linux, pages(&linux, range.start() - linux.span().start(), 4), 6);
+                assert_reads(&linux, pages(&linux, range.start() - linux.geometry().span.start(), 4), 6);
             }
             assert_reads(&linux, plain, 7);
             // Whether a part has another protection is no longer known: then the pages are not moved.
@@ -380,13 +381,13 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         const LIMIT: u64 = 4 << 30;
         set_soft_limit(libc::RLIMIT_AS, LIMIT);
         let linux = Linux::reserve(Options::new()).unwrap();
-        let linear = linux.linear().unwrap().len() << linux.page_shift();
+        let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
         // Next to nothing is left: windows take the place of what was reserved, but for the moment of the call.
         let used = std::fs::read_to_string("/proc/self/statm").unwrap();
         let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
-        let used = used << linux.page_shift();
+        let used = used << linux.geometry().page_shift;
         set_soft_limit(libc::RLIMIT_AS, used);
         let (range, plain) = (pages(&linux, 5, 50), pages(&linux, 100, 10));
         // SAFETY: the test owns the range, and took the frames.
@@ -428,7 +429,10 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
         set_limit(libc::RLIMIT_NOFILE, 0);
         map_frames(&linux, pages(&linux, 0, 3), &frames);
         let mut to = [9; 4];
-        let addr = page_ptr(&linux, linux.span().start()).addr();
-        assert_eq!((linux.peek(addr, &mut to), linux.peek(addr + (3 << 12) - 1, &mut to)), (4, 1));
+        let addr = page_ptr(&linux, linux.geometry().span.start()).addr();
+        assert_eq!(
+            (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + (3 << 12) - 1, &mut to)),
+            (4, 1)
+        );
     });
 }

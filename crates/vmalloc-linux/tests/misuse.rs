@@ -17,7 +17,8 @@ fn space(config: Config) -> Arc<Space<Linux>> {
 
 /// Retaining and not, with a node for each CPU, one for all, and more than there are CPUs.
 fn configs() -> impl Iterator<Item = Config> {
-    let modes = [Config::default(), Config::default().retain(1 << 20), Config::default().unmap_on_free()];
+    let modes =
+        [Config::default(), Config::default().cache_bytes(1 << 20), Config::default().unmap_on_free()];
     modes.into_iter().flat_map(|config| [config, config.nodes(1), config.nodes(16)])
 }
 
@@ -145,7 +146,7 @@ const ROUNDS: usize = 10_000;
 #[test]
 fn areas_that_are_freed_elsewhere_stay_bounded() {
     for config in configs() {
-        let space = space(config.lazy_max(1 << 12));
+        let space = space(config.lazy_max_pages(1 << 12));
         let mut metadata = Vec::new();
         for _ in 0..4 {
             let most = hand_over(&space);

@@ -3,7 +3,10 @@
 mod common;
 
 use common::*;
-use vmalloc::{DirectMemory, Frame, Frames, PageRange, Peek, Platform, PlatformFault, Protect, Protection};
+use vmalloc::{
+    DirectMemory, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protect, Protection,
+    ReadNofault, Relocate,
+};
 use vmalloc_linux::{CHUNK_PAGES, Linux};
 
 const SPAN: usize = 1 << 30;
@@ -189,9 +192,9 @@ impl Model<'_> {
     }
 
     fn check_page(&self, index: usize) {
-        let page = self.linux.span().start() + index as u64;
+        let page = self.linux.geometry().span.start() + index as u64;
         let mut byte = [0];
-        let read = self.linux.peek((page << self.linux.page_shift()) as usize, &mut byte);
+        let read = self.linux.read_nofault((page << self.linux.geometry().page_shift) as usize, &mut byte);
         let (expected, frame) = match self.pages[index] {
             Page::Trap => (None, None),
             Page::Plain(value, _) => (Some(value), None),

@@ -13,7 +13,7 @@ fn root() -> Root<Linux> {
 #[test]
 fn buffers_of_children_are_memory_and_count() {
     let root = root();
-    let down = ChildConfig::default().config(Config::default().place(Policy::Highest)).limit(8 * MIB);
+    let down = ChildConfig::default().config(Config::default().policy(Policy::Highest)).limit(8 * MIB);
     let caches = root.child("caches", Site::lowest(64 * MIB), ChildConfig::default()).unwrap();
     let modules = root.child("modules", Site::highest(32 * MIB), down).unwrap();
     for _ in 0..20 {

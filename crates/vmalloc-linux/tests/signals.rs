@@ -157,7 +157,7 @@ fn a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind() {
 #[test]
 fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
     in_own_process("a_handler_that_interrupted_the_space_itself_frees_in_the_end", || {
-        for config in [Config::default(), Config::default().unmap_on_free().lazy_max(16).nodes(1)] {
+        for config in [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16).nodes(1)] {
             let space = open(Options::new().exactly(1 << 28), config).unwrap();
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {

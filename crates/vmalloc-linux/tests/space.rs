@@ -89,7 +89,7 @@ fn unmap_on_free_traps_once_the_purge_has_run() {
 fn a_purge_starts_by_itself_above_the_threshold() {
     // The caller's purge, which can be counted; the thread's is in `drain.rs`.
     let options = Options::new().exactly(SPAN).without_drain_thread();
-    let space = open(options, Config::default().unmap_on_free().lazy_max(100)).unwrap();
+    let space = open(options, Config::default().unmap_on_free().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
         let addr = space.alloc(&Request::new(4096)).unwrap();
         vfree(&space, addr).unwrap();
@@ -122,7 +122,7 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
 
 #[test]
 fn retention_keeps_its_budget_and_decays_to_nothing() {
-    let space = space(Config::default().retain(40 * 4096));
+    let space = space(Config::default().cache_bytes(40 * 4096));
     let areas: Vec<_> = (0..50).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
         vfree(&space, addr).unwrap();
@@ -239,7 +239,7 @@ fn frames_are_told_where_the_machine_tells_them() {
 
 #[test]
 fn a_full_space_refuses_and_recovers() {
-    let space = space(Config::default().lazy_max(u64::MAX));
+    let space = space(Config::default().lazy_max_pages(u64::MAX));
     let mut areas = Vec::new();
     let refused = loop {
         match space.reserve(&Request::new(16 << 20)) {
@@ -279,7 +279,7 @@ fn running_out_of_mappings_loses_nothing() {
         };
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::MapLimit);
-        assert_eq!((error.pages, error.align, error.within), (2, 1, space.platform().span()));
+        assert_eq!((error.pages, error.align, error.within), (2, 1, space.platform().geometry().span));
         assert_eq!(error.largest, space.stats().largest_free_pages);
         assert_eq!(space.stats().busy_areas, areas.len() as u64);
         space.verify().unwrap();
@@ -317,7 +317,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
 
 #[test]
 fn threads_share_a_space_and_leave_it_whole() {
-    let space = space(Config::default().retain(1 << 20).lazy_max(64));
+    let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(64));
     std::thread::scope(|scope| {
         for thread in 0..4u8 {
             let space = &space;
@@ -341,7 +341,7 @@ fn threads_share_a_space_and_leave_it_whole() {
 #[test]
 fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
     in_own_process("a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing", || {
-        let space = space(Config::default().retain(1 << 20).lazy_max(16));
+        let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(16));
         let mut mine = space.zeroed_buffer(8192).unwrap();
         mine.fill(1);
         let stop = AtomicBool::new(false);
@@ -377,7 +377,7 @@ fn every_strategy_serves_a_space() {
     for_each_strategy(SPAN, |linux| {
         let (guards, vectors) = (linux.guards(), linux.vectors());
         let options = Options::new().exactly(SPAN).guards(guards).vectors(vectors);
-        let space = open(options, Config::default().unmap_on_free().lazy_max(50)).unwrap();
+        let space = open(options, Config::default().unmap_on_free().lazy_max_pages(50)).unwrap();
         let mut held: Vec<(usize, usize)> = Vec::new();
         for round in 0..400 {
             let bytes = 4096 * (1 + round * 31 % 17);
@@ -395,7 +395,10 @@ fn every_strategy_serves_a_space() {
             vfree(&space, addr).unwrap();
         }
         assert_whole(&space);
-        assert_traps(space.platform(), PageRange::from_len(space.platform().span().start(), 200).unwrap());
+        assert_traps(
+            space.platform(),
+            PageRange::from_len(space.platform().geometry().span.start(), 200).unwrap(),
+        );
     });
 }
 
@@ -429,7 +432,7 @@ fn freeing_without_waiting_works_under_all_locks() {
 
 #[test]
 fn freeing_without_waiting_from_many_threads_loses_nothing() {
-    let space = open(Options::new().exactly(SPAN), Config::default().lazy_max(50)).unwrap();
+    let space = open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(50)).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

@@ -110,7 +110,7 @@ fn ranges_over_chunk_borders_and_the_ends_of_the_span(linux: &Linux) {
     map(linux, over);
     map(linux, pages(linux, 4 * CHUNK_PAGES + 9, 1));
     map(linux, back);
-    let last = PageRange::new(linux.span().end() - 1, linux.span().end()).unwrap();
+    let last = PageRange::new(linux.geometry().span.end() - 1, linux.geometry().span.end()).unwrap();
     map(linux, last);
     for range in [over, back, last] {
         assert_reads(linux, range, 0);
@@ -129,7 +129,7 @@ fn ranges_over_chunk_borders_and_the_ends_of_the_span(linux: &Linux) {
 }
 
 fn an_area_from_the_top_leaves_the_rest_alone(linux: &Linux) {
-    let len = linux.span().len();
+    let len = linux.geometry().span.len();
     let (low, high) = (pages(linux, 0, 3), pages(linux, len - 2 * CHUNK_PAGES - 9, 3));
     map(linux, low);
     map(linux, high);
@@ -146,9 +146,9 @@ fn an_area_from_the_top_leaves_the_rest_alone(linux: &Linux) {
 
 fn a_huge_area_can_be_purged_and_mapped_again(linux: &Linux) {
     let area = pages(linux, 5, 12 * CHUNK_PAGES);
-    let in_a_used_chunk = linux.span().start() + 4 * CHUNK_PAGES + 20;
+    let in_a_used_chunk = linux.geometry().span.start() + 4 * CHUNK_PAGES + 20;
     let samples = [area.start(), area.start() + 3 * CHUNK_PAGES, in_a_used_chunk, area.end() - 1];
-    let neighbour = pages(linux, area.end() - linux.span().start() + 1, 1);
+    let neighbour = pages(linux, area.end() - linux.geometry().span.start() + 1, 1);
     map(linux, neighbour);
     fill(linux, neighbour, 8);
     for _ in 0..2 {
@@ -171,7 +171,7 @@ fn a_huge_area_can_be_purged_and_mapped_again(linux: &Linux) {
 }
 
 fn a_range_outside_the_span_is_refused(linux: &Linux) {
-    let span = linux.span();
+    let span = linux.geometry().span;
     for outside in
         [PageRange::new(span.end() - 1, span.end() + 1), PageRange::new(span.start() - 1, span.start())]
     {
@@ -224,7 +224,7 @@ fn the_span_is_given_back() {
             vmalloc_linux::Options::new().exactly(SPAN).guards(linux.guards()).vectors(linux.vectors());
         let second = Linux::reserve(again).unwrap();
         map(&second, pages(&second, 1, 2));
-        let page = second.span().start() + 1;
+        let page = second.geometry().span.start() + 1;
         drop(second);
         assert_eq!(peek(linux, page), None);
     });
@@ -237,17 +237,18 @@ fn a_present_page_has_a_frame_if_the_kernel_tells() {
         let area = pages(linux, 1, 3);
         map(linux, area);
         fill(linux, area, 1);
-        let frames: Vec<_> = (area.start()..area.end()).filter_map(|page| linux.frame(page)).collect();
+        let frames: Vec<_> =
+            (area.start()..area.end()).filter_map(|page| linux.physical_page(page)).collect();
         assert!(frames.is_empty() || frames.len() == 3, "{frames:?}");
-        assert_eq!(linux.frame(area.end()), None);
+        assert_eq!(linux.physical_page(area.end()), None);
     });
 }
 
 #[test]
 fn the_machine_is_described() {
     let linux = Linux::reserve(vmalloc_linux::Options::new()).unwrap();
-    assert_eq!(1 << linux.page_shift(), rustix::param::page_size());
-    assert_eq!(linux.span().len() << linux.page_shift(), linux.reserved_bytes() as u64);
-    assert!(linux.cpu() < linux.cpus());
+    assert_eq!(1 << linux.geometry().page_shift, rustix::param::page_size());
+    assert_eq!(linux.geometry().span.len() << linux.geometry().page_shift, linux.reserved_bytes() as u64);
+    assert!(linux.cpu() < linux.geometry().cpus);
     assert_ne!(linux.entropy(), linux.entropy());
 }

@@ -4,7 +4,10 @@
 mod common;
 
 use common::*;
-use vmalloc::{DirectMemory, Frame, Frames, PageRange, Peek, Platform, PlatformFault, Protect, Protection};
+use vmalloc::{
+    DirectMemory, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protect, Protection,
+    ReadNofault, Relocate,
+};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
@@ -85,14 +88,14 @@ fn an_unmapped_window_traps_and_its_frame_keeps_its_content(linux: &Linux) {
         }
         linux.do_flush(&ranges).unwrap();
         assert_traps(linux, pages(linux, 0, 30));
-        assert!((0..30).all(|page| linux.frame_at(linux.span().start() + page).is_none()));
+        assert!((0..30).all(|page| linux.frame_at(linux.geometry().span.start() + page).is_none()));
         assert!(frames.iter().all(|frame| frame_value(linux, *frame) == round));
         linux.do_unmap(&ranges).unwrap();
     }
 }
 
 fn windows_replace_windows(linux: &Linux) {
-    assert!(linux.replaces());
+    assert!(linux.geometry().remaps_atomically);
     let frames = scattered_frames(linux, 12);
     frames.iter().zip(1..).for_each(|(frame, value)| set_frame(linux, *frame, value));
     let range = pages(linux, 5, 4);
@@ -105,7 +108,8 @@ fn windows_replace_windows(linux: &Linux) {
     }
     // A part, and more than there was.
     map_frames(linux, pages(linux, 6, 5), &frames[5..10]);
-    let values: Vec<_> = (5..11).map(|page| peek(linux, linux.span().start() + page).unwrap()).collect();
+    let values: Vec<_> =
+        (5..11).map(|page| peek(linux, linux.geometry().span.start() + page).unwrap()).collect();
     assert_eq!(values, [1, 6, 7, 8, 9, 10]);
     // The same frames, but to be read only: not what is there.
     // SAFETY: the test owns the range, and took the frames.
@@ -218,7 +222,7 @@ fn a_closed_chunk_between_windows_stays_closed(linux: &Linux) {
 
 fn frames_that_are_not_there_are_refused(linux: &Linux) {
     let range = pages(linux, 3, 2);
-    let last = linux.linear().unwrap().len();
+    let last = linux.geometry().linear_map.unwrap().len();
     for frames in [&[Frame(0), Frame(last)][..], &[Frame(0), Frame(u64::MAX)], &[Frame(0)]] {
         // SAFETY: the test owns the range; what is wrong with the frames is checked.
         let refused = unsafe { linux.map_frames(range, frames, Protection::ReadWrite) }.unwrap_err();
@@ -383,7 +387,7 @@ fn what_is_in_several_mappings_moves_with_its_protections(linux: &Linux) {
 }
 
 fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {
-    let page = 1 << linux.page_shift();
+    let page = 1 << linux.geometry().page_shift;
     let frames = scattered_frames(linux, 2);
     let (area, windows) = (pages(linux, 3, 200), pages(linux, 203, 2));
     map(linux, area);
@@ -391,14 +395,14 @@ fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {
     fill(linux, area, 1);
     fill(linux, windows, 2);
     let mut to = vec![9; 300 * page];
-    let addr = |index: u64| page_ptr(linux, linux.span().start() + index).addr();
-    assert_eq!(linux.peek(addr(3) + 7, &mut to), 202 * page - 7);
+    let addr = |index: u64| page_ptr(linux, linux.geometry().span.start() + index).addr();
+    assert_eq!(linux.read_nofault(addr(3) + 7, &mut to), 202 * page - 7);
     assert_eq!((to[page - 7], to[page - 6], to[200 * page - 7]), (1, 0, 2));
     assert_eq!(to[202 * page - 7], 9);
-    assert_eq!((linux.peek(addr(2), &mut to), linux.peek(addr(205), &mut to)), (0, 0));
-    assert_eq!(linux.peek(addr(CHUNK_PAGES * 5), &mut to), 0);
+    assert_eq!((linux.read_nofault(addr(2), &mut to), linux.read_nofault(addr(205), &mut to)), (0, 0));
+    assert_eq!(linux.read_nofault(addr(CHUNK_PAGES * 5), &mut to), 0);
     let text = b"anywhere in this program".as_slice();
-    assert_eq!(linux.peek(text.as_ptr().addr(), &mut to[..text.len()]), text.len());
+    assert_eq!(linux.read_nofault(text.as_ptr().addr(), &mut to[..text.len()]), text.len());
     assert_eq!(&to[..text.len()], text);
 }
 
@@ -418,12 +422,12 @@ fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        let page = 1 << linux.page_shift();
+        let page = 1 << linux.geometry().page_shift;
         let mut to = vec![0; 20 * page];
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             for first in 0..20 {
-                let addr = page_ptr(linux, linux.span().start() + first).addr();
-                let read = linux.peek(addr, &mut to[..(20 - first as usize) * page]);
+                let addr = page_ptr(linux, linux.geometry().span.start() + first).addr();
+                let read = linux.read_nofault(addr, &mut to[..(20 - first as usize) * page]);
                 assert!(read.is_multiple_of(page));
                 assert!(to[..read].iter().step_by(page).all(|byte| [0, 5, 7].contains(byte)));
             }
@@ -474,9 +478,9 @@ fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
 }
 
 fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
-    let order = linux.huge_order().unwrap_or(9);
+    let order = linux.geometry().huge_order.unwrap_or(9);
     let huge = 1 << order;
-    let to_aligned = linux.span().start().next_multiple_of(huge) - linux.span().start();
+    let to_aligned = linux.geometry().span.start().next_multiple_of(huge) - linux.geometry().span.start();
     for (offset, len) in [(to_aligned + huge, 2 * huge), (to_aligned + 4 * huge - 3, 2 * huge), (20, 4)] {
         let range = pages(linux, offset, len);
         for _ in 0..2 {
@@ -501,9 +505,9 @@ fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
 #[test]
 fn huge_pages_are_used_without_splitting_mappings() {
     for_each_strategy(SPAN, |linux| {
-        let Some(order) = linux.huge_order() else { return };
+        let Some(order) = linux.geometry().huge_order else { return };
         let huge = 1_u64 << order;
-        let start = linux.span().start().next_multiple_of(huge) + huge;
+        let start = linux.geometry().span.start().next_multiple_of(huge) + huge;
         let range = PageRange::new(start - 5, start + 2 * huge + 5).unwrap();
         map(linux, PageRange::from_len(start - 10, 1).unwrap());
         let before = mappings(linux);

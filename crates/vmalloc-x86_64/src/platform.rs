@@ -14,8 +14,8 @@ use crate::tables::{NoTable, Run, Slot, Tables};
 use core::convert::Infallible;
 use core::fmt;
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Peek, Platform, PlatformError,
-    PlatformFault, Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// Frames that are taken or given at a time: a small array on the stack.
@@ -325,21 +325,17 @@ unsafe impl<M: Machine> Platform for X86<M> {
     type RawLock = IrqLock<M>;
     type PurgeLock = OpenLock;
 
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        let linear = self.machine.direct_map() as u64 >> PAGE_SHIFT;
+        Geometry::new(self.span, PAGE_SHIFT, self.machine.cpus())
+            .huge_order(Some(TABLE_SHIFT))
+            .maps_zeroed(false)
+            .linear_map(PageRange::from_len(linear, self.machine.frames()))
     }
 
     #[inline]
     fn cpu(&self) -> usize {
         self.machine.cpu()
-    }
-
-    fn cpus(&self) -> usize {
-        self.machine.cpus()
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -356,10 +352,6 @@ unsafe impl<M: Machine> Platform for X86<M> {
                 Ok(())
             }
         }
-    }
-
-    fn huge_order(&self) -> Option<u32> {
-        Some(TABLE_SHIFT)
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -392,10 +384,6 @@ unsafe impl<M: Machine> Platform for X86<M> {
         Ok(())
     }
 
-    fn zeroes(&self) -> bool {
-        false
-    }
-
     unsafe fn zero(&self, range: PageRange) {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(addr(range.start()));
         // SAFETY: the range is mapped, writable, and the caller's alone.
@@ -420,7 +408,10 @@ unsafe impl<M: Machine> Platform for X86<M> {
 }
 
 // SAFETY: mapped pages are memory at their own addresses, and page 0 is in no span.
-unsafe impl<M: Machine> DirectMemory for X86<M> {
+unsafe impl<M: Machine> DirectMemory for X86<M> {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl<M: Machine> Relocate for X86<M> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.make_tables(to)?;
         self.split_all(from)?;
@@ -442,7 +433,7 @@ unsafe impl<M: Machine> DirectMemory for X86<M> {
 }
 
 // SAFETY: the machine hands frames out once; entries lead where `put` says, until they are unmapped; the direct map is constant.
-unsafe impl<M: Machine> Frames for X86<M> {
+unsafe impl<M: Machine> FrameSupply for X86<M> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         if self.machine.take_frames(frames) { Ok(()) } else { Err(out_of_memory("frames")) }
     }
@@ -460,7 +451,10 @@ unsafe impl<M: Machine> Frames for X86<M> {
     fn origin(&self, frame: Frame) -> Origin {
         self.machine.origin(frame)
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl<M: Machine> MapFrames for X86<M> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -475,7 +469,7 @@ unsafe impl<M: Machine> Frames for X86<M> {
         Ok(())
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         self.visit(range, |slot| slot.set(Entry::NONE));
     }
 
@@ -498,11 +492,6 @@ unsafe impl<M: Machine> Frames for X86<M> {
         });
         found.err()
     }
-
-    fn linear(&self) -> Option<PageRange> {
-        let start = self.machine.direct_map() as u64 >> PAGE_SHIFT;
-        PageRange::from_len(start, self.machine.frames())
-    }
 }
 
 // SAFETY: entries say what may be done, and every CPU has forgotten the old ones on return.
@@ -519,8 +508,8 @@ unsafe impl<M: Machine> Protect for X86<M> {
 }
 
 /// Reads through the direct map, where nothing faults; a page that is unmapped meanwhile is read as whatever its frame holds.
-impl<M: Machine> Peek for X86<M> {
-    fn peek(&self, start: usize, to: &mut [u8]) -> usize {
+impl<M: Machine> ReadNofault for X86<M> {
+    fn read_nofault(&self, start: usize, to: &mut [u8]) -> usize {
         for (copied, byte) in to.iter_mut().enumerate() {
             let at = start.wrapping_add(copied);
             let Some(from) = self.direct(at) else { return copied };
@@ -562,7 +551,7 @@ impl<M: Machine> X86<M> {
 
 /// The frame behind a page, whoever owns it.
 impl<M: Machine> Translate for X86<M> {
-    fn frame(&self, page: u64) -> Option<u64> {
+    fn physical_page(&self, page: u64) -> Option<u64> {
         let (entry, inside) = self.entry(page)?;
         Some(entry.frame().0 + inside)
     }

@@ -15,7 +15,8 @@ use std::sync::{Mutex, mpsc};
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    DirectMemory, Frame, Frames, Origin, PageRange, Peek, Platform, Protect, Protection, Space, Translate,
+    DirectMemory, Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, Protection,
+    ReadNofault, Relocate, Space, Translate,
 };
 
 std::thread_local!(static CPU: Cell<usize> = const { Cell::new(0) });
@@ -205,13 +206,16 @@ fn pages_have_frames_of_their_own_until_they_are_flushed() {
         let (range, free) = (range(3, pages), platform.machine().free());
         map(&platform, range);
         let frames: BTreeSet<u64> =
-            (range.start()..range.end()).filter_map(|page| platform.frame(page)).collect();
+            (range.start()..range.end()).filter_map(|page| platform.physical_page(page)).collect();
         assert_eq!(frames.len() as u64, pages);
-        assert_eq!((platform.frame(range.start() - 1), platform.frame(range.end())), (None, None));
+        assert_eq!(
+            (platform.physical_page(range.start() - 1), platform.physical_page(range.end())),
+            (None, None)
+        );
         let tables = free - platform.machine().free() - pages as usize;
         // SAFETY: the test owns the whole span.
         unsafe { platform.unmap(&[range]) }.expect("nothing refuses");
-        assert!((range.start()..range.end()).all(|page| platform.frame(page).is_none()));
+        assert!((range.start()..range.end()).all(|page| platform.physical_page(page).is_none()));
         assert_eq!(platform.machine().free(), free - tables - pages as usize, "before the flush");
         // SAFETY: as above.
         unsafe { platform.unmap(&[range]).and_then(|()| platform.flush(&[range])) }.expect("nothing refuses");
@@ -264,13 +268,13 @@ fn leaves_stand_where_a_whole_aligned_run_goes() {
         [first - 1, first, first + 511, first + 512, first + 1024].map(order),
         [0, 9, 9, 9, 0].map(Ok)
     );
-    assert_eq!(platform.frame(first + 77), platform.frame(first).map(|frame| frame + 77));
+    assert_eq!(platform.physical_page(first + 77), platform.physical_page(first).map(|frame| frame + 77));
 
     // A part of a leaf: it is split, and the rest stays.
     let part = PageRange::from_len(first + 100, 5).expect("not empty");
-    let kept = platform.frame(first + 105);
+    let kept = platform.physical_page(first + 105);
     unmap_and_flush(&platform, &[part]);
-    assert_eq!((platform.frame(first + 104), platform.frame(first + 105)), (None, kept));
+    assert_eq!((platform.physical_page(first + 104), platform.physical_page(first + 105)), (None, kept));
     unmap_and_flush(&platform, &[range]);
     let tables = 2;
     assert!(free.abs_diff(platform.machine().free()) <= tables, "{free} {}", platform.machine().free());
@@ -304,7 +308,7 @@ fn frames_are_shown_twice_and_stay_with_their_owner() {
     }
     assert_eq!(platform.frame_at(START + 12), Some(frames[2]));
     // SAFETY: as above.
-    unsafe { platform.let_go(places[0]) };
+    unsafe { platform.discard_hint(places[0]) };
     assert_eq!((platform.frame_at(START), platform.frame_at(START + 10)), (None, Some(frames[0])));
     unmap_and_flush(&platform, &places);
     assert_eq!(platform.machine().free() + 2, free, "two tables");
@@ -315,11 +319,11 @@ fn relocated_pages_keep_their_frames() {
     let platform = platform(2000, 1 << 20);
     let (from, to) = (range(2, 600), range(5000, 600));
     map(&platform, from);
-    let frames: Vec<_> = (from.start()..from.end()).map(|page| platform.frame(page)).collect();
+    let frames: Vec<_> = (from.start()..from.end()).map(|page| platform.physical_page(page)).collect();
     // SAFETY: the test owns the whole span.
     unsafe { platform.relocate(from, to) }.expect("tables");
-    assert!((to.start()..to.end()).map(|page| platform.frame(page)).eq(frames));
-    assert!((from.start()..from.end()).all(|page| platform.frame(page).is_none()));
+    assert!((to.start()..to.end()).map(|page| platform.physical_page(page)).eq(frames));
+    assert!((from.start()..from.end()).all(|page| platform.physical_page(page).is_none()));
 }
 
 /// Stops a thread when it is dropped.
@@ -445,5 +449,5 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
     }
     let addr = space.alloc(&vmalloc::Request::new(2 << PAGE_SHIFT)).expect("room");
     let mut bytes = [1; 10];
-    assert_eq!(space.platform().peek(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
+    assert_eq!(space.platform().read_nofault(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
 }

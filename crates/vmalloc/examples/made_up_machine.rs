@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{
-    AreaMap, Config, DirectMemory, DrainReason, PageRange, Platform, PlatformError, PlatformFault,
-    Protection, Space,
+    AreaMap, Config, DirectMemory, DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault,
+    Protection, Relocate, Space,
 };
 
 const PAGE_SHIFT: u32 = 12;
@@ -98,23 +98,14 @@ impl Machine {
 // translates it. The locks exclude.
 unsafe impl Platform for Machine {
     type RawLock = SpinLock;
-    // Held over a whole purge: in a kernel it leaves interrupts on.
     type PurgeLock = SpinLock;
 
-    fn span(&self) -> PageRange {
-        PageRange::from_len(self.first, PAGES).expect("not empty")
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(PageRange::from_len(self.first, PAGES).expect("not empty"), PAGE_SHIFT, CPUS)
     }
 
     fn cpu(&self) -> usize {
         0
-    }
-
-    fn cpus(&self) -> usize {
-        CPUS
     }
 
     unsafe fn map(&self, range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
@@ -178,6 +169,9 @@ unsafe impl Platform for Machine {
 
 // SAFETY: a mapped page is memory of this program at its own address, and none is at address 0.
 unsafe impl DirectMemory for Machine {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Machine {}
 
 /// What a kernel does from its first instruction to its first `vmalloc`.
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {

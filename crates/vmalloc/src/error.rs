@@ -1,8 +1,7 @@
 //! Errors: one small type per operation, each with the facts of the refusal.
 
 use crate::addr::PageRange;
-use crate::platform::Origin;
-use core::fmt;
+use crate::platform::{Origin, PlatformError};
 use thiserror::Error;
 
 /// A request that can never be met, whatever is free. Nothing was changed.
@@ -124,12 +123,6 @@ pub enum SpaceError {
     TooManyNodes {
         /// How many were asked for.
         nodes: usize,
-    },
-    /// The size of a zone is not a power of two.
-    #[error("a zone of {pages} pages is not a power of two")]
-    ZoneNotPowerOfTwo {
-        /// The size asked for, in pages.
-        pages: u64,
     },
     /// Blocks can't have so many slots.
     #[error("{slots} slots of a block are not a power of two from 64 to 1024")]
@@ -405,44 +398,4 @@ pub enum PercpuFreeError {
         /// The pages that it has.
         area: PageRange,
     },
-}
-
-/// What a platform call ran into.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PlatformFault {
-    /// No memory, or a limit on memory (RLIMIT_AS, cgroup, overcommit).
-    OutOfMemory,
-    /// The limit on the number of mappings (`vm.max_map_count`).
-    MapLimit,
-    /// The machine or kernel does not have what was asked for.
-    Unsupported,
-    /// The pages are locked in memory, and the machine does not let this program unlock them.
-    Locked,
-    /// Anything else: see the code.
-    Other,
-}
-
-impl fmt::Display for PlatformFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfMemory => "out of memory",
-            Self::MapLimit => "out of mappings",
-            Self::Unsupported => "not supported",
-            Self::Locked => "locked in memory",
-            Self::Other => "refused",
-        })
-    }
-}
-
-/// A platform call that failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("{call} failed: {fault} (code {code})")]
-pub struct PlatformError {
-    /// The call, for people.
-    pub call: &'static str,
-    /// What it means.
-    pub fault: PlatformFault,
-    /// The platform's own number for it (`errno` on Linux).
-    pub code: i32,
 }

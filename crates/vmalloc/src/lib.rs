@@ -62,10 +62,11 @@ pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use error::{
     AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, NotifierError, PercpuError,
-    PercpuFreeError, PlatformError, PlatformFault, RequestError, SpaceError, Unbacked,
+    PercpuFreeError, RequestError, SpaceError, Unbacked,
 };
 pub use platform::{
-    DirectMemory, DrainReason, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform, PlatformError,
+    PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use request::{Fit, Policy};
 pub use root::Root;

@@ -335,7 +335,8 @@ mod tests {
     #[test]
     fn with_a_node_for_each_cpu_hardly_anybody_waits() {
         // Enough for each node to be granted a part of it.
-        let row = play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).retain(256 << 20), &LIMITS);
+        let row =
+            play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");

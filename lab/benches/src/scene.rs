@@ -1,10 +1,9 @@
 //! The two scenes in which many CPUs share one space.
 
+use crate::adapter::PAGE_SHIFT;
 use serde::Serialize;
 use vmalloc::{Config, Request};
 use vmalloc_lab::rng::Rng;
-
-use crate::adapter::PAGE_SHIFT;
 
 /// Areas that are live in all in W5, however many share them.
 pub const LIVE_AREAS: usize = 100_000;
@@ -38,7 +37,7 @@ impl Scene {
     pub fn config(self, config: Config) -> Config {
         match self {
             Self::W1 => config,
-            Self::W5 => config.without_guards(),
+            Self::W5 => config.guard(false),
         }
     }
 

@@ -39,13 +39,6 @@ fn contention_survives_a_closed_pipe() {
     }
 }
 
-#[test]
-fn blocks_survives_a_closed_pipe() {
-    for line in ["--live 10", "--live 10 --json"] {
-        closed_pipe(env!("CARGO_BIN_EXE_blocks"), line);
-    }
-}
-
 #[cfg(feature = "buffers")]
 #[test]
 fn mappings_survives_a_closed_pipe() {

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vmalloc::{Frame, Frames, Origin, PlatformError};
+use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PlatformError};
 
 /// Frames that go back by themselves. What maps them must have ended before.
 pub(crate) struct Lent<'m> {
@@ -43,7 +43,7 @@ impl Lender {
     }
 
     /// How many frames are still taken.
-    pub(crate) fn missing(&self, platform: &impl Frames) -> usize {
+    pub(crate) fn missing(&self, platform: &impl MapFrames) -> usize {
         let lent = 0..self.0.load(Ordering::Relaxed);
         lent.filter(|&frame| platform.origin(Frame(frame)) == Origin::Supply).count()
     }

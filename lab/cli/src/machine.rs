@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use vmalloc::space::MAX_NODES;
-use vmalloc::{Config, Frames, NodeStats, Platform, Space, Stats};
+use vmalloc::{Config, NodeStats, Platform, Space, Stats};
 use vmalloc_linux::{Grace, Guards, Linux, OpenError, Options, open};
 
 /// What becomes of freed areas.
@@ -104,8 +104,8 @@ impl Machine {
             Strategy::Unmap => config.unmap_on_free(),
         };
         let space = open(reservation, config).map_err(|error| refused(&error))?;
-        let page_bytes = 1usize << space.platform().page_shift();
-        let lazy_max_pages = lazy_max_pages(space.platform().cpus(), page_bytes);
+        let page_bytes = 1usize << space.geometry().page_shift;
+        let lazy_max_pages = lazy_max_pages(space.geometry().cpus, page_bytes);
         Ok(Self { grace: Grace::new(&space), space, lender: Lender::default(), page_bytes, lazy_max_pages })
     }
 
@@ -113,7 +113,7 @@ impl Machine {
     /// is left to other areas: those of the loops, and those that were freed and not yet purged.
     pub(crate) fn most_held(&self, workers: u64) -> Option<MostHeld> {
         let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
-        let addresses = share(self.space.platform().span().len(), cases::PAGES_HELD_EACH);
+        let addresses = share(self.space.geometry().span.len(), cases::PAGES_HELD_EACH);
         let mappings = match self.space.platform().guards() {
             Guards::Markers => None,
             _ => max_map_count().map(|limit| share(limit, MAPPINGS_EACH)),
@@ -131,11 +131,14 @@ impl Machine {
             arch: std::env::consts::ARCH,
             kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| "unknown".into(), |release| release.trim().into()),
-            cpus: linux.cpus(),
+            cpus: linux.geometry().cpus,
             nodes: self.space.node_stats().len(),
             page_bytes: self.page_bytes,
             reserved_bytes: linux.reserved_bytes(),
-            frame_bytes: linux.linear().map_or(0, |frames| frames.len() as usize * self.page_bytes),
+            frame_bytes: linux
+                .geometry()
+                .linear_map
+                .map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
             vectors: format!("{:?}", linux.vectors()).to_lowercase(),
             cache_bytes: self.space.config().cache_bytes,

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use lock_api::Mutex;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc::{AllocError, Frame, Frames, Kind, Platform, Request};
+use vmalloc::{AllocError, Frame, FrameSupply, Kind, Platform, Request};
 use vmalloc_x86_64::IrqLock;
 
 /// What a case runs on.
@@ -186,7 +186,7 @@ fn fix_size(context: &mut Context) -> Result<End, Failure> {
 
 /// Lazy pages at which a drain begins, with which the field fills the space: 32 MiB for each bit of the number of CPUs.
 fn lazy_max(context: &Context) -> u64 {
-    let bits = usize::BITS - context.space.platform().cpus().leading_zeros();
+    let bits = usize::BITS - context.space.geometry().cpus.leading_zeros();
     8192 * u64::from(bits)
 }
 
@@ -287,7 +287,7 @@ fn aligned(context: &Context, request: &Request, align: usize) -> Result<(), Ref
 /// 35,000 groups of an area for each CPU; then all are freed.
 fn pcpu(context: &mut Context) -> Result<End, Failure> {
     const UNIT: usize = 16 * PAGE;
-    let cpus = context.space.platform().cpus();
+    let cpus = context.space.geometry().cpus;
     let offsets: [usize; cpu::MAX] = core::array::from_fn(|cpu| cpu * UNIT);
     let offsets = &offsets[..cpus];
     // All workers together would run out of memory for notes.

@@ -1,19 +1,18 @@
-//! Blocks of short mappings: the counts that were published or measured for the classic policies, and what recycling does better.
+//! Blocks of short mappings: how many are needed, and how mappings end.
 
 use std::collections::BTreeMap;
-use vmalloc::block::BlockPolicy::{self, ClassicHead, ClassicTail, Recycle};
 use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space, SpaceError};
 use vmalloc_model::space::NullPlatform;
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
-fn space(slots: u64, policy: BlockPolicy) -> Space<NullPlatform> {
-    space_of(1 << 22, slots, policy)
+fn space(slots: u64) -> Space<NullPlatform> {
+    space_of(1 << 22, slots)
 }
 
-fn space_of(pages: u64, slots: u64, policy: BlockPolicy) -> Space<NullPlatform> {
+fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
     let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
-    Space::new(platform, Config::default().blocks(slots, policy)).unwrap()
+    Space::new(platform, Config::default().block_slots(slots)).unwrap()
 }
 
 fn pair(space: &Space<NullPlatform>, pages: u64) {
@@ -57,11 +56,11 @@ fn scenario_3(space: &Space<NullPlatform>, slots: u64) {
     }
 }
 
-fn all_counts(slots: u64, policy: BlockPolicy) -> [(u64, u64); 3] {
+fn all_counts(slots: u64) -> [(u64, u64); 3] {
     let scenarios: [fn(&Space<NullPlatform>, u64); 3] =
         [scenario_1, |space, _| scenario_2(space), scenario_3];
     scenarios.map(|scenario| {
-        let space = space(slots, policy);
+        let space = space(slots);
         scenario(&space, slots);
         let counts = counts(&space);
         finish(&space);
@@ -81,29 +80,9 @@ fn finish(space: &Space<NullPlatform>) {
 }
 
 #[test]
-fn new_blocks_at_the_tail_have_the_published_counts() {
-    assert_eq!(all_counts(1024, ClassicTail), [(993, 992), (417, 414), (7000, 7000)]);
-}
-
-#[test]
-fn new_blocks_at_the_tail_have_the_counts_measured_with_256_slots() {
-    assert_eq!(all_counts(256, ClassicTail), [(969, 968), (1667, 1663), (7000, 7000)]);
-}
-
-#[test]
-fn new_blocks_at_the_head_have_the_published_counts() {
-    assert_eq!(all_counts(1024, ClassicHead), [(1000, 0), (423, 51), (7001, 6993)]);
-}
-
-#[test]
-fn new_blocks_at_the_head_have_the_counts_measured_with_256_slots() {
-    assert_eq!(all_counts(256, ClassicHead), [(1000, 0), (1735, 762), (7001, 6993)]);
-}
-
-#[test]
 fn recycling_needs_a_few_blocks_for_all_of_it() {
     for slots in [256, 1024] {
-        for (made, _) in all_counts(slots, Recycle) {
+        for (made, _) in all_counts(slots) {
             // What is lazy at a time, and one of each order.
             assert!(made * slots <= 16_384 + 9 * slots, "{made} blocks of {slots} slots");
         }
@@ -111,8 +90,8 @@ fn recycling_needs_a_few_blocks_for_all_of_it() {
 }
 
 /// Maps one page for good and the rest of a block's worth of pages for a moment, again and again; the address space that it takes, in pages.
-fn one_long_lived_page_a_block(policy: BlockPolicy, live: u64) -> u64 {
-    let space = space_of(1 << 24, 1024, policy);
+fn one_long_lived_page_a_block(live: u64) -> u64 {
+    let space = space_of(1 << 24, 1024);
     let mut held = Vec::new();
     for _ in 0..live {
         held.push(space.block_alloc(1).unwrap());
@@ -129,42 +108,38 @@ fn one_long_lived_page_a_block(policy: BlockPolicy, live: u64) -> u64 {
 #[test]
 fn a_long_lived_mapping_pins_itself_and_not_a_block() {
     let live = 60_000;
-    let pages = one_long_lived_page_a_block(Recycle, live);
+    let pages = one_long_lived_page_a_block(live);
     assert!(pages <= live * 11 / 10, "{pages} pages for {live} live ones");
-    let classic = one_long_lived_page_a_block(ClassicTail, 200);
-    assert!(classic >= 200 * 1000, "{classic} pages: the classic way a page pins a block");
 }
 
 #[test]
 fn a_mapping_ends_once_and_with_the_count_it_had() {
-    for policy in [Recycle, ClassicTail, ClassicHead] {
-        let space = space(1024, policy);
-        let addr = space.block_alloc(3).unwrap();
-        let page = (addr / PAGE) as u64;
-        let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
-        for given in [0, 1, 2, 4, 64] {
-            // SAFETY: nothing uses the addresses any more.
-            assert_eq!(unsafe { space.block_free(addr, given) }, wrong(given));
-        }
+    let space = space(1024);
+    let addr = space.block_alloc(3).unwrap();
+    let page = (addr / PAGE) as u64;
+    let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
+    for given in [0, 1, 2, 4, 64] {
         // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.block_free(addr + 1, 3) }, Err(FreeError::Unaligned { addr: addr + 1 }));
-        // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.block_free(addr + PAGE, 3) }, Err(FreeError::NotAnArea { page: page + 1 }));
-        // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.block_free(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
-        // SAFETY: nothing uses the addresses any more.
-        unsafe { space.block_free(addr, 3) }.unwrap();
-        // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.block_free(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
-        let refused = space.block_alloc(0).unwrap_err();
-        assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
-        finish(&space);
+        assert_eq!(unsafe { space.block_free(addr, given) }, wrong(given));
     }
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.block_free(addr + 1, 3) }, Err(FreeError::Unaligned { addr: addr + 1 }));
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.block_free(addr + PAGE, 3) }, Err(FreeError::NotAnArea { page: page + 1 }));
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.block_free(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.block_free(addr, 3) }.unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    assert_eq!(unsafe { space.block_free(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
+    let refused = space.block_alloc(0).unwrap_err();
+    assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
+    finish(&space);
 }
 
 #[test]
 fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
-    let space = space(1024, Recycle);
+    let space = space(1024);
     let (small, large) = (space.block_alloc(64).unwrap(), space.block_alloc(65).unwrap());
     let page = (large / PAGE) as u64;
     assert_eq!(space.stats().blocks, 1);
@@ -185,14 +160,14 @@ fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
 fn blocks_of_a_wrong_size_are_refused() {
     for slots in [1, 32, 100, 1000, 2048] {
         let platform = NullPlatform::new(PageRange::from_len(0x1000, 1 << 20).unwrap(), 1);
-        let refused = Space::new(platform, Config::default().blocks(slots, Recycle)).map(|_| ());
+        let refused = Space::new(platform, Config::default().block_slots(slots)).map(|_| ());
         assert_eq!(refused.unwrap_err(), SpaceError::BadBlock { slots });
     }
 }
 
 #[test]
 fn a_small_span_has_small_blocks_and_uses_all_of_it() {
-    let space = space_of(1 << 12, 0, Recycle);
+    let space = space_of(1 << 12, 0);
     let mut held = Vec::new();
     while let Ok(addr) = space.block_alloc(64) {
         held.push(addr);
@@ -206,15 +181,13 @@ fn a_small_span_has_small_blocks_and_uses_all_of_it() {
 
 #[test]
 fn mappings_never_overlap_and_end_on_any_cpu() {
-    for policy in [Recycle, ClassicTail, ClassicHead] {
-        for seed in 1..6 {
-            random_walk(policy, seed);
-        }
+    for seed in 1..6 {
+        random_walk(seed);
     }
 }
 
-fn random_walk(policy: BlockPolicy, seed: u64) {
-    let space = space(256, policy);
+fn random_walk(seed: u64) {
+    let space = space(256);
     let (mut live, mut x) = (BTreeMap::<u64, u64>::new(), seed);
     let mut random = |below: u64| {
         x ^= x << 13;

@@ -16,7 +16,7 @@ fn platform(pages: u64, cpus: usize) -> NullPlatform {
 
 /// Areas of exactly the pages asked for.
 fn bare(config: Config) -> Config {
-    config.without_guards()
+    config.guard(false)
 }
 
 fn space(pages: u64, config: Config) -> Space<NullPlatform> {
@@ -42,17 +42,13 @@ fn is_whole(stats: &Stats) -> bool {
 }
 
 #[test]
-fn the_number_of_nodes_and_the_zone_are_checked() {
+fn the_number_of_nodes_is_checked() {
     let nodes =
         |count| Space::new(platform(100, 300), Config::default().nodes(count)).map(|s| s.node_stats().len());
     assert_eq!(nodes(0).unwrap(), 128, "one for each CPU, as far as that goes");
     assert_eq!([nodes(1).unwrap(), nodes(128).unwrap()], [1, 128]);
     assert_eq!(nodes(129).unwrap_err(), SpaceError::TooManyNodes { nodes: 129 });
     assert_eq!(nodes(1000).unwrap_err(), SpaceError::TooManyNodes { nodes: 1000 });
-    for pages in [0, 3, 48] {
-        let refused = Space::new(platform(100, 1), Config::default().zone(pages)).map(|_| ()).unwrap_err();
-        assert_eq!(refused, SpaceError::ZoneNotPowerOfTwo { pages });
-    }
 }
 
 #[test]
@@ -113,7 +109,9 @@ fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
 
 #[test]
 fn no_lock_is_held_for_more_than_32_areas() {
-    for config in [Config::default().retain(1 << 40), Config::default().unmap_on_free().lazy_max(1 << 19)] {
+    for config in
+        [Config::default().cache_bytes(1 << 40), Config::default().unmap_on_free().lazy_max_pages(1 << 19)]
+    {
         let space = space(1 << 20, config);
         let areas: Vec<usize> = (0..200_000).map(|_| alloc(&space, 1)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -128,7 +126,7 @@ fn no_lock_is_held_for_more_than_32_areas() {
 #[test]
 fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
     let lazy_max = 1000;
-    let space = space(1 << 20, Config::default().unmap_on_free().lazy_max(lazy_max));
+    let space = space(1 << 20, Config::default().unmap_on_free().lazy_max_pages(lazy_max));
     let mut live: Vec<usize> = (0..500).map(|n| alloc(&space, 1 + n % 16)).collect();
     let mut freed = 0;
     for turn in 0..20_000 {
@@ -155,7 +153,7 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
 
 #[test]
 fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
-    let space = space(1 << 16, Config::default().retain(1 << 16));
+    let space = space(1 << 16, Config::default().cache_bytes(1 << 16));
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush_unmap_aliases().unwrap();
@@ -167,7 +165,7 @@ fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
 #[test]
 fn a_drain_that_never_comes_is_done_by_callers_at_twice_the_threshold() {
     let lazy_max = 200;
-    let config = bare(Config::default().unmap_on_free().lazy_max(lazy_max));
+    let config = bare(Config::default().unmap_on_free().lazy_max_pages(lazy_max));
     let space = Space::new(platform(1 << 16, 2).promise_drains(), config).unwrap();
     let mut most = 0;
     for _ in 0..10_000 {
@@ -210,7 +208,7 @@ fn a_flush_that_fails_once_is_repeated() {
 
 #[test]
 fn thresholds_beyond_the_space_leave_the_purge_to_need() {
-    let space = space(1000, Config::default().unmap_on_free().lazy_max(u64::MAX));
+    let space = space(1000, Config::default().unmap_on_free().lazy_max_pages(u64::MAX));
     for _ in 0..10_000 {
         let addr = alloc(&space, 300);
         free(&space, addr);
@@ -359,7 +357,7 @@ fn a_large_area_is_never_refused_for_what_waits_in_nodes() {
             areas.iter().for_each(|&addr| free(&space, addr));
         }
         free(&space, alloc(&space, 4096));
-        assert_eq!(space.platform().page_shift(), NullPlatform::PAGE_SHIFT);
+        assert_eq!(space.geometry().page_shift, NullPlatform::PAGE_SHIFT);
         space.purge().unwrap();
         assert!(is_whole(&space.stats()));
     }

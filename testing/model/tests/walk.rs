@@ -51,7 +51,8 @@ fn segments_and_kept_areas_add_up_to_the_counts() {
 
 #[test]
 fn a_walk_goes_on_while_others_work_and_passes_over_every_page_once() {
-    let (space, stop) = (space(Config::default().unmap_on_free().lazy_max(200)), AtomicBool::new(false));
+    let (space, stop) =
+        (space(Config::default().unmap_on_free().lazy_max_pages(200)), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut live = std::collections::VecDeque::new();

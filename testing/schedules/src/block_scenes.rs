@@ -8,8 +8,7 @@ use crate::world::{Mapping, World};
 use shuttle::sync::mpsc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use vmalloc::Frames;
-use vmalloc::block::BlockPolicy;
+use vmalloc::FrameSupply;
 use vmalloc::sync::point;
 use vmalloc_sim::{LetGo, Sight};
 
@@ -20,8 +19,6 @@ pub enum Slots {
     Recycled,
     /// They stay mapped until the flush.
     Kept,
-    /// They are never handed out again while their block lives.
-    Classic,
     /// They are mapped anew without a flush.
     Replaced,
 }
@@ -33,12 +30,11 @@ fn world(slots: Slots) -> World {
 fn world_of(pages: u64, slots: Slots) -> World {
     let options = World::options(pages).frames(2 * pages);
     let options = match slots {
-        Slots::Recycled | Slots::Classic => options,
+        Slots::Recycled => options,
         Slots::Kept => options.let_go(LetGo::Keeps),
         Slots::Replaced => options.let_go(LetGo::Keeps).replaces(),
     };
-    let policy = if slots == Slots::Classic { BlockPolicy::ClassicTail } else { BlockPolicy::Recycle };
-    World::on(options, World::tight().lazy_max(100).blocks(0, policy), Flushes::Done)
+    World::on(options, World::tight().lazy_max_pages(100).block_slots(0), Flushes::Done)
 }
 
 /// Maps `PAGES` pages and ends that, a few times.

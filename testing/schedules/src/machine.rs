@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use vmalloc::sync::point;
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection,
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, Protection, Relocate,
 };
 use vmalloc_sim::Sim;
 
@@ -103,20 +104,13 @@ unsafe impl Platform for Machine {
     type RawLock = Lock;
     type PurgeLock = Lock;
 
-    fn span(&self) -> PageRange {
-        self.sim.span()
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.sim.page_shift()
+    fn geometry(&self) -> Geometry {
+        let below = self.sim.geometry();
+        Geometry::new(below.span, below.page_shift, below.cpus).remaps_atomically(below.remaps_atomically)
     }
 
     fn cpu(&self) -> usize {
         self.sim.cpu()
-    }
-
-    fn cpus(&self) -> usize {
-        self.sim.cpus()
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -167,10 +161,6 @@ unsafe impl Platform for Machine {
         self.drain_later(DrainReason::Threshold)
     }
 
-    fn replaces(&self) -> bool {
-        self.sim.replaces()
-    }
-
     fn entropy(&self) -> u64 {
         self.sim.entropy()
     }
@@ -184,8 +174,11 @@ unsafe impl Platform for Machine {
 // nobody: scenarios read and write through the simulator.
 unsafe impl DirectMemory for Machine {}
 
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Machine {}
+
 // SAFETY: as for `Platform`.
-unsafe impl Frames for Machine {
+unsafe impl FrameSupply for Machine {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.sim.take_frames(frames)
     }
@@ -203,7 +196,10 @@ unsafe impl Frames for Machine {
     fn origin(&self, frame: Frame) -> Origin {
         self.sim.origin(frame)
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Machine {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -217,10 +213,10 @@ unsafe impl Frames for Machine {
         result
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         point();
         // SAFETY: the caller's promise.
-        unsafe { self.sim.let_go(range) };
+        unsafe { self.sim.discard_hint(range) };
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {

@@ -30,7 +30,7 @@ fn scratch(root: &Root<Machine>) -> Result<Part, ChildError> {
 
 fn stays(root: &Root<Machine>) -> Part {
     let site = Site::lowest(PAGES as usize * World::PAGE);
-    root.child("stays", site, ChildConfig::default().config(World::tight().lazy_max(2))).expect("room")
+    root.child("stays", site, ChildConfig::default().config(World::tight().lazy_max_pages(2))).expect("room")
 }
 
 fn use_it(space: &Part) {

@@ -48,7 +48,7 @@ pub fn small_areas(flushes: Flushes) {
 
 /// The same with as many frames as are needed at once: memory is back when a purge is.
 pub fn recycled_frames(flushes: Flushes) {
-    let world = World::on(World::options(24).frames(12), World::tight().lazy_max(2), flushes);
+    let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2), flushes);
     let worker: fn(&World) = |world| {
         for pages in [1, 2, 1] {
             // Others may hold what was freed, on its way back.
@@ -88,7 +88,7 @@ pub fn freed_elsewhere(flushes: Flushes) {
 
 /// A purge takes the lists of nodes in which many small frees have not told of themselves yet.
 pub fn purged_while_freeing() {
-    let world = World::new(24, World::tight().lazy_max(64));
+    let world = World::new(24, World::tight().lazy_max_pages(64));
     let worker: fn(&World) = |world| {
         let areas = [world.take(1), world.take(1), world.take(1)];
         areas.iter().for_each(|&addr| world.give(addr, 1));
@@ -112,7 +112,7 @@ pub fn deferred_frees() {
 
 /// An area freed twice, once as from an interrupt: one of the two succeeds.
 pub fn freed_twice_at_once() {
-    let world = World::new(16, World::tight().lazy_max(100));
+    let world = World::new(16, World::tight().lazy_max_pages(100));
     let addr = world.take(2);
     let freed = Arc::new(AtomicUsize::new(0));
     let (first, second) = (world.clone(), world.clone());
@@ -133,7 +133,7 @@ pub fn freed_twice_at_once() {
 
 /// All ways of giving back run against each other and against those who allocate.
 pub fn purges_of_all_kinds() {
-    let world = World::new(24, Config::default().retain(4 * World::PAGE).without_guards().lazy_max(4));
+    let world = World::new(24, Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([work, work, |world| {
         let _ = world.drain().expect("no fault was asked for");
         world.shrink(1).expect("no fault was asked for");
@@ -145,7 +145,7 @@ pub fn purges_of_all_kinds() {
 
 /// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain lets them decay.
 pub fn cached_areas_decay() {
-    let world = World::new(24, Config::default().retain(5 * World::PAGE).without_guards().lazy_max(4));
+    let world = World::new(24, Config::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
         let addr = world.take(1);
         let _ = world.drain().expect("no fault was asked for");
@@ -159,7 +159,7 @@ pub fn cached_areas_decay() {
 
 /// Shrinking gives back no more than it is asked for, whoever else does what.
 pub fn shrink_by_one() {
-    let world = World::new(16, Config::default().retain(8 * World::PAGE).without_guards());
+    let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
     let shrinker: fn(&World) = |world| {
         for _ in 0..2 {
             assert!(world.shrink(1).expect("no fault was asked for") <= 1);
@@ -171,7 +171,7 @@ pub fn shrink_by_one() {
 
 /// After `flush_unmap_aliases` no CPU translates what was freed before the call, whoever is purging it.
 pub fn no_alias_is_left(flushes: Flushes) {
-    let world = World::on(World::options(24), World::tight().lazy_max(3), flushes);
+    let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
     let freed = Arc::new(AtomicUsize::new(0));
     let told = freed.clone();
     let (first, second) = (world.clone(), world.clone());
@@ -206,7 +206,7 @@ fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
 ///
 /// Too large for runs, so that each takes what it needs and no more.
 pub fn freed_space_on_its_way() {
-    let world = World::new(14, World::tight().lazy_max(100));
+    let world = World::new(14, World::tight().lazy_max_pages(100));
     let freed = [world.take(7), world.take(7)];
     freed.iter().for_each(|&addr| world.give(addr, 7));
     world.run(
@@ -222,7 +222,7 @@ pub fn freed_space_on_its_way() {
 /// What one CPU has taken in a run, and holds for later, is there for another who needs it now; although a third has
 /// just given everything back, so that his own purge brings nothing.
 pub fn pooled_by_others() {
-    let world = World::new(8, World::tight().lazy_max(100));
+    let world = World::new(8, World::tight().lazy_max_pages(100));
     let freed = world.take(8);
     world.give(freed, 8);
     world.run([
@@ -365,7 +365,7 @@ pub fn found_with_its_own_note() {
 
 /// The annotations change while the range stays: the areas are reused with their memory.
 pub fn found_with_its_own_note_when_reused() {
-    let world = World::new(8, Config::default().retain(8 * World::PAGE).nodes(1));
+    let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
         for request in [Request::new(page - 8).tag("odd"), Request::new(page - 96), Request::new(2 * page)] {
@@ -397,7 +397,7 @@ pub fn found_while_it_is_resized() {
 
 /// A fork holds everything for a while; nobody waits for ever, and a look that may not wait does not.
 pub fn fork_meets_everything() {
-    let world = World::new(16, Config::default().retain(2 * World::PAGE).without_guards().lazy_max(3));
+    let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     world.run([
         work,
         |world| {
@@ -419,7 +419,7 @@ pub fn fork_meets_everything() {
 
 /// A child of a fork goes on with what others left: no more is lost than what is theirs.
 pub fn forked_meanwhile() {
-    let world = World::new(24, Config::default().retain(2 * World::PAGE).without_guards().lazy_max(3));
+    let world = World::new(24, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     let addr = world.take(2);
     for body in
         [work, free_at_once, |world: &World| world.purge().map(|_| ()).expect("no fault was asked for")]
@@ -523,7 +523,7 @@ impl Notifier for Forker {
 
 /// Of two who free an area one succeeds.
 pub fn freed_twice() {
-    let world = World::new(16, World::tight().lazy_max(100));
+    let world = World::new(16, World::tight().lazy_max_pages(100));
     let near = world.take(1);
     let addr = world.take(2);
     let freed = Arc::new(AtomicUsize::new(0));
@@ -567,7 +567,7 @@ pub fn lazy_pages_are_counted() {
 
 /// Frees ask a thread to drain, which may come late: they help themselves when it does.
 pub fn drained_in_the_background() {
-    let world = World::drained(World::options(20), World::tight().lazy_max(2), Flushes::Done, true);
+    let world = World::drained(World::options(20), World::tight().lazy_max_pages(2), Flushes::Done, true);
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..6 {
             if world.platform().take_due() {
@@ -587,7 +587,7 @@ pub fn threads_migrate() {
     let options = World::options(24).current_cpu(anywhere);
     let world = World::on(
         options,
-        Config::default().retain(3 * World::PAGE).without_guards().lazy_max(4),
+        Config::default().cache_bytes(3 * World::PAGE).guard(false).lazy_max_pages(4),
         Flushes::Done,
     );
     world.run([work; 3]);
@@ -597,7 +597,8 @@ pub fn threads_migrate() {
 /// Frames run out: allocations fail with an error or not at all, and nothing is lost.
 pub fn memory_runs_out() {
     let options = World::options(16).frames(3);
-    let world = World::on(options, Config::default().retain(2 * World::PAGE).lazy_max(4), Flushes::Done);
+    let world =
+        World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
     let worker: fn(&World) = |world| {
         for pages in [1, 2] {
             match world.try_take(pages) {
@@ -613,7 +614,7 @@ pub fn memory_runs_out() {
 
 /// A purge fails half way, another comes at once: what was not flushed is handed out by neither.
 pub fn purges_fail() {
-    let world = World::new(20, World::tight().lazy_max(2));
+    let world = World::new(20, World::tight().lazy_max_pages(2));
     world.run([come_and_go::<2>, come_and_go::<1>, |world| {
         world.platform().sim().fail_nth(Point::Flush, 1);
         let _ = world.purge();
@@ -627,7 +628,7 @@ pub fn purges_fail() {
 
 /// Areas with annotations come and go beside plain ones: each is found with its own annotation, and freed as what it is.
 pub fn notes_follow_their_areas() {
-    let world = World::new(16, World::tight().zone(4));
+    let world = World::new(16, World::tight());
     let tagged: fn(&World) = |world| {
         let tag = ["", "one", "two", "three"][here() % 4];
         for _ in 0..2 {

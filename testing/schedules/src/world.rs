@@ -6,7 +6,7 @@ use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Config, Frame, Frames, FreeError, PageRange, Request, Space};
+use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
 /// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
@@ -65,7 +65,7 @@ impl World {
 
     /// The settings of most scenarios: nothing is cached, no guards, and little is lazy.
     pub fn tight() -> Config {
-        Config::default().unmap_on_free().without_guards().lazy_max(4)
+        Config::default().unmap_on_free().guard(false).lazy_max_pages(4)
     }
 
     /// Runs the threads, to their end.

@@ -18,7 +18,7 @@ macro_rules! holds {
     ($($name:ident),*) => {$(
         #[test]
         fn $name() {
-            for slots in [Slots::Recycled, Slots::Kept, Slots::Classic] {
+            for slots in [Slots::Recycled, Slots::Kept] {
                 explored(stringify!($name), slots, block_scenes::$name);
             }
         }

@@ -4,7 +4,9 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
 use std::fmt;
-use vmalloc::{Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{
+    Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protection,
+};
 
 /// What is done wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,20 +61,12 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
     type RawLock = L;
     type PurgeLock = L;
 
-    fn span(&self) -> PageRange {
-        self.inner.span()
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.inner.page_shift()
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry().huge_order(None)
     }
 
     fn cpu(&self) -> usize {
         self.inner.cpu()
-    }
-
-    fn cpus(&self) -> usize {
-        self.inner.cpus()
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -106,18 +100,6 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
         unsafe { self.inner.zero(range) }
     }
 
-    fn zeroes(&self) -> bool {
-        self.inner.zeroes()
-    }
-
-    fn oversize(&self) -> u64 {
-        self.inner.oversize()
-    }
-
-    fn replaces(&self) -> bool {
-        self.inner.replaces()
-    }
-
     fn entropy(&self) -> u64 {
         self.inner.entropy()
     }
@@ -129,7 +111,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
 
 // SAFETY: the simulator's promises, but for what is not let go: frames are in nobody's danger by that.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Frames for Broken<L> {
+unsafe impl<L: RawMutex> FrameSupply for Broken<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.inner.take_frames(frames)
     }
@@ -146,7 +128,11 @@ unsafe impl<L: RawMutex> Frames for Broken<L> {
     fn origin(&self, frame: Frame) -> Origin {
         self.inner.origin(frame)
     }
+}
 
+// SAFETY: see `FrameSupply`.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> MapFrames for Broken<L> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -159,10 +145,10 @@ unsafe impl<L: RawMutex> Frames for Broken<L> {
         result
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         if self.mistake != Mistake::KeepAll {
             // SAFETY: the caller's promise is passed on.
-            unsafe { self.inner.let_go(range) };
+            unsafe { self.inner.discard_hint(range) };
         }
     }
 
@@ -172,9 +158,5 @@ unsafe impl<L: RawMutex> Frames for Broken<L> {
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
         self.inner.first_mapped(range)
-    }
-
-    fn linear(&self) -> Option<PageRange> {
-        self.inner.linear()
     }
 }

@@ -6,7 +6,10 @@ use lock_api::RawMutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
-use vmalloc::{DirectMemory, PageRange, Peek, Platform, PlatformError, Protect, Protection, Translate};
+use vmalloc::{
+    DirectMemory, Geometry, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate,
+    Translate,
+};
 
 /// What bytes become that nobody owns any more.
 const POISON: u8 = 0xdb;
@@ -62,7 +65,7 @@ impl<L: RawMutex> Direct<L> {
 
     /// Where `range` starts in the block, which it is inside of.
     fn place(&self, range: PageRange) -> NonNull<u8> {
-        let span = self.sim.span();
+        let span = self.sim.geometry().span;
         assert!(span.covers(&range), "{range:?} is not inside {span:?}");
         let offset = ((range.start() - span.start()) as usize) << Sim::PAGE_SHIFT;
         // SAFETY: the range is inside the block, which is as large as the span.
@@ -74,7 +77,7 @@ impl<L: RawMutex> Direct<L> {
 
     /// What new pages are full of.
     fn new_byte(&self) -> u8 {
-        if self.sim.zeroes() { 0 } else { POISON }
+        if self.sim.geometry().maps_zeroed { 0 } else { POISON }
     }
 
     /// Fills `range`, as far as it is the block's, with `byte`.
@@ -83,7 +86,7 @@ impl<L: RawMutex> Direct<L> {
     /// Nobody reads or writes these pages meanwhile.
     #[allow(unsafe_code)]
     unsafe fn fill(&self, range: PageRange, byte: u8) {
-        let Some(range) = self.sim.span().intersection(&range) else { return };
+        let Some(range) = self.sim.geometry().span.intersection(&range) else { return };
         // SAFETY: the range is inside the block by the intersection, and the caller's alone.
         unsafe { self.place(range).write_bytes(byte, (range.len() as usize) << Sim::PAGE_SHIFT) };
     }
@@ -107,20 +110,12 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     type RawLock = L;
     type PurgeLock = L;
 
-    fn span(&self) -> PageRange {
-        self.sim.span()
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.sim.page_shift()
+    fn geometry(&self) -> Geometry {
+        self.sim.geometry().remaps_atomically(false).linear_map(None)
     }
 
     fn cpu(&self) -> usize {
         self.sim.cpu()
-    }
-
-    fn cpus(&self) -> usize {
-        self.sim.cpus()
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -130,10 +125,6 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
             self.fill(range, self.new_byte());
         }
         Ok(())
-    }
-
-    fn huge_order(&self) -> Option<u32> {
-        self.sim.huge_order()
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -166,14 +157,6 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
         }
     }
 
-    fn zeroes(&self) -> bool {
-        self.sim.zeroes()
-    }
-
-    fn oversize(&self) -> u64 {
-        self.sim.oversize()
-    }
-
     fn entropy(&self) -> u64 {
         self.sim.entropy()
     }
@@ -185,7 +168,11 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
 
 // SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed, and null is in no block.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> DirectMemory for Direct<L> {
+unsafe impl<L: RawMutex> DirectMemory for Direct<L> {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Relocate for Direct<L> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         let cpu = self.sim.here();
         self.sim.step(|machine| machine.relocate(cpu, from, to))?;
@@ -208,9 +195,9 @@ unsafe impl<L: RawMutex> Protect for Direct<L> {
 }
 
 /// The bytes of the block, where the simulator has a page.
-impl<L: RawMutex> Peek for Direct<L> {
-    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
-        let readable = self.sim.peek(addr, to);
+impl<L: RawMutex> ReadNofault for Direct<L> {
+    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
+        let readable = self.sim.read_nofault(addr, to);
         for (at, byte) in (addr..).zip(&mut to[..readable]) {
             let place = std::ptr::with_exposed_provenance::<u8>(at);
             // SAFETY: the page is mapped, so it is the block's. That its owner may write to it meanwhile is why it is read
@@ -224,8 +211,8 @@ impl<L: RawMutex> Peek for Direct<L> {
 }
 
 impl<L: RawMutex> Translate for Direct<L> {
-    fn frame(&self, page: u64) -> Option<u64> {
-        self.sim.frame(page)
+    fn physical_page(&self, page: u64) -> Option<u64> {
+        self.sim.physical_page(page)
     }
 }
 
@@ -240,7 +227,7 @@ mod tests {
             Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
         let addr = space.alloc(&Request::new(5000)).unwrap();
         let mut bytes = [1; 8193];
-        assert_eq!((space.platform().peek(addr, &mut bytes), &bytes[..8192]), (8192, &[0; 8192][..]));
+        assert_eq!((space.platform().read_nofault(addr, &mut bytes), &bytes[..8192]), (8192, &[0; 8192][..]));
         space.platform().sim().write(0, (addr >> 12) as u64, 1).unwrap();
         // SAFETY: nothing uses the area any more.
         #[allow(unsafe_code)]
@@ -248,14 +235,15 @@ mod tests {
             space.vfree(addr).unwrap();
         }
         space.purge().unwrap();
-        assert_eq!(space.platform().peek(addr, &mut bytes), 0);
+        assert_eq!(space.platform().read_nofault(addr, &mut bytes), 0);
         assert_eq!(space.platform().sim().check_end(), []);
     }
 
     #[test]
     fn relocated_memory_keeps_its_bytes() {
         let direct = Direct::new(16, |options| options.relocates());
-        let [from, to] = [2, 8].map(|nth| PageRange::from_len(direct.span().start() + nth, 2).unwrap());
+        let [from, to] =
+            [2, 8].map(|nth| PageRange::from_len(direct.geometry().span.start() + nth, 2).unwrap());
         // SAFETY: the ranges are this test's alone.
         #[allow(unsafe_code)]
         unsafe {
@@ -264,8 +252,8 @@ mod tests {
             direct.relocate(from, to).unwrap();
         }
         let mut bytes = [0; 8192];
-        assert_eq!(direct.peek((from.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 0);
-        assert_eq!(direct.peek((to.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 8192);
+        assert_eq!(direct.read_nofault((from.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 0);
+        assert_eq!(direct.read_nofault((to.start() as usize) << Sim::PAGE_SHIFT, &mut bytes), 8192);
         assert_eq!(bytes, [7; 8192]);
     }
 }

@@ -80,7 +80,7 @@ pub struct Options {
     pub(crate) huge_order: Option<u32>,
     pub(crate) moving: Moving,
     pub(crate) new_pages: NewPages,
-    pub(crate) oversize: u64,
+    pub(crate) max_slack_percent: u8,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
     pub(crate) reaction: Reaction,
@@ -102,7 +102,7 @@ impl Options {
             huge_order: None,
             moving: Moving::default(),
             new_pages: NewPages::default(),
-            oversize: 0,
+            max_slack_percent: 0,
             seed: 0,
             tlb_entries: None,
             reaction: Reaction::default(),
@@ -176,10 +176,10 @@ impl Options {
     }
 
     /// A machine that advises to reuse areas of up to 1/n more pages
-    /// ([`Platform::oversize`](vmalloc::Platform::oversize)).
+    /// ([`Geometry::max_slack_percent`](vmalloc::Geometry::max_slack_percent)).
     #[must_use]
-    pub fn oversize(mut self, n: u64) -> Self {
-        self.oversize = n;
+    pub fn max_slack_percent(mut self, n: u8) -> Self {
+        self.max_slack_percent = n;
         self
     }
 

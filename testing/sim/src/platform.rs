@@ -5,7 +5,8 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
 use vmalloc::{
-    Frame, Frames, Origin, PageRange, Peek, Platform, PlatformError, Protect, Protection, Translate,
+    Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protect, Protection,
+    ReadNofault, Translate,
 };
 
 // SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`, which bring nobody's
@@ -15,28 +16,21 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
     type RawLock = L;
     type PurgeLock = L;
 
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn page_shift(&self) -> u32 {
-        Sim::PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, Sim::PAGE_SHIFT, self.cpus)
+            .huge_order(self.huge_order)
+            .maps_zeroed(self.new_pages == NewPages::Zeroed)
+            .max_slack_percent(self.max_slack_percent)
+            .remaps_atomically(self.remap == Remap::Replaces)
+            .linear_map(self.linear)
     }
 
     fn cpu(&self) -> usize {
         self.here()
     }
 
-    fn cpus(&self) -> usize {
-        self.cpus
-    }
-
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.step(|machine| machine.map(range, protection))
-    }
-
-    fn huge_order(&self) -> Option<u32> {
-        self.huge_order
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -58,18 +52,6 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
         self.step(|machine| machine.zero(cpu, range));
     }
 
-    fn zeroes(&self) -> bool {
-        self.new_pages == NewPages::Zeroed
-    }
-
-    fn oversize(&self) -> u64 {
-        self.oversize
-    }
-
-    fn replaces(&self) -> bool {
-        self.remap == Remap::Replaces
-    }
-
     fn entropy(&self) -> u64 {
         self.step(|machine| machine.entropy())
     }
@@ -80,14 +62,14 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
 }
 
 impl<L: RawMutex> Translate for Sim<L> {
-    fn frame(&self, page: u64) -> Option<u64> {
+    fn physical_page(&self, page: u64) -> Option<u64> {
         self.step(|machine| machine.frame(page))
     }
 }
 // SAFETY: a frame has one holder, and a page of the page table one frame, which holds the one word that all pages that
 // lead to it show. The linear map is constant, and a frame of the supply can be used there as long as somebody has it.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Frames for Sim<L> {
+unsafe impl<L: RawMutex> FrameSupply for Sim<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.step(|machine| machine.take_frames(frames))
     }
@@ -103,7 +85,11 @@ unsafe impl<L: RawMutex> Frames for Sim<L> {
     fn origin(&self, frame: Frame) -> Origin {
         self.step(|machine| machine.origin(frame))
     }
+}
 
+// SAFETY: see `FrameSupply`.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> MapFrames for Sim<L> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -114,9 +100,9 @@ unsafe impl<L: RawMutex> Frames for Sim<L> {
         self.step(|machine| machine.map_frames(cpu, range, frames, protection))
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         let cpu = self.here();
-        self.step(|machine| machine.let_go(cpu, range));
+        self.step(|machine| machine.discard_hint(cpu, range));
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -125,10 +111,6 @@ unsafe impl<L: RawMutex> Frames for Sim<L> {
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
         self.step(|machine| machine.first_shared(range))
-    }
-
-    fn linear(&self) -> Option<PageRange> {
-        self.linear
     }
 }
 
@@ -142,13 +124,13 @@ unsafe impl<L: RawMutex> Protect for Sim<L> {
 }
 
 /// A page has one word, and all its bytes are that word's, lowest first, over and over.
-impl<L: RawMutex> Peek for Sim<L> {
-    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
+impl<L: RawMutex> ReadNofault for Sim<L> {
+    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         let (cpu, mut copied) = (self.here(), 0);
         while copied < to.len() {
             let Some(at) = addr.checked_add(copied) else { break };
             let page = (at >> Sim::PAGE_SHIFT) as u64;
-            let Some(word) = self.step(|machine| machine.peek(cpu, page)) else { break };
+            let Some(word) = self.step(|machine| machine.read_nofault(cpu, page)) else { break };
             let left_of_page = (1 << Sim::PAGE_SHIFT) - at % (1 << Sim::PAGE_SHIFT);
             let end = to.len().min(copied + left_of_page);
             let bytes = (at..).map(|at| word.to_le_bytes()[at % 8]);

@@ -3,7 +3,7 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
 use std::collections::BTreeMap;
-use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protect, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::{Access, Fault, LetGo, Options, Point, Reaction, Sim};
 
@@ -113,7 +113,7 @@ impl User {
     }
 
     fn map_frames(&mut self) -> Option<()> {
-        let replaces = self.sim.replaces();
+        let replaces = self.sim.geometry().remaps_atomically;
         let may_replace = move |state| matches!(state, State::Leads(_) | State::LetGo) && replaces;
         let range = self.range_of(|state| state == State::Free || may_replace(state))?;
         let devices = (FRAMES..FRAMES + DEVICES).map(Frame);
@@ -140,7 +140,7 @@ impl User {
     fn let_go(&mut self) -> Option<()> {
         let range = self.range_of(|state| matches!(state, State::Leads(_)))?;
         // SAFETY: nobody uses the pages any more.
-        unsafe { self.sim.let_go(range) };
+        unsafe { self.sim.discard_hint(range) };
         self.set(range, State::LetGo, Protection::ReadWrite);
         Some(())
     }
@@ -153,7 +153,7 @@ impl User {
         for page in leading.filter_map(|page| PageRange::from_len(page, 1)) {
             // Should unmapping fail, this makes it right to give the frames back all the same.
             // SAFETY: nobody uses the page any more.
-            unsafe { self.sim.let_go(page) };
+            unsafe { self.sim.discard_hint(page) };
         }
         // SAFETY: nobody uses the pages any more.
         let unmapped = unsafe { self.sim.unmap(&[range]) };
@@ -238,7 +238,7 @@ impl User {
 
     fn access_linear(&mut self) {
         let Some(&frame) = self.taken.first() else { return };
-        let Some(linear) = self.sim.linear() else { return };
+        let Some(linear) = self.sim.geometry().linear_map else { return };
         let word = self.source.next_u64();
         self.sim.write(0, linear.start() + frame.0, word).expect("it is taken");
         self.words.insert(frame, word);
@@ -260,7 +260,7 @@ impl User {
             9 => _ = self.flush_some(),
             10 => _ = self.protect(),
             11 => self.access_linear(),
-            12 => self.sim.prefetch(0, self.sim.span()),
+            12 => self.sim.prefetch(0, self.sim.geometry().span),
             _ => self.access(),
         }
     }
@@ -268,7 +268,7 @@ impl User {
     /// Everything given back, nothing is left.
     fn end(mut self) {
         self.sim.heal();
-        let all = self.sim.span();
+        let all = self.sim.geometry().span;
         // SAFETY: nobody uses anything any more.
         unsafe {
             self.sim.unmap(&[all]).expect("nothing fails");

@@ -19,7 +19,7 @@ fn sim() -> Sim {
 /// What is freed becomes lazy, or is purged soon, or is kept.
 fn configs() -> [Config; 3] {
     let unmapping = Config::default().unmap_on_free();
-    [unmapping, unmapping.lazy_max(32), Config::default()]
+    [unmapping, unmapping.lazy_max_pages(32), Config::default()]
 }
 
 /// When the heap runs out, counted over all operations of a program, and for how long.

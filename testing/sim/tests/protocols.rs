@@ -1,7 +1,7 @@
 //! Flush protocols that are wrong on purpose: the simulator catches each of them under a space.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Config, Frame, Frames, PageRange, Platform, Protection, Request, Space};
+use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
 use vmalloc_model::space::{NoWitness, SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
 use vmalloc_sim::{Broken, Fault, Flaw, Mistake, Options, Reaction, Sim};
@@ -109,7 +109,7 @@ fn frames_that_are_kept_and_given_back_are_caught() {
     // SAFETY: the range was reserved, the frame was taken, and nobody uses either any more when they are given up.
     unsafe {
         broken.map_frames(range, &frames, Protection::ReadWrite).expect("nothing fails");
-        broken.let_go(range);
+        broken.discard_hint(range);
         broken.give_frames(&frames);
     }
     assert_eq!(broken.inner().faults(), [Fault::GivenWhileMapped { frame: frames[0].0, page }]);

@@ -33,7 +33,7 @@ fn plain() -> ChildConfig {
 
 /// Without guards and caching: what is asked for is what is mapped.
 fn bare() -> ChildConfig {
-    plain().config(Config::default().unmap_on_free().without_guards())
+    plain().config(Config::default().unmap_on_free().guard(false))
 }
 
 fn free<P: Platform>(space: &Space<P>, addr: usize) {
@@ -49,7 +49,7 @@ fn names(root: &Root<Sim>) -> Vec<&'static str> {
 fn finish(root: &Root<Sim>) {
     assert_eq!(root.children().next(), None);
     root.platform().check_end();
-    let span = root.platform().span();
+    let span = root.geometry().span;
     let all = Site::at(pages(span.start() as usize), pages(span.end() as usize));
     let all = root.child("all", all, plain());
     assert!(all.is_ok(), "the span is not whole again");
@@ -61,8 +61,8 @@ fn children_have_ranges_of_their_own_and_give_them_back() {
     let low = root.child("low", Site::lowest(pages(0x100) - 5), plain()).expect("room");
     let high = root.child("high", Site::highest(pages(0x80)).align(pages(0x100)), plain()).expect("room");
     let exact = root.child("exact", Site::at(pages(0x1800), pages(0x1900)), plain()).expect("room");
-    assert_eq!(low.platform().span(), range(0x1000, 0x1100));
-    assert_eq!(high.platform().span(), range(0x1f00, 0x1f80));
+    assert_eq!(low.geometry().span, range(0x1000, 0x1100));
+    assert_eq!(high.geometry().span, range(0x1f00, 0x1f80));
     assert_eq!(names(&root), ["low", "exact", "high"]);
 
     let addr = exact.alloc(&Request::new(pages(3))).expect("room");
@@ -106,9 +106,9 @@ fn conflicts_are_typed_and_change_nothing() {
     let ChildError::NoSpace(facts) = refused("other", Site::lowest(pages(0xc00))) else { panic!() };
     assert_eq!((facts.pages, facts.largest), (0xc00, 0xb00));
 
-    let bad = plain().config(Config::default().zone(3));
+    let bad = plain().config(Config::default().nodes(1000));
     let error = root.child("other", Site::lowest(PAGE), bad).err();
-    assert_eq!(error, Some(SpaceError::ZoneNotPowerOfTwo { pages: 3 }.into()));
+    assert_eq!(error, Some(SpaceError::TooManyNodes { nodes: 1000 }.into()));
     assert_eq!(root.children().collect::<Vec<_>>(), before);
     drop(sibling);
     finish(&root);
@@ -208,7 +208,7 @@ fn a_child_is_divided_again() {
     let outer = Root::new(lent).expect("an empty root");
     let left = outer.child("left", Site::lowest(pages(0x40)), bare()).expect("room");
     let right = outer.child("right", Site::highest(pages(0x40)), bare().limit(pages(4))).expect("room");
-    assert_eq!(left.platform().span(), range(0x1e00, 0x1e40));
+    assert_eq!(left.geometry().span, range(0x1e00, 0x1e40));
     let beyond = outer.child("beyond", Site::at(pages(0x1000), pages(0x1001)), bare()).err();
     assert!(matches!(beyond, Some(ChildError::Outside { .. })), "{beyond:?}");
 
@@ -229,7 +229,7 @@ fn a_child_is_divided_again() {
 #[test]
 fn each_child_has_its_direction() {
     let root = root();
-    let downwards = bare().config(Config::default().unmap_on_free().without_guards().place(Policy::Highest));
+    let downwards = bare().config(Config::default().unmap_on_free().guard(false).policy(Policy::Highest));
     let up = root.child("up", Site::lowest(pages(0x100)), bare()).expect("room");
     let down = root.child("down", Site::lowest(pages(0x100)), downwards).expect("room");
     let places = |space: &Space<Child<Sim>>| {
@@ -299,9 +299,9 @@ fn a_child_passes_the_tests_of_any_space() {
     for (policy, retain) in [(Policy::Lowest, 0), (Policy::Lowest, 64 << 12), (Policy::Highest, 64 << 12)] {
         let seed = env::seed(21);
         let root = Root::new(Options::new(range(0x7_0003, 0x7_8003)).seed(seed).build()).expect("a root");
-        let config = plain().config(Config::default().retain(retain).place(policy));
+        let config = plain().config(Config::default().cache_bytes(retain).policy(policy));
         let space = root.child("all", Site::highest(pages(1 << 12)), config).expect("room");
-        let generator = SpaceGenerator::new(Seeded::new(seed), space.platform().span(), Sim::PAGE_SHIFT);
+        let generator = SpaceGenerator::new(Seeded::new(seed), space.geometry().span, Sim::PAGE_SHIFT);
         let session = SpaceSession::new(space, Below(SimWitness::new(seed)));
         let result = session.run(generator.live(100).faults(6), env::ops(10_000));
         let _ = result.unwrap_or_else(|failure| panic!("VMALLOC_SEED={seed:#x}: {failure}"));

@@ -1,7 +1,7 @@
 //! The scripts that the fuzz targets play: on the seeds that are kept, and on random bytes.
 
 use std::path::Path;
-use vmalloc::{Config, Frame, Frames, PageRange, Protection, Request, Space};
+use vmalloc::{Config, Frame, FrameSupply, PageRange, Protection, Request, Space};
 use vmalloc_model::env;
 use vmalloc_model::script::{Script, play_random, replay};
 use vmalloc_sim::{Direct, Options, Point, Sim, script};

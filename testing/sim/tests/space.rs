@@ -48,8 +48,8 @@ impl Case {
 }
 
 fn config(cache_bytes: usize) -> Config {
-    let mut config = Config::default().retain(cache_bytes);
-    config.oversize = Some(4);
+    let mut config = Config::default().cache_bytes(cache_bytes);
+    config.max_slack_percent = Some(25);
     config
 }
 
@@ -72,21 +72,21 @@ fn answers_are_legal_in_a_crowded_space() {
 #[test]
 fn eager_purges_change_nothing() {
     for retain in RETAINED {
-        Case::new(1 << 14, config(retain).lazy_max(1), 3).judge();
+        Case::new(1 << 14, config(retain).lazy_max_pages(1), 3).judge();
     }
 }
 
 #[test]
 fn other_policies_and_no_guard() {
     for policy in [Policy::Best, Policy::Random { seed: 5 }] {
-        Case::new(1 << 12, config(0).place(policy).without_guards(), 4).judge();
+        Case::new(1 << 12, config(0).policy(policy).guard(false), 4).judge();
     }
 }
 
 #[test]
 fn highest_first() {
     for retain in RETAINED {
-        Case { ops: 8_000, ..Case::new(1 << 12, config(retain).place(Policy::Highest), 9) }.judge();
+        Case { ops: 8_000, ..Case::new(1 << 12, config(retain).policy(Policy::Highest), 9) }.judge();
     }
 }
 
@@ -115,10 +115,10 @@ fn scarce_frames_are_refused_and_given_back() {
 /// TLBs as small as real ones, whose old entries are gone by chance; and a machine with a single CPU.
 #[test]
 fn small_tlbs_and_single_cpus() {
-    let mut case = Case::new(1 << 12, config(0).lazy_max(64), 6);
+    let mut case = Case::new(1 << 12, config(0).lazy_max_pages(64), 6);
     case.options = case.options.tlb_entries(16).cpus(64);
     case.judge();
-    let mut case = Case::new(1 << 12, config(0).lazy_max(64), 7);
+    let mut case = Case::new(1 << 12, config(0).lazy_max_pages(64), 7);
     case.options = case.options.cpus(1);
     assert_eq!(case.judge().interrupts, 0);
 }

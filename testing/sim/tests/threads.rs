@@ -97,7 +97,7 @@ impl Crew {
 #[test]
 fn areas_change_hands_between_cpus() {
     let unmapping = Config::default().unmap_on_free();
-    for config in [unmapping, unmapping.lazy_max(1), Config::default().retain(64 * PAGE)] {
+    for config in [unmapping, unmapping.lazy_max_pages(1), Config::default().cache_bytes(64 * PAGE)] {
         Crew::new(config).run(env::ops(5_000));
     }
 }

@@ -5,7 +5,7 @@ pub mod crowd;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, Frames, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
@@ -85,7 +85,7 @@ macro_rules! for_all_strategies {
 
 /// `len` pages, `offset` pages into the span.
 pub fn pages(linux: &Linux, offset: u64, len: u64) -> PageRange {
-    PageRange::from_len(linux.span().start() + offset, len).unwrap()
+    PageRange::from_len(linux.geometry().span.start() + offset, len).unwrap()
 }
 
 pub fn map(linux: &Linux, range: PageRange) {
@@ -93,7 +93,7 @@ pub fn map(linux: &Linux, range: PageRange) {
 }
 
 pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut((page << linux.page_shift()) as usize)
+    std::ptr::with_exposed_provenance_mut((page << linux.geometry().page_shift) as usize)
 }
 
 /// Writes `value` to the first byte of each page of a mapped range.
@@ -147,7 +147,10 @@ pub fn assert_traps(linux: &Linux, range: PageRange) {
 /// How many mappings the span consists of.
 pub fn mappings(linux: &Linux) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let (start, end) = (linux.span().start() << linux.page_shift(), linux.span().end() << linux.page_shift());
+    let (start, end) = (
+        linux.geometry().span.start() << linux.geometry().page_shift,
+        linux.geometry().span.end() << linux.geometry().page_shift,
+    );
     let inside = |line: &&str| {
         let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
         let from = u64::from_str_radix(from, 16).unwrap();
@@ -234,7 +237,7 @@ pub fn map_frames(linux: &Linux, range: PageRange, frames: &[Frame]) {
 
 /// The first byte of `frame`, in the linear map.
 pub fn linear_ptr(linux: &Linux, frame: Frame) -> *mut u8 {
-    page_ptr(linux, linux.linear().unwrap().start() + frame.0)
+    page_ptr(linux, linux.geometry().linear_map.unwrap().start() + frame.0)
 }
 
 pub fn set_frame(linux: &Linux, frame: Frame, value: u8) {

@@ -3,7 +3,8 @@
 use super::{PAGE, check};
 use crate::common::peek;
 use vmalloc::{
-    AllocError, AreaError, Frame, Frames, Platform, PlatformError, Protection, Request, Space, Stats,
+    AllocError, AreaError, Frame, FrameSupply, MapFrames, Platform, PlatformError, Protection, Request,
+    Space, Stats,
 };
 use vmalloc_linux::Linux;
 
@@ -164,5 +165,5 @@ pub(crate) fn traps(space: &Space<Linux>, addr: usize) -> bool {
 
 /// Whether an address is in the span.
 pub(crate) fn is_inside(space: &Space<Linux>, addr: u64) -> bool {
-    space.platform().span().contains(addr / PAGE as u64)
+    space.platform().geometry().span.contains(addr / PAGE as u64)
 }

@@ -6,7 +6,7 @@ use super::{PAGE, check, everywhere, finish, for_both_guards, space_with};
 use crate::common::{in_forked_child, in_own_process, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Config, Frames, PlatformFault, Request, Space};
+use vmalloc::{Config, FrameSupply, MapFrames, Platform, PlatformFault, Request, Space};
 use vmalloc_linux::{Guards, Linux, OpenError, Options, Vectors};
 
 const MIB: usize = 1 << 20;
@@ -238,7 +238,7 @@ fn locked_frames_give_their_memory_back() {
         if !lock_all(libc::MCL_CURRENT) {
             return;
         }
-        let linear = space.platform().linear().unwrap();
+        let linear = space.platform().geometry().linear_map.unwrap();
         let addr = |nth: usize| (linear.start() + frames[nth].0) as usize * PAGE;
         (0..frames.len()).for_each(|nth| fill(addr(nth), 1));
         let full = status_bytes("RssShmem:");

@@ -31,7 +31,7 @@ const LAZY_MAX: u64 = 8 << 10;
 
 /// Memory is unmapped when it is freed, or kept for reuse.
 fn configs() -> [Config; 2] {
-    [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max(LAZY_MAX))
+    [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max_pages(LAZY_MAX))
 }
 
 fn options(guards: Guards, vectors: Vectors) -> Options {

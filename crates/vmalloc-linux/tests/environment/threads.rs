@@ -104,7 +104,7 @@ fn threads_that_end_leave_what_they_had_to_others() {
             share(space);
             finish(space, Owed::default());
         });
-        let space = open(Options::new(), Config::default().unmap_on_free().lazy_max(64)).unwrap();
+        let space = open(Options::new(), Config::default().unmap_on_free().lazy_max_pages(64)).unwrap();
         share(&space);
         finish(&space, Owed::default());
     });

@@ -108,7 +108,7 @@ fn a_child_uses_every_kind_without_harm_to_the_parent() {
 #[test]
 fn a_fork_while_others_map_leaves_a_working_child() {
     in_own_process("fork::a_fork_while_others_map_leaves_a_working_child", || {
-        in_both_modes(Config::default().lazy_max(100), |space| {
+        in_both_modes(Config::default().lazy_max_pages(100), |space| {
             let scene = Scene::set(space);
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {

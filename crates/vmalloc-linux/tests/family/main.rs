@@ -20,7 +20,7 @@ mod vmap;
 use common::peek;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, Frame, Frames, PlatformFault, Space, Unbacked};
+use vmalloc::{AllocError, Config, Frame, FrameSupply, MapFrames, Platform, PlatformFault, Space, Unbacked};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, open};
 
 const PAGE: usize = 4096;
@@ -71,7 +71,7 @@ fn assert_whole(space: &Space<Linux>) {
     );
     assert_eq!((stats.busy_areas, stats.lazy_areas, stats.cached_areas), (0, 0, 0));
     let linux = space.platform();
-    if let Some(linear) = linux.linear().filter(|linear| linear.len() <= FRAMES as u64) {
+    if let Some(linear) = linux.geometry().linear_map.filter(|linear| linear.len() <= FRAMES as u64) {
         let mut all = vec![Frame(0); linear.len() as usize];
         linux.take_frames(&mut all).expect("all frames came back");
         give(space, &all);
@@ -142,7 +142,7 @@ fn can_write(addr: usize) -> bool {
 
 /// The address of `frame` in the linear map.
 fn linear_addr(space: &Space<Linux>, frame: Frame) -> usize {
-    (space.platform().linear().unwrap().start() + frame.0) as usize * PAGE
+    (space.platform().geometry().linear_map.unwrap().start() + frame.0) as usize * PAGE
 }
 
 fn vunmap(space: &Space<Linux>, addr: usize) {

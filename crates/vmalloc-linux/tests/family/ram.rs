@@ -1,6 +1,7 @@
 //! `vm_map_ram`: mappings that live shortly.
 
 use super::*;
+use vmalloc::FrameSupply;
 use vmalloc::FreeError;
 
 #[test]

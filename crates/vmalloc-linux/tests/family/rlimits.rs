@@ -2,7 +2,7 @@
 
 use super::*;
 use common::{in_own_process, status_bytes};
-use vmalloc::{AreaError, Protection, Request};
+use vmalloc::{AreaError, FrameSupply, Protection, Request};
 
 const MIB: usize = 1 << 20;
 
@@ -114,7 +114,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process("rlimits::what_is_cached_makes_room_for_what_grows", || {
-        let Some(space) = space_with(options(Guards::Islands), Config::default().retain(SPAN)) else {
+        let Some(space) = space_with(options(Guards::Islands), Config::default().cache_bytes(SPAN)) else {
             return;
         };
         let area = space.vmalloc(MIB).unwrap().as_ptr().expose_provenance();

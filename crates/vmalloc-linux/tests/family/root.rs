@@ -2,7 +2,7 @@
 
 use super::*;
 use vmalloc::root::{ChildConfig, LIMIT_BYTES, Root, Site};
-use vmalloc::{Policy, Protection, Request};
+use vmalloc::{FrameSupply, Policy, Protection, Request};
 
 const MIB: usize = 1 << 20;
 
@@ -18,7 +18,7 @@ fn children_map_the_same_frames_at_addresses_of_their_own() {
     for guards in Guards::ALL {
         let Ok(linux) = Linux::reserve(options(guards)) else { continue };
         let root = Root::new(linux).unwrap();
-        let down = ChildConfig::default().config(Config::default().place(Policy::Highest));
+        let down = ChildConfig::default().config(Config::default().policy(Policy::Highest));
         let low = root.child("low", Site::lowest(64 * MIB), ChildConfig::default()).unwrap();
         let high = root.child("high", Site::highest(64 * MIB), down).unwrap();
         let frames = take_of(root.platform(), 20);

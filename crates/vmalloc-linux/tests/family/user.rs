@@ -1,7 +1,7 @@
 //! `vmalloc_user`: memory that is shown at several addresses.
 
 use super::*;
-use vmalloc::{AreaError, Protection, Request};
+use vmalloc::{AreaError, FrameSupply, Protection, Request};
 
 fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaError> {
     space.remap_vmalloc_range(addr, pages * PAGE, Protection::ReadWrite, None)

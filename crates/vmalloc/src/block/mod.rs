@@ -37,8 +37,8 @@
 //! ```
 //!
 //! Beyond the original: a flush makes dirty slots clean while others live on, and a block with clean slots is opened again. So one
-//! long-lived mapping pins itself and not a block. On a machine whose mappings [replace](crate::Platform::replaces) what
-//! was there, dirty slots are as good as clean ones. [`BlockPolicy`] has the classic behaviour for comparison.
+//! long-lived mapping pins itself and not a block. On a machine whose mappings [replace](crate::Geometry::remaps_atomically) what
+//! was there, dirty slots are as good as clean ones.
 
 mod queue;
 mod record;
@@ -61,19 +61,6 @@ pub const MOST_PAGES: u64 = size(64, 4);
 
 /// The fewest slots of a block, where the span is small.
 const LEAST_SLOTS: u64 = size(128, 8);
-
-/// What becomes of returned slots, and where new blocks are queued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum BlockPolicy {
-    /// Slots are handed out again after a flush, while others of their block live on. The default.
-    #[default]
-    Recycle,
-    /// A block is freed when all its slots are dirty, and new ones go to the tail of their queue (Linux, 2015).
-    ClassicTail,
-    /// The same, with new ones at the head (before 2015).
-    ClassicHead,
-}
 
 /// The order for each number of pages.
 const ORDER: [u8; MOST_PAGES as usize + 1] = {
@@ -101,7 +88,6 @@ pub(crate) fn slots_for(pages: u64) -> u64 {
 /// The blocks of a space.
 pub(crate) struct Blocks<L> {
     // Constant.
-    pub(crate) policy: BlockPolicy,
     /// Whether dirty slots may be handed out at once.
     pub(crate) replaces: bool,
     /// log2 of the slots of a block.
@@ -117,13 +103,7 @@ pub(crate) struct Blocks<L> {
 
 impl<L: RawMutex> Blocks<L> {
     /// No block yet, in `span`; `None` when memory is short.
-    pub(crate) fn new(
-        span: PageRange,
-        queues: usize,
-        slots: u64,
-        policy: BlockPolicy,
-        replaces: bool,
-    ) -> Option<Self> {
+    pub(crate) fn new(span: PageRange, queues: usize, slots: u64, replaces: bool) -> Option<Self> {
         let slots = if slots == 0 { usual_slots(span, queues) } else { slots };
         let shift = slots.trailing_zeros();
         let middle = span.start() + span.len() / 2;
@@ -131,7 +111,6 @@ impl<L: RawMutex> Blocks<L> {
         list.try_reserve_exact(queues).ok()?;
         list.resize_with(queues, || Padded(Queue::default()));
         Some(Self {
-            policy,
             replaces,
             shift,
             origin: middle.div_ceil(slots),
@@ -191,7 +170,7 @@ impl<L: RawMutex> Blocks<L> {
 
     /// Bytes of metadata.
     pub(crate) fn bytes(&self) -> usize {
-        self.records.bytes() + self.queues.iter().map(|queue| queue.0.slow.lock().bytes()).sum::<usize>()
+        self.records.bytes() + self.queues.len() * size_of::<Slow>()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{MAX_SLOTS, MOST_PAGES};
 use crate::sync::AtomicU64;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::{Mutex, RawMutex};
 
@@ -22,16 +21,6 @@ impl Window {
     /// Whether this is one, used up or not: no block ends at page 0.
     pub(crate) fn is_some(&self) -> bool {
         self.end != 0
-    }
-
-    /// Takes `slots` from the front, if there are as many; the first.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, slots: u64) -> Option<u64> {
-        let start = self.next;
-        (self.len() >= slots).then(|| {
-            self.next = start + slots;
-            start
-        })
     }
 }
 
@@ -101,8 +90,6 @@ impl Window {
 
 /// What a queue's lock protects, beside the opening of its windows.
 pub(crate) struct Slow {
-    /// With a classic policy: all windows, in the order of the queue. Then there are no others.
-    pub(crate) line: Vec<Window>,
     /// Runs that are kept mapped, by where [`place`] puts them: their first page, or 0.
     pub(crate) kept: [u64; KEPT],
 }
@@ -119,21 +106,7 @@ pub(crate) fn place(frame: u64, pages: u64) -> usize {
 
 impl Default for Slow {
     fn default() -> Self {
-        Self { line: Vec::new(), kept: [0; KEPT] }
-    }
-}
-
-impl Slow {
-    /// Slots from the first of the line that has room, the classic way; and that window if it is used up.
-    pub(crate) fn take_in_line(&mut self, slots: u64) -> Option<(u64, Option<Window>)> {
-        let place = self.line.iter().position(|window| window.len() >= slots)?;
-        let start = self.line[place].take(slots)?;
-        let empty = self.line[place].len() == 0;
-        Some((start, empty.then(|| self.line.remove(place))))
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.line.capacity() * size_of::<Window>()
+        Self { kept: [0; KEPT] }
     }
 }
 
@@ -143,22 +116,6 @@ mod tests {
 
     fn window(next: u64, end: u64) -> Window {
         Window { next, end }
-    }
-
-    #[test]
-    fn the_first_in_line_that_has_room_serves() {
-        let line = [window(100, 104), window(200, 216), window(300, 301)].into();
-        let mut queue = Slow { line, ..Slow::default() };
-        assert_eq!(queue.take_in_line(1), Some((100, None)));
-        assert_eq!(queue.take_in_line(4), Some((200, None)));
-        assert_eq!(queue.take_in_line(2), Some((101, None)));
-        assert_eq!(
-            queue.take_in_line(1),
-            Some((103, Some(window(104, 104)))),
-            "used up, and out of the line"
-        );
-        assert_eq!(queue.take_in_line(16), None);
-        assert_eq!(queue.line.len(), 2);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::ledger::{Charge, Ledger};
 use super::{Divisible, Shared, Tenure};
 use crate::addr::PageRange;
 use crate::counted::Counted;
-use crate::error::PlatformError;
 use crate::platform::{
-    DirectMemory, DrainReason, Frame, Frames, Origin, Peek, Platform, Protect, Protection, Translate,
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform, PlatformError,
+    Protect, Protection, ReadNofault, Relocate, Translate,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -99,14 +99,8 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
 
-    #[inline]
-    fn span(&self) -> PageRange {
-        self.lease.range
-    }
-
-    #[inline]
-    fn page_shift(&self) -> u32 {
-        self.parent().page_shift()
+    fn geometry(&self) -> Geometry {
+        self.lease.shared.platform.geometry().span(self.lease.range)
     }
 
     #[inline]
@@ -114,17 +108,9 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         self.parent().cpu()
     }
 
-    fn cpus(&self) -> usize {
-        self.parent().cpus()
-    }
-
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         self.charged(range, || unsafe { self.parent().map(range, self.protection(protection)) })
-    }
-
-    fn huge_order(&self) -> Option<u32> {
-        self.parent().huge_order()
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -152,10 +138,6 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
         unsafe { self.parent().zero(range) };
     }
 
-    fn oversize(&self) -> u64 {
-        self.parent().oversize()
-    }
-
     /// Whoever the platform calls drains the platform's own space, not this one.
     fn drain_later(&self, _: DrainReason) -> bool {
         false
@@ -164,14 +146,6 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
     unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().mark_altered(range) }
-    }
-
-    fn zeroes(&self) -> bool {
-        self.parent().zeroes()
-    }
-
-    fn replaces(&self) -> bool {
-        self.parent().replaces()
     }
 
     fn entropy(&self) -> u64 {
@@ -184,7 +158,10 @@ unsafe impl<P: Divisible, A> Platform for Child<P, A> {
 }
 
 // SAFETY: mapped pages are those of the platform below, mapped readable and writable as it was asked to.
-unsafe impl<P: Divisible + DirectMemory> DirectMemory for Child<P> {
+unsafe impl<P: Divisible + DirectMemory> DirectMemory for Child<P> {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Child<P> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         // Both count until `from` is flushed, whatever the limit: the memory is the same.
         let charge = self.lease.ledger.lock().enter(to)?;
@@ -194,7 +171,7 @@ unsafe impl<P: Divisible + DirectMemory> DirectMemory for Child<P> {
 }
 
 // SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
-unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
+unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Child<P, A> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.parent().take_frames(frames)
     }
@@ -215,7 +192,10 @@ unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
     fn are_taken(&self, first: Frame, count: u64) -> bool {
         self.parent().are_taken(first, count)
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl<P: Divisible + MapFrames, A> MapFrames for Child<P, A> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -227,9 +207,9 @@ unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
         self.charged(range, || unsafe { self.parent().map_frames(range, frames, protection) })
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().let_go(range) };
+        unsafe { self.parent().discard_hint(range) };
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -238,10 +218,6 @@ unsafe impl<P: Divisible + Frames, A> Frames for Child<P, A> {
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
         self.parent().first_mapped(range)
-    }
-
-    fn linear(&self) -> Option<PageRange> {
-        self.parent().linear()
     }
 }
 
@@ -253,14 +229,14 @@ unsafe impl<P: Divisible + Protect, A> Protect for Child<P, A> {
     }
 }
 
-impl<P: Divisible + Peek, A> Peek for Child<P, A> {
-    fn peek(&self, addr: usize, to: &mut [u8]) -> usize {
-        self.parent().peek(addr, to)
+impl<P: Divisible + ReadNofault, A> ReadNofault for Child<P, A> {
+    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
+        self.parent().read_nofault(addr, to)
     }
 }
 
 impl<P: Divisible + Translate, A> Translate for Child<P, A> {
-    fn frame(&self, page: u64) -> Option<u64> {
-        self.parent().frame(page)
+    fn physical_page(&self, page: u64) -> Option<u64> {
+        self.parent().physical_page(page)
     }
 }

@@ -11,7 +11,8 @@
 use super::{CALL, LIMIT_BYTES};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, State};
-use crate::error::{AllocError, PlatformError, PlatformFault};
+use crate::error::AllocError;
+use crate::platform::{PlatformError, PlatformFault};
 
 /// The mapped pages of a child.
 pub(super) struct Ledger {

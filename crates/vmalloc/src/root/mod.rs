@@ -62,8 +62,8 @@ pub use plan::{Site, Tenure};
 
 use crate::addr::PageRange;
 use crate::counted::Counted;
-use crate::error::{AllocError, PlatformError, SpaceError};
-use crate::platform::{Platform, Protection};
+use crate::error::{AllocError, SpaceError};
+use crate::platform::{Platform, PlatformError, Protection};
 use crate::space::{Config, Space, check_span};
 use ledger::Ledger;
 use lock_api::Mutex;
@@ -156,7 +156,7 @@ impl<P: Divisible> Root<P> {
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for metadata is short.
     pub fn new(platform: P) -> Result<Self, SpaceError> {
-        let span = check_span(platform.span(), platform.page_shift())?;
+        let span = check_span(platform.geometry().span, platform.geometry().page_shift)?;
         let plan = Mutex::new(Plan::new(span).map_err(|_| SpaceError::Metadata)?);
         let shared = Shared { platform, plan, sweeper: Mutex::new(()) };
         Ok(Self { shared: Counted::new(shared).map_err(|_| SpaceError::Metadata)? })
@@ -225,7 +225,7 @@ impl<P: Divisible> Root<P> {
         site: Site,
         limit_bytes: Option<usize>,
     ) -> Result<Child<P>, ChildError> {
-        let shift = self.platform().page_shift();
+        let shift = self.platform().geometry().page_shift;
         let spot = site.check(shift)?;
         self.sweep();
         let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
@@ -250,7 +250,7 @@ impl<P: Divisible> Root<P> {
 
     fn info(&self, entry: &Entry<P::RawLock>) -> ChildInfo {
         let Entry { name, range, limit_bytes, tenure, .. } = *entry;
-        let used_bytes = (entry.ledger.lock().used() << self.platform().page_shift()) as usize;
+        let used_bytes = (entry.ledger.lock().used() << self.platform().geometry().page_shift) as usize;
         ChildInfo { name, range, limit_bytes, used_bytes, tenure }
     }
 

@@ -1,8 +1,9 @@
 //! What a child passes on and counts, on a platform that does as it is told.
 
 use super::*;
-use crate::error::PlatformFault;
-use crate::platform::{DirectMemory, Frame, Frames, Origin};
+use crate::platform::{
+    DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PlatformFault, Relocate,
+};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
@@ -66,62 +67,66 @@ unsafe impl Platform for Machine {
     type RawLock = Flag;
     type PurgeLock = Flag;
 
-    fn span(&self) -> PageRange {
-        range(SPAN.0, SPAN.1)
+    fn geometry(&self) -> Geometry {
+        Geometry::new(range(SPAN.0, SPAN.1), 12, 1).maps_zeroed(false).remaps_atomically(true)
     }
-    fn page_shift(&self) -> u32 {
-        12
-    }
+
     fn cpu(&self) -> usize {
         0
     }
-    fn cpus(&self) -> usize {
-        1
-    }
+
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.call("map", range, protection)
     }
+
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.call("unmap", *range, DEFAULT))
     }
+
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.call("flush", *range, DEFAULT))
     }
+
     unsafe fn zero(&self, _: PageRange) {}
-    fn zeroes(&self) -> bool {
-        false
-    }
-    fn replaces(&self) -> bool {
-        true
-    }
 
     fn entropy(&self) -> u64 {
         0
     }
+
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("{damage}")
     }
 }
 
 // SAFETY: the tests look at no memory.
-unsafe impl DirectMemory for Machine {
+unsafe impl DirectMemory for Machine {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Machine {
     unsafe fn relocate(&self, from: PageRange, _: PageRange) -> Result<(), PlatformError> {
         self.call("relocate", from, DEFAULT)
     }
 }
 
 // SAFETY: the tests use no frames.
-unsafe impl Frames for Machine {
+unsafe impl FrameSupply for Machine {
     fn take_frames(&self, _: &mut [Frame]) -> Result<(), PlatformError> {
         Ok(())
     }
+
     fn take_run(&self, _: u64, _: u64) -> Result<Frame, PlatformError> {
         Ok(Frame(0))
     }
+
     unsafe fn give_frames(&self, _: &[Frame]) {}
+
     fn origin(&self, _: Frame) -> Origin {
         Origin::Supply
     }
+}
+
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Machine {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -130,6 +135,7 @@ unsafe impl Frames for Machine {
     ) -> Result<(), PlatformError> {
         self.call("map_frames", range, protection)
     }
+
     fn frame_at(&self, _: u64) -> Option<Frame> {
         None
     }
@@ -169,8 +175,14 @@ fn a_child_is_as_the_machine_below() {
     let root = Root::new(Machine::default()).unwrap();
     let child = root.lend("child", Site::lowest(64 << 12), None).unwrap();
     let machine = root.platform();
-    assert_eq!((child.zeroes(), child.replaces()), (machine.zeroes(), machine.replaces()));
-    assert_eq!((child.page_shift(), child.cpus()), (machine.page_shift(), machine.cpus()));
+    assert_eq!(
+        (child.geometry().maps_zeroed, child.geometry().remaps_atomically),
+        (machine.geometry().maps_zeroed, machine.geometry().remaps_atomically)
+    );
+    assert_eq!(
+        (child.geometry().page_shift, child.geometry().cpus),
+        (machine.geometry().page_shift, machine.geometry().cpus)
+    );
 }
 
 #[test]
@@ -232,7 +244,7 @@ fn a_child_of_a_fork_ends_what_others_were_doing_with_slots() {
     let kept = space.block_alloc(3).unwrap();
     let returned = space.block_alloc(3).unwrap();
     space.quiesce();
-    let page = (returned >> Machine::default().page_shift()) as u64;
+    let page = (returned >> Machine::default().geometry().page_shift) as u64;
     assert!(space.blocks.get(page).unwrap().give_run(page, 3), "and never counted off");
     space.blocks.queues[0].0.hot[2].take(2).expect("taken, and never marked");
     // SAFETY: this is the only thread, and it has just called `quiesce`.

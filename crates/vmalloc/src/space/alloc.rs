@@ -8,8 +8,8 @@ use super::request::{Blocking, Checked, Content, PageSize};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
-use crate::error::{AllocError, PlatformError, Unbacked};
-use crate::platform::{DirectMemory, Platform, Protection};
+use crate::error::{AllocError, Unbacked};
+use crate::platform::{DirectMemory, Platform, PlatformError, Protection};
 use crate::request::{Fit, Policy};
 use crate::sync::{Mutant, is, size};
 use core::ptr::NonNull;
@@ -140,7 +140,7 @@ impl<P: Platform> Space<P> {
     /// Aligns a request that is large enough for huge pages to one, if there is such a place.
     #[cold]
     fn fit_huge(&self, checked: &mut Checked) {
-        let order = self.platform.huge_order().filter(|&order| {
+        let order = self.geometry.huge_order.filter(|&order| {
             (checked.fit.pages() - checked.guard_pages) >> order != 0 && checked.fit.alignment() < 1 << order
         });
         let Some(order) = order else { return };
@@ -366,7 +366,7 @@ impl<P: Platform> Space<P> {
         request: &Request,
     ) -> Result<usize, AllocError> {
         let addr = self.back(area, checked, annotation)?;
-        if !self.platform.zeroes() {
+        if !self.geometry.maps_zeroed {
             let start = (addr >> self.shift) as u64;
             self.clean(PageRange::of(start, start + area.len()), checked, request);
         }
@@ -418,7 +418,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     pub(super) fn unbacked(&self, fit: &Fit, cause: PlatformError) -> AllocError {
         let (pages, align) = (fit.pages(), fit.alignment());
-        let within = fit.limits().unwrap_or(self.platform.span());
+        let within = fit.limits().unwrap_or(self.geometry.span);
         let largest = self.map().largest_free();
         Unbacked { pages, align, within, largest, cause }.into()
     }

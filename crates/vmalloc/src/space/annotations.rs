@@ -39,26 +39,30 @@ impl Annotation {
     }
 }
 
+/// log2 of the pages of a zone, whose annotations lie in one table.
+const ZONE_SHIFT: u32 = 4;
+
+/// All areas that share a bit have their annotations in one table.
+const _: () = assert!(1 << ZONE_SHIFT >= ANNOTATION_PAGES);
+
 pub(super) type Table = HashMap<u64, Annotation>;
 
 /// All annotations, by the first page of the area.
 pub(super) struct Annotations<L> {
     tables: Box<[Padded<Mutex<L, Table>>]>,
-    /// log2 of the pages of a zone.
-    zone_shift: u32,
 }
 
 impl<L: RawMutex> Annotations<L> {
     /// Tables for `count` nodes; `None` when memory is short.
-    pub(super) fn new(count: usize, zone_pages: u64) -> Option<Self> {
+    pub(super) fn new(count: usize) -> Option<Self> {
         let mut tables = Vec::new();
         tables.try_reserve_exact(count).ok()?;
         tables.resize_with(count, || Padded(Mutex::new(Table::new())));
-        Some(Self { tables: tables.into_boxed_slice(), zone_shift: zone_pages.ilog2() })
+        Some(Self { tables: tables.into_boxed_slice() })
     }
 
     fn home(&self, page: u64) -> &Mutex<L, Table> {
-        let table = (page >> self.zone_shift) % self.tables.len() as u64;
+        let table = (page >> ZONE_SHIFT) % self.tables.len() as u64;
         &self.tables[table as usize].0
     }
 
@@ -86,12 +90,8 @@ impl<L: RawMutex> Annotations<L> {
     /// Takes an annotation out of its table; whether that leaves none for the bit that stands for it.
     pub(super) fn remove(&self, table: &mut Table, page: u64) -> bool {
         let removed = table.remove(&page).is_some();
-        // With smaller zones others may have theirs in other tables: then the bit stays.
-        let alone = 1 << self.zone_shift >= ANNOTATION_PAGES && {
-            let first = page & !(ANNOTATION_PAGES - 1);
-            !(first..first + ANNOTATION_PAGES).any(|page| table.contains_key(&page))
-        };
-        removed && alone
+        let first = page & !(ANNOTATION_PAGES - 1);
+        removed && !(first..first + ANNOTATION_PAGES).any(|page| table.contains_key(&page))
     }
 
     /// Every table, in order.

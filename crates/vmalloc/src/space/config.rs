@@ -1,39 +1,47 @@
 //! The settings of a space.
 
-use crate::block::{BlockPolicy, MAX_SLOTS, MOST_PAGES};
+use crate::block::{MAX_SLOTS, MOST_PAGES};
 use crate::error::SpaceError;
 use crate::request::Policy;
 
-/// The most nodes that a space can have: what Linux stops at (2024).
+/// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;
 
-/// Settings of a space.
+/// Settings of a space. Each field has a builder of the same name.
+///
+/// ```
+/// use vmalloc::Config;
+///
+/// let config = Config::default().cache_bytes(16 << 20).guard(false);
+/// assert_eq!(config.cache_bytes, 16 << 20);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[must_use]
 pub struct Config {
-    /// Put an unmapped guard page behind every area. Default: yes.
+    /// Put an unmapped guard page behind every area. Without guards a request can't ask for one.
+    /// Default: yes.
     pub guard: bool,
-    /// Keep the pages of freed areas for reuse, up to this many bytes in all: fast, but a use after free is not
-    /// trapped while the area is kept. 0 = unmap on free: it traps as soon as the purge has run. Default: 64 MiB.
+    /// Cache the pages of freed areas for reuse, up to this many bytes in all. That is fast, but a
+    /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
+    /// as the purge has run. Default: 64 MiB.
     pub cache_bytes: usize,
-    /// Once most of the budget is in use, a cached area is also reused for up to 1/n fewer pages than it has: what a
-    /// size has not kept, the next ones have. The guard page lies behind the area, and so up to that much behind what
-    /// was asked for. 0 = only areas of the exact size. Default: what the [platform](crate::Platform::oversize) advises.
-    pub oversize: Option<u64>,
-    /// Lazy pages that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in Linux. With more than the span
-    /// has, only need starts one. Default: 0.
+    /// How much larger than a request, in percent, a cached area may be that serves it once most of
+    /// the cache is in use. The guard page lies behind the area, and so up to that much behind the
+    /// bytes asked for. 0 = only areas of the exact size. Default: what the
+    /// [platform](crate::Geometry::max_slack_percent) advises.
+    pub max_slack_percent: Option<u8>,
+    /// Lazy pages that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in Linux.
+    /// With more than the span has, only an allocation in need starts one. Default: 0.
     pub lazy_max_pages: u64,
-    /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each CPU, as far as that goes.
-    /// Default: 0.
+    /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
+    /// CPU, as far as that goes. Default: 0.
     pub nodes: usize,
-    /// Pages of a zone, a power of two: the annotations of neighbouring zones lie in different tables. Default: 16, as in Linux.
-    pub zone_pages: u64,
     /// Where areas are placed. Default: lowest first.
     pub policy: Policy,
-    /// Slots of a block, a power of two from 64 to 1024. 0 = 1024, and fewer where the span is small. Default: 0.
+    /// Slots of a block, a power of two from 64 to 1024. 0 = 1024, and fewer where the span is
+    /// small. Default: 0.
     pub block_slots: u64,
-    /// What becomes of returned slots. Default: they are handed out again.
-    pub blocks: BlockPolicy,
 }
 
 impl Default for Config {
@@ -41,78 +49,60 @@ impl Default for Config {
         Self {
             guard: true,
             cache_bytes: 64 << 20,
-            oversize: None,
+            max_slack_percent: None,
             lazy_max_pages: 0,
             nodes: 0,
-            zone_pages: 16,
             policy: Policy::Lowest,
             block_slots: 0,
-            blocks: BlockPolicy::Recycle,
         }
     }
 }
 
 impl Config {
-    /// The same without caching: what is freed is unmapped at the next purge.
-    #[must_use]
-    pub fn unmap_on_free(mut self) -> Self {
-        self.cache_bytes = 0;
+    /// Sets [`guard`](Self::guard).
+    pub const fn guard(mut self, guard: bool) -> Self {
+        self.guard = guard;
         self
     }
 
-    /// The same with another budget for cached areas, in bytes.
-    #[must_use]
-    pub fn retain(mut self, bytes: usize) -> Self {
+    /// Sets [`cache_bytes`](Self::cache_bytes).
+    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// The same with guard pages right behind what was asked for, in pages: an area is never larger.
-    #[must_use]
-    pub fn exact(mut self) -> Self {
-        self.oversize = Some(0);
+    /// Unmaps freed areas at the next purge: `cache_bytes(0)`.
+    pub const fn unmap_on_free(self) -> Self {
+        self.cache_bytes(0)
+    }
+
+    /// Sets [`max_slack_percent`](Self::max_slack_percent).
+    pub const fn max_slack_percent(mut self, percent: u8) -> Self {
+        self.max_slack_percent = Some(percent);
         self
     }
 
-    /// The same with another threshold of lazy pages.
-    #[must_use]
-    pub fn lazy_max(mut self, pages: u64) -> Self {
+    /// Sets [`lazy_max_pages`](Self::lazy_max_pages).
+    pub const fn lazy_max_pages(mut self, pages: u64) -> Self {
         self.lazy_max_pages = pages;
         self
     }
 
-    /// The same with another placement.
-    #[must_use]
-    pub fn place(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Leaves the guard pages out. A request can't ask for one then.
-    #[must_use]
-    pub fn without_guards(mut self) -> Self {
-        self.guard = false;
-        self
-    }
-
-    /// The same with another number of nodes.
-    #[must_use]
-    pub fn nodes(mut self, count: usize) -> Self {
+    /// Sets [`nodes`](Self::nodes).
+    pub const fn nodes(mut self, count: usize) -> Self {
         self.nodes = count;
         self
     }
 
-    /// The same with zones of another size.
-    #[must_use]
-    pub fn zone(mut self, pages: u64) -> Self {
-        self.zone_pages = pages;
+    /// Sets [`policy`](Self::policy).
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
         self
     }
 
-    /// The same with blocks of another size and policy.
-    #[must_use]
-    pub fn blocks(mut self, slots: u64, policy: BlockPolicy) -> Self {
-        (self.block_slots, self.blocks) = (slots, policy);
+    /// Sets [`block_slots`](Self::block_slots).
+    pub const fn block_slots(mut self, slots: u64) -> Self {
+        self.block_slots = slots;
         self
     }
 
@@ -124,19 +114,12 @@ impl Config {
         Err(SpaceError::BadBlock { slots })
     }
 
-    /// How many nodes there are on a machine with `cpus` CPUs.
+    /// Returns how many nodes there are on a machine with `cpus` CPUs.
     pub(super) fn node_count(&self, cpus: usize) -> Result<usize, SpaceError> {
         match self.nodes {
             0 => Ok(cpus.clamp(1, MAX_NODES)),
             1..=MAX_NODES => Ok(self.nodes),
             nodes => Err(SpaceError::TooManyNodes { nodes }),
         }
-    }
-
-    pub(super) fn checked_zone(&self) -> Result<u64, SpaceError> {
-        if self.zone_pages.is_power_of_two() {
-            return Ok(self.zone_pages);
-        }
-        Err(SpaceError::ZoneNotPowerOfTwo { pages: self.zone_pages })
     }
 }

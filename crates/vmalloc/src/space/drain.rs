@@ -1,7 +1,7 @@
 //! How much a purge does, and what it has done.
 
 use super::pools::Share;
-use crate::error::PlatformError;
+use crate::platform::PlatformError;
 
 /// What a purge does beside unmapping what is lazy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -198,7 +198,7 @@ impl<P: Platform> Space<P> {
     pub fn stats(&self) -> Stats {
         let refused_pages = self.counts.refused_pages.load(Ordering::Relaxed);
         let mut stats = Stats {
-            span_pages: self.platform.span().len(),
+            span_pages: self.geometry.span.len(),
             lazy_areas: self.counts.taken_areas.load(Ordering::Relaxed) + self.deferred.areas(),
             lazy_pages: self.lazy_pages.0.load(Ordering::Relaxed) + refused_pages + self.deferred.pages(),
             refused_areas: self.counts.refused_areas.load(Ordering::Relaxed),
@@ -260,7 +260,7 @@ impl<P: Platform> Space<P> {
     /// The busy areas in address order. The lock is taken anew for every step: areas that come or go meanwhile
     /// may or may not be seen, and nobody waits for the walk. O(areas and free ranges) in all.
     pub fn areas(&self) -> Areas<'_, P> {
-        Areas { space: self, page: self.platform.span().start() }
+        Areas { space: self, page: self.geometry.span.start() }
     }
 
     /// The areas as text, a line each in the manner of Linux's `/proc/vmallocinfo`: range with guard page, size with guard
@@ -277,7 +277,7 @@ impl<P: Translate> Space<P> {
         let area = self.find(addr)?;
         let page = (addr >> self.shift) as u64;
         let payload = PageRange::from_len((area.addr >> self.shift) as u64, area.pages)?;
-        if area.kind.is_memory() && payload.contains(page) { self.platform.frame(page) } else { None }
+        if area.kind.is_memory() && payload.contains(page) { self.platform.physical_page(page) } else { None }
     }
 }
 
@@ -304,7 +304,7 @@ impl<P: Platform> Iterator for Areas<'_, P> {
 
     fn next(&mut self) -> Option<AreaInfo> {
         let space = self.space;
-        while space.platform.span().contains(self.page) {
+        while space.geometry.span.contains(self.page) {
             let Some(area) = self.step() else { continue };
             // What is there now may be another area, or none. One that began before was told already.
             if let Some(info) = space.find(space.addr(area.start()))

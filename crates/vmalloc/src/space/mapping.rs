@@ -7,12 +7,12 @@ use super::kind::FreedBy;
 use super::request::{Blocking, Checked};
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
-use crate::error::{AllocError, AreaError, FreeError, PlatformError, RequestError};
-use crate::platform::{Frame, Frames, Origin, Platform, Protection};
+use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::request::Fit;
 use alloc::vec::Vec;
 
-impl<P: Frames> Space<P> {
+impl<P: MapFrames> Space<P> {
     /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with a guard page behind it; its address. A
     /// frame may be among them twice, and mapped elsewhere too: then both show the same bytes. The frames stay the caller's, and have
     /// to stay taken until the area is [unmapped](Self::vunmap). O(log n + frames), one call of the platform.
@@ -198,7 +198,7 @@ impl<P: Frames> Space<P> {
     /// Maps `frames`; where page tables or mappings run short, everything freed is given back first.
     ///
     /// # Safety
-    /// As for [`Frames::map_frames`].
+    /// As for [`MapFrames::map_frames`].
     pub(super) unsafe fn map_or_purge(
         &self,
         range: PageRange,
@@ -218,13 +218,13 @@ impl<P: Frames> Space<P> {
         let area = self.find(self.addr(page)).filter(|area| area.addr == self.addr(page));
         if let Some(area) = area.filter(|area| area.kind.freed() == by) {
             // SAFETY: by the caller's promise the area is his, and areas of such kinds are mapped by frames.
-            unsafe { self.platform.let_go(PageRange::of(page, page + area.pages)) };
+            unsafe { self.platform.discard_hint(PageRange::of(page, page + area.pages)) };
         }
     }
 }
 
 /// Gives frames back that the space took.
-fn give<P: Frames>(platform: &P, frames: &[Frame]) {
+fn give<P: FrameSupply>(platform: &P, frames: &[Frame]) {
     // SAFETY: the space took them for an area that nothing leads to any more: it was never seen, or is flushed.
     unsafe { platform.give_frames(frames) };
 }

@@ -75,7 +75,7 @@ use crate::area_map::{AreaMap, Bitmaps, Heap};
 use crate::block::Blocks;
 use crate::counted::Counted;
 use crate::error::{FreeError, SpaceError};
-use crate::platform::Platform;
+use crate::platform::{Geometry, Platform};
 use crate::sync::{AtomicU64, Mutant, is};
 use ::alloc::boxed::Box;
 use ::alloc::vec::Vec;
@@ -97,6 +97,7 @@ pub struct Space<P: Platform> {
     // Constant.
     platform: P,
     config: Config,
+    geometry: Geometry,
     shift: u32,
     /// The bits of an address inside its page.
     offset_mask: usize,
@@ -105,8 +106,8 @@ pub struct Space<P: Platform> {
     guard_less_one: usize,
     /// Whether freed areas may keep their memory.
     caches: bool,
-    /// [`Config::oversize`], as it was decided.
-    oversize: u64,
+    /// [`Config::max_slack_percent`], as it was decided.
+    max_slack_percent: u64,
     /// Pages still to be granted that leave no reason for reusing larger areas.
     plenty: u64,
     /// Lazy pages that start a drain.
@@ -165,13 +166,13 @@ impl<P: Platform> Space<P> {
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no sense, or memory for
     /// metadata is short.
     pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
-        let shift = platform.page_shift();
-        let span = check_span(platform.span(), shift)?;
-        let count = config.node_count(platform.cpus())?;
-        let zone_pages = config.checked_zone()?;
+        let geometry = platform.geometry();
+        let (shift, cpus) = (geometry.page_shift, geometry.cpus);
+        let span = check_span(geometry.span, shift)?;
+        let count = config.node_count(cpus)?;
         let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
         let lazy_max = match config.lazy_max_pages {
-            0 => (32 << 20 >> shift) * fls(platform.cpus()),
+            0 => (32 << 20 >> shift) * fls(cpus),
             pages => pages,
         };
         Ok(Self {
@@ -180,7 +181,7 @@ impl<P: Platform> Space<P> {
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: config.cache_bytes != 0,
-            oversize: config.oversize.unwrap_or(platform.oversize()),
+            max_slack_percent: u64::from(config.max_slack_percent.unwrap_or(geometry.max_slack_percent)),
             plenty: (config.cache_bytes >> shift) as u64 / 4,
             lazy_max,
             lazy_most: lazy_max.saturating_mul(2),
@@ -190,7 +191,7 @@ impl<P: Platform> Space<P> {
             grant_pages: ((config.cache_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
             bitmaps: map.bitmaps(),
             nodes: nodes(count)?,
-            annotations: Annotations::new(count, zone_pages).ok_or(SpaceError::Metadata)?,
+            annotations: Annotations::new(count).ok_or(SpaceError::Metadata)?,
             map: Padded(Mutex::new(map)),
             purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
             lazy_pages: Padded(AtomicU64::new(0)),
@@ -198,12 +199,13 @@ impl<P: Platform> Space<P> {
             need: Padded(Need::default()),
             torn: AtomicU64::new(0),
             counts: Counts::default(),
-            blocks: Blocks::new(span, count, config.checked_slots()?, config.blocks, platform.replaces())
+            blocks: Blocks::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
                 .ok_or(SpaceError::Metadata)?,
             linear: Linear::default(),
             lots: Lots::new(),
             deferred: Deferred::default(),
             notifiers: Notifiers::new(),
+            geometry,
             platform,
             config,
         })
@@ -212,6 +214,11 @@ impl<P: Platform> Space<P> {
     /// The platform below.
     pub fn platform(&self) -> &P {
         &self.platform
+    }
+
+    /// Returns the constants of the machine.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// The settings.
@@ -256,7 +263,7 @@ impl<P: Platform> Space<P> {
 
     /// Whether `addr` lies in this space, allocated or not. No lock.
     pub fn is_vmalloc_addr(&self, addr: usize) -> bool {
-        self.platform.span().contains((addr >> self.shift) as u64)
+        self.geometry.span.contains((addr >> self.shift) as u64)
     }
 
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that

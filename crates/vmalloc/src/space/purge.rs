@@ -31,8 +31,7 @@ use super::pools::{Cursor, First, Pools, Share};
 use super::refused::Refused;
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
-use crate::error::PlatformError;
-use crate::platform::Platform;
+use crate::platform::{Platform, PlatformError};
 use crate::sync::{AtomicU64, Mutant, is, size, unlocked};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -298,9 +297,8 @@ impl<P: Platform> Space<P> {
     fn unmap_taken(&self, purger: &mut Purger, done: &mut Done) -> Result<(), PlatformError> {
         let Purger { taken, ranges, keys, blocks, .. } = purger;
         let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
-        let joined = Keys { base: self.platform.span().start(), keys }
-            .sort(areas())
-            .and_then(|keys| keys.join(ranges));
+        let joined =
+            Keys { base: self.geometry.span.start(), keys }.sort(areas()).and_then(|keys| keys.join(ranges));
         let unmapped = match joined {
             Some(()) => self.unmap_and_flush(ranges),
             // One by one it takes no memory.

@@ -4,11 +4,11 @@ use super::kind::FreedBy;
 use super::{Kind, Space};
 use crate::addr::PageRange;
 use crate::block::{MOST_PAGES, Mark, Place};
-use crate::error::{AllocError, FreeError, PlatformError, RequestError};
-use crate::platform::{Frame, Frames, Origin, Platform, Protection};
+use crate::error::{AllocError, FreeError, RequestError};
+use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::request::Fit;
 
-impl<P: Frames> Space<P> {
+impl<P: MapFrames> Space<P> {
     /// Maps `frames` of the supply for a short while, readable and writable; the address of the first. Frames that follow each other
     /// are mapped already where the platform has a [linear map](Frames::linear): then this costs some tens of instructions. Else up to 64
     /// pages get slots of a [block](crate::block), at one call of the platform, and more an area of their own. Where mappings
@@ -36,7 +36,7 @@ impl<P: Frames> Space<P> {
     /// number of pages.
     pub unsafe fn vm_unmap_ram(&self, addr: usize, count: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if let Some(linear) = self.platform.linear().filter(|linear| linear.contains(page)) {
+        if let Some(linear) = self.geometry.linear_map.filter(|linear| linear.contains(page)) {
             return self.end_linear(page, Frame(page - linear.start()), count);
         }
         let pages = count as u64;
@@ -53,7 +53,7 @@ impl<P: Frames> Space<P> {
             let first = if self.may_keep(pages) { self.platform.frame_at(page) } else { None };
             // Before the slots are returned: afterwards they may be somebody else's.
             // SAFETY: the mapping is the caller's, and made of frames.
-            unsafe { self.platform.let_go(PageRange::of(page, page + pages)) };
+            unsafe { self.platform.discard_hint(PageRange::of(page, page + pages)) };
             if let Some(Frame(frame)) = first
                 && self.keep_run(page, frame, pages)
             {
@@ -66,7 +66,7 @@ impl<P: Frames> Space<P> {
     /// The frames where they always are, if they follow each other there.
     #[inline]
     fn linear_addr(&self, frames: &[Frame]) -> Option<usize> {
-        let linear = self.platform.linear()?;
+        let linear = self.geometry.linear_map?;
         let first = *frames.first()?;
         if !frames.iter().zip(first.0..).all(|(frame, number)| frame.0 == number) {
             return None;

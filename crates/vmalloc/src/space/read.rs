@@ -2,9 +2,9 @@
 
 use super::{AreaInfo, Areas, Kind, Space};
 use crate::addr::PageRange;
-use crate::platform::Peek;
+use crate::platform::ReadNofault;
 
-impl<P: Peek> Space<P> {
+impl<P: ReadNofault> Space<P> {
     /// Copies the memory at `addr` into `to`: what is mapped there in areas of any kind but device memory, and zeros for the rest: holes,
     /// guard pages, pages freed or not mapped. Never faults, whatever is freed or mapped meanwhile; what it reads then may be of either time.
     /// The number of bytes that were mapped. O(log n + areas + bytes).
@@ -14,7 +14,7 @@ impl<P: Peek> Space<P> {
         let first = self.find(addr);
         // From the next page on: what holds the first one is found already.
         let page = first.map_or(addr, |area| area.addr.max(addr)) >> self.shift;
-        let rest = Areas { space: self, page: (page as u64 + 1).max(self.platform.span().start()) };
+        let rest = Areas { space: self, page: (page as u64 + 1).max(self.geometry.span.start()) };
         let rest = rest.filter(|area| first.is_none_or(|first| first.addr != area.addr));
         let areas = first.into_iter().chain(rest).take_while(|area| area.addr < end);
         areas.map(|area| self.read_area(&area, addr, to)).sum()
@@ -41,7 +41,7 @@ impl<P: Peek> Space<P> {
         let (mut at, mut copied) = (addr.max(self.addr(range.start())), 0);
         while at < end {
             let wanted = end - at;
-            let done = self.platform.peek(at, &mut to[at - addr..end - addr]).min(wanted);
+            let done = self.platform.read_nofault(at, &mut to[at - addr..end - addr]).min(wanted);
             (at, copied) = (at + done, copied + done);
             if done < wanted {
                 // Past the page that could not be read.

@@ -18,14 +18,14 @@ use super::request::Checked;
 use super::{AreaInfo, Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
-use crate::error::{AllocError, AreaError, FreeError, PlatformError, PlatformFault};
-use crate::platform::{DirectMemory, Platform, Protection};
+use crate::error::{AllocError, AreaError, FreeError};
+use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
 use crate::request::Fit;
 use core::fmt;
 use core::ptr::NonNull;
 use lock_api::MutexGuard;
 
-impl<P: DirectMemory> Space<P> {
+impl<P: DirectMemory + Relocate> Space<P> {
     /// Makes the area at `memory` one of `bytes` bytes; where it is now. What it held is kept as far as it fits; what is new is of any
     /// content. It grows in place when the addresses behind it are free, and else its pages are moved, without copying them where the platform
     /// can do that. What it no longer needs is given back at once. Its tag stays, and so does its alignment only as long as it does.
@@ -107,7 +107,7 @@ impl<P: DirectMemory> Space<P> {
     /// Whether `old` now has what the request needs, because the addresses behind it were free.
     fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        if !self.platform.span().covers(&new) || self.mend(new).is_err() {
+        if !self.geometry.span.covers(&new) || self.mend(new).is_err() {
             return Ok(false);
         }
         match self.reshape(old, new, checked.annotation(new, self.shift, Kind::Vmalloc, info.tag)) {

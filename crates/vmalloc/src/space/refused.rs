@@ -37,8 +37,7 @@ use super::drain::{Done, Drain};
 use super::keys::Keys;
 use super::purge::{BATCH, Purger};
 use crate::addr::PageRange;
-use crate::error::PlatformError;
-use crate::platform::Platform;
+use crate::platform::{Platform, PlatformError};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -158,7 +157,7 @@ impl<P: Platform> Space<P> {
         if blocks.is_empty() {
             return Ok(());
         }
-        let joined = Keys { base: self.platform.span().start(), keys }
+        let joined = Keys { base: self.geometry.span.start(), keys }
             .sort(blocks.runs.iter())
             .and_then(|keys| keys.join(ranges));
         if joined.is_some() && self.unmap_and_flush(ranges).is_ok() {

@@ -87,7 +87,7 @@ impl<P: Platform> Space<P> {
         let (id, mut node) = self.node();
         let found = self.take_from(&mut node, fit);
         // Where new memory is cheap, another CPU's cache lines are not worth it.
-        if found.is_some() || self.oversize == 0 || self.nodes.len() == 1 {
+        if found.is_some() || self.max_slack_percent == 0 || self.nodes.len() == 1 {
             return found;
         }
         // One after the other, but first where there was something the last time.
@@ -113,7 +113,10 @@ impl<P: Platform> Space<P> {
 
     /// An area of which up to the configured part is not needed.
     fn take_larger(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        let extra = (fit.pages() - self.guard_pages).checked_div(self.oversize)?;
+        let extra = (fit.pages() - self.guard_pages) * self.max_slack_percent / 100;
+        if extra == 0 {
+            return None;
+        }
         // As long as more can be kept, new areas let every size have its own.
         if self.ungranted.0.load(Ordering::Relaxed) > self.plenty {
             return None;

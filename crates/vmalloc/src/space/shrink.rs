@@ -2,8 +2,7 @@
 
 use super::Space;
 use super::drain::Drain;
-use crate::error::PlatformError;
-use crate::platform::Platform;
+use crate::platform::{Platform, PlatformError};
 
 impl<P: Platform> Space<P> {
     /// How many areas [`shrink`](Self::shrink) could give back now: those whose memory is cached, or whose addresses are pooled.

@@ -5,7 +5,7 @@ use super::kind::FreedBy;
 use super::{Kind, Request, Space};
 use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
-use crate::platform::{Frame, Frames, Origin, Platform, Protection};
+use crate::platform::{Frame, MapFrames, Origin, Platform, Protection};
 
 impl<P: Platform> Space<P> {
     /// Addresses into which frames can be mapped later, at any page; the first. Cost as [`reserve`](Self::reserve).
@@ -40,7 +40,7 @@ impl<P: Platform> Space<P> {
     }
 }
 
-impl<P: Frames> Space<P> {
+impl<P: MapFrames> Space<P> {
     /// Frees the area that [`sparse`](Self::sparse) returned at `addr`, and unmaps what is mapped in it. The frames are the caller's.
     /// O(what is mapped), and what the platform takes to skip the rest.
     ///
@@ -71,7 +71,7 @@ impl<P: Frames> Space<P> {
             let is_empty = |page: &u64| self.platform.frame_at(*page).is_none();
             let end = (start..range.end()).find(is_empty).unwrap_or(range.end());
             // SAFETY: the caller owns the pages, and frames are mapped there.
-            unsafe { self.platform.let_go(PageRange::of(start, end)) };
+            unsafe { self.platform.discard_hint(PageRange::of(start, end)) };
             rest = PageRange::new(end, range.end());
         }
     }

@@ -25,7 +25,7 @@ impl<P: Platform> Space<P> {
     /// All segments in address order: free ranges, busy areas, and retired ones, which are lazy or [kept](Self::kept). The lock is
     /// taken anew every few segments. O(segments) in all.
     pub fn segments(&self) -> Segments<'_, P> {
-        Segments { space: self, page: self.platform.span().start(), few: Few::default() }
+        Segments { space: self, page: self.geometry.span.start(), few: Few::default() }
     }
 
     /// The areas that the nodes keep for reuse, in no order. The lock of a node is taken anew every few areas. O(areas

@@ -10,7 +10,6 @@ mod plain;
 use plain::{CPUS, PAGE, Plain, run_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use vmalloc::block::BlockPolicy;
 use vmalloc::{Config, Frame, FreeError, Platform, Space};
 
 /// Operations of each thread: enough for some purges.
@@ -116,7 +115,7 @@ impl Table {
 
 /// Settings under which few pages make a purge.
 fn tight() -> Config {
-    Config::default().lazy_max(8).unmap_on_free()
+    Config::default().lazy_max_pages(8).unmap_on_free()
 }
 
 fn areas(table: &Table, dice: &mut Dice) {
@@ -139,12 +138,12 @@ fn areas_that_go_from_thread_to_thread_are_unmapped_before_they_are_mapped() {
 
 #[test]
 fn areas_that_keep_their_memory_are_handed_on_with_it() {
-    Table::new(false, Config::default().retain(64 * PAGE)).play(areas);
+    Table::new(false, Config::default().cache_bytes(64 * PAGE)).play(areas);
 }
 
 #[test]
 fn buffers_begin_as_their_type_says() {
-    Table::new(false, Config::default().retain(16 * PAGE).lazy_max(8)).play(|table, dice| {
+    Table::new(false, Config::default().cache_bytes(16 * PAGE).lazy_max_pages(8)).play(|table, dice| {
         let bytes = 1 + dice.below(200) as usize;
         let mut zeroed = table.space.zeroed_buffer(bytes).expect("there is room");
         assert!(zeroed.iter().all(|&byte| byte == 0));
@@ -167,19 +166,19 @@ fn mappings(table: &Table, dice: &mut Dice) {
 
 #[test]
 fn windows_lead_to_the_frames_of_whoever_mapped_last() {
-    Table::new(false, tight().blocks(SLOTS, BlockPolicy::Recycle)).play(mappings);
+    Table::new(false, tight().block_slots(SLOTS)).play(mappings);
 }
 
 #[test]
 fn windows_that_replace_each_other_do_so_in_order() {
-    Table::new(true, tight().blocks(SLOTS, BlockPolicy::Recycle)).play(mappings);
+    Table::new(true, tight().block_slots(SLOTS)).play(mappings);
 }
 
 #[test]
 fn looks_without_a_lock_see_areas_as_they_are() {
     Table::new(false, tight()).play(|table, dice| {
         let addr = table.alloc(1 + dice.below(3));
-        let span = table.space.platform().span();
+        let span = table.space.platform().geometry().span;
         let somewhere = span.start() + dice.below(64);
         if let Some(area) = table.space.find((somewhere as usize) * PAGE) {
             let pages = area.pages + u64::from(area.guard);

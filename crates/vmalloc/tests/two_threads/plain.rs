@@ -6,8 +6,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, PlatformFault,
-    Protection,
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, PlatformFault, Protection, Relocate,
 };
 
 /// As small as pages may be: a test under Miri writes every byte by itself.
@@ -136,20 +136,12 @@ unsafe impl Platform for Plain {
     type RawLock = YieldLock;
     type PurgeLock = YieldLock;
 
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, PAGE_SHIFT, CPUS).remaps_atomically(self.replaces)
     }
 
     fn cpu(&self) -> usize {
         CPU.get()
-    }
-
-    fn cpus(&self) -> usize {
-        CPUS
     }
 
     unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
@@ -179,10 +171,6 @@ unsafe impl Platform for Plain {
         false
     }
 
-    fn replaces(&self) -> bool {
-        self.replaces
-    }
-
     fn entropy(&self) -> u64 {
         1
     }
@@ -196,9 +184,12 @@ unsafe impl Platform for Plain {
 // among them.
 unsafe impl DirectMemory for Plain {}
 
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Plain {}
+
 // SAFETY: the supply is only looked at. A page leads to the frame that its entry names until it is unmapped
 // or mapped anew. There is no linear map.
-unsafe impl Frames for Plain {
+unsafe impl FrameSupply for Plain {
     fn take_frames(&self, _: &mut [Frame]) -> Result<(), PlatformError> {
         Err(NO_SUPPLY)
     }
@@ -212,7 +203,10 @@ unsafe impl Frames for Plain {
     fn origin(&self, _: Frame) -> Origin {
         Origin::Supply
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Plain {
     unsafe fn map_frames(
         &self,
         range: PageRange,

@@ -196,7 +196,7 @@ mod tests {
     fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {
         const LAZY_MAX: u64 = 1000;
         let house =
-            Drained::<FutexLock, FirstCpu>::open(Config::default().unmap_on_free().lazy_max(LAZY_MAX));
+            Drained::<FutexLock, FirstCpu>::open(Config::default().unmap_on_free().lazy_max_pages(LAZY_MAX));
         let request = Request::new(100 << PAGE_SHIFT);
         let deadline = Instant::now() + Duration::from_secs(50);
         while house.stats().purges == 0 {

@@ -9,7 +9,7 @@ mod ours;
 mod peers;
 
 pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
-pub use blocks::{Blocks, ClassicTail, Recycled, Slots};
+pub use blocks::Blocks;
 pub use house::{Caller, Drained, House, SpaceLock};
 pub use noop::Noop;
 pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
@@ -31,8 +31,7 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     match workload.layer {
         // What the others offer for that is W4.
         Layer::Blocks => {
-            visitor.visit::<Blocks<Recycled, Caller<FutexLock, FirstCpu>>>();
-            visitor.visit::<Blocks<ClassicTail, Caller<FutexLock, FirstCpu>>>();
+            visitor.visit::<Blocks<Caller<FutexLock, FirstCpu>>>();
             return visitor.visit::<Noop>();
         }
         Layer::Map => visitor.visit::<Map>(),

@@ -5,7 +5,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
-use vmalloc::{DrainReason, Frame, Frames, Origin, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{
+    DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
+    Protection,
+};
 
 /// log2 of the bytes of a page.
 pub const PAGE_SHIFT: u32 = 12;
@@ -98,21 +101,13 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
     type RawLock = L;
     type PurgeLock = L;
 
-    fn span(&self) -> PageRange {
-        span()
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus())
     }
 
     #[inline]
     fn cpu(&self) -> usize {
         self.cpu.cpu()
-    }
-
-    fn cpus(&self) -> usize {
-        self.cpu.cpus()
     }
 
     unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
@@ -147,7 +142,7 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: no number is handed out twice, and no page leads to memory.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Frames for NullPlatform<L, C, D> {
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains> FrameSupply for NullPlatform<L, C, D> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         let first = self.take_run(frames.len() as u64, 1)?;
         frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
@@ -165,7 +160,10 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Frames for NullPlatform<L, C, D>
     fn origin(&self, _frame: Frame) -> Origin {
         Origin::Supply
     }
+}
 
+// SAFETY: see `FrameSupply`.
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains> MapFrames for NullPlatform<L, C, D> {
     unsafe fn map_frames(
         &self,
         _range: PageRange,

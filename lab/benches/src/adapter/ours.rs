@@ -56,7 +56,7 @@ impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
 
     fn build(plan: &Plan) -> Self {
         let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
-        Self(H::open(if plan.guard { config } else { config.without_guards() }))
+        Self(H::open(if plan.guard { config } else { config.guard(false) }))
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on every place.
 
 use super::{
-    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, ClassicTail, Drained, FirstCpu, FreeListPages,
-    Map, Offset, OurSpace, RangeAlloc, Recycled, VmAllocator,
+    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,
+    OurSpace, RangeAlloc, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use crate::workload::Shape;
@@ -71,8 +71,7 @@ fn our_space_is_legal() {
 
 #[test]
 fn our_blocks_are_legal() {
-    drive::<Blocks<Recycled, Caller<FutexLock, FirstCpu>>>();
-    drive::<Blocks<ClassicTail, Caller<FutexLock, FirstCpu>>>();
+    drive::<Blocks<Caller<FutexLock, FirstCpu>>>();
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     fn build() -> Self {
         let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
         let space = open(Options::new(), config).expect("addresses for a space");
-        assert_eq!(1 << space.platform().page_shift(), PAGE_BYTES, "the scenes count pages of 4 KiB");
+        assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "the scenes count pages of 4 KiB");
         Self(space)
     }
 

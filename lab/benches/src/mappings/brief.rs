@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use serde::Serialize;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use vmalloc::{Frame, Frames, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Platform, Protection, Space};
 use vmalloc_lab::rng::Rng;
 use vmalloc_linux::Linux;
 
@@ -111,7 +111,7 @@ impl Pool {
     fn new() -> Self {
         let space = space();
         let first = space.platform().take_run(POOL, 1).expect("frames for the pool");
-        let linear = space.platform().linear().expect("a supply has them all mapped");
+        let linear = space.geometry().linear_map.expect("a supply has them all mapped");
         let file = rustix::fs::memfd_create(c"pool", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
         rustix::fs::ftruncate(&file, POOL * PAGE_BYTES as u64).expect("room for the pool");
         let pool = Self { space, first, file };

@@ -3,7 +3,7 @@
 
 use super::space;
 use serde::Serialize;
-use vmalloc::{Frame, Frames, Space};
+use vmalloc::{Frame, FrameSupply, Space};
 use vmalloc_linux::Linux;
 
 /// Pages of a mapping.

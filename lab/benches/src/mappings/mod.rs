@@ -24,7 +24,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// Where there are no addresses for one, or pages are not of 4 KiB.
 pub fn space() -> Arc<Space<Linux>> {
     let space = open(Options::new(), Config::default()).expect("addresses for a space");
-    assert_eq!(1 << space.platform().page_shift(), PAGE_BYTES, "pages of 4 KiB are counted");
+    assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "pages of 4 KiB are counted");
     space
 }
 

@@ -69,7 +69,7 @@ fn aligned_and_freed(context: &Context<'_>, wanted: Request, align: usize) -> Re
 /// How many addresses of the space are multiples of `align`, but for those in the last page, which leaves no
 /// room for a guard page.
 fn addresses(context: &Context<'_>, align: usize) -> u64 {
-    let span = context.machine.space.platform().span();
+    let span = context.machine.space.geometry().span;
     let align_pages = (align / context.machine.page_bytes).max(1) as u64;
     (span.end() - 1).div_ceil(align_pages) - span.start().div_ceil(align_pages)
 }

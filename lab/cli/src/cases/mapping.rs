@@ -4,7 +4,7 @@ use super::{Context, Refusal};
 use crate::lent::Lent;
 use crate::machine::Machine;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-use vmalloc::{AllocError, Frame, Frames, FreeError};
+use vmalloc::{AllocError, Frame, FreeError, Platform};
 
 /// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have 65,530.
 const MOST_RUNS: usize = 64;
@@ -14,7 +14,7 @@ const MOST_RUNS: usize = 64;
 pub(super) fn vm_map_ram(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     // Where addresses are few there is no supply.
-    let linear = machine.space.platform().linear().ok_or(Refusal::Expected)?;
+    let linear = machine.space.geometry().linear_map.ok_or(Refusal::Expected)?;
     if context.nr_pages > linear.len() {
         let (pages, frames) = (context.nr_pages, linear.len());
         return Err(Refusal::Failed(format!("{pages} frames are more than the supply has: {frames}")));
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_page_that_leads_to_another_frame_is_seen() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
-        let linear = machine.space.platform().linear().expect("a supply").start() as usize;
+        let linear = machine.space.geometry().linear_map.expect("a supply").start() as usize;
         let lent = Lent::take(&machine, 3).expect("three frames");
         let order = scattered(lent.frames());
         let mut mapping = Mapping::new(&machine, &order).expect("a mapping");

@@ -36,7 +36,7 @@ fn count(context: &Context<'_>, cpus: u64) -> u64 {
 
 /// Where the areas of a group are, from its base: one for each CPU.
 fn offsets(machine: &Machine) -> Vec<usize> {
-    (0..machine.space.platform().cpus()).map(|cpu| cpu * UNIT_PAGES * machine.page_bytes).collect()
+    (0..machine.space.geometry().cpus).map(|cpu| cpu * UNIT_PAGES * machine.page_bytes).collect()
 }
 
 /// A group that frees itself.
@@ -114,7 +114,7 @@ mod tests {
         let groups: Vec<_> = [(1, 2), (1000, 4096), (1024, 64)]
             .map(|(bytes, align)| (Group::new(&machine, &offsets, bytes, align).expect("room"), align))
             .into();
-        assert_eq!(machine.counts().0.busy_areas, 3 * machine.space.platform().cpus() as u64);
+        assert_eq!(machine.counts().0.busy_areas, 3 * machine.space.geometry().cpus as u64);
         groups.iter().for_each(|(group, align)| group.check(*align).expect("congruent areas"));
         let wrong = groups[0].0.base + 1;
         assert!(!wrong.is_multiple_of(2) && groups[0].0.check(1 << 46).is_err(), "a check that sees nothing");

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn use_huge_asks_for_huge_pages() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
-        let Some(order) = machine.space.platform().huge_order() else { return };
+        let Some(order) = machine.space.geometry().huge_order else { return };
         let (stop, nr_pages) = (AtomicBool::new(false), 3 << order);
         let mut context = Context {
             machine: &machine,

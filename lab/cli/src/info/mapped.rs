@@ -4,7 +4,7 @@ use super::session::refused;
 use crate::error::Failure;
 use crate::lent::Lent;
 use crate::machine::Machine;
-use vmalloc::{Frame, Frames, Platform, Protection, Request};
+use vmalloc::{Frame, Platform, Protection, Request};
 
 /// Frames of the session.
 const FRAMES: usize = 4;
@@ -29,7 +29,7 @@ struct Areas<'m> {
 impl<'m> Mapped<'m> {
     /// Maps frames in every way.
     pub(super) fn begin(machine: &'m Machine) -> Result<Self, Failure> {
-        if machine.space.platform().linear().is_none() {
+        if machine.space.geometry().linear_map.is_none() {
             return Ok(Self(None));
         }
         Areas::begin(machine).map(|areas| Self(Some(areas)))
@@ -55,7 +55,7 @@ impl<'m> Areas<'m> {
         let sparse = space.sparse(&request(1024, "sparse_file")).map_err(refused)?;
         // SAFETY: the area has just been made, and nobody else knows it.
         unsafe { space.map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
-        let offsets: Vec<_> = (0..space.platform().cpus()).map(|cpu| cpu * 16 * page_bytes).collect();
+        let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
         let percpu = space.pcpu_get_vm_areas(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
         let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
         Ok(Self { machine, lent, list, brief, user, sparse, percpu, offsets })

@@ -3,7 +3,6 @@
 use super::Blocks;
 use crate::design::{PAGE_SHIFT, Refusal, Setup};
 use crate::designs::{self, Addresses};
-use vmalloc::block::BlockPolicy;
 use vmalloc::{AllocError, Config, Space};
 
 /// The product's space, for its blocks.
@@ -11,7 +10,7 @@ pub(super) struct Ours(Space<Addresses>);
 
 impl Ours {
     pub(super) fn new(setup: &Setup, slots: u64) -> Self {
-        Self(designs::space(setup, Config::default().blocks(slots, BlockPolicy::Recycle)))
+        Self(designs::space(setup, Config::default().block_slots(slots)))
     }
 }
 

@@ -90,16 +90,6 @@ pub fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f
     ((made - freed) * slots) as f64 / live as f64
 }
 
-/// Returns the time between two readings of the clock, in µs: part of every call.
-#[must_use]
-pub fn clock_us() -> f64 {
-    let mut times = Times::default();
-    for _ in 0..100_000 {
-        times.add(ns(Instant::now().elapsed()));
-    }
-    times.profile(1e3).avg_us
-}
-
 /// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of the postings had.
 fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)

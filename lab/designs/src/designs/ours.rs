@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::fmt;
 use vmalloc::area_map::State as MapState;
 use vmalloc::{
-    AllocError, Config, CongruentError, PageRange, PercpuError, PercpuFreeError, Platform, PlatformError,
-    Protection, Request, Space,
+    AllocError, Config, CongruentError, Geometry, PageRange, PercpuError, PercpuFreeError, Platform,
+    PlatformError, Protection, Request, Space,
 };
 
 /// What becomes of a freed area.
@@ -41,7 +41,7 @@ impl Ours {
 
 /// A space as every design of the lab is set up.
 pub(crate) fn space(setup: &Setup, config: Config) -> Space<Addresses> {
-    let config = config.without_guards().lazy_max(setup.lazy_max_pages).nodes(setup.cpus);
+    let config = config.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
     let platform = Addresses { span: setup.span, cpus: setup.cpus };
     Space::new(platform, config).expect("metadata for an empty space")
 }
@@ -172,21 +172,13 @@ unsafe impl Platform for Addresses {
     type RawLock = Spin;
     type PurgeLock = Sleep;
 
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn page_shift(&self) -> u32 {
-        PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, PAGE_SHIFT, self.cpus)
     }
 
     #[inline]
     fn cpu(&self) -> usize {
         cpu::current(self.cpus)
-    }
-
-    fn cpus(&self) -> usize {
-        self.cpus
     }
 
     unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {

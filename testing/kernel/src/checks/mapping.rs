@@ -9,7 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, Frames, Kind, Platform};
+use vmalloc::{Frame, FrameSupply, Kind, Platform};
 
 /// Frames that go back by themselves.
 pub(crate) struct Lent<'w> {
@@ -99,7 +99,7 @@ pub(super) fn ram_on_another(world: &World) -> Outcome {
 pub(super) fn percpu(world: &World) -> Outcome {
     const UNIT: usize = 16 * PAGE;
     const GROUPS: usize = 100;
-    let cpus = world.space.platform().cpus();
+    let cpus = world.space.geometry().cpus;
     let offsets: Vec<usize> = (0..cpus).map(|cpu| cpu * UNIT).collect();
     let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
     for group in 0..GROUPS {

@@ -3,7 +3,6 @@
 use crate::source::{Bytes, Source};
 use crate::space::{Call, NullPlatform};
 use std::collections::BTreeMap;
-use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
 use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
@@ -41,10 +40,9 @@ struct Player<'a> {
 impl<'a> Player<'a> {
     fn new(choice: u8, source: Bytes<'a>) -> Self {
         let span = PageRange::from_len(0x1003, 1 << (10 + choice % 5)).expect("not empty");
-        let policy = [Recycle, ClassicTail, ClassicHead][usize::from(choice / 5 % 3)];
         let slots = [0, 64, 256, 1024][usize::from(choice / 15 % 4)];
         let mapped = if choice >= 128 { Mapped::Frames } else { Mapped::Addresses };
-        let config = Config::default().blocks(slots, policy).lazy_max(u64::from(choice % 7) * 100);
+        let config = Config::default().block_slots(slots).lazy_max_pages(u64::from(choice % 7) * 100);
         let space = Space::new(NullPlatform::new(span, 3), config).expect("an empty space");
         let (live, areas, last) = Default::default();
         Self { space, source, mapped, live, areas, last, steps: 0 }
@@ -87,7 +85,7 @@ impl<'a> Player<'a> {
     fn enter(&mut self, addr: usize, pages: u64) {
         let page = (addr / PAGE) as u64;
         let range = PageRange::from_len(page, pages).expect("not empty");
-        assert!(addr.is_multiple_of(PAGE) && vmalloc::Platform::span(self.space.platform()).covers(&range));
+        assert!(addr.is_multiple_of(PAGE) && self.space.geometry().span.covers(&range));
         let before = self.live.range(..range.end()).next_back();
         assert!(before.is_none_or(|(start, pages)| start + pages <= page), "{range:?} is mapped twice");
         if self.mapped == Mapped::Frames {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{DrainReason, Frame, PageRange, Platform, PlatformError, PlatformFault, Protection};
+use vmalloc::{DrainReason, Frame, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection};
 
 /// A platform call that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,21 +197,13 @@ unsafe impl Platform for NullPlatform {
     type RawLock = parking_lot::RawMutex;
     type PurgeLock = parking_lot::RawMutex;
 
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn page_shift(&self) -> u32 {
-        Self::PAGE_SHIFT
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, Self::PAGE_SHIFT, self.cpus)
     }
 
     fn cpu(&self) -> usize {
         // Relaxed: see `move_to`.
         self.cpu.load(Ordering::Relaxed)
-    }
-
-    fn cpus(&self) -> usize {
-        self.cpus
     }
 
     unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {

@@ -24,7 +24,7 @@ pub struct SpaceSession<P: Platform, W> {
 impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     /// Begins with `space`, which is empty.
     pub fn new(space: Space<P>, witness: W) -> Self {
-        let live = Live::new(space.platform().span(), space.platform().page_shift());
+        let live = Live::new(space.geometry().span, space.geometry().page_shift);
         Self { space, witness, live, faulty: false }
     }
 
@@ -171,9 +171,10 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
             return illegal("its record is wrong");
         }
         // Memory that is reused may be somewhat more than was asked for.
-        let n = self.space.config().oversize.unwrap_or(self.space.platform().oversize());
-        let extra = pages.checked_div(n).filter(|_| kind == Kind::Vmalloc);
-        if !(pages..=pages + extra.unwrap_or(0)).contains(&area.pages) {
+        let percent =
+            self.space.config().max_slack_percent.unwrap_or(self.space.geometry().max_slack_percent);
+        let extra = if kind == Kind::Vmalloc { pages * u64::from(percent) / 100 } else { 0 };
+        if !(pages..=pages + extra).contains(&area.pages) {
             return illegal("it has too few or too many pages");
         }
         if !self.live.insert(area) {

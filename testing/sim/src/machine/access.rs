@@ -35,7 +35,7 @@ impl Machine {
 
     /// What can be read at `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
     /// long as the frame was not given back, for somebody else to have.
-    pub(crate) fn peek(&mut self, cpu: usize, page: u64) -> Option<u64> {
+    pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {
                 Sight::Right(word) | Sight::Stale(word) => Some(word),

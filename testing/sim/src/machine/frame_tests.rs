@@ -41,7 +41,7 @@ pub(super) fn mapped(options: Options) -> (Machine, [Frame; 2]) {
 /// The same, let go.
 fn gone(options: Options) -> (Machine, [Frame; 2]) {
     let (mut machine, frames) = mapped(options);
-    machine.let_go(HERE, range(110, 112));
+    machine.discard_hint(HERE, range(110, 112));
     (machine, frames)
 }
 
@@ -57,8 +57,8 @@ fn right_use_is_no_fault() {
         put(&mut machine, range(120, 124), &[frames[0], Frame(DEVICE), frames[0], frames[1]]);
         machine.write(THERE, 122, 7).unwrap();
         assert_eq!([110, 120].map(|page| machine.read(LAST, page)), [Ok(7), Ok(7)], "the same frame");
-        machine.let_go(HERE, range(110, 112));
-        machine.let_go(THERE, range(120, 124));
+        machine.discard_hint(HERE, range(110, 112));
+        machine.discard_hint(THERE, range(120, 124));
         machine.give_frames(&frames);
         unmap_and_flush(&mut machine, range(109, 125));
         let frames = take::<2>(&mut machine);
@@ -135,8 +135,8 @@ fn giving_back_what_is_mapped_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = mapped(options().let_go(let_go));
         put(&mut machine, range(120, 122), &[frames[0], frames[0]]);
-        machine.let_go(HERE, range(110, 112));
-        machine.let_go(HERE, range(121, 122));
+        machine.discard_hint(HERE, range(110, 112));
+        machine.discard_hint(HERE, range(121, 122));
         machine.give_frames(&frames);
         assert_eq!(machine.faults, [Fault::GivenWhileMapped { frame: frames[0].0, page: 120 }]);
     }
@@ -157,7 +157,7 @@ fn a_frame_that_was_given_back_is_reached_by_nobody() {
         machine.give_frames(&frames);
         assert_eq!(take::<2>(&mut machine), frames);
         let fault = Fault::ReachedGiven { cpu: THERE, page: 110, frame: frames[0].0 };
-        assert_eq!((machine.write(THERE, 110, 9), machine.peek(THERE, 110)), (Err(fault), Some(9)));
+        assert_eq!((machine.write(THERE, 110, 9), machine.read_nofault(THERE, 110)), (Err(fault), Some(9)));
         assert_eq!(machine.faults, [fault, fault]);
     }
 }
@@ -177,7 +177,7 @@ fn letting_go_of_what_was_not_mapped_to_frames_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, _) = gone(options().let_go(let_go));
         machine.map(range(120, 121), ReadWrite).unwrap();
-        [110, 120, 130].into_iter().for_each(|page| machine.let_go(HERE, range(page, page + 1)));
+        [110, 120, 130].into_iter().for_each(|page| machine.discard_hint(HERE, range(page, page + 1)));
         assert_eq!(machine.faults, [110, 120, 130].map(|page| Fault::LetGoUnmapped { page }));
     }
 }
@@ -244,7 +244,7 @@ fn a_machine_that_replaces_flushes_everybody() {
         let (mut machine, frames) = mapped(options().replaces().let_go(let_go));
         let fresh = take::<2>(&mut machine);
         put(&mut machine, range(110, 111), &fresh[..1]);
-        machine.let_go(HERE, range(111, 112));
+        machine.discard_hint(HERE, range(111, 112));
         put(&mut machine, range(111, 112), &fresh[1..]);
         machine.give_frames(&frames);
         machine.write(HERE, 110, 5).unwrap();

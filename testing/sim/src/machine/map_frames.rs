@@ -39,7 +39,7 @@ impl Machine {
     }
 
     /// Notes that `range` is no longer used. If that unmaps it, `cpu` alone notices.
-    pub(crate) fn let_go(&mut self, cpu: usize, range: PageRange) {
+    pub(crate) fn discard_hint(&mut self, cpu: usize, range: PageRange) {
         let (used, unused): (Vec<u64>, _) =
             (range.start()..range.end()).partition(|&page| self.is_shared(page) && !self.idle.contains(page));
         self.faults.extend(unused.first().map(|&page| Fault::LetGoUnmapped { page }));

@@ -4,7 +4,7 @@ use super::frame_tests::*;
 use super::*;
 use crate::fault::Access;
 use vmalloc::Protection::{Read, ReadExecute, ReadWrite};
-use vmalloc::{Frame, Frames, Peek, Platform};
+use vmalloc::{Frame, FrameSupply, MapFrames, Platform, ReadNofault};
 
 #[test]
 fn protection_is_kept() {
@@ -64,11 +64,14 @@ fn the_linear_map_reaches_frames_that_somebody_has() {
     let [Frame(frame)] = take(&mut machine);
     put(&mut machine, range(110, 111), &[Frame(frame)]);
     machine.write(HERE, 1000 + frame, 3).unwrap();
-    assert_eq!((machine.read(THERE, 110), machine.peek(THERE, 1000 + frame)), (Ok(3), Some(3)));
+    assert_eq!((machine.read(THERE, 110), machine.read_nofault(THERE, 1000 + frame)), (Ok(3), Some(3)));
     machine.unmap(HERE, &[range(110, 111)]).unwrap();
     machine.give_frames(&[Frame(frame)]);
     let fault = Fault::ReachedFree { cpu: THERE, frame };
-    assert_eq!((machine.read(THERE, 1000 + frame), machine.peek(THERE, 1000 + frame)), (Err(fault), None));
+    assert_eq!(
+        (machine.read(THERE, 1000 + frame), machine.read_nofault(THERE, 1000 + frame)),
+        (Err(fault), None)
+    );
     assert_eq!(machine.look(THERE, 1000 + frame), Sight::Nothing);
     let devices = Err(Fault::NotMapped { cpu: HERE, page: 1000 + DEVICE });
     assert_eq!((machine.read(HERE, 1000 + DEVICE), machine.faults), (devices, vec![fault]));
@@ -117,9 +120,15 @@ fn a_failing_protect_does_half() {
 #[test]
 fn no_frames_is_no_huge_order_and_no_linear_map() {
     let sim = options().build();
-    assert_eq!((sim.huge_order(), sim.linear(), sim.replaces()), (None, None, false));
+    assert_eq!(
+        (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
+        (None, None, false)
+    );
     let sim = options().huge_order(3).linear(1000).replaces().build();
-    assert_eq!((sim.huge_order(), sim.linear(), sim.replaces()), (Some(3), PageRange::new(1000, 1016), true));
+    assert_eq!(
+        (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
+        (Some(3), PageRange::new(1000, 1016), true)
+    );
 }
 
 #[test]
@@ -128,12 +137,12 @@ fn peeking_stops_where_nothing_is() {
     sim.step(|machine| machine.map(range(110, 112), Read)).unwrap();
     sim.step(|machine| machine.memory.fill(1, 0x0807_0605_0403_0201));
     let mut bytes = [0xff; 9000];
-    let copied = sim.peek((111 << 12) - 2, &mut bytes);
+    let copied = sim.read_nofault((111 << 12) - 2, &mut bytes);
     assert_eq!((copied, &bytes[..6], bytes[copied]), (4098, &[0, 0, 1, 2, 3, 4][..], 0xff));
-    assert_eq!(sim.peek((111 << 12) + 4093, &mut bytes[..2]), 2);
+    assert_eq!(sim.read_nofault((111 << 12) + 4093, &mut bytes[..2]), 2);
     assert_eq!(bytes[..2], [6, 7]);
-    assert_eq!((sim.peek(112 << 12, &mut bytes), sim.peek(usize::MAX, &mut bytes)), (0, 0));
-    assert_eq!(sim.peek(1001 << 12, &mut bytes), 4096, "the frame behind has nobody");
+    assert_eq!((sim.read_nofault(112 << 12, &mut bytes), sim.read_nofault(usize::MAX, &mut bytes)), (0, 0));
+    assert_eq!(sim.read_nofault(1001 << 12, &mut bytes), 4096, "the frame behind has nobody");
     assert_eq!(sim.faults(), []);
 }
 

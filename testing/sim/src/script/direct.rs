@@ -27,10 +27,10 @@ pub fn direct(input: &[u8]) {
         let options = options.cpus(2);
         if choice & 1 == 0 { options } else { options.relocates() }
     });
-    let mut config = Config::default().retain(usize::from(choice >> 4) * 8 * PAGE).lazy_max(40);
+    let mut config = Config::default().cache_bytes(usize::from(choice >> 4) * 8 * PAGE).lazy_max_pages(40);
     config.guard = choice & 2 == 0;
     if choice & 4 != 0 {
-        config = config.exact();
+        config = config.max_slack_percent(0);
     }
     let space = Space::new(direct, config).expect("an empty space");
     let mut player = Player { space, choices: Choices(program), areas: Vec::new(), next: 1 };

@@ -4,7 +4,7 @@ use super::Choices;
 use super::model::{Area, Cell, What, Words};
 use super::settings::{CPUS, PAGES, START, config_of, machine_of};
 use crate::{Point, Sim};
-use vmalloc::{AllocError, AreaError, Frame, Frames, Kind, Protection, Request, Space};
+use vmalloc::{AllocError, AreaError, Frame, FrameSupply, Kind, Protection, Request, Space};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const RW: Protection = Protection::ReadWrite;

@@ -1,7 +1,6 @@
 //! Machines and settings, a bit of a byte for each choice.
 
 use crate::{LetGo, Options, Sim};
-use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
 use vmalloc::{Config, PageRange, Policy};
 
 pub(super) const START: u64 = 0x10_0003;
@@ -30,14 +29,13 @@ pub(super) fn machine_of(choice: u8) -> Sim {
 }
 
 pub(super) fn config_of(choice: u8) -> Config {
-    let policy = [Recycle, Recycle, ClassicTail, ClassicHead][usize::from(choice % 4)];
-    let mut config = Config::default().blocks(64, policy).lazy_max(u64::from(choice >> 5) * 16);
+    let mut config = Config::default().block_slots(64).lazy_max_pages(u64::from(choice >> 5) * 16);
     config.guard = choice & 4 == 0;
     if choice & 8 != 0 {
         config = config.unmap_on_free();
     }
     if choice & 16 != 0 {
-        config = config.place(Policy::Highest);
+        config = config.policy(Policy::Highest);
     }
     config
 }

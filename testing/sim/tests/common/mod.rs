@@ -22,7 +22,7 @@ impl SimWitness {
     }
 
     fn any_cpu(&mut self, sim: &Sim) -> usize {
-        self.source.below(sim.cpus() as u64) as usize
+        self.source.below(sim.geometry().cpus as u64) as usize
     }
 
     /// Whatever is mapped around `area` may be remembered by any CPU at any time.
@@ -91,7 +91,7 @@ impl Witness<Sim> for SimWitness {
     fn ends(&mut self, sim: &Sim) {
         sim.check_end();
         self.counts = sim.counts();
-        let others = sim.cpus() as u64 - 1;
+        let others = sim.geometry().cpus as u64 - 1;
         assert!(sim.flushes().iter().all(|flush| flush.interrupts <= others));
     }
 

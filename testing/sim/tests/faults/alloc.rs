@@ -66,7 +66,7 @@ fn is_never_kept(name: &str) -> bool {
 #[test]
 fn alloc_in_a_full_space() {
     for (config, settings) in configs() {
-        let scene = Scene::full(settings.lazy_max(1 << 20));
+        let scene = Scene::full(settings.lazy_max_pages(1 << 20));
         let needs = |case: Case| case.meets([FRAME, MAP, UNMAP, FLUSH]);
         let request = Request::new(3 * PAGE).without_guard();
         table(
@@ -89,7 +89,7 @@ fn reserve() {
             };
             Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
         };
-        let (request, full) = (Request::new(3 * PAGE), Scene::full(settings.lazy_max(1 << 20)));
+        let (request, full) = (Request::new(3 * PAGE), Scene::full(settings.lazy_max_pages(1 << 20)));
         table(
             config,
             [

@@ -4,7 +4,8 @@ use super::scene::{PAGE, Scene, configs};
 use super::table;
 use std::sync::Arc;
 use vmalloc::{
-    DirectMemory, Frame, Frames, PageRange, Platform, PlatformError, Protect, Protection, Request, Space,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Relocate,
+    Request, Space,
 };
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::{Direct, Point, Sim};
@@ -53,7 +54,7 @@ fn give_up(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nobody has been told of the mapping, or uses it any more.
     unsafe {
         if sim.frame_at(range(addr).start()).is_some() {
-            sim.let_go(range(addr));
+            sim.discard_hint(range(addr));
         }
         sim.give_frames(frames);
     }
@@ -80,7 +81,7 @@ fn frames_by_hand() {
         let unmapped = move || {
             let (space, mut mapping) = empty();
             map(&space, &mut mapping).expect("nothing fails");
-            (0..3).for_each(|cpu| space.platform().prefetch(cpu, space.platform().span()));
+            (0..3).for_each(|cpu| space.platform().prefetch(cpu, space.geometry().span));
             unmap(&space, &mut mapping);
             (space, mapping)
         };

@@ -3,9 +3,8 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::block::BlockPolicy;
 use vmalloc::root::{Child, ChildConfig, Root, Site};
-use vmalloc::{AreaError, Config, Frame, Frames, Kind, Protect, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, FrameSupply, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
 
@@ -27,8 +26,8 @@ pub(crate) struct Family {
     pub(crate) areas: Vec<usize>,
 }
 
-pub(crate) trait Machined: Simulated + Frames + Protect {}
-impl<P: Simulated + Frames + Protect> Machined for P {}
+pub(crate) trait Machined: Simulated + MapFrames + Protect {}
+impl<P: Simulated + MapFrames + Protect> Machined for P {}
 
 /// A space with frames for its user.
 pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
@@ -180,7 +179,7 @@ fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Fa
     // SAFETY: the pages are the test's.
     unsafe { space.map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
     own.slots.extend([3, 2].map(|count| (space.vm_map_ram(&own.frames[..count]).expect("room"), count)));
-    let span = space.platform().span();
+    let span = space.geometry().span;
     (0..3).for_each(|cpu| space.platform().machine().prefetch(cpu, span));
     (space, own)
 }
@@ -279,11 +278,9 @@ fn free<P: Machined>(space: &Space<P>, addr: usize) {
 /// Every configuration on every machine on which blocks hold their invariants.
 fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
     Machine::ALL.into_iter().flat_map(|machine| {
-        configs().into_iter().map(move |(name, config)| {
-            let policy =
-                if machine == Machine::Replaces { BlockPolicy::ClassicTail } else { BlockPolicy::Recycle };
-            (name, Scene::empty(config.blocks(64, policy)).on(machine))
-        })
+        configs()
+            .into_iter()
+            .map(move |(name, config)| (name, Scene::empty(config.block_slots(64)).on(machine)))
     })
 }
 
@@ -333,7 +330,7 @@ fn unmap_pages() {
 #[test]
 fn mappings_in_need() {
     for (config, settings) in configs() {
-        let scene = Scene::full(settings.lazy_max(1 << 20)).pages(256);
+        let scene = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);
         table(
             config,
             [make::<Whole, _>("vmap in need", scene, |space, own| space.vmap(&own.frames[..3], RW, None))
@@ -345,7 +342,7 @@ fn mappings_in_need() {
 /// Memory that has frames of its own, in an empty space and in one that is full of what was freed.
 fn user_rows(settings: Config, scene: Scene) -> [Case; 2] {
     let user = |space: &Space<Sim>, _: &mut Family| space.vmalloc_user(&Request::new(3 * PAGE));
-    let full = Scene::full(settings.lazy_max(1 << 20)).pages(256);
+    let full = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);
     [
         make::<Whole, _>("vmalloc_user", scene, user).meets([TAKE_FRAMES, MAP_FRAMES, Step::Heap]),
         make::<Whole, _>("vmalloc_user in need", full, user).meets([UNMAP, FLUSH, TAKE_FRAMES]),

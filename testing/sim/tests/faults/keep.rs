@@ -34,7 +34,7 @@ fn purges() {
 /// More is lazy than is to be, as a drain finds it.
 #[test]
 fn a_drain_of_much() {
-    let settings = Config::default().unmap_on_free().lazy_max(100);
+    let settings = Config::default().unmap_on_free().lazy_max_pages(100);
     table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
 }
 

@@ -2,7 +2,7 @@
 
 use super::scene::{PAGE, Scene};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Config, Frame, Frames, PageRange, Platform, Protection, Request, Space};
+use vmalloc::{Config, Frame, FrameSupply, PageRange, Platform, Protection, Request, Space};
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::{Case, free_all};
 

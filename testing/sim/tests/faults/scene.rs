@@ -171,5 +171,5 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
 /// What is freed becomes lazy, is purged soon, or is kept.
 pub(crate) fn configs() -> [(&'static str, Config); 3] {
     let unmapping = Config::default().unmap_on_free();
-    [("lazy", unmapping), ("purged at once", unmapping.lazy_max(1)), ("cached", Config::default())]
+    [("lazy", unmapping), ("purged at once", unmapping.lazy_max_pages(1)), ("cached", Config::default())]
 }

@@ -1,13 +1,9 @@
-//! Slots of blocks without frames, under every policy.
+//! Slots of blocks without frames.
 
 use super::scene::{Machine, Scene, configs};
 use super::table;
-use std::sync::mpsc;
-use std::time::Duration;
-use vmalloc::block::BlockPolicy::{self, ClassicHead, ClassicTail, Recycle};
 use vmalloc::{AllocError, Config, PlatformError, Space};
-use vmalloc_sim::harness::{Case, Lasting, Step, walk};
-use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::{Point, Sim};
 
 /// Slots of eight pages, more than a block has.
@@ -45,8 +41,8 @@ fn release(space: &Space<Sim>, slots: Vec<usize>) {
     slots.into_iter().for_each(|addr| unsafe { space.block_free(addr, 8) }.expect("it was handed out"));
 }
 
-fn scene(config: Config, policy: BlockPolicy, machine: Machine) -> Scene {
-    Scene::empty(config.blocks(64, policy)).on(machine)
+fn scene(config: Config, machine: Machine) -> Scene {
+    Scene::empty(config.block_slots(64)).on(machine)
 }
 
 #[test]
@@ -54,7 +50,7 @@ fn recycled_slots() {
     for (config, settings) in configs() {
         // Not on a machine that replaces: see below.
         for machine in [Machine::Plain, Machine::Keeps] {
-            let scene = scene(settings, Recycle, machine);
+            let scene = scene(settings, machine);
             let flushes = [Point::Unmap, Point::Flush].map(Step::Machine);
             table(
                 config,
@@ -67,48 +63,10 @@ fn recycled_slots() {
     }
 }
 
-/// But for a heap that has nothing any more: see below.
-#[test]
-fn classic_slots() {
-    for (config, settings) in configs() {
-        for policy in [ClassicTail, ClassicHead] {
-            let scene = scene(settings, policy, Machine::Plain);
-            for (step, lasting) in
-                Step::all().flat_map(|step| [(step, Lasting::Once), (step, Lasting::Onward)])
-            {
-                if (step, lasting) != (Step::Heap, Lasting::Onward) {
-                    let made = walk(step, lasting, || empty(scene), alloc, release);
-                    println!("{config:14} block_alloc, {policy:?}: {step} {lasting:?} {made:?}");
-                }
-                let freed = walk(step, lasting, || taken(scene), free, release);
-                println!("{config:14} block_free, {policy:?}: {step} {lasting:?} {freed:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn slots_without_memory_for_a_queue_are_refused() {
-    for policy in [ClassicTail, ClassicHead] {
-        let (done, is_done) = mpsc::channel();
-        std::thread::spawn(move || {
-            let (space, mut slots) = empty(scene(Config::default(), policy, Machine::Plain));
-            for nth in 1..12 {
-                let (result, _) = heap::short_of(Shortage::From(nth), || alloc(&space, &mut slots));
-                let _ = done.send(result.is_err());
-            }
-        });
-        for _ in 1..12 {
-            let refused = is_done.recv_timeout(Duration::from_secs(5));
-            assert!(refused.is_ok(), "{policy:?}: it does not come back");
-        }
-    }
-}
-
 #[test]
 fn recycled_slots_on_a_machine_that_replaces() {
     for (config, settings) in configs() {
-        let scene = scene(settings, Recycle, Machine::Replaces);
+        let scene = scene(settings, Machine::Replaces);
         table(config, [Case::new("block_free", move || taken(scene), free, release)]);
     }
 }

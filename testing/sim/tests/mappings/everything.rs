@@ -91,7 +91,7 @@ impl Everything {
 
 /// Addresses at which nothing begins.
 pub(crate) fn nowhere(space: &Space<Sim>, all: &Everything) -> Vec<usize> {
-    let span = space.platform().span();
+    let span = space.geometry().span;
     let inside = all.areas.iter().flat_map(|&(addr, _)| [addr + 1, addr + PAGE, addr + PAGE / 2]);
     let outside = [0, 1, PAGE, usize::MAX, usize::MAX & !(PAGE - 1), (span.start() as usize - 1) * PAGE];
     let free = (span.end() as usize - 40) * PAGE;

@@ -55,7 +55,7 @@ fn code_is_never_kept_and_its_addresses_are_plain_again() {
             assert_eq!(space.platform().read(0, page(addr)), Ok(0), "zeroed");
             fill(space, addr, 30);
             set(space, addr, Protection::ReadExecute);
-            space.platform().prefetch(round % space.platform().cpus(), pages(addr, 30));
+            space.platform().prefetch(round % space.geometry().cpus, pages(addr, 30));
             vfree(space, addr);
             assert_eq!(space.stats().cached_pages, 0);
             let memory = space.alloc(&Request::new(30 * PAGE)).expect("a purge makes room");

@@ -4,7 +4,7 @@ mod make;
 
 use crate::support::{PAGE, finish, free_sparse, give, page, pages, unchanged, unmap_ram, vfree, vunmap};
 use std::collections::{BTreeMap, BTreeSet};
-use vmalloc::{AreaError, Frame, Frames, Platform, Protection, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, MapFrames, Platform, Protection, Space};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Point, Sim};
@@ -97,7 +97,7 @@ impl User {
     }
 
     fn any_cpu(&mut self) -> usize {
-        self.below(self.space.platform().cpus())
+        self.below(self.space.geometry().cpus)
     }
 
     /// An area that is one of these.
@@ -210,7 +210,7 @@ impl User {
 
     /// A CPU remembers what is mapped somewhere.
     fn speculate(&mut self) {
-        let (cpu, span) = (self.any_cpu(), self.space.platform().span());
+        let (cpu, span) = (self.any_cpu(), self.space.geometry().span);
         self.space.platform().prefetch(cpu, span);
     }
 
@@ -365,7 +365,7 @@ impl User {
         for area in std::mem::take(&mut self.areas) {
             self.look(&area);
             let span = pages(area.addr, area.cells.len());
-            if self.space.platform().span().covers(&span) {
+            if self.space.geometry().span.covers(&span) {
                 self.space.platform().prefetch(0, span);
             }
             self.free_area(&area);

@@ -4,8 +4,7 @@ use crate::support::{
     PAGE, START, faults, fill, finish, forgotten, give, kind, machines, page, plain, shows, space, take,
     take_run, unmap_ram, with_blocks, with_blocks_in, write,
 };
-use vmalloc::block::BlockPolicy;
-use vmalloc::{Config, Frame, Frames, Kind, Platform, Protection, Space};
+use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Platform, Protection, Space};
 use vmalloc_sim::{Point, Sim};
 
 /// Numbers of pages at which something changes.
@@ -18,7 +17,7 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
         for count in COUNTS.into_iter().chain([100]) {
             let addr = space.vm_map_ram(&frames[..count]).expect("room");
             fill(space, addr, count);
-            let in_linear_map = space.platform().linear().is_some() && count == 1;
+            let in_linear_map = space.geometry().linear_map.is_some() && count == 1;
             let expected = if count <= 64 { Kind::Block } else { Kind::MapRam };
             assert_eq!(kind(space, addr), Some(expected).filter(|_| !in_linear_map));
             unmap_ram(space, addr, count);
@@ -93,24 +92,22 @@ fn frames_may_be_given_back_as_soon_as_an_area_of_their_own_is_returned() {
 
 #[test]
 fn slots_are_flushed_before_they_lead_elsewhere() {
-    for policy in [BlockPolicy::Recycle, BlockPolicy::ClassicTail, BlockPolicy::ClassicHead] {
-        for options in machines(1024) {
-            let _context = crate::support::Context((&options, policy));
-            let config = Config::default().unmap_on_free().blocks(64, policy);
-            let space = space(options.clone(), config);
-            if space.platform().replaces() && policy == BlockPolicy::Recycle {
-                continue;
-            }
-            // One that stays keeps its block from being spent.
-            let kept = take(&space, 1);
-            let addr = space.vm_map_ram(&[kept[0]]).expect("room");
-            let words = fill(&space, addr, 1);
-            come_and_go(&space, &[1, 2, 4, 7], 300);
-            shows(&space, addr, &words);
-            unmap_ram(&space, addr, 1);
-            give(&space, &kept);
-            finish(&space);
+    for options in machines(1024) {
+        let _context = crate::support::Context(&options);
+        let config = Config::default().unmap_on_free().block_slots(64);
+        let space = space(options.clone(), config);
+        if space.geometry().remaps_atomically {
+            continue;
         }
+        // One that stays keeps its block from being spent.
+        let kept = take(&space, 1);
+        let addr = space.vm_map_ram(&[kept[0]]).expect("room");
+        let words = fill(&space, addr, 1);
+        come_and_go(&space, &[1, 2, 4, 7], 300);
+        shows(&space, addr, &words);
+        unmap_ram(&space, addr, 1);
+        give(&space, &kept);
+        finish(&space);
     }
 }
 
@@ -197,7 +194,7 @@ fn linear_space() -> Space<Sim> {
 #[test]
 fn frames_that_follow_each_other_are_mapped_already() {
     let space = linear_space();
-    let (frames, linear) = (take_run(&space, 100), space.platform().linear().expect("it has one"));
+    let (frames, linear) = (take_run(&space, 100), space.geometry().linear_map.expect("it has one"));
     for count in [1, 7, 64, 100] {
         let before = space.platform().counts();
         let addr = space.vm_map_ram(&frames[..count]).expect("they are there");
@@ -264,7 +261,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
     for options in machines(1024) {
         let _context = crate::support::Context(&options);
         let space = space(options.clone(), Config::default());
-        if space.platform().replaces() {
+        if space.geometry().remaps_atomically {
             continue;
         }
         let frames = take(&space, 4);
@@ -275,7 +272,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
             unsafe { space.platform().map_frames(range, &frames, Protection::ReadWrite) }.expect("room");
             fill(&space, addr, 4);
             // SAFETY: nothing uses the mapping any more.
-            unsafe { space.platform().let_go(range) };
+            unsafe { space.platform().discard_hint(range) };
             Sim::run_on(round);
             // SAFETY: nothing uses the addresses any more.
             unsafe { space.block_free(addr, 4) }.expect("it was handed out");

@@ -5,7 +5,6 @@
 use crate::model::User;
 use crate::support::{Context, machines, space};
 use vmalloc::Config;
-use vmalloc::block::BlockPolicy::{ClassicHead, ClassicTail, Recycle};
 use vmalloc_model::env;
 
 /// Little, so that addresses run out and come back.
@@ -15,9 +14,9 @@ fn configs() -> [Config; 4] {
     let unmapping = Config::default().unmap_on_free();
     [
         Config::default(),
-        unmapping.lazy_max(64).blocks(64, Recycle),
-        unmapping.blocks(64, ClassicTail),
-        Config::default().without_guards().retain(1 << 18).blocks(128, ClassicHead),
+        unmapping.lazy_max_pages(64).block_slots(64),
+        unmapping.block_slots(64),
+        Config::default().guard(false).cache_bytes(1 << 18).block_slots(128),
     ]
 }
 

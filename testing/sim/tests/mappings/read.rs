@@ -58,7 +58,7 @@ fn holes_outside_and_freed_areas_are_zeros() {
         nothing(space, START as usize * PAGE, 4);
         nothing(space, (START as usize - 2) * PAGE, 4);
         nothing(space, 0, 4);
-        nothing(space, (space.platform().span().end() as usize - 2) * PAGE, 4);
+        nothing(space, (space.geometry().span.end() as usize - 2) * PAGE, 4);
         let addr = space.alloc(&Request::new(3 * PAGE)).expect("room");
         fill(space, addr, 3);
         vfree(space, addr);
@@ -114,7 +114,7 @@ fn of_sparse_areas_what_is_mapped_is_read() {
 #[test]
 fn a_read_goes_across_areas() {
     everywhere_in(64, |space| {
-        let end = space.platform().span().end() as usize * PAGE;
+        let end = space.geometry().span.end() as usize * PAGE;
         let mut expected = vec![0; 64];
         let first = START as usize * PAGE;
         let areas: Vec<usize> =

@@ -20,7 +20,7 @@ fn everywhere(test: impl Fn(&Space<Direct>)) {
     let settings = [
         Config::default(),
         Config::default().unmap_on_free(),
-        Config::default().unmap_on_free().without_guards(),
+        Config::default().unmap_on_free().guard(false),
     ];
     for config in settings {
         for let_go in [LetGo::Unmaps, LetGo::Keeps] {
@@ -293,7 +293,7 @@ fn what_cannot_be_resized_is_not_changed() {
     let reserved = space.reserve(&Request::new(PAGE)).expect("room");
     let freed = alloc(&space, LARGE * PAGE);
     vfree(&space, freed);
-    let outside = (space.platform().span().end() as usize + 5) * PAGE;
+    let outside = (space.geometry().span.end() as usize + 5) * PAGE;
     let heap = Box::new(0u64);
     let foreign = [0, 8, usize::MAX, outside, std::ptr::from_ref(&*heap).addr(), freed];
     for addr in foreign.into_iter().chain([plain + PAGE, plain + 1, plain + 3 * PAGE, exec, reserved]) {

@@ -19,7 +19,7 @@ fn frames_have_to_be_of_the_right_origin() {
         let all = Everything::new(space);
         let (own, device) = (all.spare()[0], Frame(FRAMES));
         // Nobody's, nobody's either, and that of a page.
-        let memory = space.platform().frame(page(all.addr(PLAIN))).expect("mapped");
+        let memory = space.platform().physical_page(page(all.addr(PLAIN))).expect("mapped");
         for foreign in [FRAMES - 1, FRAMES + 8, u64::MAX, memory] {
             let frames = [own, own, Frame(foreign)];
             let wrong = Err(bad(foreign, Origin::Foreign));

@@ -1,14 +1,13 @@
 //! Blocks on machines whose mappings replace what was there: their slots are handed out again without a flush, but not to others.
 
 use crate::support::{PAGES, fill, finish, give, plain, space, take, unmap_ram, vfree};
-use vmalloc::block::BlockPolicy;
 use vmalloc::{Config, Request, Space};
 use vmalloc_sim::Sim;
 
 const PAGE: usize = crate::support::PAGE;
 
 fn replacing(pages: u64, config: Config) -> Space<Sim> {
-    space(plain(pages, 2).replaces(), config.blocks(64, BlockPolicy::Recycle))
+    space(plain(pages, 2).replaces(), config.block_slots(64))
 }
 
 #[test]
@@ -44,7 +43,7 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
 
 #[test]
 fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
-    let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max(1));
+    let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
     let addr = space.vm_map_ram(&frames).expect("room");
     let other = space.vm_map_ram(&frames[..2]).expect("room");
@@ -68,7 +67,7 @@ fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
 
 #[test]
 fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
-    let space = space(plain(1 << 15, 2).replaces(), Config::default().blocks(1024, BlockPolicy::Recycle));
+    let space = space(plain(1 << 15, 2).replaces(), Config::default().block_slots(1024));
     let frames = take(&space, 64);
     // Twelve blocks full.
     let mapped: Vec<usize> = (0..12 * 16).map(|_| space.vm_map_ram(&frames).expect("room")).collect();

@@ -1,8 +1,7 @@
 //! Machines of every kind, and what tests do with them.
 
 use std::fmt;
-use vmalloc::block::BlockPolicy;
-use vmalloc::{Config, Frame, Frames, Kind, PageRange, Platform, Space, Stats};
+use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, PageRange, Platform, Space, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Counts, Fault, LetGo, Options, Sight, Sim};
 
@@ -33,7 +32,7 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
         let machine = if power(1) { machine.replaces() } else { machine };
         let machine = if power(2) { machine.linear(LINEAR) } else { machine };
         let machine = if power(3) { machine.dirty() } else { machine };
-        if power(4) { machine.oversize(4) } else { machine }
+        if power(4) { machine.max_slack_percent(25) } else { machine }
     };
     (0..32).map(with).collect()
 }
@@ -41,12 +40,7 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
 /// What is freed becomes lazy, or is kept; blocks are used in every way.
 fn configs() -> [Config; 4] {
     let unmapping = Config::default().unmap_on_free();
-    [
-        Config::default(),
-        unmapping,
-        unmapping.lazy_max(1).blocks(64, BlockPolicy::Recycle),
-        unmapping.blocks(64, BlockPolicy::ClassicTail),
-    ]
+    [Config::default(), unmapping, unmapping.lazy_max_pages(1).block_slots(64), unmapping.block_slots(64)]
 }
 
 /// A space on `options`, used from CPU 0.
@@ -80,7 +74,7 @@ pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
 /// The same in so many pages.
 pub(crate) fn with_blocks_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     everywhere_in(pages, |space| {
-        if !(space.platform().replaces() && space.config().blocks == BlockPolicy::Recycle) {
+        if !(space.geometry().remaps_atomically) {
             test(space);
         }
     });
@@ -137,12 +131,12 @@ pub(crate) fn pages(addr: usize, count: usize) -> PageRange {
 }
 
 pub(crate) fn cpus<P: Simulated>(space: &Space<P>) -> std::ops::Range<usize> {
-    0..space.platform().cpus()
+    0..space.geometry().cpus
 }
 
 /// Writes to the `nth` page on the last CPU.
 pub(crate) fn write(space: &Space<Sim>, addr: usize, nth: usize, word: u64) {
-    let cpu = space.platform().cpus() - 1;
+    let cpu = space.geometry().cpus - 1;
     space.platform().write(cpu, page(addr) + nth as u64, word).expect("it is mapped");
 }
 

@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, devices, everywhere, everywhere_in, faults, fill, finish, forgotten, give, kind, page, pages,
     plain, shows, space, take, vunmap, write,
 };
-use vmalloc::{Config, Frames, Kind, Platform, Protection, Space};
+use vmalloc::{Config, FrameSupply, Kind, MapFrames, Platform, Protection, Space};
 use vmalloc_sim::{Access, Fault, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -45,7 +45,7 @@ fn a_guard_page_follows_and_faults_on_every_cpu() {
 
 #[test]
 fn without_guards_there_is_none() {
-    let space = space(plain(64, 2), Config::default().without_guards());
+    let space = space(plain(64, 2), Config::default().guard(false));
     let frames = take(&space, 64);
     let addr = space.vmap(&frames[..32], RW, None).expect("the upper half");
     let rest = space.vmap(&frames[32..], RW, None).expect("the lower half");
@@ -102,7 +102,7 @@ fn addresses_are_flushed_before_they_are_mapped_again() {
             let count = 1 + round % 7;
             let addr = space.vmap(&frames[..count], RW, None).expect("a purge makes room");
             fill(space, addr, count);
-            space.platform().prefetch(round % space.platform().cpus(), pages(addr, count + 1));
+            space.platform().prefetch(round % space.geometry().cpus, pages(addr, count + 1));
             Sim::run_on(round + 1);
             vunmap(space, addr);
         }

@@ -67,7 +67,7 @@ fn few_refused_areas_among_many_are_found_in_few_calls() {
 /// purge that starts by itself tries more than 32 by themselves.
 #[test]
 fn what_is_refused_neither_starts_purges_nor_is_tried_by_all_of_them() {
-    let space = space(1 << 14, lazy().lazy_max(64));
+    let space = space(1 << 14, lazy().lazy_max_pages(64));
     space.platform().fail_from(Point::Unmap, 1);
     let mut most = 0;
     for nth in 0..3000 {
@@ -94,7 +94,7 @@ fn what_is_refused_neither_starts_purges_nor_is_tried_by_all_of_them() {
 #[test]
 fn where_everything_is_refused_allocation_ends_and_goes_on() {
     for call in CALLS {
-        for config in [lazy(), lazy().lazy_max(1), Config::default()] {
+        for config in [lazy(), lazy().lazy_max_pages(1), Config::default()] {
             let space = space(256, config);
             space.platform().fail_from(call, 1);
             let refused = (0..100_000).find_map(|_| match space.alloc(&Request::new(3 * PAGE)) {

@@ -1,7 +1,7 @@
 //! Frames behind areas, sparse areas and blocks.
 
 use super::{CALLS, PAGE, alloc, check, finish, lazy, range, refuse, space, touch, vfree};
-use vmalloc::{AreaError, Frame, Frames, Protection, Request, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, Protection, Request, Space};
 use vmalloc_sim::{Point, Sim};
 
 fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {

@@ -5,7 +5,6 @@ mod areas;
 mod frames;
 mod tails;
 
-use vmalloc::block::BlockPolicy;
 use vmalloc::{Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{LetGo, Options, Point, Sim};
@@ -27,7 +26,7 @@ fn options(options: Options, pages: u64) -> Options {
 
 /// A freed area becomes lazy at once, and is purged when it is asked for.
 fn lazy() -> Config {
-    Config::default().unmap_on_free().blocks(64, BlockPolicy::Recycle)
+    Config::default().unmap_on_free().block_slots(64)
 }
 
 fn alloc<P: Simulated>(space: &Space<P>, pages: usize) -> usize {

@@ -59,10 +59,11 @@ impl<P: Platform> Space<P> {
     fn mend_block(&self, block: &Block, first: u64) -> bool {
         let range = self.blocks.range(first);
         let of_block = |window: Window| window.is_some() && range.contains(window.end - 1);
-        let mut windows = self.blocks.queues.iter().flat_map(|queue| {
-            let line = queue.0.slow.lock().line.iter().copied().find(|window| of_block(*window));
-            line.or_else(|| queue.0.hot.iter().map(Hot::window).find(|window| of_block(*window)))
-        });
+        let mut windows = self
+            .blocks
+            .queues
+            .iter()
+            .filter_map(|queue| queue.0.hot.iter().map(Hot::window).find(|window| of_block(*window)));
         let window = windows.next();
         let (mut held, mut clean) = (0, 0);
         for (run, state) in block.runs(range.into()) {

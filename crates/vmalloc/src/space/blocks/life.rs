@@ -1,7 +1,7 @@
 //! What becomes of a block: from a new one to a window, from a window to where its slots can be flushed, and to a window again.
 
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, MOST_PAGES, Place, Shelf, Window};
+use crate::block::{Block, MOST_PAGES, Place, Shelf, Window};
 use crate::error::{AllocError, RequestError};
 use crate::platform::Platform;
 use crate::request::Fit;
@@ -82,8 +82,6 @@ impl<P: Platform> Space<P> {
         shelf.enter(area.start(), block);
         block.put(Place::Open);
         block.set_clean(0);
-        // In a line windows serve all orders.
-        let order = if blocks.policy == BlockPolicy::Recycle { order } else { 0 };
         Ok(self.open_window(block, area.into(), order))
     }
 
@@ -112,12 +110,8 @@ impl<P: Platform> Space<P> {
             block.put(Place::Ready);
             return shelf.ready.push(first, block);
         }
-        let best = match blocks.policy {
-            BlockPolicy::Recycle if block.clean() > 0 => {
-                block.clean_range(blocks.range(first).into(), MOST_PAGES)
-            }
-            _ => None,
-        };
+        let has_clean = (block.clean() > 0).then(|| blocks.range(first).into());
+        let best = has_clean.and_then(|range| block.clean_range(range, MOST_PAGES));
         match best {
             Some(best) => {
                 block.put(Place::Part);
@@ -130,7 +124,7 @@ impl<P: Platform> Space<P> {
     /// Nothing of a block is held any more.
     pub(super) fn spend(&self, mut shelf: MutexGuard<'_, P::RawLock, Shelf>, block: &Block, first: u64) {
         let slots = self.blocks.slots();
-        if self.blocks.replaces && self.blocks.policy == BlockPolicy::Recycle {
+        if self.blocks.replaces {
             block.set_clean(slots);
             block.set_stale(true);
             block.put(Place::Ready);
@@ -141,7 +135,6 @@ impl<P: Platform> Space<P> {
         }
         block.put(Place::Spent);
         shelf.spent += 1;
-        shelf.freed += u64::from(self.blocks.policy != BlockPolicy::Recycle);
         let is_first = shelf.spent == 1;
         // Relaxed: a number that starts work. Added before a purge can take what it counts.
         let total = self.lazy_pages.0.fetch_add(slots, Ordering::Relaxed) + slots;
@@ -156,7 +149,7 @@ impl<P: Platform> Space<P> {
         shelf.unseen += 1;
         // Where there are many, they are looked through once for each thirty-second that comes.
         let may_look = shelf.unseen * 32 >= shelf.all.len() as u64;
-        if blocks.policy != BlockPolicy::Recycle || !may_look && shelf.spent < shelf.worth {
+        if !may_look && shelf.spent < shelf.worth {
             return false;
         }
         shelf.unseen = 0;
@@ -219,7 +212,7 @@ impl<P: Platform> Space<P> {
     /// An area of its own for `pages` pages, from the middle of the span upwards: where mappings lie they are not in the way
     /// of ordinary areas, which begin at its start.
     pub(in crate::space) fn claim_high(&self, fit: Fit) -> Result<PageRange, AllocError> {
-        let span = self.platform.span();
+        let span = self.geometry.span;
         let high = fit.within(span.start() + span.len() / 2, span.end());
         match high.map_err(AllocError::from).and_then(|fit| self.try_claim(&fit)) {
             Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {

@@ -12,9 +12,7 @@ pub(super) use purge::Taken;
 
 use super::{Kind, Space};
 use crate::addr::PageRange;
-use crate::block::{
-    Block, BlockPolicy, MOST_KEPT, Mark, ORDERS, Place, Queue, Slow, Window, order_of, place, slots_for,
-};
+use crate::block::{Block, MOST_KEPT, Mark, ORDERS, Place, Queue, Window, order_of, place, slots_for};
 use crate::error::{AllocError, FreeError};
 use crate::platform::Platform;
 use crate::sync::{Mutant, is};
@@ -111,18 +109,15 @@ impl<P: Platform> Space<P> {
         let mut may_make = true;
         loop {
             let queue = &self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0;
-            let mut slow = queue.slow.lock();
-            if let Some((start, used_up)) = self.take_queued(queue, &mut slow, order) {
+            let slow = queue.slow.lock();
+            // Other CPUs exchange the word as well, so it may take more than one try.
+            let hot = &queue.hot[order];
+            let taken = core::iter::from_fn(|| (hot.window().len() > 0).then(|| hot.take(order)));
+            if let Some(start) = { taken }.flatten().next() {
                 self.mark_taken(start, pages);
-                drop(slow);
-                self.close(used_up);
                 return Ok(self.addr(start));
             }
-            let found = if self.blocks.policy == BlockPolicy::Recycle {
-                self.next_window(queue, order)
-            } else {
-                None
-            };
+            let found = self.next_window(queue, order);
             drop(slow);
             match found {
                 Some(left) => self.close(left),
@@ -132,25 +127,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Slots of a window of the queue, which is held; and that window if it has to be closed.
-    fn take_queued(
-        &self,
-        queue: &Queue<P::RawLock>,
-        slow: &mut Slow,
-        order: usize,
-    ) -> Option<(u64, Option<Window>)> {
-        if self.blocks.policy != BlockPolicy::Recycle {
-            return slow.take_in_line(1 << order);
-        }
-        let hot = &queue.hot[order];
-        // Others exchange the word as well, and so it may take more than one try.
-        core::iter::from_fn(|| (hot.window().len() > 0).then(|| hot.take(order)))
-            .flatten()
-            .next()
-            .map(|start| (start, None))
-    }
-
-    /// The next window for requests of an order; the one before, which has to be closed.
+    /// Opens the next window for requests of an order. Returns the one before, which has to be
+    /// closed.
     fn next_window(&self, queue: &Queue<P::RawLock>, order: usize) -> Option<Option<Window>> {
         let before = queue.hot[order].window();
         if let Some(window) = self.advance(before, order) {
@@ -162,42 +140,19 @@ impl<P: Platform> Space<P> {
         Some(Some(before).filter(Window::is_some))
     }
 
-    /// From a new block, which is occupied at once.
+    /// Takes slots from a new block, which is occupied at once.
     fn take_new(&self, pages: u64, order: usize) -> Result<usize, AllocError> {
         let mut window = self.new_block(order)?;
-        let head = self.blocks.policy == BlockPolicy::ClassicHead;
         let start = window.next;
-        if !head {
-            window.take(1 << order);
-            self.mark_taken(start, pages);
-        }
-        let left = self.enter(window, order);
-        let is_in = left.is_none();
-        self.close(left);
-        match head {
-            false => Ok(self.addr(start)),
-            // As it was done then: the search begins anew, and finds it.
-            true if is_in => self.take_slots_far(pages),
-            true => Err(AllocError::Metadata),
-        }
-    }
-
-    /// Enters the window of a new block; returns the one that has to be closed for that.
-    #[must_use]
-    fn enter(&self, window: Window, order: usize) -> Option<Window> {
+        window.next += 1 << order;
+        self.mark_taken(start, pages);
         let queue = &self.blocks.queues[self.platform.cpu() % self.blocks.queues.len()].0;
-        let mut slow = queue.slow.lock();
-        if self.blocks.policy == BlockPolicy::Recycle {
-            let before = queue.hot[order].close();
-            queue.hot[order].open(window);
-            return Some(before).filter(Window::is_some);
-        }
-        if window.len() == 0 || slow.line.try_reserve(1).is_err() {
-            return Some(window);
-        }
-        let place = if self.blocks.policy == BlockPolicy::ClassicHead { 0 } else { slow.line.len() };
-        slow.line.insert(place, window);
-        None
+        let slow = queue.slow.lock();
+        let before = queue.hot[order].close();
+        queue.hot[order].open(window);
+        drop(slow);
+        self.close(Some(before).filter(Window::is_some));
+        Ok(self.addr(start))
     }
 
     fn mark_taken(&self, start: u64, pages: u64) {
@@ -209,7 +164,7 @@ impl<P: Platform> Space<P> {
 
     /// Whether runs of `pages` pages may be kept mapped for the next who maps the same frames.
     pub(super) fn may_keep(&self, pages: u64) -> bool {
-        self.blocks.replaces && self.blocks.policy == BlockPolicy::Recycle && pages <= MOST_KEPT
+        self.blocks.replaces && pages <= MOST_KEPT
     }
 
     /// Slots for `pages` pages that were kept by this CPU, of which the first may lead to frame `frame`; their address.

@@ -2,9 +2,8 @@
 
 use super::life::ANNOTATION;
 use crate::addr::PageRange;
-use crate::block::{Block, BlockPolicy, Hot, List, Place, Run, Slow, Window};
-use crate::error::PlatformError;
-use crate::platform::Platform;
+use crate::block::{Block, Hot, List, Place, Run, Slow, Window};
+use crate::platform::{Platform, PlatformError};
 use crate::space::Space;
 use crate::space::node::{Padded, clear};
 use crate::space::pools::Share;
@@ -213,11 +212,10 @@ impl<P: Platform> Space<P> {
         clear(&mut taken.runs);
     }
 
-    /// Gives a share of the blocks that are all clean to the map, at most so many; with a classic policy all that is allowed.
+    /// Gives a share of the blocks that are all clean to the map, at most so many.
     pub(in crate::space) fn release_blocks(&self, share: Option<Share>, most: u64) -> u64 {
         let ready = self.blocks.shelf.0.lock().ready.len();
         let part = match share {
-            _ if self.blocks.policy != BlockPolicy::Recycle => ready,
             Some(Share::All) => ready,
             Some(_) => ready.div_ceil(4),
             None => 0,
@@ -239,7 +237,7 @@ impl<P: Platform> Space<P> {
             }
             block.put(Place::Unused);
             shelf.leave(block, blocks);
-            shelf.freed += u64::from(blocks.policy == BlockPolicy::Recycle);
+            shelf.freed += 1;
             drop(shelf);
             self.give_up(blocks.range(first), ANNOTATION);
             given += 1;
@@ -261,11 +259,11 @@ impl<P: Platform> Space<P> {
     fn close_windows(&self) {
         for Padded(queue) in &self.blocks.queues {
             let mut slow = queue.slow.lock();
-            let Slow { line, kept } = core::mem::take(&mut *slow);
+            let Slow { kept } = core::mem::take(&mut *slow);
             let hot = queue.hot.each_ref().map(Hot::close);
             drop(slow);
             kept.into_iter().for_each(|page| self.drop_kept_run(page));
-            line.into_iter().chain(hot).filter(Window::is_some).for_each(|window| self.close(Some(window)));
+            hot.into_iter().filter(Window::is_some).for_each(|window| self.close(Some(window)));
         }
     }
 

@@ -16,9 +16,8 @@ impl<P: Platform> Space<P> {
     ) -> Result<(), Violation> {
         let queues: Vec<_> =
             self.blocks.queues.iter().map(|queue| (queue.0.slow.lock(), &queue.0.hot)).collect();
-        let lines = queues.iter().flat_map(|(slow, _)| slow.line.iter().copied());
         let hot = queues.iter().flat_map(|(_, hot)| hot.iter().map(Hot::window));
-        let windows: Vec<Window> = lines.chain(hot).filter(Window::is_some).collect();
+        let windows: Vec<Window> = hot.filter(Window::is_some).collect();
         let shelf = self.blocks.shelf.0.lock();
         let noted = tables.iter().flat_map(|table| table.values());
         if noted.filter(|annotation| annotation.kind == Kind::Block).count() != shelf.all.len() {

@@ -1,7 +1,7 @@
 //! Frames that are numbers and no more: enough for the address part of what maps them.
 
 use super::{Call, NullPlatform};
-use vmalloc::{Frame, Frames, Origin, PageRange, PlatformError, Protection};
+use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, PlatformError, Protection};
 
 /// Frames that went to and fro.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,7 +27,7 @@ impl NullPlatform {
 // SAFETY: no number is handed out twice. A page leads to no memory, and so two that lead to one frame show the same bytes,
 // none. There is no linear map.
 #[allow(unsafe_code)]
-unsafe impl Frames for NullPlatform {
+unsafe impl FrameSupply for NullPlatform {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         let first = self.take_run(frames.len() as u64, 1)?;
         frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
@@ -50,7 +50,11 @@ unsafe impl Frames for NullPlatform {
     fn origin(&self, _: Frame) -> Origin {
         Origin::Supply
     }
+}
 
+// SAFETY: see `FrameSupply`.
+#[allow(unsafe_code)]
+unsafe impl MapFrames for NullPlatform {
     /// Counts as a call of `map`.
     unsafe fn map_frames(
         &self,
@@ -67,7 +71,7 @@ unsafe impl Frames for NullPlatform {
         Ok(())
     }
 
-    unsafe fn let_go(&self, range: PageRange) {
+    unsafe fn discard_hint(&self, range: PageRange) {
         self.state.lock().counts.let_go += range.len();
     }
 
@@ -94,7 +98,7 @@ mod tests {
         unsafe {
             platform.map_frames(range, &frames, Protection::Read).unwrap();
             assert_eq!((platform.is_mapped(range), platform.frame_at(111)), (true, Some(Frame(4))));
-            platform.let_go(range);
+            platform.discard_hint(range);
             platform.unmap(&[range]).unwrap();
             platform.give_frames(&frames);
         }

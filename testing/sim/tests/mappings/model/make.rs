@@ -2,7 +2,7 @@
 
 use super::{Area, Cell, RW, User, What, cells};
 use crate::support::{DEVICES, FRAMES, PAGE, page};
-use vmalloc::{Frame, Frames, Request};
+use vmalloc::{Frame, FrameSupply, MapFrames, Request};
 use vmalloc_model::Source;
 use vmalloc_sim::Point;
 

@@ -1,0 +1,114 @@
+//! Frames: pages of memory that can be mapped at several addresses at once.
+
+use super::{Platform, PlatformError, Protection};
+use crate::addr::PageRange;
+
+/// A page of memory that can be mapped at several addresses at once, by its number on its platform.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct Frame(pub u64);
+
+impl Frame {
+    /// Returns the frame `n` numbers further.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, n: u64) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Origin {
+    /// It was taken from the platform's supply and not given back yet.
+    Supply,
+    /// It is memory of a device, which is never in the supply.
+    Device,
+    /// Neither: it may not be mapped.
+    Foreign,
+}
+
+/// A platform with a supply of frames.
+///
+/// # Safety
+/// - A frame that [`take_frames`](Self::take_frames) or [`take_run`](Self::take_run) has handed out
+///   is handed out to nobody else until it is given back.
+/// - What [`Geometry::linear_map`](super::Geometry::linear_map) says is true for as long as the
+///   platform lives.
+pub unsafe trait FrameSupply: Platform {
+    /// Takes as many frames out of the supply as `frames` has room for, of any content, consecutive
+    /// ones as far as that is easily done. In bulk, all or none.
+    ///
+    /// # Errors
+    /// When there are fewer. None is taken then.
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError>;
+
+    /// Takes `count` consecutive frames, not 0, the first at a multiple of `align`, a power of two.
+    ///
+    /// # Errors
+    /// When there is no such run. None is taken then.
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError>;
+
+    /// Gives frames back to the supply, in any order and grouping.
+    ///
+    /// # Safety
+    /// They were taken and not given back since; nothing uses them, be it through an address that
+    /// still leads to them.
+    unsafe fn give_frames(&self, frames: &[Frame]);
+
+    /// Returns whose `frame` is. Never waits.
+    fn origin(&self, frame: Frame) -> Origin;
+
+    /// Returns whether `count` frames from `first` on are all the [supply's](Origin::Supply). Never
+    /// waits.
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        (0..count).all(|nth| self.origin(first.plus(nth)) == Origin::Supply)
+    }
+}
+
+/// A platform that puts given frames behind pages.
+///
+/// # Safety
+/// After [`map_frames`](Self::map_frames) has returned `Ok`, page `i` of the range leads to frame
+/// `i`, until the range is unmapped or, where that is allowed, mapped again. Two pages that lead to
+/// one frame show the same bytes.
+pub unsafe trait MapFrames: FrameSupply {
+    /// Puts `frames`, as many as `range` has pages, behind `range`.
+    ///
+    /// The range is inside the span and not mapped. Where mapping
+    /// [replaces](super::Geometry::remaps_atomically), it may be mapped to other frames.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and the frames are [the supply's or a
+    /// device's](Origin).
+    ///
+    /// # Errors
+    /// When page tables or mappings run out. The caller owns `range` as before; nothing is mapped
+    /// there that was not.
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError>;
+
+    /// Hints that `range` is no longer accessed. The platform may unmap it now. The allocator still
+    /// calls [`unmap`](Platform::unmap) before `flush`, unless it first maps the range again.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and it was mapped by [`map_frames`](Self::map_frames).
+    unsafe fn discard_hint(&self, range: PageRange) {
+        let _ = range;
+    }
+
+    /// Returns the frame behind `page`, if [`map_frames`](Self::map_frames) has put one there and
+    /// nothing has taken it away.
+    fn frame_at(&self, page: u64) -> Option<Frame>;
+
+    /// Returns the first page of `range` that leads to a frame. A range may be terabytes, nearly all
+    /// of it empty, so a platform should skip empty parts. The default asks for each page.
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        (range.start()..range.end()).find(|&page| self.frame_at(page).is_some())
+    }
+}
