@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::error::Failure;
-use crate::machine::{GuardMeans, MachineOptions, Strategy};
+use crate::machine::MachineOptions;
 use crate::output;
 use crate::test::help;
 use crate::worker_threads::MAX_THREADS;
@@ -9,7 +9,6 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use vmalloc::space::MAX_NODES;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::Purges;
 use vmalloc_lab::reproduce::Figure;
@@ -88,9 +87,6 @@ pub(crate) struct LatencyOptions {
     /// Microseconds from one wake-up of the periodic thread to the next [default: 1000]
     #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub(crate) period_us: Option<u64>,
-    /// Unmap what is freed at the next purge, instead of keeping its pages for reuse
-    #[arg(long)]
-    pub(crate) unmap: bool,
     /// Keep so many areas live, all workers together, and replace them at random instead of a buffer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) live: Option<u64>,
@@ -106,12 +102,9 @@ pub(crate) struct LatencyOptions {
     /// Write the histograms to this file, in HdrHistogram's log format (V2, compressed)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// How guard pages are made [default: the best that the kernel has]
-    #[arg(long, value_enum)]
-    pub(crate) guards: Option<GuardMeans>,
-    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
-    pub(crate) nodes: Option<u64>,
+    /// What to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
 }
 
 /// Options of `vmalloc reproduce`.
@@ -157,24 +150,11 @@ pub(crate) struct ReportOptions {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Measure this design [default: each generation as it was, and ours]; may be given more than once
-    #[arg(long, value_name = "NAME", value_parser = design)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) design: Vec<Name>,
     /// The most live areas [default: 10000000, with --quick 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=100_000_000))]
     pub(crate) live_max: Option<u64>,
-}
-
-fn design(word: &str) -> Result<Name, String> {
-    let names = || Name::ALL.map(Name::as_str).join(", ");
-    Name::ALL.into_iter().find(|name| name.as_str() == word).ok_or_else(|| format!("designs are {}", names()))
-}
-
-impl LatencyOptions {
-    /// What to run on.
-    pub(crate) fn machine(&self) -> MachineOptions {
-        let strategy = if self.unmap { Strategy::Unmap } else { Strategy::Retain };
-        MachineOptions { strategy, guards: self.guards, nodes: self.nodes }
-    }
 }
 
 /// Options of `vmalloc replay`.

@@ -1,8 +1,8 @@
 //! The space that the commands run on, and facts of the machine below it.
 
+use crate::borrowed_frames::Lender;
 use crate::cases;
 use crate::error::Failure;
-use crate::lent::Lender;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;

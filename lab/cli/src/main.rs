@@ -14,19 +14,19 @@
 //!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
 //!  input.rs     files to read
-//!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
+//!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
 //!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
 //! ```
 
 mod args;
+mod borrowed_frames;
 mod cases;
 mod error;
 mod heap;
 mod info;
 mod input;
 mod latency;
-mod lent;
 mod machine;
 mod map;
 mod output;

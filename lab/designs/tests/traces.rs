@@ -79,9 +79,9 @@ fn real_traces_are_replayed_on_every_design() {
         let (events, _) = events(bytes);
         for purges in [Purges::Own, Purges::Trace] {
             let script = script(&events, purges);
-            for design in Name::ALL {
+            for &design in Name::ALL {
                 let outcomes = [(); 2].map(|()| played(&script, design, Mode::OneThread));
-                assert_eq!(outcomes[0].rooms, outcomes[1].rooms, "{}", outcomes[0].design);
+                assert_eq!(outcomes[0].windows, outcomes[1].windows, "{}", outcomes[0].design);
                 assert_eq!(outcomes[0].refused, 0);
                 let threads = played(&script, design, Mode::Threads);
                 assert_eq!(threads.alloc.count, outcomes[0].alloc.count);
@@ -105,10 +105,10 @@ fn what_became_of_events_is_told_by_cause() {
 
 #[test]
 fn windows_are_rooms() {
-    let rooms = script(&events(MODULES).0, Purges::Own);
-    let rooms: Vec<_> = rooms.rooms().iter().map(|room| (room.start(), room.end())).collect();
+    let windows = script(&events(MODULES).0, Purges::Own);
+    let windows: Vec<_> = windows.windows().iter().map(|window| (window.start(), window.end())).collect();
     let modules = (0xf_ffff_fffc_0236, 0xf_ffff_ffff_f000);
-    assert_eq!(rooms, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
+    assert_eq!(windows, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
 }
 
 #[test]

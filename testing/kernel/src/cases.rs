@@ -6,7 +6,7 @@
 use crate::access;
 use crate::clock;
 use crate::cpu::{self, Here};
-use crate::crew;
+use crate::workers;
 use crate::machine::Space;
 use crate::memory::PAGE;
 use crate::serial::say;
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use lock_api::Mutex;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc::{AllocError, Frame, FrameSupply, Kind, Platform, Request};
+use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
 use vmalloc_x86_64::IrqLock;
 
 /// What a case runs on.
@@ -97,7 +97,7 @@ fn run_on(world: &World, space: &'static Space, strategy: &str, loops: u64) -> u
         "vmalloc test: strategy={strategy} nr_threads={workers} test_repeat_count=1 test_loop_count={loops}"
     );
     let failures: Mutex<IrqLock<Here>, usize> = Mutex::new(0);
-    crew::all(world.kernel, |worker| {
+    workers::all(world.kernel, |worker| {
         let mut context = Context::new(world, space, workers, loops);
         let start = clock::ticks();
         let failed = CASES.iter().filter(|case| !passes(case, &mut context)).count();

@@ -3,7 +3,7 @@
 //! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case. The loop around the calls counts as well.
 
 use crate::cases::{CASES, Context};
-use crate::checks::Lent;
+use crate::checks::BorrowedFrames;
 use crate::clock::ticks;
 use crate::machine::Space;
 use crate::serial::say;
@@ -52,9 +52,9 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         }
     }
     for count in [1, 8, 16, 32, 64] {
-        let (scattered, consecutive) = (Lent::scattered(world, count)?, Lent::consecutive(world, count)?);
-        for (name, lent) in [("scattered", scattered), ("consecutive", consecutive)] {
-            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &lent.frames))?;
+        let (scattered, consecutive) = (BorrowedFrames::scattered(world, count)?, BorrowedFrames::consecutive(world, count)?);
+        for (name, borrowed) in [("scattered", scattered), ("consecutive", consecutive)] {
+            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &borrowed.frames))?;
             world.space.purge()?;
         }
     }

@@ -20,7 +20,7 @@ mod checks;
 mod clock;
 mod count;
 mod cpu;
-mod crew;
+mod workers;
 mod exit;
 mod machine;
 mod madt;
@@ -168,5 +168,5 @@ extern "C" fn start_other(number: usize) -> ! {
     apic::enter();
     kernel.join();
     cpu::Here::on();
-    crew::serve(kernel)
+    workers::serve(kernel)
 }

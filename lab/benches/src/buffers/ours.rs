@@ -3,7 +3,7 @@
 use super::{Buffers, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
 /// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most, its default)

@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use serde::Serialize;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use vmalloc::{Frame, FrameSupply, Platform, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Protection, Space};
 use vmalloc_lab::rng::Rng;
 use vmalloc_linux::Linux;
 

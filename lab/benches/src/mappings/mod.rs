@@ -12,7 +12,7 @@ pub mod crowd;
 pub mod growth;
 
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
 /// Bytes in a page.

@@ -2,7 +2,7 @@
 
 use super::area::request;
 use super::{Area, Context, Refusal};
-use vmalloc::{AllocError, Platform, Request};
+use vmalloc::{AllocError, Request};
 
 /// A kernel stack's size, to which the field aligns.
 const STACK_BYTES: usize = 16 << 10;

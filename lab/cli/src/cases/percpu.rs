@@ -2,7 +2,7 @@
 
 use super::{Context, Refusal};
 use crate::machine::Machine;
-use vmalloc::{Kind, PercpuError, PercpuFreeError, Platform};
+use vmalloc::{Kind, PercpuError, PercpuFreeError};
 
 /// Groups of a run, as in the field.
 const GROUPS: u64 = 35_000;

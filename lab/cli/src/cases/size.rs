@@ -79,7 +79,6 @@ mod tests {
     use crate::machine::{Machine, MachineOptions};
     use crate::random;
     use std::sync::atomic::AtomicBool;
-    use vmalloc::Platform;
 
     #[test]
     fn use_huge_asks_for_huge_pages() {

@@ -1,10 +1,10 @@
 //! The part of the session in which pages are mapped that are somebody's already.
 
 use super::session::refused;
+use crate::borrowed_frames::BorrowedFrames;
 use crate::error::Failure;
-use crate::lent::Lent;
 use crate::machine::Machine;
-use vmalloc::{Frame, Platform, Protection, Request};
+use vmalloc::{Frame, Protection, Request};
 
 /// Frames of the session.
 const FRAMES: usize = 4;
@@ -14,7 +14,7 @@ pub(super) struct Mapped<'m>(Option<Areas<'m>>);
 
 struct Areas<'m> {
     machine: &'m Machine,
-    lent: Lent<'m>,
+    borrowed: BorrowedFrames<'m>,
     /// The frames as a list, which begins at its end; so they are not where they always are.
     list: usize,
     /// The same for a short while.
@@ -44,8 +44,8 @@ impl<'m> Mapped<'m> {
 impl<'m> Areas<'m> {
     fn begin(machine: &'m Machine) -> Result<Self, Failure> {
         let (space, page_bytes) = (&machine.space, machine.page_bytes);
-        let lent = Lent::take(machine, FRAMES).map_err(refused)?;
-        let frames: Vec<Frame> = lent.frames().iter().rev().copied().collect();
+        let borrowed = BorrowedFrames::take(machine, FRAMES).map_err(refused)?;
+        let frames: Vec<Frame> = borrowed.frames().iter().rev().copied().collect();
         let write = Protection::ReadWrite;
         let request = |pages: usize, tag| Request::new(pages * page_bytes).tag(tag);
         let list = space.vmap(&frames, write, Some("page_list")).map_err(refused)?;
@@ -58,7 +58,7 @@ impl<'m> Areas<'m> {
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
         let percpu = space.pcpu_get_vm_areas(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
         let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
-        Ok(Self { machine, lent, list, brief, user, sparse, percpu, offsets })
+        Ok(Self { machine, borrowed, list, brief, user, sparse, percpu, offsets })
     }
 
     fn end(self) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ impl<'m> Areas<'m> {
                 space.vunmap(self.list),
             ]
         };
-        drop(self.lent);
+        drop(self.borrowed);
         ended.into_iter().try_for_each(|result| result.map_err(refused))
     }
 }

@@ -31,9 +31,9 @@ pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure>
     let plan = Plan::new(options)?;
     // Before the run: nobody waits for a file that can't be written.
     let log = options.out.as_deref().map(OutFile::create).transpose()?;
-    let machine = Machine::new(options.machine())?;
+    let machine = Machine::new(options.machine)?;
     let records = measure(&machine, &plan)?;
-    let report = Report::new(&machine, &plan, options.machine(), &records);
+    let report = Report::new(&machine, &plan, options.machine, &records);
     if let Some(log) = log {
         report.write_log(log)?;
     }

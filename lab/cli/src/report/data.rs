@@ -54,7 +54,7 @@ impl Data {
         let budget = budget(options);
         let chosen = if options.design.is_empty() { DESIGNS.as_slice() } else { &options.design };
         let names: Vec<_> =
-            Name::ALL.into_iter().enumerate().filter(|(_, name)| chosen.contains(name)).collect();
+            Name::ALL.iter().copied().enumerate().filter(|(_, name)| chosen.contains(name)).collect();
         let start = Instant::now();
         let (machine, noise) = (Machine::this(), machine::noise(NOISE_TIMES));
         let done = &AtomicU64::new(0);

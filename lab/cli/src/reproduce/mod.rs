@@ -26,8 +26,7 @@ pub(crate) fn run(options: &ReproduceOptions, json: bool) -> Result<Exit, Failur
     written.map(|()| report.exit())
 }
 
-/// A figure by its name.
-pub(crate) fn figure(word: &str) -> Result<Figure, String> {
-    let found = Figure::ALL.into_iter().find(|figure| figure.as_str().eq_ignore_ascii_case(word));
-    found.ok_or_else(|| "one of f1, f2, f3, f4, f5".to_owned())
+/// Reads the name of a figure.
+pub(crate) fn figure(word: &str) -> Result<Figure, &'static str> {
+    word.parse().map_err(|_| "one of f1, f2, f3, f4, f5")
 }

@@ -28,7 +28,7 @@ pub mod scenarios;
 
 use crate::design::{Refusal, Setup};
 use serde::Serialize;
-use std::fmt;
+use strum::Display;
 
 /// The most pages of a mapping: a word of bits.
 pub const MAX_PAGES: u64 = 64;
@@ -52,32 +52,21 @@ pub trait Blocks: Send + Sync {
 }
 
 /// What is done with blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Variant {
     /// Before 2015.
     Head,
     /// Since 2015.
     Tail,
     /// The product's.
+    #[strum(serialize = "vmalloc")]
     Ours,
 }
 
 impl Variant {
-    /// All, oldest first.
-    pub const ALL: [Self; 3] = [Self::Head, Self::Tail, Self::Ours];
-
-    /// As it is written.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::Tail => "tail",
-            Self::Ours => "vmalloc",
-        }
-    }
-
-    /// No blocks yet.
+    /// Builds it, without any block yet.
     ///
     /// # Panics
     /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is short.
@@ -89,11 +78,5 @@ impl Variant {
             Self::Tail => Box::new(classic::Classic::<classic::Tail>::new(setup, slots)),
             Self::Ours => Box::new(ours::Ours::new(setup, slots)),
         }
-    }
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }

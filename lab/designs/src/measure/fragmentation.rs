@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn samples_and_the_last_look_agree() {
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let told = measure(name, &Budget { replacements: 3000, ..Budget::QUICK });
             let last = told.samples.last().expect("samples");
             assert_eq!((told.samples.len() as u64, last.replaced, told.refused), (SAMPLES + 1, 3000, 0));

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn both_calls_are_timed_while_drains_go_on() {
         let budget = Budget { latency: Duration::from_millis(20), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let latency = measure(name, &budget);
             assert_eq!((latency.alloc.count(), latency.stopped), (latency.free.count(), None));
             assert!(latency.alloc.count() > 0 && latency.drains > 0);

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_line_has_a_point_for_each_power_of_ten_or_says_why_not() {
         let budget = Budget { live_max: 1000, point: Duration::from_millis(1), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let curve = measure(name, &budget);
             let live: Vec<_> = curve.points.iter().map(|point| point.live).collect();
             assert_eq!((live, curve.stopped), (vec![10, 100, 1000], None), "{}", name.as_str());

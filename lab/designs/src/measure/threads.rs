@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn threads_double_up_to_the_most() {
         let budget = Budget { threads_max: 5, threads: Duration::from_millis(2), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let points = measure(name, &budget);
             assert_eq!(points.iter().map(|point| point.threads).collect::<Vec<_>>(), [1, 2, 4]);
             assert!(points.iter().all(|point| point.pairs_per_second > 0.0));

@@ -22,10 +22,25 @@ pub mod terminal;
 
 use crate::design;
 use serde::Serialize;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// What an area is, as far as a picture tells it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Serialize,
+    EnumCount,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Class {
     /// Handed out.
     Busy,
@@ -53,45 +68,21 @@ pub enum Class {
 
 impl Class {
     /// All, in the order of legends.
-    pub const ALL: [Self; 11] = [
-        Self::Busy,
-        Self::Vmalloc,
-        Self::Vmap,
-        Self::MapRam,
-        Self::Ioremap,
-        Self::User,
-        Self::Percpu,
-        Self::Other,
-        Self::Lazy,
-        Self::Pooled,
-        Self::Free,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("as many as are counted");
 
-    /// As legends write it.
+    /// Returns the name as legends write it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Busy => "busy",
-            Self::Vmalloc => "vmalloc",
-            Self::Vmap => "vmap",
             Self::MapRam => "vm_map_ram",
-            Self::Ioremap => "ioremap",
-            Self::User => "user",
-            Self::Percpu => "percpu",
-            Self::Other => "other",
-            Self::Lazy => "lazy",
-            Self::Pooled => "pooled",
-            Self::Free => "free",
+            other => other.key(),
         }
     }
 
-    /// As style sheets and element names write it.
+    /// Returns the name as style sheets and element names write it.
     #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::MapRam => "mapram",
-            other => other.name(),
-        }
+    pub fn key(self) -> &'static str {
+        self.into()
     }
 
     /// Its letter on a terminal: no two have the same one, in either case.

@@ -2,8 +2,8 @@
 
 use super::live::{Area, Live};
 use super::placed::Placed;
-use super::rooms::Shapes;
 use super::script::{Deed, Script, Step};
+use super::shapes::Shapes;
 use super::tally::Tally;
 use crate::trace::{Event, Kind};
 use std::collections::{BTreeSet, HashMap};
@@ -99,15 +99,15 @@ impl Compiler {
     /// The script.
     #[must_use]
     pub fn finish(mut self) -> Script {
-        let (rooms, shapes) = self.shapes.settle(self.busy.most);
+        let (windows, shapes) = self.shapes.settle(self.busy.most);
         let left: Vec<_> = self.live.into_areas().map(|area| (area.slot, area.shape)).collect();
         self.tally.live_at_end = left.len() as u64;
         self.steps.shrink_to_fit();
         Script {
             steps: self.steps,
             shapes,
-            placed: rooms.iter().map(|room| self.placed.peak_span(room)).collect(),
-            rooms,
+            placed: windows.iter().map(|window| self.placed.peak_span(window)).collect(),
+            windows,
             slots: self.slots,
             left,
             cpus: self.cpu as usize + 1,

@@ -12,10 +12,10 @@
 //! the trace is a slot, which holds the page that the design gave. The search for the area that a free means is done once,
 //! by the compiler, and is not part of what is timed.
 //!
-//! **Rooms.** Where a trace has windows (Linux has one for most areas and one for modules), those that overlap are joined,
-//! and each of these rooms is a design of its own with that span. So a request for the whole window is one for the whole
+//! **Windows.** Where a trace has windows (Linux has one for most areas and one for modules), those that overlap are joined,
+//! and each joined window is a design of its own with that span. So a request for the whole window is one for the whole
 //! span, which designs may serve from pools, and no area leaves its window. What is shared in a kernel, the count of lazy
-//! pages, is each room's own. A trace without windows has one room, of 8 TiB, or twice what is busy at most.
+//! pages, is each window's own. A trace without windows has one of 8 TiB, or twice what is busy at most.
 //!
 //! **Unmatched.** Areas from before the trace are freed in it, and those of per-CPU chunks have no allocation there. Such
 //! frees are counted, and not replayed. An area that is allocated over another one shows that the free of that one was
@@ -39,15 +39,15 @@ mod measure;
 mod outcome;
 mod pace;
 mod placed;
-mod rooms;
 mod script;
+mod shapes;
 mod stage;
 mod tally;
 mod threads;
 
 pub use compile::{Compiler, Purges, TooLong};
 pub use measure::Latency;
-pub use outcome::{Outcome, RoomOutcome, Sample};
+pub use outcome::{Outcome, Sample, WindowOutcome};
 pub use script::Script;
 pub use tally::{Ignored, Tally, Unmatched};
 

@@ -44,14 +44,14 @@ pub struct Outcome {
     /// Locks taken in the row of calls, and waits for them.
     pub waits: Waits,
     /// Each design by itself.
-    pub rooms: Vec<RoomOutcome>,
+    pub windows: Vec<WindowOutcome>,
     /// What was wrong, the first of it.
     pub complaints: Vec<String>,
 }
 
 /// One window of the trace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct RoomOutcome {
+pub struct WindowOutcome {
     /// Its first page.
     pub start: u64,
     /// The page behind its last.
@@ -87,9 +87,9 @@ pub struct Sample {
 
 impl Outcome {
     pub(super) fn new(design: Name, script: &Script, mode: Mode) -> Self {
-        let room = |(room, &traced): (&vmalloc::PageRange, &Option<u64>)| RoomOutcome {
-            start: room.start(),
-            end: room.end(),
+        let window = |(window, &traced): (&vmalloc::PageRange, &Option<u64>)| WindowOutcome {
+            start: window.start(),
+            end: window.end(),
             traced_span_pages: traced,
             peak_span_pages: None,
             peak_busy_pages: None,
@@ -111,7 +111,7 @@ impl Outcome {
             longest_hold_areas: 0,
             peak_lazy_pages: 0,
             waits: Waits::default(),
-            rooms: script.rooms().iter().zip(&script.placed).map(room).collect(),
+            windows: script.windows().iter().zip(&script.placed).map(window).collect(),
             complaints: Vec::new(),
         }
     }

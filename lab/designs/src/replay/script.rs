@@ -9,8 +9,8 @@ use vmalloc::PageRange;
 pub struct Script {
     pub(super) steps: Vec<Step>,
     pub(super) shapes: Vec<Shape>,
-    pub(super) rooms: Vec<PageRange>,
-    /// What the trace itself used of each room at most, in pages.
+    pub(super) windows: Vec<PageRange>,
+    /// What the trace itself used of each window at most, in pages.
     pub(super) placed: Vec<Option<u64>>,
     pub(super) slots: u32,
     /// Areas that nobody frees: slot and shape.
@@ -37,7 +37,7 @@ pub(super) enum Deed {
 /// What areas that are alike have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    pub(super) room: u32,
+    pub(super) window: u32,
     pub(super) ask: Ask,
 }
 
@@ -56,8 +56,8 @@ impl Script {
 
     /// The spans of the designs.
     #[must_use]
-    pub fn rooms(&self) -> &[PageRange] {
-        &self.rooms
+    pub fn windows(&self) -> &[PageRange] {
+        &self.windows
     }
 
     /// Calls of a design.

@@ -80,20 +80,15 @@ fn claims(known: &Known, rows: &[Row]) -> Vec<Claim> {
             .iter()
             .find(|row| (row.slots, row.scenario, row.variant) == (known.slots, known.scenario, variant));
         let blocks = &row.expect("every scenario is run").blocks;
-        let what = format!(
-            "{}: {} slots, scenario {}, {}",
-            known.source,
-            known.slots,
-            known.scenario,
-            variant.as_str()
-        );
+        let what =
+            format!("{}: {} slots, scenario {}, {}", known.source, known.slots, known.scenario, variant);
         Claim::of_counts(what, known.blocks[index], [blocks.made, blocks.freed], known.off_by[index])
     };
     [Variant::Head, Variant::Tail].into_iter().enumerate().map(claim).collect()
 }
 
 fn profile(row: &Row) -> [Vec<String>; 2] {
-    let name = format!("{}, {}, {}", row.slots, row.scenario, row.variant.as_str());
+    let name = format!("{}, {}, {}", row.slots, row.scenario, row.variant);
     let line = |name: &str, function: &str, it: &FunctionProfile, blocks: String| {
         vec![
             name.to_owned(),

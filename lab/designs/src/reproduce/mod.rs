@@ -21,10 +21,14 @@ mod measure;
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 /// A published result.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 pub enum Figure {
     /// Free list instead of busy-list scan.
     F1,
@@ -60,18 +64,12 @@ impl Effort {
 
 impl Figure {
     /// All five.
-    pub const ALL: [Self; 5] = [Self::F1, Self::F2, Self::F3, Self::F4, Self::F5];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As it is written.
+    /// Returns the name as it is written.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::F1 => "f1",
-            Self::F2 => "f2",
-            Self::F3 => "f3",
-            Self::F4 => "f4",
-            Self::F5 => "f5",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// What was published.

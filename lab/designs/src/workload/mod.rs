@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn every_case_leaves_every_design_whole() {
         let setup = Setup::with_cpus(2).lazy_max(512);
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let design = name.build(&setup);
             let tenants = Tenants::move_in(&*design).expect("room");
             let stage = Stage {

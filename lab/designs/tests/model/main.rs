@@ -25,7 +25,7 @@ fn all_designs_follow(plan: impl Fn(u64) -> Plan) {
     // One, if the environment says which.
     let mut seeds: Vec<u64> = (0..PROGRAMS).map(env::seed).collect();
     seeds.dedup();
-    for name in Name::ALL {
+    for &name in Name::ALL {
         for &seed in &seeds {
             play(name, &plan(seed), seed)
                 .unwrap_or_else(|wrong| panic!("{name}, VMALLOC_SEED={seed}: {wrong}"));

@@ -80,7 +80,7 @@ fn hammer(design: &dyn Design, owners: &Owners, exchange: &Mutex<Vec<(u64, u64)>
 #[test]
 fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     let seed = env::seed(7);
-    for name in Name::ALL {
+    for &name in Name::ALL {
         println!("{name}, VMALLOC_SEED={seed}");
         // Room for three threads with forty areas each, most of the time; often nothing is lazy but what is needed.
         for (pages, lazy_max) in [(1000, 100), (8000, 1000)] {
@@ -113,7 +113,7 @@ fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
 
 #[test]
 fn nobody_is_refused_while_freed_space_is_on_its_way_back() {
-    for name in Name::ALL {
+    for &name in Name::ALL {
         for threads in 2..=4 {
             // Nothing is purged before somebody needs it.
             let design = name.build(&setup(8 * threads as u64, 1 << 20));

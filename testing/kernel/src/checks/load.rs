@@ -2,7 +2,7 @@
 
 use super::memory::unexpected;
 use crate::access;
-use crate::crew;
+use crate::workers;
 use crate::memory::PAGE;
 use crate::world::{Failure, Outcome, World, ensure, free, pages, stamp};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,13 +23,13 @@ pub(super) fn shootdowns(world: &World) -> Outcome {
             }
         }
     };
-    let crew = crew::begin(world.kernel, 1..world.cpus(), &work);
+    let workers = workers::begin(world.kernel, 1..world.cpus(), &work);
     let result = (0..SHOOTDOWNS).try_for_each(|turn| {
         use_one(world, 1 + turn % 5, 0)?;
         Ok::<_, Failure>(world.space.purge()?)
     });
     is_over.store(true, Ordering::Relaxed);
-    drop(crew);
+    drop(workers);
     result?;
     ensure!(wrong.load(Ordering::Relaxed) == 0, "{wrong:?} turns of other CPUs went wrong");
     Ok(())

@@ -4,25 +4,25 @@ use super::memory::{expect_nothing, unexpected};
 use crate::access;
 use crate::memory::{DIRECT_MAP, PAGE, direct};
 use crate::world::{Outcome, World, ensure, stamp};
-use crate::{crew, walk};
+use crate::{walk, workers};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, FrameSupply, Kind, Platform};
+use vmalloc::{Frame, FrameSupply, Kind};
 
 /// Frames that go back by themselves.
-pub(crate) struct Lent<'w> {
+pub(crate) struct BorrowedFrames<'w> {
     world: &'w World,
     pub(crate) frames: Vec<Frame>,
 }
 
-impl<'w> Lent<'w> {
+impl<'w> BorrowedFrames<'w> {
     /// `count` frames, of which no two follow each other.
     pub(crate) fn scattered(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
-        let mut lent = Self::consecutive(world, count)?;
-        lent.frames.reverse();
-        Ok(lent)
+        let mut borrowed = Self::consecutive(world, count)?;
+        borrowed.frames.reverse();
+        Ok(borrowed)
     }
 
     /// `count` frames, each behind the one before.
@@ -32,7 +32,7 @@ impl<'w> Lent<'w> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedFrames<'_> {
     fn drop(&mut self) {
         // SAFETY: taken by `self`, and mapped nowhere any more.
         unsafe { self.world.space.platform().give_frames(&self.frames) };
@@ -54,9 +54,9 @@ fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
 
 pub(super) fn ram(world: &World) -> Outcome {
     for count in [1, 2, 16, 64, 65, 200] {
-        let lent = Lent::scattered(world, count)?;
-        let addr = world.space.vm_map_ram(&lent.frames)?;
-        check_leads_to(addr, &lent.frames)?;
+        let borrowed = BorrowedFrames::scattered(world, count)?;
+        let addr = world.space.vm_map_ram(&borrowed.frames)?;
+        check_leads_to(addr, &borrowed.frames)?;
         // SAFETY: nothing uses it any more.
         unsafe { world.space.vm_unmap_ram(addr, count) }?;
         world.space.purge()?;
@@ -64,11 +64,11 @@ pub(super) fn ram(world: &World) -> Outcome {
             expect_nothing(addr)?;
         }
     }
-    let lent = Lent::consecutive(world, 16)?;
-    let addr = world.space.vm_map_ram(&lent.frames)?;
-    let there = DIRECT_MAP + ((lent.frames[0].0 as usize) << 12);
+    let borrowed = BorrowedFrames::consecutive(world, 16)?;
+    let addr = world.space.vm_map_ram(&borrowed.frames)?;
+    let there = DIRECT_MAP + ((borrowed.frames[0].0 as usize) << 12);
     ensure!(addr == there, "consecutive frames are at {addr:#x}, not at {there:#x}, where they always are");
-    check_leads_to(addr, &lent.frames)?;
+    check_leads_to(addr, &borrowed.frames)?;
     // SAFETY: nothing uses it any more.
     Ok(unsafe { world.space.vm_unmap_ram(addr, 16) }?)
 }
@@ -76,11 +76,11 @@ pub(super) fn ram(world: &World) -> Outcome {
 /// Mapped here, used and unmapped there.
 pub(super) fn ram_on_another(world: &World) -> Outcome {
     for round in 0..20 {
-        let lent = Lent::scattered(world, 8)?;
-        let addr = world.space.vm_map_ram(&lent.frames)?;
-        check_leads_to(addr, &lent.frames)?;
+        let borrowed = BorrowedFrames::scattered(world, 8)?;
+        let addr = world.space.vm_map_ram(&borrowed.frames)?;
+        check_leads_to(addr, &borrowed.frames)?;
         let is_right = AtomicBool::new(false);
-        crew::on(world.kernel, 1 + round % (world.cpus() - 1), || {
+        workers::on(world.kernel, 1 + round % (world.cpus() - 1), || {
             let reads = (0..8).all(|nth| {
                 let at = addr + nth * PAGE;
                 access::read(at) == Ok(stamp(at, 3))

@@ -6,7 +6,7 @@ mod memory;
 mod shortage;
 mod stale;
 
-pub(crate) use mapping::Lent;
+pub(crate) use mapping::BorrowedFrames;
 
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World};
