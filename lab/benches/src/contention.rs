@@ -1,4 +1,5 @@
-//! Contention by the number of nodes, without the CPUs: who would have waited for whom, from a schedule that repeats.
+//! Contention by the number of nodes, without the CPUs: who would have waited for whom, from a
+//! schedule that repeats.
 //!
 //! One thread plays 128 CPUs on a space without memory:
 //!
@@ -8,13 +9,15 @@
 //!     2       CPU 5    CPU 71   …                        ───►   …
 //! ```
 //!
-//! What happens in one step counts as happening at once. Of the CPUs that take the same lock in a step, each but the first
-//! *would have waited*: more than really would, for a lock is held for a fraction of a call. Drains that are asked for are run by a
-//! thread of their own, at the beginning of a step; those who take the same locks in that step wait for it.
+//! All calls of one step count as simultaneous. Of the CPUs that take the same lock in a step, each
+//! but the first *would have waited*: more than really would, for a lock is held for a fraction of
+//! a call. Drains that are asked for are run by a thread of their own, at the beginning of a step;
+//! those who take the same locks in that step wait for it.
 //!
-//! A CPU allocates in one step and frees in another, so areas of many are busy at the same time; whether it begins with the one or the
-//! other is drawn, and before anything is counted it makes a number of calls on its own, or all would run out of the same things at once.
-//! Locks are all that is counted: an area is freed and reused by an atomic operation on a word beside its address, and
+//! A CPU allocates in one step and frees in another, so areas of many are busy at the same time;
+//! whether it begins with the one or the other is drawn, and before anything is counted it makes a
+//! number of calls on its own, or all would run out of the same things at once. Locks are all that
+//! is counted: an area is freed and reused by an atomic operation on a word beside its address, and
 //! neighbours share cache lines of these words. There is no time, so nothing ages.
 
 use crate::adapter::{CpuHint, Drains, NullPlatform};
@@ -28,10 +31,10 @@ use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
-/// Who drains.
+/// The number of the thread that drains.
 const DRAINER: u32 = CPUS as u32;
 
-/// What becomes of freed areas.
+/// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -68,7 +71,7 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
-    /// What becomes of freed areas.
+    /// The treatment of freed areas.
     pub mode: Mode,
     /// Nodes of the space.
     pub nodes: usize,
@@ -99,7 +102,7 @@ pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
     play(scene, mode, if mode == Mode::Unmap { config.unmap_on_free() } else { config }, limits)
 }
 
-/// The same with other settings.
+/// Plays `scene` on a space with these settings.
 fn play(scene: Scene, mode: Mode, config: Config, limits: &Limits) -> Row {
     let nodes = config.nodes;
     let mut stage = Stage::new(scene, config);
@@ -146,7 +149,7 @@ impl Drains for Later {
     }
 }
 
-/// What a lock is for.
+/// The purpose of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lock {
     Purger,
@@ -156,9 +159,10 @@ enum Lock {
     Map,
 }
 
-/// What locks of a space with so many nodes are for, by their numbers.
+/// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
-    // In the order of the space's documentation, which is that of `quiesce`. Blocks have a queue for each node, and a shelf.
+    // In the order of the space's documentation, which is that of `quiesce`. Blocks have a queue
+    // for each node, and a shelf.
     match number as usize {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),
@@ -170,7 +174,7 @@ fn lock_of(number: u32, nodes: usize) -> Lock {
     }
 }
 
-/// What was counted.
+/// Sums over all steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     /// Own node, other nodes, map, purger, notes, the rest.
@@ -331,7 +335,8 @@ mod tests {
         assert!(reserved.contains(&Lock::Notes), "{reserved:?}");
     }
 
-    /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not meet.
+    /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not
+    /// meet.
     #[test]
     fn with_a_node_for_each_cpu_hardly_anybody_waits() {
         // Enough for each node to be granted a part of it.

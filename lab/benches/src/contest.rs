@@ -1,7 +1,8 @@
 //! Several allocators through one workload, round by round.
 //!
-//! Every allocator is brought into the state of the workload first; then they take turns, a window each, so
-//! that whatever else the machine does hits all of them alike. The medians of the rounds are compared.
+//! Every allocator is brought into the state of the workload first; then they take turns, a window
+//! each, so that whatever else the machine does hits all of them alike. The medians of the rounds
+//! are compared.
 
 use crate::adapter::{self, Noop, Visitor};
 use crate::ranges::Ranges;
@@ -18,7 +19,7 @@ use vmalloc_lab::stats::{median, per_mille};
 pub struct Limits {
     /// Rounds.
     pub rounds: usize,
-    /// What a window should take.
+    /// The CPU time that a window should take.
     pub window: Duration,
     /// The most that the set-up of one allocator may take, and its pass of single timings.
     pub cap: Duration,
@@ -46,7 +47,7 @@ pub struct Row {
     pub span_per_live: Option<f64>,
     /// Metadata over live areas.
     pub bytes_per_area: Option<f64>,
-    /// What else to know.
+    /// A remark on the figures.
     pub note: Option<String>,
 }
 
@@ -181,7 +182,8 @@ impl Visitor for Enter<'_> {
     }
 }
 
-/// Measures the allocators whose names are `wanted` in `workload`; the rows in the order of the adapters.
+/// Measures the allocators whose names are `wanted` in `workload`; the rows in the order of the
+/// adapters.
 /// `progress` is called after every step of work.
 pub fn run(
     workload: &'static Workload,

@@ -1,4 +1,4 @@
-//! What the programs print: all errors told, for the reader of a pipe may go away.
+//! Output of the programs. All errors are reported, for the reader of a pipe may go away.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,13 +7,15 @@ use std::process::ExitCode;
 /// Writes `text` and the end of a line to stdout.
 ///
 /// # Errors
-/// When nobody takes it: the disk is full, or the reader of a pipe went away. `println!` would panic.
+/// When nobody takes it: the disk is full, or the reader of a pipe went away. `println!` would
+/// panic.
 pub fn line(text: &dyn fmt::Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush())
 }
 
-/// How a program ends whose output was or was not written: with the code 2 and a line on stderr if it was not.
+/// How a program ends whose output was or was not written: with the code 2 and a line on stderr if
+/// it was not.
 pub fn end(written: io::Result<()>) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,

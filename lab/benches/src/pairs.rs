@@ -1,11 +1,13 @@
-//! Single pairs: how long one free and one allocation take, at 100,000 live areas, down to the slowest of a million.
+//! Single pairs: how long one free and one allocation take, at 100,000 live areas, down to the
+//! slowest of a million.
 //!
-//! What the machine does to a program, interrupts and the hypervisor, is in every tail: the same loop without an allocator shows how
-//! much. It does not come twice at the same place, so of the slowest pair the least of several runs is told: what an allocator does
-//! itself is in each of them.
+//! What the machine does to a program, interrupts and the hypervisor, is in every tail: the same
+//! loop without an allocator shows how much. It does not come twice at the same place, so of the
+//! slowest pair the least of several runs is told: what an allocator does itself is in each of
+//! them.
 //!
-//! Whatever an allocator leaves to the background is done by the thread that its adapter starts in [`Ranges::build`]: those of
-//! ours that are named for it ([`Drained`](crate::adapter::Drained)).
+//! Whatever an allocator leaves to the background is done by the thread that its adapter starts in
+//! [`Ranges::build`]: those of ours that are named for it ([`Drained`](crate::adapter::Drained)).
 
 use crate::ranges::Ranges;
 use crate::stage::{Stage, TooSlow};

@@ -1,6 +1,7 @@
 //! Interleaved rounds: everything that is compared takes turns, a window each.
 //!
-//! Whatever else the machine does hits all of them alike, and the medians of the rounds are compared.
+//! Whatever else the machine does hits all of them alike, and the medians of the rounds are
+//! compared.
 
 use std::time::Duration;
 use vmalloc_lab::clock::cpu_time;
@@ -40,7 +41,8 @@ pub fn pace(window: Duration, mut play: impl FnMut(usize) -> f64) -> usize {
     }
 }
 
-/// Plays each of `players` in every round, and returns the median of each: CPU nanoseconds of one iteration.
+/// Plays each of `players` in every round, and returns the median of each: CPU nanoseconds of one
+/// iteration.
 ///
 /// A player is called with a number of iterations.
 pub fn medians(players: &mut [Box<dyn FnMut(usize) + '_>], limits: &Limits) -> Vec<f64> {

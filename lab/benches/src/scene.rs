@@ -12,7 +12,7 @@ const MOST_PAGES: u64 = 64;
 /// Pages of the area that is allocated and freed in W1.
 const BOUNCED_PAGES: u64 = 3;
 
-/// What each of many does.
+/// The calls that each of many CPUs makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Scene {
     /// Allocate 3 pages and a guard page, free them; the space is empty but for that.

@@ -1,8 +1,8 @@
 //! One allocator in the state that a workload asks for, and the measured loops.
 //!
-//! Everything random is drawn into a [`Window`] before the clock starts, so that a turn of a measured loop
-//! is the calls themselves, a load of the request and a load and store of the handle. What that costs is
-//! known exactly: the same loop over [`Noop`](crate::adapter::Noop).
+//! Everything random is drawn into a [`Window`] before the clock starts, so that a turn of a
+//! measured loop is the calls themselves, a load of the request and a load and store of the handle.
+//! What that costs is known exactly: the same loop over [`Noop`](crate::adapter::Noop).
 
 use crate::heap;
 use crate::ranges::{BASE_PAGE, Plan, Ranges};
@@ -23,7 +23,8 @@ const CALLS_PER_CLOCK: usize = 64;
 pub enum Readiness {
     /// All the way.
     Steady,
-    /// The live set is complete, but its churn was cut short: the state is kinder than the steady one.
+    /// The live set is complete, but its churn was cut short: the state is kinder than the steady
+    /// one.
     ChurnCut,
 }
 
@@ -76,7 +77,8 @@ impl<R: Ranges> Stage<R> {
             guard_pages: u32::from(workload.guard && !R::GUARDS),
             rng: Rng::new(SEED),
             readiness: Readiness::Steady,
-            // After the bookkeeping above and before the allocator below: fields are built in this order.
+            // After the bookkeeping above and before the allocator below: fields are built in this
+            // order.
             heap_before: heap::live_bytes(),
             ranges: R::build(&Plan { areas, guard: workload.guard }),
         }
@@ -184,7 +186,8 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// The same loop with a tick before and after each turn; the ticks of each go to `ticks`.
+    /// Plays the measured loop with a tick before and after each turn; the ticks of each go to
+    /// `ticks`.
     pub fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
         let mut timed = |turn: &mut dyn FnMut()| {
             let before = tick();
@@ -250,8 +253,8 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// Pages from the base of the space to the highest live end, over the live pages; `None` when nothing
-    /// is live.
+    /// Pages from the base of the space to the highest live end, over the live pages; `None` when
+    /// nothing is live.
     pub fn span_per_live(&self) -> Option<f64> {
         let end = |(&handle, &pages)| R::start(handle) + u64::from(pages);
         let highest = self.live.iter().zip(&self.pages).map(end).max()?;
@@ -259,8 +262,8 @@ impl<R: Ranges> Stage<R> {
         Some((highest - BASE_PAGE) as f64 / live as f64)
     }
 
-    /// Metadata of the allocator: the heap it has taken, or what it counts itself where that is more.
-    /// To be asked right after the set-up, before anything else allocates.
+    /// Metadata of the allocator: the heap it has taken, or what it counts itself where that is
+    /// more. To be asked right after the set-up, before anything else allocates.
     pub fn metadata_bytes(&self) -> usize {
         let heap = heap::live_bytes().wrapping_sub(self.heap_before);
         heap.max(self.ranges.own_metadata_bytes().unwrap_or(0))

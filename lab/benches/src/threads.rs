@@ -1,8 +1,9 @@
-//! One space and many threads: pairs a second of all together, and how often a lock had to be waited for; with callers that purge by
-//! themselves, and with a thread that drains.
+//! One space and many threads: pairs a second of all together, and how often a lock had to be
+//! waited for; with callers that purge by themselves, and with a thread that drains.
 //!
-//! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers of threads take turns, a window
-//! each, so that whatever else the machine does hits all of them alike. Locks are counted in a pass of its own, which is not timed.
+//! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers
+//! of threads take turns, a window each, so that whatever else the machine does hits all of them
+//! alike. Locks are counted in a pass of its own, which is not timed.
 
 use crate::adapter::{Caller, Drained, House, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
@@ -19,7 +20,7 @@ use vmalloc_lab::workers::{self, all_done};
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
 
-/// Who drains.
+/// The thread that drains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Drain {
@@ -47,7 +48,7 @@ impl Drain {
 pub struct Limits {
     /// Rounds, of which the median counts.
     pub rounds: usize,
-    /// What a window takes.
+    /// The wall time of a window.
     pub window: Duration,
     /// The settings of the space, but for its guards.
     pub config: Config,
@@ -58,7 +59,7 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
-    /// Who drains.
+    /// The thread that drains.
     pub drain: Drain,
     /// How many threads.
     pub threads: usize,
@@ -74,7 +75,8 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to the first.
+/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to
+/// the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
@@ -138,13 +140,13 @@ struct Stage<H> {
     workers: Vec<Mutex<Worker>>,
 }
 
-/// What a thread keeps between windows.
+/// The state of a thread between windows.
 struct Worker {
     live: Vec<usize>,
     rng: Rng,
 }
 
-/// What became of a window.
+/// The results of a window.
 #[derive(Clone, Copy, Default)]
 struct Played {
     pairs: u64,

@@ -13,7 +13,7 @@ use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::Purges;
 use vmalloc_lab::reproduce::Figure;
 
-/// A virtual-address allocator at work: the field's test driver, and a look at a live space.
+/// A virtual-address allocator at work: Linux's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
 #[command(after_help = "\
@@ -26,21 +26,23 @@ pub(crate) struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// What the program can do.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run the field's test driver: many workers on one shared space
+    /// Run Linux's test driver: many workers on one shared space
     Test(TestOptions),
     /// Run a small session and show its areas, its counts and what the platform chose
     Info(InfoOptions),
-    /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
+    /// Measure how late a periodic thread wakes while others allocate and free, or how long each
+    /// pair takes
     Latency(LatencyOptions),
-    /// Measure the field's published results again, on the designs they were published for, and on this one
+    /// Measure Linux's published results again, on the designs they were published for, and on this
+    /// one
     Reproduce(ReproduceOptions),
     /// Replay traces of Linux's vmalloc or of a program's mappings on designs of address allocators
     Replay(ReplayOptions),
@@ -53,10 +55,11 @@ pub(crate) enum Command {
 /// Options of `vmalloc test`.
 #[derive(Args, Debug)]
 pub(crate) struct TestOptions {
-    /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see below
+    /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see
+    /// below
     #[arg(value_name = "WORD")]
     pub(crate) words: Vec<String>,
-    /// What to run on.
+    /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
     /// Print the table of cases and run nothing
@@ -67,7 +70,7 @@ pub(crate) struct TestOptions {
 /// Options of `vmalloc info`.
 #[derive(Args, Debug)]
 pub(crate) struct InfoOptions {
-    /// What to run on.
+    /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
 }
@@ -87,13 +90,15 @@ pub(crate) struct LatencyOptions {
     /// Microseconds from one wake-up of the periodic thread to the next [default: 1000]
     #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub(crate) period_us: Option<u64>,
-    /// Keep so many areas live, all workers together, and replace them at random instead of a buffer
+    /// Keep so many areas live, all workers together, and replace them at random instead of a
+    /// buffer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) live: Option<u64>,
     /// Pages of the largest area that is kept live [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) max_pages: Option<u64>,
-    /// No periodic thread: the workers time each free and allocation over a live set [default: 100000 areas]
+    /// No periodic thread: the workers time each free and allocation over a live set [default:
+    /// 100000 areas]
     #[arg(long)]
     pub(crate) pairs: bool,
     /// With --pairs: addresses alone, without memory behind them
@@ -102,7 +107,7 @@ pub(crate) struct LatencyOptions {
     /// Write the histograms to this file, in HdrHistogram's log format (V2, compressed)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// What to run on.
+    /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
 }
@@ -149,7 +154,8 @@ pub(crate) struct ReportOptions {
     /// Measure less, in a tenth of the time
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure this design [default: each generation as it was, and ours]; may be given more than once
+    /// Measure this design [default: each generation as it was, and ours]; may be given more than
+    /// once
     #[arg(long, value_name = "NAME")]
     pub(crate) design: Vec<Name>,
     /// The most live areas [default: 10000000, with --quick 100000]
@@ -160,7 +166,8 @@ pub(crate) struct ReportOptions {
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
-    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact format; '-' is standard input
+    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact
+    /// format; '-' is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A design to replay on, or 'all'; may be repeated [default: vmalloc]
@@ -183,7 +190,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) write: Option<PathBuf>,
 }
 
-/// Who says when designs purge.
+/// The moments at which designs purge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum PurgesBy {
     /// Their own thresholds
@@ -202,7 +209,7 @@ impl From<PurgesBy> for Purges {
     }
 }
 
-/// What the command line asked for.
+/// A parsed command line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// Work.

@@ -26,7 +26,8 @@ impl<'m> BorrowedFrames<'m> {
 
 impl Drop for BorrowedFrames<'_> {
     fn drop(&mut self) {
-        // SAFETY: they were taken by `self`, which alone borrowed them to mappings, and those have ended.
+        // SAFETY: they were taken by `self`, which alone borrowed them to mappings, and those have
+        // ended.
         unsafe { self.machine.space.platform().give_frames(&self.frames) };
     }
 }

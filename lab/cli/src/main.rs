@@ -9,7 +9,7 @@
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
-//!  reproduce/   `vmalloc reproduce`: the field's published results, measured again
+//!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
 //!  map/         `vmalloc map`: a kernel's areas as a picture
 //!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!

@@ -1,4 +1,4 @@
-//! What goes to stdout, all of it at once, and to stderr, a line at a time.
+//! Output: to stdout all at once, to stderr a line at a time, and to files.
 
 use crate::error::Failure;
 use serde::Serialize;
@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes `text`. That nobody took it, because the disk is full or the reader of a pipe went away, is a failure.
+/// Writes `text`. That nobody took it, because the disk is full or the reader of a pipe went away,
+/// is a failure.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -21,7 +22,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     text(&format!("{object}\n"))
 }
 
-/// A file to write, which is there before the work begins: a user does not wait for one that can't be written.
+/// A file to write, which is there before the work begins: a user does not wait for one that can't
+/// be written.
 pub(crate) struct OutFile {
     pub(crate) path: PathBuf,
     file: File,

@@ -12,9 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the bar is drawn.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What is waited for.
+/// Work that is waited for.
 pub(crate) struct Wait<'a> {
-    /// What is counted, in plural.
+    /// The things that are counted, in plural.
     pub(crate) what: &'static str,
     /// How many of it there will be.
     pub(crate) all: u64,
@@ -25,7 +25,8 @@ pub(crate) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Waits until every sender of `finished` is gone or the time is over, and shows how far it has come.
+    /// Waits until every sender of `finished` is gone or the time is over, and shows how far it has
+    /// come.
     pub(crate) fn wait(&self, finished: &Receiver<()>) {
         let start = Instant::now();
         let mut bar = None;

@@ -6,11 +6,12 @@ use indicatif::HumanBytes;
 use std::sync::mpsc::Receiver;
 use vmalloc_lab::workers::{self, STACK_BYTES};
 
-/// The most workers: as many as the field's driver takes.
+/// The most workers: as many as Linux's driver takes.
 pub(crate) const MAX_THREADS: u64 = 65_535;
 /// Mappings of a thread: its stack and the stack for its signals, each with a guard page.
 const MAPPINGS_PER_THREAD: u64 = 4;
-/// Bytes of addresses of a thread: its stack, the stack for its signals, and what it takes from the heap at first.
+/// Bytes of addresses of a thread: its stack, the stack for its signals, and what it takes from the
+/// heap at first.
 const ADDRESSES_PER_THREAD: u64 = STACK_BYTES as u64 + (64 << 10);
 /// Bytes of addresses that the program may want besides those that it has and the threads'.
 const SPARE_ADDRESSES: u64 = 4 << 20;
@@ -25,8 +26,9 @@ pub(crate) struct Haul<T> {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Runs `work` in so many threads, each with its number, to the end of all; `meanwhile` runs in this one, and is told when all
-/// are done: then every sender is gone. `asked` is how the number of threads was typed.
+/// Runs `work` in so many threads, each with its number, to the end of all; `meanwhile` runs in
+/// this one, and is told when all are done: then every sender is gone. `asked` is how the number of
+/// threads was typed.
 pub(crate) fn run<T: Send>(
     threads: u64,
     asked: &str,
@@ -47,8 +49,8 @@ pub(crate) fn run<T: Send>(
     Ok(haul)
 }
 
-/// Refuses workers whose stacks the kernel would not map: the standard library aborts the program when a
-/// thread that was started finds no room for its signal stack.
+/// Refuses workers whose stacks the kernel would not map: the standard library aborts the program
+/// when a thread that was started finds no room for its signal stack.
 fn check_mappings(threads: u64, asked: &str) -> Result<(), Failure> {
     let Some(limit) = max_map_count() else { return Ok(()) };
     let needed = map_count() + threads * MAPPINGS_PER_THREAD + SPARE_MAPPINGS;
@@ -58,8 +60,8 @@ fn check_mappings(threads: u64, asked: &str) -> Result<(), Failure> {
     Err(Failure::new(format!("{asked} would need about {needed} mappings; vm.max_map_count is {limit}")))
 }
 
-/// Refuses workers that do not fit under `RLIMIT_AS`: a thread that was started and finds no memory for its
-/// first few bytes ends the whole program.
+/// Refuses workers that do not fit under `RLIMIT_AS`: a thread that was started and finds no memory
+/// for its first few bytes ends the whole program.
 fn check_addresses(threads: u64, asked: &str) -> Result<(), Failure> {
     let Some(limit) = address_limit() else { return Ok(()) };
     let needed = address_bytes() + threads * ADDRESSES_PER_THREAD + SPARE_ADDRESSES;

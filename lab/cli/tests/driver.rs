@@ -25,8 +25,8 @@ const CASES: [&str; 16] = [
     "ne_fit_alloc_test",
 ];
 
-/// The numbers of a summary line of `name` in the field's format: passed, failed, repeat, loops, avg. What
-/// stands behind the field's line is left out.
+/// The numbers of a summary line of `name` in Linux's format: passed, failed, repeat, loops, avg.
+/// What stands behind Linux's line is left out.
 fn summary(line: &str, name: &str) -> Option<[u64; 5]> {
     let mut words = line.strip_prefix("Summary: ")?.strip_prefix(name)?.split(' ').skip(1);
     let mut field = |name| if words.next()? == name { words.next()?.parse().ok() } else { None };
@@ -39,7 +39,7 @@ fn names(worker: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_case_prints_the_fields_line() {
+fn every_case_prints_the_line_of_linux() {
     let text = text("test performance test_repeat_count=2 test_loop_count=20");
     for (name, line) in CASES.iter().zip(text.lines().skip(1)) {
         let [passed, failed, repeat, loops, _] = summary(line, name).unwrap_or_else(|| panic!("{line}"));
@@ -171,9 +171,10 @@ fn stress_runs_every_case() {
     assert_eq!(purged["blocks_made"], purged["blocks_freed"], "{purged}");
 }
 
-/// Few groups would not show how long the search for the place of one takes among many; so loops don't count.
+/// Few groups would not show how long the search for the place of one takes among many; so loops
+/// don't count.
 #[test]
-fn per_cpu_groups_are_as_many_as_the_fields() {
+fn per_cpu_groups_are_as_many_as_in_linux() {
     let (report, code) = json("test --json pcpu_alloc_test test_loop_count=1");
     assert_eq!(code, Some(0), "{report}");
     let (areas, cpus) = (&report["stats"]["after"]["lazy_areas"], &report["machine"]["cpus"]);
@@ -274,8 +275,9 @@ fn every_case_runs_where_addresses_are_few() {
     }
 }
 
-/// What an earlier case left to be freed later may hold the only address that is aligned: it is waited for. Whether
-/// there is such an address is up to where the kernel puts the space: about one run in eight here has it.
+/// A deferred free of an earlier case may hold the only address that is aligned: it is waited for.
+/// Whether there is such an address is up to where the kernel puts the space: about one run in
+/// eight here has it.
 #[cfg(target_os = "linux")]
 #[test]
 fn deferred_frees_are_waited_for_where_addresses_are_few() {
@@ -289,7 +291,8 @@ fn deferred_frees_are_waited_for_where_addresses_are_few() {
     }
 }
 
-/// A crew that the limits don't allow is refused before anybody starts: who starts without memory takes all down.
+/// A crew that the limits don't allow is refused before anybody starts: who starts without memory
+/// takes all down.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_cannot_start_are_one_line() {

@@ -1,4 +1,5 @@
-//! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test says.
+//! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test
+//! says.
 
 mod common;
 

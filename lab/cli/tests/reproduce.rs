@@ -1,4 +1,5 @@
-//! `vmalloc reproduce` from outside. Ratios of times are looked at by hand and by the script that checks everything; counts are here.
+//! `vmalloc reproduce` from outside. Ratios of times are looked at by hand and by the script that
+//! checks everything; counts are here.
 
 use serde_json::Value;
 use std::process::{Command, Output};

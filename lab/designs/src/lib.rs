@@ -1,4 +1,4 @@
-//! The lab: every design that the field's allocator went through, side by side with ours.
+//! The lab: every design that Linux's allocator went through, side by side with ours.
 //!
 //! ```text
 //!    workloads, traces ──► Design ◄── A0 busy list      (before 2018)
@@ -14,7 +14,7 @@
 //! | [`designs`] | all of them, by [`Name`](designs::Name): the four generations, their purges, and ours |
 //! | [`blocks`] | short mappings out of larger blocks: before 2015, since, and ours |
 //! | [`lock`], [`cpu`] | locks that count their waits, and the CPU that runs, or is played |
-//! | [`workload`] | the cases of the field's test driver, and other sets of calls |
+//! | [`workload`] | the cases of Linux's test driver, and other sets of calls |
 //! | [`reproduce`] | the five published results, measured again |
 //! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
 //! | [`replay`] | a trace done again by a design |
@@ -24,8 +24,9 @@
 //! | [`clock`], [`rng`], [`stats`], [`times`] | clocks, random numbers, medians, histograms of times |
 //! | [`workers`], [`table`], [`units`] | threads that start together, columns of text, bytes and counts in words |
 //!
-//! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
-//! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
+//! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind
+//! them. All have the same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds
+//! ([`Setup`]), so that what differs is the design.
 
 pub mod blocks;
 pub mod clock;

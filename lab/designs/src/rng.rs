@@ -22,7 +22,8 @@ impl Rng {
 
     /// Returns a number below `bound`, which is not zero.
     ///
-    /// Multiply and shift (Lemire, 2019) without the rejection step: the bias is below `bound` / 2^64.
+    /// Multiply and shift (Lemire, 2019) without the rejection step: the bias is below `bound` /
+    /// 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -12,7 +12,8 @@ pub fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// Returns the smallest value that at least `per_mille` thousandths of `values` do not exceed (nearest rank).
+/// Returns the smallest value that at least `per_mille` thousandths of `values` do not exceed
+/// (nearest rank).
 ///
 /// Returns `None` when there are too few values for ten of them to lie above it.
 pub fn per_mille(values: &mut [u64], per_mille: u64) -> Option<u64> {

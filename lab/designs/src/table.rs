@@ -24,8 +24,8 @@ pub fn table<S: AsRef<str>>(leans: &str, head: &[S], rows: Vec<Vec<String>>) -> 
 
 /// Returns the lines of `rows`, all of which have the same number of cells, in columns.
 ///
-/// `leans` has a letter for each column, the last of which is also for all that follow: `r` for numbers, which align
-/// right, and `l` for names and notes, which align left.
+/// `leans` has a letter for each column, the last of which is also for all that follow: `r` for
+/// numbers, which align right, and `l` for names and notes, which align left.
 #[must_use]
 pub fn aligned(leans: &str, rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The longest time that is told from longer ones: 100 s.
 const LONGEST_NS: u64 = 100_000_000_000;
-/// Decimal digits kept of a time: it is told to 1 %, which is less than runs differ, by 33 KiB, which stay in a cache.
+/// Decimal digits kept of a time: it is told to 1 %, which is less than runs differ, by 33 KiB,
+/// which stay in a cache.
 const DIGITS: u8 = 2;
 /// Decimal digits of precise times, which take some 200 KiB.
 const PRECISE_DIGITS: u8 = 3;
@@ -100,7 +101,7 @@ impl Serialize for Times {
     }
 }
 
-/// What a look at the clock takes, in nanoseconds: the median of many.
+/// Measures a look at the clock, in nanoseconds: the median of many.
 #[must_use]
 pub fn clock_ns() -> u64 {
     let mut times = Times::default();

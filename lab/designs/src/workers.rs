@@ -1,7 +1,7 @@
 //! Worker threads that start together: all of them, or none.
 //!
-//! A thread that was started waits at a gate until all are there. When one can't be started the gate is closed for good,
-//! and the others end without having run anything.
+//! A thread that was started waits at a gate until all are there. When one can't be started the
+//! gate is closed for good, and the others end without having run anything.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver};
@@ -25,8 +25,9 @@ pub struct NotStarted {
 
 /// Runs `work` in so many threads, each with its number, to the end of all.
 ///
-/// `meanwhile` runs in this thread from the moment at which the workers begin. It is told when all are done: then every
-/// sender is gone. Returns what the workers returned, in their order, or how they panicked; and what `meanwhile` did.
+/// `meanwhile` runs in this thread from the moment at which the workers begin. It is told when all
+/// are done: then every sender is gone. Returns what the workers returned, in their order, or how
+/// they panicked; and what `meanwhile` did.
 ///
 /// # Errors
 /// [`NotStarted`]: then no worker has begun.
@@ -76,7 +77,7 @@ struct Gate {
     changed: Condvar,
 }
 
-/// What the gate says.
+/// The state of the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Sign {
     #[default]

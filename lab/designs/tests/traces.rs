@@ -1,4 +1,5 @@
-//! Real traces and damaged ones: every line is accounted for, and what is replayed leaves everything free.
+//! Real traces and damaged ones: every line is accounted for, and what is replayed leaves
+//! everything free.
 
 use proptest::prelude::*;
 use std::io::Read;

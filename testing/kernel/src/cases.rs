@@ -1,7 +1,7 @@
-//! The cases of the field's test driver, with its names and its lines.
+//! The cases of Linux's test driver, with its names and its lines.
 //!
-//! A case runs `loops` turns. What it does once, or holds, is the field's at 1000 turns and more, and in proportion less at fewer.
-//! "Touch" means to write the first word.
+//! A case runs `loops` turns. What it does once, or holds, is Linux's at 1000 turns and more, and
+//! in proportion less at fewer. "Touch" means to write the first word.
 
 use crate::access;
 use crate::clock;
@@ -18,7 +18,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
 use vmalloc_x86_64::IrqLock;
 
-/// What a case runs on.
+/// The environment of a case.
 pub(crate) struct Context {
     pub(crate) space: &'static Space,
     pub(crate) workers: usize,
@@ -73,7 +73,7 @@ impl Case {
     }
 }
 
-/// All cases, in the field's order.
+/// All cases, in Linux's order.
 pub(crate) const CASES: [Case; 9] = [
     Case { name: "fix_size_alloc_test", run: fix_size },
     Case { name: "full_fit_alloc_test", run: full_fit },
@@ -86,7 +86,8 @@ pub(crate) const CASES: [Case; 9] = [
     Case { name: "vm_map_ram_test", run: vm_map_ram },
 ];
 
-/// Runs all cases on all CPUs at once, unmapping what is freed and then caching it; how many failed.
+/// Runs all cases on all CPUs at once, unmapping what is freed and then caching it; how many
+/// failed.
 pub(crate) fn run(world: &World, loops: u64) -> usize {
     run_on(world, world.space, "unmap", loops) + run_on(world, world.caching, "retain", loops)
 }
@@ -184,7 +185,8 @@ fn fix_size(context: &mut Context) -> Result<End, Failure> {
     Ok(End::Done)
 }
 
-/// Lazy pages at which a drain begins, with which the field fills the space: 32 MiB for each bit of the number of CPUs.
+/// Lazy pages at which a drain begins, with which Linux's driver fills the space: 32 MiB for each
+/// bit of the number of CPUs.
 fn lazy_max(context: &Context) -> u64 {
     let bits = usize::BITS - context.space.geometry().cpus.leading_zeros();
     8192 * u64::from(bits)
@@ -236,7 +238,8 @@ fn random_size_align(context: &mut Context) -> Result<End, Failure> {
     Ok(End::Done)
 }
 
-/// For each bit of a word one page at that power of two, of which no space has an address for the largest.
+/// For each bit of a word one page at that power of two, of which no space has an address for the
+/// largest.
 fn align_shift(context: &mut Context) -> Result<End, Failure> {
     let mut refused = false;
     for bit in 0..usize::BITS {

@@ -1,6 +1,7 @@
 //! How many instructions calls take: the emulator's counter, under `-icount shift=0`, on one CPU.
 //!
-//! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case. The loop around the calls counts as well.
+//! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case.
+//! The loop around the calls counts as well.
 
 use crate::cases::{CASES, Context};
 use crate::checks::BorrowedFrames;
@@ -12,7 +13,8 @@ use alloc::format;
 use core::arch::asm;
 use vmalloc::Frame;
 
-/// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is in it.
+/// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is
+/// in it.
 pub(crate) const TURNS: u64 = 12_000;
 
 /// Ticks of a million instructions.
@@ -25,7 +27,7 @@ fn ticks_of_a_million() -> u64 {
     ticks() - start
 }
 
-/// What is measured.
+/// The rows to measure.
 pub(crate) struct Rows<'a> {
     /// Turns of the driver's cases.
     pub(crate) loops: u64,

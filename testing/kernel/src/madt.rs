@@ -21,7 +21,8 @@ impl AcpiHandler for DirectMap {
     fn unmap_physical_region<T>(_region: &PhysicalMapping<Self, T>) {}
 }
 
-/// Returns the numbers of the interrupt controllers of all usable CPUs, or `None` if a table is missing.
+/// Returns the numbers of the interrupt controllers of all usable CPUs, or `None` if a table is
+/// missing.
 pub(crate) fn cpus(info: &StartInfo) -> Option<Vec<u8>> {
     const ENABLED_OR_CAN_BE: u32 = 0b11;
     if info.rsdp_at == 0 {

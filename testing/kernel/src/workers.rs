@@ -6,7 +6,7 @@ use crate::machine::Kernel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// What a CPU is asked to do.
+/// A task for a CPU.
 type Work = dyn Fn(usize) + Sync;
 
 struct Post {
@@ -20,7 +20,7 @@ unsafe impl Sync for Post {}
 static POSTS: [Post; cpu::MAX] =
     [const { Post { is_full: AtomicBool::new(false), work: UnsafeCell::new(None) } }; cpu::MAX];
 
-/// What a CPU does but for the first.
+/// Serves tasks for ever: the work of every CPU but the first.
 pub(crate) fn serve(kernel: &Kernel) -> ! {
     let post = &POSTS[cpu::number()];
     loop {

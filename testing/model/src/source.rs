@@ -1,9 +1,11 @@
-//! Where the choices of a generated program come from: a seed, a fuzzer's bytes, or a list of numbers.
+//! Where the choices of a generated program come from: a seed, a fuzzer's bytes, or a list of
+//! numbers.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to go.
+/// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to
+/// go.
 pub trait Source {
     /// The next `bits` bits, as a number; at most 64.
     fn bits(&mut self, bits: u32) -> u64;
@@ -35,8 +37,8 @@ pub trait Source {
         share != 0 && self.bits(8) >= 256 - u64::from(share)
     }
 
-    /// A number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as every other. Powers
-    /// of two and their neighbours, where mistakes live, come more often than that.
+    /// A number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as every
+    /// other. Powers of two and their neighbours, where mistakes live, come more often than that.
     fn magnitude(&mut self, low: u32, high: u32) -> u64 {
         let order = self.between(u64::from(low), u64::from(high)) as u32;
         let power = 1u64 << order;

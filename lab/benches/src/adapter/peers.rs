@@ -61,7 +61,8 @@ impl Ranges for RangeAlloc {
     }
 }
 
-/// `offset-allocator`: free ranges in bins by size, constant time; all metadata allocated in advance.
+/// `offset-allocator`: free ranges in bins by size, constant time; all metadata allocated in
+/// advance.
 pub struct Offset(offset_allocator::Allocator<u32>);
 
 impl Ranges for Offset {

@@ -1,4 +1,5 @@
-//! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on every place.
+//! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on
+//! every place.
 
 use super::{
     BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,

@@ -1,4 +1,5 @@
-//! Measures allocators of large buffers: ours, the system's and the best of the field, all in one run.
+//! Measures allocators of large buffers: ours, the system's and the best of their peers, all in one
+//! run.
 
 use clap::Parser;
 use indicatif::ProgressBar;
@@ -12,10 +13,11 @@ use vmalloc_lab::table::{figure, table};
 
 /// Measure allocators of large buffers side by side
 ///
-/// CPU time, system time included, of: allocate, write one byte a page, free; the median of interleaved
-/// rounds, in ns, with the ratio to ours in the second table. "steady" replaces a random one of 1000 live
-/// buffers of 1…64 pages. "RSS/live" is the resident memory that the steady scene takes in a process of its
-/// own, over the live bytes. "guard" and "UAF traps" are what each promises by design, not measured.
+/// CPU time, system time included, of: allocate, write one byte a page, free; the median of
+/// interleaved rounds, in ns, with the ratio to ours in the second table. "steady" replaces a
+/// random one of 1000 live buffers of 1…64 pages. "RSS/live" is the resident memory that the steady
+/// scene takes in a process of its own, over the live bytes. "guard" and "UAF traps" are what each
+/// promises by design, not measured.
 #[derive(Parser)]
 struct Args {
     /// Only these allocators, by the start of their name.
@@ -29,7 +31,8 @@ struct Args {
     /// Rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Print the resident memory over live bytes of the one allocator of this name, and nothing else.
+    /// Print the resident memory over live bytes of the one allocator of this name, and nothing
+    /// else.
     #[arg(long, hide = true, value_name = "NAME")]
     rss: Option<String>,
 }
@@ -63,7 +66,7 @@ impl Visitor for PrintRss {
     }
 }
 
-/// What is known of an allocator besides its speed.
+/// Properties of an allocator besides its speed.
 struct Trait {
     name: &'static str,
     rss_per_live: Option<f64>,

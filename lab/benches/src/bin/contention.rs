@@ -10,12 +10,13 @@ use vmalloc_lab::table::table;
 
 /// Count who would wait for whom on a machine with 128 CPUs, by the number of nodes
 ///
-/// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees, in an
-/// order drawn from a seed. Counts are locks taken for a pair of these, by what they protect: the CPU's own node, other nodes, the map, the
-/// purger, tables of notes; "waited %" is how many hundredths of them another CPU, or the drain, had taken first in the same
-/// step. That is more than would really wait: a step counts as one moment. "drain" is what the thread that drains takes for a
-/// pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces random areas of its share of 100,000 live ones, 1…64
-/// pages. Exact: the same numbers on every machine.
+/// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees,
+/// in an order drawn from a seed. Counts are locks taken for a pair of these, by what they protect:
+/// the CPU's own node, other nodes, the map, the purger, tables of notes; "waited %" is how many
+/// hundredths of them another CPU, or the drain, had taken first in the same step. That is more
+/// than would really wait: a step counts as one moment. "drain" is what the thread that drains
+/// takes for a pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces random
+/// areas of its share of 100,000 live ones, 1…64 pages. Exact: the same numbers on every machine.
 #[derive(Parser)]
 struct Args {
     /// Numbers of nodes.

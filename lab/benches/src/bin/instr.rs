@@ -1,8 +1,9 @@
-//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions` drives it.
+//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions`
+//! drives it.
 //!
-//! Each window is labelled with a client request: `loop` is the measured loop over an allocator that does
-//! nothing, `run` the same loop over the real one. For the single worst call the windows are `empty`, and
-//! one per alignment.
+//! Each window is labelled with a client request: `loop` is the measured loop over an allocator
+//! that does nothing, `run` the same loop over the real one. For the single worst call the windows
+//! are `empty`, and one per alignment.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ struct Args {
     /// The workload.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// Whom to measure: the start of a name in the tables of `ranges`.
+    /// The allocator to measure: the start of a name in the tables of `ranges`.
     #[arg(long, default_value = "vmalloc")]
     allocator: String,
     /// Turns of the measured loop.

@@ -11,10 +11,11 @@ use vmalloc_lab::table::{figure, table};
 
 /// Measure mappings of pages that are there already, and areas that grow
 ///
-/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping 1, 4 or 16 pages of a pool
-/// of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that is a new range of addresses, a call for each run of
-/// consecutive pages, and munmap(2). Second: an area grows from 1 to 64 MiB by a page at a time, which is touched; wall time.
-/// Third: how many mappings of 4 pages can live at once, and what they take of vm.max_map_count.
+/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping
+/// 1, 4 or 16 pages of a pool of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that
+/// is a new range of addresses, a call for each run of consecutive pages, and munmap(2). Second: an
+/// area grows from 1 to 64 MiB by a page at a time, which is touched; wall time. Third: how many
+/// mappings of 4 pages can live at once, and what they take of vm.max_map_count.
 #[derive(Parser)]
 struct Args {
     /// Print an object instead of tables.

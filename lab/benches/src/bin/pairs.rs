@@ -13,10 +13,11 @@ use vmalloc_lab::table::{figure, table};
 
 /// Measure how long single pairs take, and the slowest of them
 ///
-/// One pair is a free and an allocation in a steady set of 100,000 live areas: of 1…64 pages, and of one page. ns of wall
-/// time; the quantiles are medians of the runs, "max" is the slowest pair of the run in which that was fastest, "worst" of the run in
-/// which it was slowest. "(loop alone)" is the clock and the machine. Ours has the product's locks, and purges in its callers or, where that is
-/// said, in a thread; "Space" names those on locks of parking_lot.
+/// One pair is a free and an allocation in a steady set of 100,000 live areas: of 1…64 pages, and
+/// of one page. ns of wall time; the quantiles are medians of the runs, "max" is the slowest pair
+/// of the run in which that was fastest, "worst" of the run in which it was slowest. "(loop alone)"
+/// is the clock and the machine. Ours has the product's locks, and purges in its callers or, where
+/// that is said, in a thread; "Space" names those on locks of parking_lot.
 #[derive(Parser)]
 struct Args {
     /// Only these allocators besides ours, by the start of their name.

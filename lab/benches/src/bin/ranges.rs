@@ -1,4 +1,5 @@
-//! Measures the address allocators: ours, its peers from crates.io and two baselines, all in one run.
+//! Measures the address allocators: ours, its peers from crates.io and two baselines, all in one
+//! run.
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,17 +17,19 @@ static HEAP: CountingHeap = CountingHeap;
 
 /// Measure address allocators side by side
 ///
-/// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the median of
-/// interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall time, from a pass of
-/// its own), the pages from the base to the highest live end over the live pages, and metadata bytes per
-/// live area as taken from the heap (without what the caller has to keep: an address for ours, also a length
-/// or a node number for most others). "(loop alone)" is the measured loop without any allocator; it is part
-/// of every other figure.
+/// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the
+/// median of interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall
+/// time, from a pass of its own), the pages from the base to the highest live end over the live
+/// pages, and metadata bytes per live area as taken from the heap (without what the caller has to
+/// keep: an address for ours, also a length or a node number for most others). "(loop alone)" is
+/// the measured loop without any allocator; it is part of every other figure.
 #[derive(Parser)]
 struct Args {
-    /// Workloads to run, by name or, where no name is that, by the start of one; all when none is named.
+    /// Workloads to run, by name or, where no name is that, by the start of one; all when none is
+    /// named.
     names: Vec<String>,
-    /// Also the large ones (…-10M), which take minutes, among those named by their start or all; with a cap of 60 s.
+    /// Also the large ones (…-10M), which take minutes, among those named by their start or all;
+    /// with a cap of 60 s.
     #[arg(long)]
     large: bool,
     /// Only these allocators besides ours, by the start of their name; may be repeated.

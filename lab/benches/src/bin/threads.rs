@@ -13,11 +13,13 @@ use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads
 ///
-/// Millions of pairs (one allocation and one free) a second of all threads together, as the median of interleaved rounds, its
-/// range, and its ratio to the first number of threads. "locks" is how many locks a pair takes, "waited" how many of them were
-/// not free at once, from a pass of its own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random
-/// areas of its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its random numbers are
-/// part of the figures. Each scene is played twice: with callers that purge, and with a thread that drains.
+/// Millions of pairs (one allocation and one free) a second of all threads together, as the median
+/// of interleaved rounds, its range, and its ratio to the first number of threads. "locks" is how
+/// many locks a pair takes, "waited" how many of them were not free at once, from a pass of its
+/// own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random areas of
+/// its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its
+/// random numbers are part of the figures. Each scene is played twice: with callers that purge, and
+/// with a thread that drains.
 #[derive(Parser)]
 struct Args {
     /// Numbers of threads.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use vmalloc_lab::clock::cpu_time;
 use vmalloc_lab::rng::Rng;
 
-/// What is done with the buffers.
+/// A use of buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scene {
     /// Allocate so many pages, touch them, free them.
     Bounce(usize),
-    /// Free a random one of 1000 live buffers, allocate another of 1…64 pages in its place, touch it.
+    /// Free a random one of 1000 live buffers, allocate another of 1…64 pages in its place, touch
+    /// it.
     Steady,
 }
 
@@ -29,8 +30,8 @@ pub const SCENES: [(&str, Scene); 5] = [
 const LIVE_BUFFERS: usize = 1000;
 const MOST_PAGES: u64 = 64;
 
-/// Turns after which every allocator that keeps pages has kept those that it will, if they fit in the time: those
-/// that keep none are steady from the start, and slow.
+/// Turns after which every allocator that keeps pages has kept those that it will, if they fit in
+/// the time: those that keep none are steady from the start, and slow.
 const WARM_UP_TURNS: usize = 50 * LIVE_BUFFERS;
 const WARM_UP_TIME: Duration = Duration::from_secs(1);
 
@@ -72,7 +73,8 @@ impl<B: Buffers> Steady<B> {
         (buffer, bytes)
     }
 
-    /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each turn.
+    /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each
+    /// turn.
     pub(super) fn play(&mut self, turns: usize) {
         for _ in 0..turns {
             let slot = self.rng.below(LIVE_BUFFERS as u64) as usize;

@@ -19,9 +19,9 @@ pub const PAGE_BYTES: usize = 4096;
 pub trait Buffers {
     /// How tables name it.
     const NAME: &'static str;
-    /// Whether an unmapped page follows every buffer.
+    /// Says if an unmapped page follows every buffer.
     const GUARD: &'static str;
-    /// Whether touching a buffer after it was freed traps.
+    /// Says if touching a buffer after it was freed traps.
     const TRAPS: &'static str;
 
     /// One ready for use.
@@ -60,8 +60,8 @@ pub fn each(visitor: &mut impl Visitor) {
 #[inline]
 unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
     for offset in (0..bytes).step_by(PAGE_BYTES) {
-        // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile, as the
-        // byte is never read.
+        // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile,
+        // as the byte is never read.
         unsafe { buffer.as_ptr().add(offset).write_volatile(1) };
     }
 }

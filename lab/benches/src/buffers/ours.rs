@@ -6,8 +6,8 @@ use std::sync::Arc;
 use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
-/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most, its default)
-/// or unmaps them.
+/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most,
+/// its default) or unmaps them.
 pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
 
 impl<const RETAIN: bool> Buffers for Ours<RETAIN> {

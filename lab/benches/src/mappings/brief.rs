@@ -1,4 +1,5 @@
-//! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory that holds as much.
+//! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory
+//! that holds as much.
 
 use super::{PAGE_BYTES, space, touch};
 use crate::rounds::{Limits, medians};
@@ -52,7 +53,7 @@ pub struct Row {
     pub ratio: Vec<f64>,
 }
 
-/// The same pages twice: in the supply of a space, and in a file.
+/// Pages in the supply of a space, and as many in a file.
 struct Pool {
     space: Arc<Space<Linux>>,
     first: Frame,
@@ -149,7 +150,8 @@ impl Pool {
     ) -> *mut core::ffi::c_void {
         let (bytes, access) = (pages * PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE);
         let offset = from * PAGE_BYTES as u64;
-        // SAFETY: where `flags` fix the address it is in a reservation of the caller's; else nothing is replaced.
+        // SAFETY: where `flags` fix the address it is in a reservation of the caller's; else
+        // nothing is replaced.
         unsafe { mmap(addr, bytes, access, flags | MapFlags::SHARED, &self.file, offset) }.expect("a mapping")
     }
 
@@ -183,7 +185,8 @@ impl Pool {
         .expect("what was mapped");
     }
 
-    /// What a program does without us: addresses, a call for each run of pages, and one to end it all.
+    /// Maps the list as a program does without us: addresses, a call for each run of pages, and one
+    /// to end it all.
     fn mmap_pages(&self, list: &[Frame]) {
         let bytes = list.len() * PAGE_BYTES;
         // SAFETY: new addresses, that the kernel chooses.
@@ -203,7 +206,8 @@ impl Pool {
     }
 }
 
-/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by `way`.
+/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by
+/// `way`.
 fn player<'a>(lists: &'a [Vec<Frame>], way: impl Fn(&[Frame]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
     let mut next = lists.iter().cycle();
     Box::new(move |turns| next.by_ref().take(turns).for_each(|list| way(list)))

@@ -1,5 +1,5 @@
-//! Pages that are there already, shown at other addresses, and areas that grow: against what the kernel and the C library
-//! offer.
+//! Pages that are there already, shown at other addresses, and areas that grow: against what the
+//! kernel and the C library offer.
 //!
 //! | module | what it measures |
 //! |---|---|

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use std::ptr::NonNull;
 use vmalloc_linux::Head;
 
-/// What the page begins with, as in the field's test.
+/// The begin of the page, as in Linux's test.
 #[repr(C)]
 struct Header {
     /// Room for the record of the two-argument form.

@@ -6,11 +6,12 @@ use crate::machine::Machine;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use vmalloc::{AllocError, Frame, FreeError};
 
-/// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have 65,530.
+/// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have
+/// 65,530.
 const MOST_RUNS: usize = 64;
 
-/// Held: `nr_pages` frames of the supply. A loop: they are mapped, touched, and unmapped. Frames that follow each other
-/// are mapped already, so every second loop takes them in another order.
+/// Held: `nr_pages` frames of the supply. A loop: they are mapped, touched, and unmapped. Frames
+/// that follow each other are mapped already, so every second loop takes them in another order.
 pub(super) fn vm_map_ram(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     // Where addresses are few there is no supply.
@@ -38,7 +39,8 @@ fn scattered(frames: &[Frame]) -> Vec<Frame> {
     frames.rchunks(run).flatten().copied().collect()
 }
 
-/// A mapping that ends by itself. Its frames are borrowed to this worker, so that nobody else writes to them.
+/// A mapping that ends by itself. Its frames are borrowed to this worker, so that nobody else
+/// writes to them.
 struct Mapping<'a> {
     machine: &'a Machine,
     frames: &'a [Frame],
@@ -54,16 +56,18 @@ impl<'a> Mapping<'a> {
     fn touch(&self, mark: u8) {
         for index in 0..self.frames.len() {
             let byte = with_exposed_provenance_mut::<u8>(self.addr + index * self.machine.page_bytes);
-            // SAFETY: the page is mapped, readable and writable, until the mapping ends, and leads to a frame that this
-            // worker alone uses, in this thread.
+            // SAFETY: the page is mapped, readable and writable, until the mapping ends, and leads
+            // to a frame that this worker alone uses, in this thread.
             unsafe { byte.write_volatile(mark.wrapping_add(index as u8)) };
         }
     }
 
-    /// Whether each page leads to its frame: whether what was written is where frame n always is, n pages behind `linear`.
+    /// Checks that each page leads to its frame: the written byte must be where frame n always is,
+    /// n pages behind `linear`.
     fn check(&self, linear: usize) -> Result<(), Refusal> {
         let page_bytes = self.machine.page_bytes;
-        // SAFETY: both addresses lead to a frame that is taken, and that nobody writes to meanwhile.
+        // SAFETY: both addresses lead to a frame that is taken, and that nobody writes to
+        // meanwhile.
         let read = |addr: usize| unsafe { with_exposed_provenance::<u8>(addr).read_volatile() };
         for (index, frame) in self.frames.iter().enumerate() {
             let here = read(self.addr + index * page_bytes);

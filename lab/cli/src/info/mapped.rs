@@ -9,7 +9,7 @@ use vmalloc::{Frame, Protection, Request};
 /// Frames of the session.
 const FRAMES: usize = 4;
 
-/// What stays mapped: nothing where addresses are too few for a supply of frames.
+/// The mappings of the session: none where addresses are too few for a supply of frames.
 pub(super) struct Mapped<'m>(Option<Areas<'m>>);
 
 struct Areas<'m> {
@@ -17,7 +17,7 @@ struct Areas<'m> {
     borrowed: BorrowedFrames<'m>,
     /// The frames as a list, which begins at its end; so they are not where they always are.
     list: usize,
-    /// The same for a short while.
+    /// A short mapping of the frames.
     brief: usize,
     /// Memory that is shown a second time, and where.
     user: [usize; 2],

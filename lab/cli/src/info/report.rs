@@ -6,7 +6,7 @@ use std::fmt::Write;
 use vmalloc::{AreaInfo, NodeStats};
 use vmalloc_lab::units::human_bytes;
 
-/// What the space tells of the session.
+/// The state of the space during the session.
 #[derive(Serialize)]
 pub(super) struct Report {
     command: &'static str,
@@ -37,7 +37,7 @@ impl From<AreaInfo> for AreaLine {
 }
 
 impl Report {
-    /// What the space tells now.
+    /// Asks the space for its state.
     pub(super) fn new(machine: &Machine, strategy: Strategy) -> Self {
         Self {
             command: "info",

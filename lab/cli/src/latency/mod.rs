@@ -1,12 +1,13 @@
-//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair takes at worst.
+//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair
+//! takes at worst.
 //!
 //! ```text
 //!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
 //!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON, a log
 //! ```
 //!
-//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is no such thread, and the
-//! workers time each of their own pairs.
+//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is
+//! no such thread, and the workers time each of their own pairs.
 
 mod plan;
 mod probe;
@@ -42,7 +43,7 @@ pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure>
     written.map(|()| report.exit())
 }
 
-/// What each thread measured. All that the workers hold is freed on return.
+/// Runs all threads and returns their measurements. All areas of the workers are freed on return.
 fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     let workers = Worker::all(machine, plan)?;
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();

@@ -1,4 +1,4 @@
-//! What is told of a run: a table, JSON, and a log of the histograms.
+//! The report of a run: a table, JSON, and a log of the histograms.
 
 use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
@@ -46,7 +46,7 @@ pub(super) struct Report {
     time: Duration,
 }
 
-/// What was measured, under its name.
+/// A distribution, under its name.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,
@@ -181,7 +181,8 @@ impl Report {
 }
 
 impl Report {
-    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed line each, tagged with its name.
+    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed
+    /// line each, tagged with its name.
     ///
     /// Values are nanoseconds; the maximum in the open is in microseconds.
     pub(super) fn write_log(&self, file: OutFile) -> Result<(), Failure> {

@@ -12,12 +12,13 @@ use vmalloc::Request;
 use vmalloc_lab::rng::Rng;
 use vmalloc_lab::times::Times;
 
-/// Replacements for each area of a live set before anything is measured: the set is then as scattered as it gets.
+/// Replacements for each area of a live set before anything is measured: the set is then as
+/// scattered as it gets.
 const CHURN: usize = 2;
 /// The random numbers of all runs: the same, so that runs differ in their timing alone.
 const SEED: u64 = 0;
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// Pairs that a worker made.

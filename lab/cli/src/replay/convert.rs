@@ -11,7 +11,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use vmalloc_lab::trace::compact::Writer;
 
-/// What was written.
+/// The converted trace.
 #[derive(Debug, Serialize)]
 struct Written {
     command: &'static str,

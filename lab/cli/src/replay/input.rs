@@ -38,7 +38,7 @@ impl fmt::Display for Input {
     }
 }
 
-/// What was read.
+/// A trace that was read.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Trace {
     pub(super) name: String,
@@ -137,7 +137,7 @@ impl Input {
         })
     }
 
-    /// What is wrong with it.
+    /// Says what is wrong with the input.
     fn complain(&self, error: impl fmt::Display) -> Failure {
         Failure::new(format!("{self} {error}"))
     }

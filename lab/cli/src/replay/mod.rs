@@ -1,4 +1,5 @@
-//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address allocators.
+//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address
+//! allocators.
 //!
 //! ```text
 //!   options ──plan──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON

@@ -1,4 +1,4 @@
-//! What to do: the options, checked once.
+//! The plan of a replay: the options, checked once.
 
 use super::input::Input;
 use crate::args::ReplayOptions;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{Mode, Purges};
 
-/// What to do.
+/// The checked options.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
@@ -19,7 +19,7 @@ pub(super) struct Plan {
     pub(super) write: Option<PathBuf>,
 }
 
-/// What damage leads to.
+/// The response to damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OnDamage {
     Count,

@@ -1,4 +1,4 @@
-//! What is told of replays, in JSON and as text.
+//! The report of replays, in JSON and as text.
 
 use super::input::Trace;
 use super::plan::Plan;
@@ -28,7 +28,7 @@ pub(super) struct Report {
 pub(super) struct InputReport {
     #[serde(flatten)]
     read: Trace,
-    /// What became of the events.
+    /// Counts of the events, by what became of them.
     events: Tally,
     cpus: usize,
     /// Calls of a design.
@@ -80,7 +80,7 @@ impl Report {
 }
 
 impl Trace {
-    /// What was read, and which lines were not.
+    /// Describes the trace, and the lines that could not be read.
     pub(super) fn told(&self) -> String {
         let lines = &self.lines;
         let packed = match self.compression {
@@ -144,7 +144,7 @@ impl Display for InputReport {
     }
 }
 
-/// What there is any of, after a title.
+/// Counts that are not zero, after a title.
 struct List<'a>(&'a str, &'a [(&'a str, u64)]);
 
 impl Display for List<'_> {

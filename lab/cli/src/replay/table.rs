@@ -112,7 +112,8 @@ fn over_time(f: &mut fmt::Formatter<'_>, windows: &[(&str, &WindowOutcome)]) -> 
     writeln!(f, "{}", table("l", &head, windows.iter().map(row).collect()))
 }
 
-/// A free range of a window: where little of that is missing, only what is missing tells one from another.
+/// A free range of a window: where little of that is missing, only what is missing tells one from
+/// another.
 fn free_bytes(window: &WindowOutcome, pages: u64) -> String {
     const LITTLE: u64 = 8;
     let window = window.end - window.start;

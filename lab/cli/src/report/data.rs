@@ -35,7 +35,7 @@ pub(super) struct Data {
     pub(super) designs: Vec<DesignData>,
 }
 
-/// What was measured of a design.
+/// The measurements of a design.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DesignData {
     /// Its place among all designs, which gives it its looks.

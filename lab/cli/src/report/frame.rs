@@ -29,7 +29,8 @@ impl Frame {
         self.width - self.right
     }
 
-    /// Draws the axis below a plot that ends at height `bottom`: values at lines of the form `tick`, and a title.
+    /// Draws the axis below a plot that ends at height `bottom`: values at lines of the form
+    /// `tick`, and a title.
     pub(super) fn axis_below(&self, axis: &Axis, bottom: f64, tick: &str, title: impl Render) -> Markup {
         html! {
             g.grid {

@@ -9,8 +9,8 @@
 //!                                                    └─ tables
 //! ```
 //!
-//! The page has its style, its script and its plots inside. A design has a colour, a dash pattern and a mark by its place
-//! among all designs ([`series`]), the same in every figure.
+//! The page has its style, its script and its plots inside. A design has a colour, a dash pattern
+//! and a mark by its place among all designs ([`series`]), the same in every figure.
 
 mod axis;
 mod data;

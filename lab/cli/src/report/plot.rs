@@ -1,7 +1,8 @@
 //! Lines over two axes, as SVG.
 //!
-//! A plot is drawn twice: for wide pages with the names of the designs at the ends of their lines, and for narrow ones.
-//! `data-points` of a line has what the pointer tells: the place of each point, and its values in words.
+//! A plot is drawn twice: for wide pages with the names of the designs at the ends of their lines,
+//! and for narrow ones. `data-points` of a line has what the pointer tells: the place of each
+//! point, and its values in words.
 
 use super::axis::Axis;
 use super::frame::{BOTTOM, Frame, TOP, short};
@@ -21,9 +22,9 @@ pub(super) struct Line {
     pub(super) place: usize,
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
-    /// Whether each point has a mark.
+    /// The points that have a mark.
     pub(super) marks: Marks,
-    /// Whether it ends before it should.
+    /// The way in which it ends.
     pub(super) end: End,
 }
 
@@ -144,8 +145,8 @@ impl Drawing<'_> {
         Spot(self.x(x), self.y(y), (self.plot.x.write)(x), (self.plot.y.write)(y))
     }
 
-    /// Places the names of the designs, where there is room for them: at the right of lines that get there, else over the
-    /// last point.
+    /// Places the names of the designs, where there is room for them: at the right of lines that
+    /// get there, else over the last point.
     fn names(&self) -> Vec<Name<'_>> {
         if self.frame.right < LETTER_WIDTH * 10.0 {
             return Vec::new();

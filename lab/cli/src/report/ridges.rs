@@ -1,6 +1,7 @@
 //! Histograms under each other, a row for each design: allocations upwards, frees downwards.
 //!
-//! Heights are logarithms of counts, so that a single slow call in a million is still seen; marks tell the quantiles.
+//! Heights are logarithms of counts, so that a single slow call in a million is still seen; marks
+//! tell the quantiles.
 
 use super::axis::Axis;
 use super::data::DesignData;

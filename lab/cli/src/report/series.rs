@@ -1,4 +1,5 @@
-//! Colours (in the style sheet, by class `s0` …), dash patterns and marks, which tell designs apart by their place.
+//! Colours (in the style sheet, by class `s0` …), dash patterns and marks, which tell designs apart
+//! by their place.
 
 use maud::{Markup, html};
 

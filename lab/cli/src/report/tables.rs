@@ -21,7 +21,8 @@ pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// Writes a table with a row for each design and a column for each place at which one was measured, folded away.
+/// Writes a table with a row for each design and a column for each place at which one was measured,
+/// folded away.
 fn folded<X: Ord>(
     head: &str,
     write: impl Fn(&X) -> String,

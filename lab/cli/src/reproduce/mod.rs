@@ -1,4 +1,5 @@
-//! `vmalloc reproduce`: the published results, measured again on this machine, with the published figures beside them.
+//! `vmalloc reproduce`: the published results, measured again on this machine, with the published
+//! figures beside them.
 
 mod report;
 

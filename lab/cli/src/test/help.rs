@@ -1,4 +1,4 @@
-//! What `vmalloc test --help` says beyond its options, and the table of cases.
+//! The help of `vmalloc test` beyond its options, and the table of cases.
 
 use super::preset::{DEFAULT_LOOPS, PRESETS};
 use crate::cases::CASES;
@@ -28,7 +28,7 @@ Parameters, as KEY=VALUE, decimal or 0x hexadecimal:
   sequential_test_order  1: cases in the order of their bits; 0: each worker shuffles them (default 0)
   test_repeat_count      how often each case is run (default 1)
   test_loop_count        loops of a run (default {DEFAULT_LOOPS}: a program asks the kernel for its pages, so
-                         the field's default of 1000000 would take many minutes)
+                         Linux's default of 1000000 would take many minutes)
   seconds                go on for so long instead: rounds, each of them one run of each case in a new order,
                          after which the space must be whole and the memory no larger than after the first
   nr_pages               pages an area of fix_size_alloc_test and no_block_alloc_test, and frames a mapping of

@@ -1,4 +1,4 @@
-//! `vmalloc test`: the field's test driver over one space of real memory.
+//! `vmalloc test`: Linux's test driver over one space of real memory.
 //!
 //! ```text
 //!   words ──params──► Parameters ──rounds──► a thread for each worker ──worker──► cases
@@ -6,7 +6,8 @@
 //!                                    Record for each worker ──report──► text or JSON
 //! ```
 //!
-//! All workers share one space. After each round, of which there are many only with `seconds`, the space is verified and must be whole again.
+//! All workers share one space. After each round, of which there are many only with `seconds`, the
+//! space is verified and must be whole again.
 
 pub(crate) mod help;
 mod params;

@@ -1,4 +1,4 @@
-//! The driver's parameters: the field's names, checked once.
+//! The driver's parameters: Linux's names, checked once.
 
 use super::preset::Preset;
 use crate::cases::{self, Case};
@@ -6,12 +6,12 @@ use crate::error::Failure;
 use crate::worker_threads::MAX_THREADS;
 use serde::Serialize;
 
-/// The most loops, repeats and pages: the field's are `int`s.
+/// The most loops, repeats and pages: Linux's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
 /// The longest time: a week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
-/// What to run. Numbers throughout, as the field has them.
+/// The parameters of a run: numbers throughout, as in Linux's driver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Parameters {
     /// The preset that they began with.
@@ -69,8 +69,8 @@ static KEYS: [Key; 9] = [
     Key { name: "seed", least: 0, most: u64::MAX, set: |p, value| p.seed = Some(value) },
 ];
 
-/// Reads `[preset] [name of a case | key=value]…`. Nothing at all means `performance`; a key given twice, its
-/// last value.
+/// Reads `[preset] [name of a case | key=value]…`. Nothing at all means `performance`; a key given
+/// twice, its last value.
 pub(crate) fn parse(words: &[String]) -> Result<Parameters, Failure> {
     let (mut parameters, rest) = begin(words)?;
     let (mut picked, mut masked) = (0, false);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_the_fields() {
+    fn presets_are_those_of_linux() {
         let performance = parsed("").unwrap();
         assert_eq!(parsed("performance").unwrap(), performance);
         assert_eq!((performance.sequential_test_order, performance.test_repeat_count), (1, 3));

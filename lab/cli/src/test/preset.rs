@@ -3,20 +3,20 @@
 use super::params::Parameters;
 use crate::cases;
 
-/// Loops a case without `test_loop_count`. The field's default of 1,000,000 is made for a kernel that need not
-/// ask another one for its pages.
+/// Loops a case without `test_loop_count`. Linux's default of 1,000,000 is made for a kernel that
+/// need not ask another one for its pages.
 pub(crate) const DEFAULT_LOOPS: u64 = 50_000;
 
 /// A named set of parameters.
 pub(crate) struct Preset {
     /// Its name.
     pub(crate) name: &'static str,
-    /// What it sets, as one would type it.
+    /// Its parameters, as one would type them.
     pub(crate) sets: &'static str,
     apply: fn(&mut Parameters),
 }
 
-/// The field's presets.
+/// Linux's presets.
 pub(crate) static PRESETS: [Preset; 3] = [
     Preset {
         name: "performance",

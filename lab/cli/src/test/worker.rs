@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use vmalloc_lab::clock;
 use vmalloc_lab::rng::Rng;
 
-/// What a worker did.
+/// The record of a worker.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record {
     /// Its number.
     pub(crate) worker: u64,
-    /// What all its cases took together.
+    /// The cycles of all its cases together.
     pub(crate) cycles: u64,
     /// Its cases, in the order in which it ran them.
     pub(crate) cases: Vec<CaseRecord>,
 }
 
-/// What became of one case.
+/// The results of one case.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CaseRecord {
     /// The case.
@@ -44,15 +44,15 @@ pub(crate) struct CaseRecord {
     pub(crate) avg_usec: u64,
     /// Nanoseconds of all runs.
     pub(crate) total_nsec: u64,
-    /// What the first failed run ran into.
+    /// The reason of the first failed run.
     pub(crate) first_failure: Option<String>,
 }
 
-/// What the workers of a round share.
+/// The state that the workers of a round share.
 pub(super) struct Round<'a> {
-    /// What they run on.
+    /// The space that they run on.
     pub(super) machine: &'a Machine,
-    /// What they run.
+    /// The cases that they run, and how often.
     pub(super) parameters: &'a Parameters,
     /// The seed of this round.
     pub(super) seed: u64,
@@ -107,7 +107,8 @@ fn order(parameters: &Parameters, random: &mut Rng) -> Vec<&'static Case> {
 fn repeat(case: &Case, context: &mut Context<'_>, times: u64, done: &AtomicU64) -> CaseRecord {
     let mut record = CaseRecord::new(case, context.loops);
     let stop = context.stop;
-    // Relaxed, here and below: nothing is read that the flag publishes, and what is done is only shown to people.
+    // Relaxed, here and below: nothing is read that the flag publishes, and what is done is only
+    // shown to people.
     for _ in 0..times {
         if stop.load(Ordering::Relaxed) {
             break;

@@ -1,6 +1,6 @@
 //! Which slots of a block have been returned.
 
-/// What remembers it.
+/// A record of the returned slots.
 pub(super) trait Dirty: Send {
     /// Of a block of so many slots, none of them returned.
     fn new(slots: u64) -> Self;

@@ -1,4 +1,5 @@
-//! Blocks for short mappings: slots out of a larger area, as they were before 2015, since then, and ours.
+//! Blocks for short mappings: slots out of a larger area, as they were before 2015, since then, and
+//! ours.
 //!
 //! ```text
 //!    CPU 0's queue ─► [▓▓▓▓▓▓▓▓▓░░]─►[▓▓▓░░░░░░░░]         ▓ handed out, once in the life of a block
@@ -18,8 +19,9 @@
 //! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail | the lowest and the highest, and how many |
 //! | [`Ours`](Variant::Ours) | | slots are handed out again after a flush |
 //!
-//! At the head a new block hides the older ones, and what they have left is never asked for; at the tail the oldest are
-//! filled first, and so freed. A walk passes at most one block for each order 0…6, seven. Source: the postings of 2015.
+//! At the head a new block hides the older ones, and what they have left is never asked for; at the
+//! tail the oldest are filled first, and so freed. A walk passes at most one block for each order
+//! 0…6, seven. Source: the postings of 2015.
 
 mod classic;
 mod dirty;
@@ -51,7 +53,7 @@ pub trait Blocks: Send + Sync {
     fn counts(&self) -> (u64, u64);
 }
 
-/// What is done with blocks.
+/// A way to keep blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -69,7 +71,8 @@ impl Variant {
     /// Builds it, without any block yet.
     ///
     /// # Panics
-    /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is short.
+    /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is
+    /// short.
     #[must_use]
     pub fn build(self, setup: &Setup, slots: u64) -> Box<dyn Blocks> {
         assert!((128..=1024).contains(&slots) && slots.is_power_of_two(), "blocks of {slots} slots");

@@ -6,8 +6,8 @@
 //! | 2 | ten times 1 + x % 64 pages, x from xorshift32 (13, 17, 5) that begins at 1 |
 //! | 3 | for each order 0…6 as many of 2^order pages as leave room for one more; then one of each order |
 //!
-//! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times are those of single calls, the
-//! reading of the clock included, as a function profiler has them.
+//! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times
+//! are those of single calls, the reading of the clock included, as a function profiler has them.
 
 use super::Variant;
 use crate::design::Setup;
@@ -24,7 +24,7 @@ const ORDERS: u32 = 7;
 pub struct FunctionProfile {
     /// How many.
     pub hit: u64,
-    /// What all took, in µs.
+    /// The time of all, in µs.
     pub time_us: f64,
     /// One, in µs.
     pub avg_us: f64,
@@ -41,9 +41,9 @@ pub struct Outcome {
     pub made: u64,
     /// Blocks freed.
     pub freed: u64,
-    /// What obtains slots.
+    /// The function that obtains slots.
     pub map: FunctionProfile,
-    /// What returns them.
+    /// The function that returns them.
     pub unmap: FunctionProfile,
 }
 
@@ -68,7 +68,8 @@ pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
     Outcome { variant, made, freed, map: map.profile(1e3), unmap: unmap.profile(1e3) }
 }
 
-/// Returns the pages of all blocks over the live ones, when each block's worth of mappings has one that stays.
+/// Returns the pages of all blocks over the live ones, when each block's worth of mappings has one
+/// that stays.
 ///
 /// Maps one page for good and a block's worth of others for a moment, `live` times.
 ///
@@ -90,7 +91,8 @@ pub fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f
     ((made - freed) * slots) as f64 / live as f64
 }
 
-/// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of the postings had.
+/// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of
+/// the postings had.
 fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)
 }
@@ -146,7 +148,7 @@ impl Times {
         self.squares += u128::from(units) * u128::from(units);
     }
 
-    /// What a function profiler would print.
+    /// Returns the numbers that a function profiler would print.
     pub fn profile(&self, units_per_us: f64) -> FunctionProfile {
         let (hit, time_us) = (self.hit as f64, self.sum as f64 / units_per_us);
         let avg_us = time_us / hit;

@@ -17,7 +17,7 @@ use vmalloc::PageRange;
 
 /// Free ranges and a way to choose among them.
 pub(super) trait FreeSpace: Send {
-    /// What the nodes sum up.
+    /// The sums of the nodes.
     type Sum: Augment;
 
     fn new(span: PageRange) -> Self;

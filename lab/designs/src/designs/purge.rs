@@ -67,7 +67,7 @@ impl<S: Areas> Classic<S> {
         }
     }
 
-    /// What was lazy before the call is free after it.
+    /// Frees all that was lazy before the call.
     pub(super) fn purge_and_wait(&self) {
         match &self.purge {
             Purge::Held(lock) => {
@@ -85,7 +85,8 @@ impl<S: Areas> Classic<S> {
     }
 
     fn give_all_counted(&self, purging: &AtomicUsize, offer: Offer) {
-        // Before the set is taken: the lock that is taken then is what makes it seen by who finds the list empty.
+        // Before the set is taken: the lock that is taken then is what makes it seen by who finds
+        // the list empty.
         purging.fetch_add(1, Relaxed);
         self.give_all(offer);
         purging.fetch_sub(1, Release);
@@ -118,7 +119,8 @@ impl<S: Areas> Classic<S> {
         self.note_hold(hold);
     }
 
-    /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is read first.
+    /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is
+    /// read first.
     fn note_hold(&self, areas: u64) {
         if areas > self.longest_hold.load(Relaxed) {
             self.longest_hold.fetch_max(areas, Relaxed);
@@ -134,7 +136,8 @@ impl<S: Areas> Classic<S> {
     }
 }
 
-/// Here every CPU would forget its translations, once for all of the set. There is no memory and so nothing to forget.
+/// Here every CPU would forget its translations, once for all of the set. There is no memory and so
+/// nothing to forget.
 pub(super) fn flush<T>(_set: &Stack<T>) {}
 
 #[cfg(test)]

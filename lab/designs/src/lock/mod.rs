@@ -1,8 +1,9 @@
 //! The locks of the lab: what is waited for them is measured, not sampled.
 //!
-//! Two kinds, as a kernel has them: a [`Spin`] lock keeps its CPU from doing anything else while it is held, a [`Sleep`]ing
-//! lock does not. Both are the product's own lock below; what differs is how long is spun before sleeping, that a spin lock can be offered to who
-//! waits ([`offer`]), and what a held one means for [`wakeups`].
+//! Two kinds, as a kernel has them: a [`Spin`] lock keeps its CPU from doing anything else while it
+//! is held, a [`Sleep`]ing lock does not. Both are the product's own lock below; what differs is
+//! how long is spun before sleeping, that a spin lock can be offered to who waits ([`offer`]), and
+//! what a held one means for [`wakeups`].
 
 pub mod wakeups;
 
@@ -19,7 +20,8 @@ pub type Mutex<T> = lock_api::Mutex<Spin, T>;
 /// A mutex that sleeps: held over a whole purge, taken by nobody but purges.
 pub type SleepMutex<T> = lock_api::Mutex<Sleep, T>;
 
-/// What was counted on a thread, of [`Spin`] locks: who waits for a purge, which is what the other ones are for, waits for work to be done.
+/// Counts of a thread's [`Spin`] locks. Waits for the sleeping locks do not count: those are waits
+/// for a purge to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Waits {
     /// Locks taken.
@@ -53,17 +55,19 @@ thread_local! {
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What this thread has counted since the last call.
+/// Returns the counts of this thread since the last call.
 pub fn take_waits() -> Waits {
     WAITS.take()
 }
 
-/// Makes this thread count how much it runs while it waits: each wait takes two system calls longer.
+/// Makes this thread count how much it runs while it waits: each wait takes two system calls
+/// longer.
 pub(crate) fn count_running() {
     COUNTS_RUNNING.set(true);
 }
 
-/// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the CPU run.
+/// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the
+/// CPU run.
 pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     // SAFETY: only read; the lock is not touched but through the guard.
     let waited_for = unsafe { lock_api::MutexGuard::mutex(guard).raw() }.is_waited_for();
@@ -90,11 +94,12 @@ pub struct Sleep(FutexLock);
 
 /// Looks at a held lock before sleeping.
 static LOOKS: AtomicU32 = AtomicU32::new(FEW_LOOKS);
-/// Some microseconds, longer than any hold but those of a whole purge: with more threads than CPUs there has to be an end, for the holder may not
-/// be running. As the product's lock.
+/// Some microseconds, longer than any hold but those of a whole purge: with more threads than CPUs
+/// there has to be an end, for the holder may not be running. As the product's lock.
 const FEW_LOOKS: u32 = 100;
 
-/// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a CPU for each thread.
+/// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a
+/// CPU for each thread.
 #[derive(Debug)]
 pub struct NeverSleep(());
 
@@ -221,7 +226,8 @@ unsafe impl RawMutexFair for Spin {
         let served = self.served.load(Relaxed);
         // SAFETY: the caller's promise.
         unsafe { self.unlock() };
-        // Who waits sees the lock within some looks; who sleeps needs to be woken, and nobody waits for that for ever.
+        // A waiting thread sees the lock within some looks. A sleeping one has to be woken, which
+        // is not waited for for ever.
         for _ in 0..LOOKS.load(Relaxed) {
             if self.served.load(Relaxed) != served || !self.is_waited_for() {
                 return;
@@ -276,7 +282,8 @@ mod tests {
                 drop(mutex.try_lock());
                 take_waits()
             });
-            // Long enough for the other thread to come to the lock; if it does not, the test sees a lock that was free.
+            // Long enough for the other thread to come to the lock; if it does not, the test sees a
+            // lock that was free.
             std::thread::sleep(HOLD);
             drop(held);
             waiter.join().expect("no panic")
@@ -294,7 +301,8 @@ mod tests {
                 *mutex.lock() += 1;
                 done.wait();
             });
-            // However long the other takes to come here, and to be woken: it has the lock in between, or this never ends.
+            // However long the other takes to come here, and to be woken: it has the lock in
+            // between, or this never ends.
             while *held == 0 {
                 offer(&mut held);
             }

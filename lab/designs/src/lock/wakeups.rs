@@ -1,9 +1,12 @@
-//! Wake-ups as a kernel's: a timer fires, and what waits for it runs as soon as its CPU holds no spin lock.
+//! Wake-ups as a kernel's: a timer fires, and what waits for it runs as soon as its CPU holds no
+//! spin lock.
 //!
-//! A program's thread can be preempted anywhere, so what a held spin lock does to others on the same CPU cannot be seen
-//! from outside. It is counted from inside instead: a clock of the thread's own fires at a period, and is answered at the
-//! first moment when the thread holds no [`Spin`](super::Spin) lock and waits for none: at the next unlock, or the next [`poll`] of the loop. The
-//! clock is that of the time that the thread runs, so what else the machine does is not counted.
+//! A program's thread can be preempted anywhere, so what a held spin lock does to others on the
+//! same CPU cannot be seen from outside. It is counted from inside instead: a clock of the thread's
+//! own fires at a period, and is answered at the first moment when the thread holds no
+//! [`Spin`](super::Spin) lock and waits for none: at the next unlock, or the next [`poll`] of the
+//! loop. The clock is that of the time that the thread runs, so what else the machine does is not
+//! counted.
 
 use super::HELD;
 use crate::clock::cpu_time;
@@ -14,7 +17,8 @@ struct Timer {
     /// When it fires next, by the thread's time.
     due: Duration,
     period: Duration,
-    /// Before this it can't have fired: asking for the thread's time takes longer than asking for this.
+    /// Before this it can't have fired: asking for the thread's time takes longer than asking for
+    /// this.
     not_before: Instant,
     late: Vec<Duration>,
 }
@@ -37,7 +41,7 @@ pub fn disarm() -> Vec<Duration> {
     TIMER.take().map_or_else(Vec::new, |timer| timer.late)
 }
 
-/// Whether the clock may have fired.
+/// Returns true if the clock may have fired.
 pub(super) fn may_be_due() -> bool {
     ARMED.get()
         && TIMER.with_borrow(|timer| timer.as_ref().is_some_and(|timer| Instant::now() >= timer.not_before))
@@ -51,7 +55,7 @@ pub fn poll() {
     }
 }
 
-/// What fired since nothing is held was answered when it did.
+/// Answers at once a clock that fired while nothing was held.
 #[inline]
 pub(super) fn pass() {
     if ARMED.get() {

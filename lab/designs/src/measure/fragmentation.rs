@@ -1,7 +1,8 @@
-//! How much address space a random live set takes, as time goes by, and what it looks like in the end.
+//! How much address space a random live set takes, as time goes by, and what it looks like in the
+//! end.
 //!
-//! The space is about four times as large as what is live, so that a design that scatters is seen to, and one that keeps
-//! freed addresses for long runs short.
+//! The space is about four times as large as what is live, so that a design that scatters is seen
+//! to, and one that keeps freed addresses for long runs short.
 
 use super::{Budget, MOST_PAGES, random_pages};
 use crate::designs::Name;

@@ -1,4 +1,5 @@
-//! How long single calls take while another thread drains: one thread replaces areas of a random live set, and times each call.
+//! How long single calls take while another thread drains: one thread replaces areas of a random
+//! live set, and times each call.
 
 use super::{Budget, random_pages};
 use crate::designs::Name;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Live areas: as many as a busy machine has.
 pub const LIVE: u64 = 10_000;
-/// From the end of a drain to the next: about as many areas are freed meanwhile as a machine frees in its worst moments.
+/// From the end of a drain to the next: about as many areas are freed meanwhile as a machine frees
+/// in its worst moments.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
 /// A design's calls.

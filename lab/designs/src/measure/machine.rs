@@ -1,4 +1,4 @@
-//! What a measurement was made on, and how steady it is.
+//! The machine of a measurement, and how steady it is.
 
 use crate::rng::Rng;
 use serde::Serialize;
@@ -16,7 +16,8 @@ pub struct Machine {
     pub kernel: String,
     /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
-    /// Processes that ran or wanted to in the last minute, before anything was measured, as the kernel prints it.
+    /// Processes that ran or wanted to in the last minute, before anything was measured, as the
+    /// kernel prints it.
     pub load: String,
 }
 

@@ -1,4 +1,5 @@
-//! How many pairs threads make together: each allocates and frees an area of the same size, again and again.
+//! How many pairs threads make together: each allocates and frees an area of the same size, again
+//! and again.
 
 use super::Budget;
 use crate::designs::Name;
@@ -21,7 +22,8 @@ pub struct Point {
     pub pairs_per_second: f64,
 }
 
-/// The line of `name`: 1, 2, 4 … threads. It ends early where the machine has no more threads, or the design refuses.
+/// The line of `name`: 1, 2, 4 … threads. It ends early where the machine has no more threads, or
+/// the design refuses.
 #[must_use]
 pub fn measure(name: Name, budget: &Budget) -> Vec<Point> {
     let powers =

@@ -8,8 +8,8 @@
 //!   0x1fff…000  ░░░░░░░░░░░░░░░░░░░░░░████
 //! ```
 //!
-//! A [`Strip`] is a window of addresses with its [`Area`]s; what no area covers is free. [`layout`] cuts it into lines, and
-//! is all the geometry there is: [`terminal`] and [`svg`] only paint.
+//! A [`Strip`] is a window of addresses with its [`Area`]s; what no area covers is free. [`layout`]
+//! cuts it into lines, and is all the geometry there is: [`terminal`] and [`svg`] only paint.
 //!
 //! * I1. Every byte of a strip is in exactly one piece of a line, or in a fold.
 //! * I2. A fold holds free bytes only, of one gap, and more of them than a line has.
@@ -24,7 +24,7 @@ use crate::design;
 use serde::Serialize;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
-/// What an area is, as far as a picture tells it.
+/// The class of an area in a picture.
 #[derive(
     Clone,
     Copy,
@@ -130,9 +130,9 @@ pub struct Area {
     pub end: u64,
     /// Bytes at its end that are guard pages.
     pub guard_bytes: u64,
-    /// What it is.
+    /// Its class.
     pub class: Class,
-    /// What else there is to say: its caller, its tag.
+    /// Its caller or its tag.
     pub label: Option<String>,
 }
 
@@ -147,18 +147,19 @@ impl Area {
 /// A window of addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Strip {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its first address.
     pub start: u64,
     /// The address after its last.
     pub end: u64,
-    /// What is in use, in order of addresses.
+    /// The areas in use, in order of addresses.
     pub areas: Vec<Area>,
 }
 
 impl Strip {
-    /// A window with all `areas` in it, in any order. What would overlap an earlier one is cut, and what is outside dropped.
+    /// A window with all `areas` in it, in any order. What would overlap an earlier one is cut, and
+    /// what is outside dropped.
     #[must_use]
     pub fn new(name: impl Into<String>, start: u64, end: u64, mut areas: Vec<Area>) -> Self {
         areas.sort_by_key(|area| (area.start, area.end));
@@ -176,7 +177,8 @@ impl Strip {
         Self { name: name.into(), start, end: end.max(start), areas }
     }
 
-    /// The window that begins with the first of `areas` and ends with the last; `None` if there are none.
+    /// The window that begins with the first of `areas` and ends with the last; `None` if there are
+    /// none.
     #[must_use]
     pub fn around(name: impl Into<String>, areas: Vec<Area>) -> Option<Self> {
         let start = areas.iter().map(|area| area.start).min()?;
@@ -184,7 +186,7 @@ impl Strip {
         Some(Self::new(name, start, end, areas))
     }
 
-    /// What a design's space looks like.
+    /// Returns the whole space of a design.
     #[must_use]
     pub fn of_design(design: &dyn design::Design) -> Self {
         let area = |segment: &design::Segment| Area {
@@ -213,7 +215,7 @@ impl Strip {
         parts
     }
 
-    /// What a part is.
+    /// Returns the class of a part.
     #[must_use]
     pub fn class(&self, part: Part) -> Class {
         part.area.map_or(Class::Free, |index| self.areas[index].class)

@@ -7,8 +7,8 @@
 //!   pane                                                        └────────┴──────────────────────┘
 //! ```
 //!
-//! Elements of a class are in a group that has its colour. Over them lies a pattern, for readers who do not see colours.
-//! The script stretches only the view, so that addresses stay readable.
+//! Elements of a class are in a group that has its colour. Over them lies a pattern, for readers
+//! who do not see colours. The script stretches only the view, so that addresses stay readable.
 
 mod canvas;
 

@@ -21,7 +21,8 @@ pub enum Purges {
     /// At their own thresholds.
     #[default]
     Own,
-    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat later than it did.
+    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat
+    /// later than it did.
     Trace,
 }
 
@@ -56,7 +57,7 @@ struct Busy {
     most: u64,
 }
 
-/// What became of an event.
+/// The result of compiling an event.
 enum Disposition {
     Replayed,
     /// Unmatched or ignored, and counted as such.
@@ -186,7 +187,8 @@ impl Compiler {
         self.alloc(cpu, pages, 1, None)
     }
 
-    /// Takes these pages from all areas; how many had some of them. What is left of those is allocated again.
+    /// Takes these pages from all areas; how many had some of them. What is left of those is
+    /// allocated again.
     fn cut(&mut self, cpu: u16, pages: Range<u64>) -> Result<u64, TooLong> {
         let mut areas = Vec::new();
         while let Some(area) = self.live.take_in(&pages) {

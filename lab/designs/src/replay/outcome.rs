@@ -1,4 +1,4 @@
-//! What came of a replay.
+//! The outcome of a replay.
 
 use super::Mode;
 use super::measure::Latency;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Complaints that are kept in words.
 const KEPT: usize = 10;
 
-/// What a design did with a script.
+/// The outcome of a script on a design.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
     /// Which design.
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub alloc: Latency,
     /// Each free by itself.
     pub free: Latency,
-    /// What one look at the clock takes, which is in the two above.
+    /// The time of one look at the clock, which is part of each call above.
     pub clock_ns: u64,
     /// Allocations that were refused.
     pub refused: u64,
@@ -45,7 +45,7 @@ pub struct Outcome {
     pub waits: Waits,
     /// Each design by itself.
     pub windows: Vec<WindowOutcome>,
-    /// What was wrong, the first of it.
+    /// The first faults that were found.
     pub complaints: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub struct WindowOutcome {
     pub start: u64,
     /// The page behind its last.
     pub end: u64,
-    /// The same as the next, where the trace had the areas; none where it has no windows.
+    /// The peak span of the areas as the trace placed them; `None` where it names no windows.
     pub traced_span_pages: Option<u64>,
     /// The most pages from the start of the lowest busy area to the end of the highest.
     pub peak_span_pages: Option<u64>,
@@ -127,7 +127,7 @@ impl Outcome {
         }
     }
 
-    /// Whether nothing was wrong.
+    /// Returns true if no fault was found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.complaints.is_empty()

@@ -10,7 +10,7 @@ pub struct Script {
     pub(super) steps: Vec<Step>,
     pub(super) shapes: Vec<Shape>,
     pub(super) windows: Vec<PageRange>,
-    /// What the trace itself used of each window at most, in pages.
+    /// The most pages that the trace itself used of each window.
     pub(super) placed: Vec<Option<u64>>,
     pub(super) slots: u32,
     /// Areas that nobody frees: slot and shape.
@@ -34,7 +34,7 @@ pub(super) enum Deed {
     Purge,
 }
 
-/// What areas that are alike have in common.
+/// The request that areas of one shape share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     pub(super) window: u32,
@@ -42,7 +42,7 @@ pub(super) struct Shape {
 }
 
 impl Script {
-    /// What became of each event.
+    /// Returns what became of the events.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally

@@ -35,7 +35,8 @@ impl Shapes {
         }
     }
 
-    /// Returns the joined windows, and the shapes with theirs. `busy` is the most pages that are busy at a time.
+    /// Returns the joined windows, and the shapes with theirs. `busy` is the most pages that are
+    /// busy at a time.
     pub(super) fn settle(self, busy: u64) -> (Vec<PageRange>, Vec<Shape>) {
         let mut windows = joined(self.asks.iter().filter_map(|ask| clipped(ask.within)).collect());
         let anywhere = windows.len() as u32;

@@ -22,7 +22,7 @@ pub(super) struct Stage<'s> {
     pub(super) gone: AtomicBool,
 }
 
-/// What a thread has seen.
+/// Counts of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Played {
     pub(super) refused: u64,
@@ -30,7 +30,7 @@ pub(super) struct Played {
     pub(super) not_taken: u64,
 }
 
-/// What a step did.
+/// The effect of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Did {
     Alloc(u64),
@@ -83,7 +83,8 @@ impl<'s> Stage<'s> {
         Did::Free(page)
     }
 
-    /// The page of a slot, as soon as it has one. One thread alone never waits: a free comes behind its allocation.
+    /// The page of a slot, as soon as it has one. One thread alone never waits: a free comes behind
+    /// its allocation.
     #[inline]
     fn wait(&self, slot: u32) -> u64 {
         let slot = &self.slots[slot as usize];

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What came of all threads.
+/// The results of all threads.
 struct Haul<T> {
     brought: Vec<T>,
     played: Played,

@@ -22,8 +22,9 @@ struct Known {
 
 const EXACT: [[u64; 2]; 2] = [[0; 2]; 2];
 
-/// The second published scenario is drawn at random from a seed that is not told: a tenth either way for what is made; of the
-/// blocks at the tail all but 3 were freed. With the generator of the measurements since, all counts are exact.
+/// The second published scenario is drawn at random from a seed that is not told: a tenth either
+/// way for what is made; of the blocks at the tail all but 3 were freed. With the generator of the
+/// measurements since, all counts are exact.
 const KNOWN: [Known; 8] = [
     known("published", 1024, 1, [[1000, 0], [993, 992]], EXACT),
     known("published", 1024, 2, [[420, 37], [414, 412]], [[42, 37], [41, 41]]),

@@ -23,7 +23,7 @@ fn rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
 
-/// The same work in all, whatever the number of threads.
+/// Divides the same work among all threads, whatever their number.
 fn size(effort: Effort, threads: usize) -> Size {
     let threads = threads as u64;
     Size::loops(effort.choose(768_000, 2_560_000) / threads).held_by(threads * 4)

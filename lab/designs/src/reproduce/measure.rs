@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The seed of everything: each design sees the same requests.
 const SEED: u64 = 0x5eed;
 
-/// Whether anybody lives in a space before a test begins.
+/// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// Nobody.
@@ -49,7 +49,8 @@ pub(super) fn loop_us(name: Name, setup: &Setup, place: Place, case: &Case, size
     })
 }
 
-/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the other on one new design that is lived in.
+/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the
+/// other on one new design that is lived in.
 pub(super) fn sequence_seconds(name: Name, setup: &Setup, cases: &[Case], size: Size) -> Vec<f64> {
     on_stage(name, setup, Place::LivedIn, |stage| {
         let time = |case| {
@@ -73,19 +74,20 @@ pub(super) struct Crowd {
     pub(super) seconds: f64,
     /// Seconds that all threads together ran.
     pub(super) ran: f64,
-    /// What they waited for locks.
+    /// Their waits for locks.
     pub(super) waits: Waits,
 }
 
 impl Crowd {
-    /// The share of the time that threads ran in which they did nothing but wait for a lock, in hundredths.
+    /// The share of the time that threads ran in which they did nothing but wait for a lock, in
+    /// hundredths.
     pub(super) fn waited_percent(&self) -> f64 {
         100.0 * self.waits.ran as f64 / 1e9 / self.ran
     }
 }
 
-/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own. If the design has more CPUs than the machine, threads
-/// play them in turn.
+/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its
+/// own. If the design has more CPUs than the machine, threads play them in turn.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
     on_stage(name, setup, Place::LivedIn, |stage| {
         let crowd = if threads > cpu::count() { workload::Crowd::Crowded } else { workload::Crowd::Alone };
@@ -114,7 +116,8 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
     })
 }
 
-/// Returns the medians of `rounds` rounds, in each of which every one of `items` is measured once: what disturbs the machine meets all.
+/// Returns the medians of `rounds` rounds, in each of which every one of `items` is measured once:
+/// what disturbs the machine meets all.
 pub(super) fn medians<T: Copy>(items: &[T], rounds: usize, mut measure: impl FnMut(T) -> f64) -> Vec<f64> {
     let rounds: Vec<Vec<f64>> =
         (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();

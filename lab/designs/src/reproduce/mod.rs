@@ -1,4 +1,5 @@
-//! The five published results of the field's allocator, measured again: the designs that they were published for, and ours.
+//! The five published results of Linux's allocator, measured again: the designs that they were
+//! published for, and ours.
 //!
 //! | | published | between | claim |
 //! |---|---|---|---|
@@ -8,8 +9,8 @@
 //! | [`f4`] | 2016 | one lock over a purge → none | the worst wake-up is 4 to 9 times earlier |
 //! | [`f5`] | 2024 | one tree → a node for each CPU | 64 threads wait for locks 16.5 % of their time, not 93 % |
 //!
-//! Times are those of the address part in a program: other machines, and no pages. What can be compared are ratios, which are
-//! taken within one run, and counts.
+//! Times are those of the address part in a program: other machines, and no pages. What can be
+//! compared are ratios, which are taken within one run, and counts.
 
 pub mod f1;
 pub mod f2;
@@ -72,7 +73,7 @@ impl Figure {
         self.into()
     }
 
-    /// What was published.
+    /// The published result.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -133,17 +134,17 @@ impl Progress {
 pub struct Outcome {
     /// Which.
     pub figure: Figure,
-    /// What was published.
+    /// The published result.
     pub title: &'static str,
     /// How much was run.
     pub effort: Effort,
-    /// Whether every claim that has a bar passes it.
+    /// True if every claim that has a bar passes it.
     pub reproduced: bool,
     /// Published and measured, side by side.
     pub claims: Vec<Claim>,
     /// Everything measured.
     pub tables: Vec<Table>,
-    /// What has to be known of it.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
@@ -164,19 +165,19 @@ impl Outcome {
 /// A pair that was published, beside the same pair measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// What is compared.
+    /// The pair that is compared.
     pub what: String,
     /// The published pair and its ratio.
     pub published: String,
     /// The measured pair.
     pub measured: Pair,
-    /// What the pair comes to, in `unit`.
+    /// The gain from the older design to the newer, in `unit`.
     pub gain: f64,
-    /// What that is.
+    /// The unit of the gain.
     pub unit: Unit,
-    /// What the gain has to be at least.
+    /// The least gain that reproduces the claim.
     pub bar: Option<f64>,
-    /// Whether it is.
+    /// The comparison of gain and bar.
     pub verdict: Verdict,
 }
 
@@ -187,11 +188,11 @@ pub struct Pair {
     pub before: f64,
     /// With the newer one.
     pub after: f64,
-    /// What both are in.
+    /// The unit of both.
     pub unit: &'static str,
 }
 
-/// What a gain is.
+/// The unit of a gain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -203,7 +204,7 @@ pub enum Unit {
     Exact,
 }
 
-/// Whether a claim holds here.
+/// The outcome of a claim on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -268,9 +269,9 @@ impl Claim {
 /// Figures for people.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What they are.
+    /// The title.
     pub title: String,
-    /// What is in the columns; the first has names.
+    /// The heads of the columns; the first column has names.
     pub head: Vec<String>,
     /// As many cells each.
     pub rows: Vec<Vec<String>>,

@@ -7,18 +7,20 @@ use std::fmt;
 /// Damages that are kept in words; the others are only counted.
 const KEPT: usize = 10;
 
-/// What a trace held. `total = events + headers + other + damaged`.
+/// The lines of a trace by kind. `total = events + headers + other + damaged`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Account {
     /// Lines; in the compact format, which has none, events and damages.
     pub total: u64,
-    /// Lines with an event. Some say nothing before a later line completes them: those are among `other`.
+    /// Lines with an event. Some say nothing before a later line completes them: those are among
+    /// `other`.
     pub events: u64,
     /// The events by kind.
     pub kinds: Kinds,
     /// Comments, headers and empty lines.
     pub headers: u64,
-    /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits, halves of calls.
+    /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits,
+    /// halves of calls.
     pub other: u64,
     /// Lines that could not be read.
     pub damaged: u64,
@@ -28,7 +30,7 @@ pub struct Account {
     pub lost: u64,
 }
 
-/// What became of a line.
+/// A line without an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     Header,
@@ -65,7 +67,7 @@ impl Account {
         }
     }
 
-    /// Whether the parts are the whole.
+    /// Returns true if the parts add up to the total.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         let kinds: u64 = self.kinds.told().iter().map(|(_, count)| count).sum();

@@ -15,9 +15,9 @@ use strum::IntoStaticStr;
 pub enum Format {
     /// This project's own.
     Compact,
-    /// What Linux prints of its tracepoints.
+    /// The text of Linux's tracepoints.
     Ftrace,
-    /// What `strace` prints.
+    /// The text of `strace`.
     Strace,
 }
 

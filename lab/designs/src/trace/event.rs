@@ -1,4 +1,4 @@
-//! What happened: one type for all formats, in pages.
+//! Events: one type for all formats, in pages.
 
 use crate::design::PAGE_SHIFT;
 use vmalloc::PageRange;
@@ -8,15 +8,16 @@ use vmalloc::PageRange;
 pub struct Event {
     /// When, by the clock of the trace, if it has one that counts time.
     pub time_ns: Option<u64>,
-    /// On which CPU. Traces of programs name none: there every task counts as a CPU, in order of appearance.
+    /// On which CPU. Traces of programs name none: there every task counts as a CPU, in order of
+    /// appearance.
     pub cpu: u32,
     /// The thread that did it.
     pub task: u32,
-    /// What.
+    /// The call or the report.
     pub kind: Kind,
 }
 
-/// What happened. All positions and lengths are in pages.
+/// A call or a report. All positions and lengths are in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An area was allocated.
@@ -25,14 +26,14 @@ pub enum Kind {
         start: u64,
         /// Its pages, guard page included.
         pages: u64,
-        /// What the start had to be a multiple of.
+        /// The alignment of the start.
         align: u64,
         /// Where it had to be; anywhere if `None`.
         within: Option<PageRange>,
     },
     /// An area, or a system call, was refused.
     Failed {
-        /// What was wanted; 0 where that was no allocation.
+        /// The pages asked for; 0 where that was no allocation.
         pages: u64,
     },
     /// The area that starts there was freed, lazily.
@@ -40,7 +41,8 @@ pub enum Kind {
         /// Its first page.
         start: u64,
     },
-    /// Lazily freed areas were given back. Written after it was done: their pages may be in use again.
+    /// Lazily freed areas were given back. Written after it was done: their pages may be in use
+    /// again.
     Purge {
         /// A range around all of them; `None` when there were none.
         hull: Option<PageRange>,

@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.format
     }
 
-    /// What was read so far: all of it when there is nothing more.
+    /// Returns the counts so far, which are complete once the iterator has ended.
     #[must_use]
     pub fn account(&self) -> &Account {
         &self.account

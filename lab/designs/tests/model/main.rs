@@ -1,4 +1,5 @@
-//! Every design against a reference too simple to be wrong: random programs on one thread, and threads that meet.
+//! Every design against a reference too simple to be wrong: random programs on one thread, and
+//! threads that meet.
 //!
 //! `VMALLOC_SEED` repeats a run that failed, `VMALLOC_OPS` makes programs longer.
 #![allow(missing_docs)]

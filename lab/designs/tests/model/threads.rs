@@ -82,7 +82,8 @@ fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     let seed = env::seed(7);
     for &name in Name::ALL {
         println!("{name}, VMALLOC_SEED={seed}");
-        // Room for three threads with forty areas each, most of the time; often nothing is lazy but what is needed.
+        // Room for three threads with forty areas each, most of the time; often nothing is lazy but
+        // what is needed.
         for (pages, lazy_max) in [(1000, 100), (8000, 1000)] {
             let (design, owners) = (name.build(&setup(pages, lazy_max)), Owners::new(pages));
             let exchange = Mutex::new(Vec::new());
@@ -100,7 +101,8 @@ fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     }
 }
 
-/// Each thread holds at most one area, and there is room for one each: whoever asks may count on it.
+/// Each thread holds at most one area, and there is room for one each: whoever asks may count on
+/// it.
 fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
     cpu::play(Some(thread));
     for round in 0..rounds {

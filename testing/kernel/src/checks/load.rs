@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const SHOOTDOWNS: usize = 100;
 
-/// This CPU purges again and again, while the others allocate, write, read and free, and purge too at times.
+/// This CPU purges again and again, while the others allocate, write, read and free, and purge too
+/// at times.
 pub(super) fn shootdowns(world: &World) -> Outcome {
     let (is_over, wrong) = (AtomicBool::new(false), AtomicUsize::new(0));
     let work = |cpu: usize| {

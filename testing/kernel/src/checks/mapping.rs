@@ -39,7 +39,7 @@ impl Drop for BorrowedFrames<'_> {
     }
 }
 
-/// What is written through the mapping is in the frames.
+/// Checks that writes through the mapping reach the frames.
 fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
     for (nth, frame) in frames.iter().enumerate() {
         let at = addr + nth * PAGE;

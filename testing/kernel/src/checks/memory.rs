@@ -11,7 +11,8 @@ const REFUSED: u64 = 1;
 const WRITE: u64 = 2;
 const EXECUTE: u64 = 16;
 
-/// Patterns in the first and last word of every page are read back, at the address and where its frame always is.
+/// Patterns in the first and last word of every page are read back, at the address and where its
+/// frame always is.
 pub(super) fn is_there(world: &World) -> Outcome {
     for space in [world.space, world.caching] {
         for count in [1, 2, 16, 64, 600] {

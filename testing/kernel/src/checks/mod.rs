@@ -1,4 +1,4 @@
-//! What must be true on this machine, each a line on the serial port.
+//! Checks of this machine, each a line on the serial port.
 
 mod load;
 mod mapping;

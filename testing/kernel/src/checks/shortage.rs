@@ -40,7 +40,8 @@ impl Drop for Hog<'_> {
     }
 }
 
-/// That an allocation is refused for want of frames while only `left` are there, and that nothing is lost by it.
+/// That an allocation is refused for want of frames while only `left` are there, and that nothing
+/// is lost by it.
 fn refused(world: &World, left: u64, allocate: impl Fn() -> Result<NonNull<u8>, AllocError>) -> Outcome {
     let hog = Hog::leave(world, left)?;
     let held = world.missing();

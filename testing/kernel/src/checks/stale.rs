@@ -16,7 +16,8 @@ use vmalloc_x86_64::{Interrupts, IrqLock};
 const OLD: u64 = 0x0101_0101;
 const NEW: u64 = 0x0202_0202;
 
-/// An area is read by CPU 1, freed and purged here, and its frame written by its next owner: what CPU 1 reads at its address then.
+/// An area is read by CPU 1, freed and purged here, and its frame written by its next owner: what
+/// CPU 1 reads at its address then.
 fn read_after_free(world: &World, cpu: usize) -> Result<Result<u64, Fault>, Failure> {
     let addr = pages(world.space, 1)?;
     // SAFETY: the area is this check's.

@@ -129,7 +129,8 @@ fn what_is_freed_after_the_last_look_at_the_lazy_sets_is_waited_for() {
     scope(|scope| {
         let asked = scope.spawn(|| nodes.alloc(&Ask::new(8)));
         pause();
-        // It has found no room, and waits to purge. Now it purges, finds nothing, and waits to look once more.
+        // It has found no room, and waits to purge. Now it purges, finds nothing, and waits to look
+        // once more.
         let heap = nodes.heap.lock();
         drop(purging);
         pause();

@@ -34,7 +34,8 @@ impl Rect {
 pub(super) struct Canvas<'a> {
     strip: &'a Strip,
     layout: &'a Layout,
-    /// Cells of a row, where single areas are too many: a power of two, so that they begin at round addresses.
+    /// Cells of a row, where single areas are too many: a power of two, so that they begin at round
+    /// addresses.
     cells: Option<usize>,
     /// Hexadecimal digits of an address.
     pub(super) digits: usize,

@@ -9,7 +9,7 @@ const SAME_CPU: u8 = 1 << 5;
 const SAME_TASK: u8 = 1 << 6;
 const SAME_WINDOW: u8 = 1 << 7;
 
-/// What the next event is a difference to.
+/// The values that the next event is a difference to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     time_ns: u64,
