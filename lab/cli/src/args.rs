@@ -6,7 +6,7 @@ use crate::output;
 use crate::test::help;
 use crate::worker_threads::MAX_THREADS;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use vmalloc_lab::designs::Name;
@@ -180,33 +180,14 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) threads: bool,
     /// When designs purge: at their own thresholds, or also when the trace did
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) purges: PurgesBy,
+    #[arg(long, value_name = "own|trace", default_value_t)]
+    pub(crate) purges: Purges,
     /// Replay a made-up trace of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
     /// Write the trace in the compact format to this file, and replay nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "threads", "purges"])]
     pub(crate) write: Option<PathBuf>,
-}
-
-/// The moments at which designs purge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum PurgesBy {
-    /// Their own thresholds
-    #[default]
-    Own,
-    /// Also the trace
-    Trace,
-}
-
-impl From<PurgesBy> for Purges {
-    fn from(by: PurgesBy) -> Self {
-        match by {
-            PurgesBy::Own => Self::Own,
-            PurgesBy::Trace => Self::Trace,
-        }
-    }
 }
 
 /// A parsed command line.

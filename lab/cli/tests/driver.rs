@@ -4,6 +4,14 @@ mod common;
 
 use common::{json, run, text};
 use serde_json::Value;
+use std::process::{Command, Output};
+
+/// Runs the program with the words of `line` and at most so many KiB of addresses.
+#[cfg(target_os = "linux")]
+fn limited(kilobytes: u64, line: &str) -> Output {
+    let script = format!("ulimit -v {kilobytes}; exec {} {line}", env!("CARGO_BIN_EXE_vmalloc"));
+    Command::new("sh").args(["-c", &script]).output().expect("a shell")
+}
 
 /// Every case.
 const CASES: [&str; 16] = [
@@ -204,10 +212,7 @@ fn frames_are_mapped_in_any_number() {
 #[cfg(target_os = "linux")]
 #[test]
 fn too_large_an_area_is_a_failed_test() {
-    let limited = "ulimit -v 400000; exec \"$0\" test run_test_mask=1 test_loop_count=1 nr_pages=100000";
-    let output =
-        std::process::Command::new("sh").args(["-c", limited, env!("CARGO_BIN_EXE_vmalloc")]).output();
-    let output = output.expect("a shell");
+    let output = limited(400_000, "test run_test_mask=1 test_loop_count=1 nr_pages=100000");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().nth(1).unwrap_or_default();
@@ -258,11 +263,8 @@ fn max_map_count() -> u64 {
 #[test]
 fn every_case_runs_where_addresses_are_few() {
     for (kilobytes, threads) in [(60_000, 1), (60_000, 4), (150_000, 2), (400_000, 1), (1_000_000, 4)] {
-        let line = format!(
-            "ulimit -v {kilobytes}; exec {} test --json nr_threads={threads} test_loop_count=20",
-            env!("CARGO_BIN_EXE_vmalloc")
-        );
-        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let line = format!("test --json nr_threads={threads} test_loop_count=20");
+        let output = limited(kilobytes, &line);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{line}: {stderr}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -282,11 +284,8 @@ fn every_case_runs_where_addresses_are_few() {
 #[test]
 fn deferred_frees_are_waited_for_where_addresses_are_few() {
     for seed in 0..60 {
-        let line = format!(
-            "ulimit -v 60000; exec {} test nr_threads=1 test_loop_count=20 run_test_mask=320 seed={seed}",
-            env!("CARGO_BIN_EXE_vmalloc")
-        );
-        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let line = format!("test nr_threads=1 test_loop_count=20 run_test_mask=320 seed={seed}");
+        let output = limited(60_000, &line);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -296,8 +295,7 @@ fn deferred_frees_are_waited_for_where_addresses_are_few() {
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_cannot_start_are_one_line() {
-    let limited = format!("ulimit -v 60000; exec {} test nr_threads=2000", env!("CARGO_BIN_EXE_vmalloc"));
-    let output = std::process::Command::new("sh").args(["-c", &limited]).output().expect("a shell");
+    let output = limited(60_000, "test nr_threads=2000");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.starts_with("vmalloc: nr_threads=2000 would need about "), "{stderr}");

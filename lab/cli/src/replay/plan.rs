@@ -37,17 +37,10 @@ impl Plan {
             inputs,
             designs: designs(&options.design)?,
             mode: if options.threads { Mode::Threads } else { Mode::OneThread },
-            purges: options.purges.into(),
+            purges: options.purges,
             damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },
             write: options.write.clone(),
         })
-    }
-
-    pub(super) fn purges_as_written(&self) -> &'static str {
-        match self.purges {
-            Purges::Own => "own",
-            Purges::Trace => "trace",
-        }
     }
 }
 

