@@ -14,6 +14,13 @@ pub(crate) enum Exit {
     Usage,
 }
 
+impl Exit {
+    /// Returns the end of a command that ran: all went well, or something failed.
+    pub(crate) fn of(ok: bool) -> Self {
+        if ok { Self::Success } else { Self::Failed }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         match exit {

@@ -22,6 +22,19 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     text(&format!("{object}\n"))
 }
 
+/// Writes the result of a command: `text`, or with `json` an object that names the command, the version and all of `object`.
+pub(crate) fn tell(command: &str, object: &impl Serialize, text: &str, json: bool) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Named<'a, T> {
+        command: &'a str,
+        version: &'static str,
+        #[serde(flatten)]
+        object: &'a T,
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    if json { self::json(&Named { command, version, object }) } else { self::text(text) }
+}
+
 /// A file to write, which is there before the work begins: a user does not wait for one that can't
 /// be written.
 pub(crate) struct OutFile {

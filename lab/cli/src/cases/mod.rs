@@ -17,11 +17,13 @@ mod size;
 pub(crate) use area::{Area, request};
 
 use crate::machine::Machine;
+use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc_lab::rng::Rng;
 
 /// One case of the table.
+#[derive(Serialize)]
 pub(crate) struct Case {
     /// Its bit in `run_test_mask`.
     pub(crate) bit: u64,
@@ -30,6 +32,7 @@ pub(crate) struct Case {
     /// Describes one loop, and the areas that are held meanwhile.
     pub(crate) about: &'static str,
     /// The work.
+    #[serde(skip)]
     pub(crate) run: Run,
 }
 

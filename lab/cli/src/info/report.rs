@@ -9,8 +9,6 @@ use vmalloc_lab::units::human_bytes;
 /// The state of the space during the session.
 #[derive(Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     strategy: Strategy,
     areas: Vec<AreaLine>,
     stats: Counts,
@@ -40,8 +38,6 @@ impl Report {
     /// Asks the space for its state.
     pub(super) fn new(machine: &Machine, strategy: Strategy) -> Self {
         Self {
-            command: "info",
-            version: env!("CARGO_PKG_VERSION"),
             strategy,
             areas: machine.space.areas().map(AreaLine::from).collect(),
             stats: machine.counts(),

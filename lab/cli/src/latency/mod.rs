@@ -39,8 +39,7 @@ pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure>
         report.write_log(log)?;
     }
     report.warn();
-    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
-    written.map(|()| report.exit())
+    output::tell("latency", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
 /// Runs all threads and returns their measurements. All areas of the workers are freed on return.

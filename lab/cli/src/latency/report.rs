@@ -2,7 +2,7 @@
 
 use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
 use crate::output::{self, OutFile};
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -17,8 +17,6 @@ use vmalloc_lab::times::{QUANTILES, Times};
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     strategy: Strategy,
     threads: u64,
     seconds: u64,
@@ -41,7 +39,7 @@ pub(super) struct Report {
     stats: Counts,
     machine: Facts,
     complaints: Vec<String>,
-    ok: bool,
+    pub(super) ok: bool,
     #[serde(skip)]
     time: Duration,
 }
@@ -64,8 +62,6 @@ impl Report {
         let complaints = machine.check_whole();
         let pairs = records.iter().map(|record| record.pairs).sum();
         Self {
-            command: "latency",
-            version: env!("CARGO_PKG_VERSION"),
             strategy: options.strategy,
             threads: plan.threads,
             seconds: plan.time.as_secs(),
@@ -90,11 +86,6 @@ impl Report {
     /// Says on stderr what went wrong.
     pub(super) fn warn(&self) {
         self.complaints.iter().for_each(|complaint| output::note(complaint));
-    }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.ok { Exit::Success } else { Exit::Failed }
     }
 }
 

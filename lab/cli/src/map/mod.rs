@@ -36,8 +36,7 @@ pub(crate) fn run(options: &MapOptions, json: bool) -> Result<Exit, Failure> {
         Some(file) if info.addresses == Addresses::Real => write_svg(file, &info, path)?,
         _ => {}
     }
-    let written = if json { output::json(&summary) } else { output::text(&text(&info, &summary)) };
-    written.map(|()| exit)
+    output::tell("map", &summary, &text(&info, &summary), json).map(|()| exit)
 }
 
 fn name(path: &Path) -> String {

@@ -22,8 +22,6 @@ const ZERO: &str = "the addresses are all zero (read without root, or kernel.kpt
 /// A file in numbers.
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
-    command: &'static str,
-    version: &'static str,
     addresses: Addresses,
     /// Why there is no map, if there is none.
     hidden: Option<&'static str>,
@@ -73,8 +71,6 @@ impl<'a> Summary<'a> {
             totals(entries.iter().filter_map(|entry| Some((entry.caller.as_deref()?, entry.bytes))));
         callers.truncate(TOP_CALLERS);
         Self {
-            command: "map",
-            version: env!("CARGO_PKG_VERSION"),
             addresses: info.addresses,
             hidden: hidden(info.addresses),
             lines: info.lines,

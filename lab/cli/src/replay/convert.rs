@@ -14,8 +14,6 @@ use vmalloc_lab::trace::compact::Writer;
 /// The converted trace.
 #[derive(Debug, Serialize)]
 struct Written {
-    command: &'static str,
-    version: &'static str,
     input: Trace,
     written: String,
     events: u64,
@@ -31,12 +29,9 @@ pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
         let _ = std::fs::remove_file(path);
     }
     let written = written?;
-    if json {
-        output::json(&written)?;
-    } else {
-        let Written { input, written, events, bytes, .. } = written;
-        output::text(&format!("{}Wrote {events} events, {bytes} bytes, to {written}\n", input.told()))?;
-    }
+    let Written { input, written: to, events, bytes } = &written;
+    let text = format!("{}Wrote {events} events, {bytes} bytes, to {to}\n", input.told());
+    output::tell("replay", &written, &text, json)?;
     Ok(Exit::Success)
 }
 
@@ -48,12 +43,5 @@ fn write(plan: &Plan, path: &Path, file: File) -> Result<Written, Stop> {
     let input = input.read(plan.damage, |event| writer.push(event).map_err(failed))?;
     let (_, events) = writer.finish().map_err(failed)?;
     let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
-    Ok(Written {
-        command: "replay",
-        version: env!("CARGO_PKG_VERSION"),
-        input,
-        written: path.display().to_string(),
-        events,
-        bytes,
-    })
+    Ok(Written { input, written: path.display().to_string(), events, bytes })
 }

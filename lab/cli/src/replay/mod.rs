@@ -59,12 +59,8 @@ fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
     let inputs = plan.inputs.iter().map(|input| replay_one(plan, input)).collect::<Result<_, Stop>>()?;
     let report = Report::new(plan, inputs);
     report.warn();
-    if json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.to_string())?;
-    }
-    Ok(report.exit())
+    output::tell("replay", &report, &report.to_string(), json)?;
+    Ok(Exit::of(report.ok))
 }
 
 fn replay_one(plan: &Plan, input: &Input) -> Result<InputReport, Stop> {

@@ -3,7 +3,6 @@
 use super::input::Trace;
 use super::plan::Plan;
 use super::table;
-use crate::error::Exit;
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display, Write};
@@ -13,14 +12,12 @@ use vmalloc_lab::trace::Compression;
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     threads: bool,
     purges: &'static str,
     page_bytes: u64,
     inputs: Vec<InputReport>,
     complaints: Vec<String>,
-    ok: bool,
+    pub(super) ok: bool,
 }
 
 /// A trace, and what designs did with it.
@@ -57,8 +54,6 @@ impl Report {
     pub(super) fn new(plan: &Plan, inputs: Vec<InputReport>) -> Self {
         let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
         Self {
-            command: "replay",
-            version: env!("CARGO_PKG_VERSION"),
             threads: plan.mode == Mode::Threads,
             purges: plan.purges.into(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
@@ -71,11 +66,6 @@ impl Report {
     /// Says on stderr what went wrong.
     pub(super) fn warn(&self) {
         self.complaints.iter().for_each(|complaint| output::note(complaint));
-    }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.ok { Exit::Success } else { Exit::Failed }
     }
 }
 

@@ -22,8 +22,6 @@ const DESIGNS: [Name; 6] =
 /// A report's numbers.
 #[derive(Debug, Serialize)]
 pub(super) struct Data {
-    pub(super) command: &'static str,
-    pub(super) version: &'static str,
     pub(super) commit: Option<&'static str>,
     pub(super) date: String,
     /// As it was typed.
@@ -64,8 +62,6 @@ impl Data {
             names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, done)).collect()
         })?;
         Ok(Self {
-            command: "report",
-            version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("VMALLOC_COMMIT"),
             date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
             command_line: command_line(),

@@ -44,8 +44,7 @@ pub(crate) fn run(options: &ReportOptions, json: bool) -> Result<Exit, Failure> 
         told += &format!("Written to {}\n", file.path.display());
         file.write(page::page(&data).as_bytes())?;
     }
-    if json { output::json(&data) } else { output::text(&told) }?;
-    Ok(Exit::Success)
+    output::tell("report", &data, &told, json).map(|()| Exit::Success)
 }
 
 #[cfg(test)]

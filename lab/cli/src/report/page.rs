@@ -54,7 +54,7 @@ fn facts(data: &Data) -> Markup {
         ("Machine", format!("{}, {}", machine.cpu, counted(machine.cpus as u64, "CPU"))),
         ("Memory", human_bytes(machine.memory_bytes)),
         ("Kernel", machine.kernel.clone()),
-        ("Program", format!("vmalloc {}{commit}", data.version)),
+        ("Program", format!("vmalloc {}{commit}", env!("CARGO_PKG_VERSION"))),
         ("Command", printable(&data.command_line)),
         ("Measured", format!("{}, in {:.0} s", data.date, data.seconds)),
     ];

@@ -55,8 +55,6 @@ fn data(count: usize) -> Data {
         }
     };
     Data {
-        command: "report",
-        version: "0",
         commit: None,
         date: "2025-11-22 00:00 UTC".into(),
         command_line: "vmalloc report --design '<script>'".into(),

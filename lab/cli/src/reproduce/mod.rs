@@ -23,8 +23,7 @@ pub(crate) fn run(options: &ReproduceOptions, json: bool) -> Result<Exit, Failur
     let all = figures.iter().map(|figure| figure.steps(effort)).sum();
     let run = || figures.iter().map(|figure| figure.run(effort, &progress)).collect();
     let report = Report::new(watched("measurements", all, &|| progress.done(), run)?);
-    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
-    written.map(|()| report.exit())
+    output::tell("reproduce", &report, &report.to_string(), json).map(|()| Exit::of(report.reproduced))
 }
 
 /// Reads the name of a figure.

@@ -1,6 +1,5 @@
 //! The results, as text and as JSON.
 
-use crate::error::Exit;
 use serde::Serialize;
 use std::fmt;
 use vmalloc_lab::reproduce::{Claim, Outcome, Unit};
@@ -9,19 +8,14 @@ use vmalloc_lab::table::{NONE, figure, table};
 /// All results of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    reproduced: bool,
+    pub(super) reproduced: bool,
     outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// Of these results.
+    /// Sums up these results.
     pub(super) fn new(outcomes: Vec<Outcome>) -> Self {
         Self { reproduced: outcomes.iter().all(|outcome| outcome.reproduced), outcomes }
-    }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.reproduced { Exit::Success } else { Exit::Failed }
     }
 }
 

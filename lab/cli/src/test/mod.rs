@@ -35,9 +35,7 @@ pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
     let machine = Machine::new(options.machine)?;
     let report = measure(&machine, &parameters, options)?;
     report.warn();
-    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
-    written?;
-    Ok(if report.ok { Exit::Success } else { Exit::Failed })
+    output::tell("test", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
 fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) -> Result<Report, Failure> {
@@ -49,8 +47,6 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
     Ok(Report {
-        command: "test",
-        version: env!("CARGO_PKG_VERSION"),
         parameters: parameters.clone(),
         strategy: options.machine.strategy,
         seed,

@@ -91,19 +91,17 @@ pub(crate) fn parse(words: &[String]) -> Result<Parameters, Failure> {
     Ok(parameters)
 }
 
-/// The parameters to start from, and the words that change them.
+/// Returns the parameters to start from, and the words that change them.
 fn begin(words: &[String]) -> Result<(Parameters, &[String]), Failure> {
-    let Some((first, rest)) = words.split_first() else {
-        let performance = Preset::by_name("performance");
-        return Ok((performance.map_or_else(Parameters::default, Preset::parameters), words));
-    };
+    let first = words.first().map_or("performance", String::as_str);
     match Preset::by_name(first) {
-        Some(preset) => Ok((preset.parameters(), rest)),
+        Some(preset) => Ok((preset.parameters()?, words.get(1..).unwrap_or_default())),
         None => Ok((Parameters::default(), words)),
     }
 }
 
-fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
+/// Sets a parameter.
+pub(super) fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
         return Err(Failure::new(format!("no parameter is named '{key}'; see 'vmalloc test --help'")));
     };
@@ -117,8 +115,11 @@ fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failur
     }
 }
 
-/// A decimal number, or a hexadecimal one with `0x`.
+/// Reads a decimal number, a hexadecimal one with `0x`, or `CPUs`: as many as there are.
 fn number(text: &str) -> Option<u64> {
+    if text == "CPUs" {
+        return std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
+    }
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None => (text, 10),

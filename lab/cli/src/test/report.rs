@@ -12,10 +12,6 @@ use vmalloc_lab::units::human_bytes;
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
-    /// `test`.
-    pub(super) command: &'static str,
-    /// Of this program.
-    pub(super) version: &'static str,
     /// The parameters of the command line.
     pub(super) parameters: Parameters,
     /// The treatment of freed areas.
