@@ -1,4 +1,4 @@
-//! Contention by the number of nodes, without the CPUs: who would have waited for whom, from a
+//! Contention by the number of nodes, without the CPUs: which would have waited for which, from a
 //! schedule that repeats.
 //!
 //! One thread plays 128 CPUs on a space without memory:
@@ -12,7 +12,7 @@
 //! All calls of one step count as simultaneous. Of the CPUs that take the same lock in a step, each
 //! but the first *would have waited*: more than really would, for a lock is held for a fraction of
 //! a call. Drains that are asked for are run by a thread of their own, at the beginning of a step;
-//! those who take the same locks in that step wait for it.
+//! CPUs that take the same locks in that step wait for it.
 //!
 //! A CPU allocates in one step and frees in another, so areas of many are busy at the same time;
 //! whether it begins with the one or the other is drawn, and before anything is counted it makes a
@@ -169,7 +169,7 @@ fn lock_of(number: u32, nodes: usize) -> Lock {
         queue if queue <= 2 * nodes + 1 => Lock::Rest,
         table if table <= 3 * nodes + 1 => Lock::Notes,
         map if map == 3 * nodes + 4 => Lock::Map,
-        // Notifiers, frames; and that of those who call notifiers: it is not held in forks.
+        // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
     }
 }
@@ -257,8 +257,8 @@ impl Stage {
         for place in (1..CPUS).rev() {
             self.order.swap(place, self.rng.below(place as u64 + 1) as usize);
         }
-        for turn in 0..CPUS {
-            let cpu = self.order[turn];
+        for iteration in 0..CPUS {
+            let cpu = self.order[iteration];
             self.call(cpu);
             self.note(cpu as u32);
         }

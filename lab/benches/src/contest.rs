@@ -24,7 +24,7 @@ pub struct Limits {
     /// The most that the set-up of one allocator may take, and its pass of single timings.
     pub cap: Duration,
     /// Turns that are timed one by one, if the cap allows.
-    pub timed_turns: usize,
+    pub timed_iterations: usize,
 }
 
 /// For set-ups that were in time before.
@@ -41,7 +41,7 @@ pub struct Row {
     pub ns: Option<f64>,
     /// That over the first allocator's: ours.
     pub ratio: Option<f64>,
-    /// The 99.9th percentile of single turns, wall time.
+    /// The 99.9th percentile of single iterations, wall time.
     pub p999_ns: Option<f64>,
     /// Pages from the base of the space to the highest live end, over live pages.
     pub span_per_live: Option<f64>,
@@ -62,7 +62,7 @@ trait Entrant {
 struct Entry<R: Ranges> {
     workload: &'static Workload,
     stage: Option<Stage<R>>,
-    turns: usize,
+    iterations: usize,
     rounds: Vec<f64>,
     row: Row,
 }
@@ -79,12 +79,12 @@ impl<R: Ranges> Entry<R> {
             bytes_per_area: None,
             note: None,
         };
-        Self { workload, stage: None, turns: 0, rounds: Vec::new(), row }
+        Self { workload, stage: None, iterations: 0, rounds: Vec::new(), row }
     }
 
-    /// Returns the CPU nanoseconds of a window of `turns` turns.
-    fn window(stage: &mut Stage<R>, turns: usize) -> f64 {
-        let window = stage.draw(turns);
+    /// Returns the CPU nanoseconds of a window of `iterations` iterations.
+    fn window(stage: &mut Stage<R>, iterations: usize) -> f64 {
+        let window = stage.draw(iterations);
         let spent = cpu_ns(|| stage.play(&window));
         stage.absorb(&window);
         spent
@@ -129,7 +129,7 @@ impl<R: Ranges> Entrant for Entry<R> {
             self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
         }
         if self.workload.cycle != Cycle::WorstCall {
-            self.turns = pace(limits.window, |turns| Self::window(&mut stage, turns));
+            self.iterations = pace(limits.window, |iterations| Self::window(&mut stage, iterations));
         }
         self.stage = Some(stage);
     }
@@ -138,8 +138,8 @@ impl<R: Ranges> Entrant for Entry<R> {
         if self.stage.is_some() && self.workload.cycle == Cycle::WorstCall {
             self.rounds.push(self.worst_call());
         } else if let Some(stage) = &mut self.stage {
-            let operations = self.turns * self.workload.pairs_per_turn();
-            self.rounds.push(Self::window(stage, self.turns) / operations as f64);
+            let operations = self.iterations * self.workload.pairs_per_iteration();
+            self.rounds.push(Self::window(stage, self.iterations) / operations as f64);
         }
     }
 
@@ -148,10 +148,10 @@ impl<R: Ranges> Entrant for Entry<R> {
         if self.rounds.is_empty() || self.workload.cycle == Cycle::WorstCall {
             return;
         }
-        let per_turn = median(&self.rounds) * self.workload.pairs_per_turn() as f64;
-        let affordable = (limits.cap.as_nanos() as f64 / per_turn.max(1.0)) as usize;
-        let window = stage.draw(limits.timed_turns.min(affordable));
-        let mut ticks = Vec::with_capacity(window.turns());
+        let per_iteration = median(&self.rounds) * self.workload.pairs_per_iteration() as f64;
+        let affordable = (limits.cap.as_nanos() as f64 / per_iteration.max(1.0)) as usize;
+        let window = stage.draw(limits.timed_iterations.min(affordable));
+        let mut ticks = Vec::with_capacity(window.iterations());
         stage.play_timed(&window, &mut ticks);
         stage.absorb(&window);
         self.row.p999_ns = per_mille(&mut ticks, 999).map(|ticks| ticks as f64 / ticks_per_ns());
@@ -204,7 +204,7 @@ pub fn run(
     }
     for entrant in &mut entrants {
         entrant.timed_pass(limits);
-        progress("single turns");
+        progress("single iterations");
     }
     let mut rows: Vec<Row> = entrants.iter_mut().map(|entrant| entrant.row()).collect();
     compare(&mut rows);
@@ -229,7 +229,7 @@ mod tests {
             rounds: 1,
             window: Duration::from_micros(100),
             cap: Duration::from_secs(5),
-            timed_turns: 10_000,
+            timed_iterations: 10_000,
         };
         let wanted = |name: &str| name.starts_with("BTreeMap") || name.starts_with("offset");
         let rows = run(workload, &limits, &wanted, &|_| ());

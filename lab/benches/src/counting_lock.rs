@@ -4,7 +4,7 @@ use lock_api::RawMutex;
 use std::cell::Cell;
 
 /// A lock of the type `L` that counts. Only for passes that are not timed: counting takes time
-/// while nobody holds the lock, so that it is free a little more often than it would be.
+/// while no thread holds the lock, so that it is free a little more often than it would be.
 #[derive(Debug)]
 pub struct CountingLock<L>(L);
 
@@ -57,7 +57,7 @@ unsafe impl<L: RawMutex> RawMutex for CountingLock<L> {
         self.0.lock();
     }
 
-    /// Nobody waits here; a lock that was not taken does not count.
+    /// Does not wait; a lock that was not taken does not count.
     fn try_lock(&self) -> bool {
         let taken = self.0.try_lock();
         if taken {

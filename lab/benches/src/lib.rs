@@ -10,8 +10,8 @@
 //! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
 //! | [`pairs`] | single pairs: the tail of their distribution |
 //! | [`mappings`] | pages that are there already, and areas that grow: against what the kernel and the C library offer |
-//! | [`contention`] | 128 CPUs played by one thread: which locks they take, and who would wait |
-//! | [`counting_lock`], [`recorded_lock`] | a lock that counts who waits, and one that notes who took it |
+//! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
+//! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// Writes `text` and the end of a line to stdout.
 ///
 /// # Errors
-/// When nobody takes it: the disk is full, or the reader of a pipe went away. `println!` would
+/// When it can't be written: the disk is full, or the reader of a pipe went away. `println!` would
 /// panic.
 pub fn line(text: &dyn fmt::Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -23,7 +23,7 @@ pub fn end(written: io::Result<()>) -> ExitCode {
     }
 }
 
-/// Says why on stderr; when nobody reads that, it is dropped.
+/// Says why on stderr; a failure to write it is ignored.
 pub fn fail(why: &dyn fmt::Display) -> ExitCode {
     let _ = writeln!(io::stderr(), "error: {why}");
     ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! A lock that notes who took it: for schedules in which one thread plays all CPUs.
+//! A lock that notes its takers: for schedules in which one thread plays all CPUs.
 //!
 //! Locks are numbered as they are first taken, each thread with numbers of its own, so whoever
 //! takes all locks of a new space in an order that he knows (as
@@ -8,7 +8,7 @@ use lock_api::{GuardSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A lock that is never waited for: on one thread, who has to wait waits for himself.
+/// A lock that is never waited for: on one thread, a wait would never end.
 #[derive(Debug)]
 pub struct RecordedLock {
     held: AtomicBool,
@@ -45,7 +45,7 @@ impl RecordedLock {
 }
 
 // SAFETY: `held` goes from false to true by an exchange that one thread wins, and back only by
-// whoever holds the lock; Acquire and Release order what it protects.
+// its holder; Acquire and Release order what it protects.
 unsafe impl RawMutex for RecordedLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self { held: AtomicBool::new(false), number: AtomicU32::new(0) };

@@ -25,7 +25,7 @@ impl Scene {
     /// All scenes.
     pub const ALL: [Self; 2] = [Self::W1, Self::W5];
 
-    /// Describes it in one line; `each` is who does it.
+    /// Describes it in one line; `each` names the actor.
     pub fn about(self, each: &str) -> String {
         match self {
             Self::W1 => "3 pages and a guard page, empty space".to_owned(),

@@ -1,6 +1,6 @@
 //! One allocator in the state that a workload asks for, and the measured loops.
 //!
-//! Everything random is drawn into a [`Window`] before the clock starts, so that a turn of a
+//! Everything random is drawn into a [`Window`] before the clock starts, so that a iteration of a
 //! measured loop is the calls themselves, a load of the request and a load and store of the handle.
 //! What that costs is known exactly: the same loop over [`Noop`](crate::adapter::Noop).
 
@@ -44,7 +44,7 @@ pub enum Window {
 
 impl Window {
     /// Turns of the loop.
-    pub fn turns(&self) -> usize {
+    pub fn iterations(&self) -> usize {
         match self {
             Window::Steps(steps) => steps.len(),
             Window::Pages(pages) => pages.len(),
@@ -135,8 +135,8 @@ impl<R: Ranges> Stage<R> {
     }
 
     fn churn(&mut self, churn: usize, shape: Shape, deadline: Instant) {
-        for turn in 0..churn {
-            if turn % CALLS_PER_CLOCK == 0 && Instant::now() > deadline {
+        for iteration in 0..churn {
+            if iteration % CALLS_PER_CLOCK == 0 && Instant::now() > deadline {
                 self.readiness = Readiness::ChurnCut;
                 return;
             }
@@ -148,22 +148,22 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// Draws the requests of the next `turns` turns.
-    pub fn draw(&mut self, turns: usize) -> Window {
+    /// Draws the requests of the next `iterations` iterations.
+    pub fn draw(&mut self, iterations: usize) -> Window {
         match self.workload.cycle {
-            Cycle::Replace(shape) | Cycle::Bounce(shape) => Window::Steps(self.draw_steps(shape, turns)),
-            Cycle::Two { .. } | Cycle::WorstCall => Window::Steps(self.draw_steps(ONE_PAGE, turns)),
-            Cycle::FindStart => Window::Pages((0..turns).map(|_| self.draw_page(0)).collect()),
-            Cycle::FindInterior => Window::Pages((0..turns).map(|_| self.draw_page(u32::MAX)).collect()),
+            Cycle::Replace(shape) | Cycle::Bounce(shape) => Window::Steps(self.draw_steps(shape, iterations)),
+            Cycle::Two { .. } | Cycle::WorstCall => Window::Steps(self.draw_steps(ONE_PAGE, iterations)),
+            Cycle::FindStart => Window::Pages((0..iterations).map(|_| self.draw_page(0)).collect()),
+            Cycle::FindInterior => Window::Pages((0..iterations).map(|_| self.draw_page(u32::MAX)).collect()),
         }
     }
 
-    fn draw_steps(&mut self, shape: Shape, turns: usize) -> Vec<Step> {
+    fn draw_steps(&mut self, shape: Shape, iterations: usize) -> Vec<Step> {
         let draw = |_| {
             let step = shape.draw(&mut self.rng, self.live.len());
             Step { pages: step.pages + self.guard_pages, ..step }
         };
-        (0..turns).map(draw).collect()
+        (0..iterations).map(draw).collect()
     }
 
     /// A page of a random live area, at most `reach` pages from its first.
@@ -186,12 +186,12 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// Plays the measured loop with a tick before and after each turn; the ticks of each go to
+    /// Plays the measured loop with a tick before and after each iteration; the ticks of each go to
     /// `ticks`.
     pub fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
-        let mut timed = |turn: &mut dyn FnMut()| {
+        let mut timed = |iteration: &mut dyn FnMut()| {
             let before = tick();
-            turn();
+            iteration();
             ticks.push(tick().wrapping_sub(before));
         };
         match (window, self.workload.cycle) {
@@ -315,7 +315,7 @@ mod tests {
         let mut stage = ready(&workload(setup, Cycle::Replace(SHAPE)));
         for _ in 0..10 {
             let window = stage.draw(100);
-            assert_eq!(window.turns(), 100);
+            assert_eq!(window.iterations(), 100);
             stage.play(&window);
             stage.absorb(&window);
             assert!(stage.span_per_live().is_some_and(|span| (1.0..2.0).contains(&span)));

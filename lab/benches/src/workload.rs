@@ -240,8 +240,8 @@ impl Workload {
         matches!(self.cycle, Cycle::FindStart | Cycle::FindInterior)
     }
 
-    /// Measured operations in one turn of the loop.
-    pub const fn pairs_per_turn(&self) -> usize {
+    /// Measured operations in one iteration of the loop.
+    pub const fn pairs_per_iteration(&self) -> usize {
         match self.cycle {
             Cycle::Two { .. } => 2,
             _ => 1,

@@ -44,7 +44,8 @@ impl Failure {
 }
 
 impl Failure {
-    /// Says it in one line on stderr; with `json` also as an object on stdout, for who reads that.
+    /// Says it in one line on stderr; with `json` also as an object on stdout, for a reader of
+    /// that.
     pub(crate) fn tell(&self, json: bool) -> Exit {
         output::note(&self.0);
         if json {

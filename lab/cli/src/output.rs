@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes `text`. That nobody took it, because the disk is full or the reader of a pipe went away,
+/// Writes `text`. A failed write, because the disk is full or the reader of a pipe went away,
 /// is a failure.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
@@ -22,7 +22,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     text(&format!("{object}\n"))
 }
 
-/// Writes the result of a command: `text`, or with `json` an object that names the command, the version and all of `object`.
+/// Writes the result of a command: `text`, or with `json` an object that names the command, the
+/// version and all of `object`.
 pub(crate) fn tell(command: &str, object: &impl Serialize, text: &str, json: bool) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Named<'a, T> {
@@ -60,7 +61,7 @@ pub(crate) fn unwritten(path: &Path, error: impl Display) -> Failure {
     Failure::new(format!("can't write {}: {error}", path.display()))
 }
 
-/// Writes `line` to stderr; when nobody reads it, it is dropped.
+/// Writes `line` to stderr; a failure to write it is ignored.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "vmalloc: {line}");
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long nobody wonders.
+/// The time after which people begin to wonder.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the bar is drawn.
 const PERIOD: Duration = Duration::from_millis(100);

@@ -237,7 +237,7 @@ fn many_workers_share_the_space() {
     assert_eq!(report["workers"].as_array().map(Vec::len), Some(100));
 }
 
-/// Where guard pages are mappings, a crew must do with those that there are.
+/// Where guard pages are mappings, workers must do with those that there are.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_case_runs_where_guards_are_mappings() {
@@ -258,7 +258,7 @@ fn max_map_count() -> u64 {
     count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Where few addresses can be had, a crew must do with those, and says so.
+/// Where few addresses can be had, workers must do with those, and the program says so.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_case_runs_where_addresses_are_few() {
@@ -290,8 +290,8 @@ fn deferred_frees_are_waited_for_where_addresses_are_few() {
     }
 }
 
-/// A crew that the limits don't allow is refused before anybody starts: who starts without memory
-/// takes all down.
+/// Workers that the limits do not allow are refused before any starts: one that starts without
+/// memory takes all down.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_cannot_start_are_one_line() {

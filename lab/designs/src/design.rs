@@ -123,7 +123,7 @@ impl std::error::Error for Refusal {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nobody's.
+    /// Not in use.
     Free,
     /// Handed out.
     Busy,
@@ -142,7 +142,7 @@ pub struct Segment {
     pub state: State,
 }
 
-/// The counts of a design at one moment. Exact while nobody allocates or frees.
+/// The counts of a design at one moment. Exact while no thread allocates or frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Areas handed out.
@@ -222,7 +222,7 @@ pub trait Design: Send + Sync {
     /// All segments in address order, from the first page of the span to its last.
     fn segments(&self) -> Vec<Segment>;
 
-    /// Checks every invariant, while nobody allocates or frees.
+    /// Checks every invariant, while no thread allocates or frees.
     ///
     /// # Errors
     /// The first one found broken, in words.

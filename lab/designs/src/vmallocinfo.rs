@@ -5,9 +5,9 @@
 //! range, guard page included              bytes caller                  facts   kind    pages by NUMA node
 //! ```
 //!
-//! The kernel hides addresses from who may not see them: then they are zero, or hashed, each to a
-//! number of its own, and tell nothing any more; sizes and callers stay true. Which it is, only the
-//! whole file tells: see [`Addresses`].
+//! The kernel hides addresses from readers without the right to see them: then they are zero, or
+//! hashed, each to a number of its own, and tell nothing any more; sizes and callers stay true.
+//! Which it is, only the whole file tells: see [`Addresses`].
 
 mod line;
 

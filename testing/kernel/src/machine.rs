@@ -77,7 +77,7 @@ unsafe impl Machine for &'static Kernel {
 
     #[inline]
     fn is_online(&self, cpu: usize) -> bool {
-        // SeqCst: who is not seen here sees, when it joins, the request that is made.
+        // SeqCst: a CPU that is not seen here sees, when it joins, the request that is made.
         self.online.load(Ordering::SeqCst) >> cpu & 1 != 0
     }
 

@@ -45,7 +45,7 @@ pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
         .max_by_key(|(start, end)| end - start)
         .expect("memory behind the image");
     let heap = (end - start) * 3 / 8;
-    // SAFETY: nobody's memory so far, and the heap's alone from here on.
+    // SAFETY: unused memory so far, and the heap's alone from here on.
     unsafe { HEAP.lock().claim(direct(start), heap as usize) };
     Supply::new((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD)
 }
@@ -98,7 +98,7 @@ impl Supply {
         rest.free = free;
         let (mut word, mut slots) = (rest.lowest, frames.iter_mut());
         while !slots.as_slice().is_empty() {
-            // Relaxed: the lock orders it; who reads without it wants a single bit of a frame that
+            // Relaxed: the lock orders it; a reader without it wants a single bit of a frame that
             // is his.
             let mut bits = self.words[word].load(Ordering::Relaxed);
             while bits != 0
@@ -146,7 +146,7 @@ impl Supply {
     pub(crate) fn origin(&self, frame: Frame) -> Origin {
         match self.words.get((frame.0 / WORD) as usize) {
             None => Origin::Device,
-            // Relaxed: whoever asks for a frame that he has taken sees that he has.
+            // Relaxed: a caller that asks for a frame that it has taken sees that it has.
             Some(word) if word.load(Ordering::Relaxed) >> (frame.0 % WORD) & 1 != 0 => Origin::Foreign,
             Some(_) => Origin::Supply,
         }

@@ -30,7 +30,7 @@ pub(crate) fn serve(kernel: &Kernel) -> ! {
         if let Some(work) = unsafe { *post.work.get() } {
             work(cpu::number());
         }
-        // Release: what was done is seen by whoever waits for it.
+        // Release: the waiting CPU sees what was done.
         post.is_full.store(false, Ordering::Release);
         apic::send(kernel.apics[0], Vector::Wake);
     }

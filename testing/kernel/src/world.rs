@@ -93,7 +93,7 @@ pub(crate) fn pages(space: &Space, count: usize) -> Result<usize, AllocError> {
 
 /// Frees what `pages` and its like gave.
 pub(crate) fn free(space: &Space, addr: usize) -> Outcome {
-    // SAFETY: whoever calls this owns the area, and uses it no more; checks that touch it
+    // SAFETY: the caller owns the area, and uses it no more; checks that touch it
     // afterwards expect a fault.
     Ok(unsafe { space.vfree(addr) }?)
 }

@@ -1,4 +1,4 @@
-//! A space that is ready for use, and who drains it: its callers, or a thread of its own.
+//! A space that is ready for use, with its drains: by its callers, or by a thread of its own.
 
 use super::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use crate::counting_lock::CountingLock;
@@ -105,7 +105,7 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
             let (bell, space) = (bell.clone(), Arc::clone(&space));
             std::thread::spawn(move || drain(&bell, &space))
         };
-        // Nobody has rung before: the space is not out of this function yet.
+        // The bell has not rung before: the space is not out of this function yet.
         let _ = bell.0.thread.set(thread.thread().clone());
         Self { space, bell, thread: Some(thread) }
     }

@@ -18,9 +18,9 @@ fn drive<R: Ranges>() -> Vec<u64> {
     let (mut rng, mut starts) = (Rng::new(3), Vec::new());
     let mut live: Vec<(R::Handle, u64, u64)> = Vec::new();
     let mut ranges = R::build(&Plan { areas: AREAS, guard: false });
-    for turn in 0..2000 {
+    for iteration in 0..2000 {
         let step = shape.draw(&mut rng, AREAS);
-        if turn >= AREAS {
+        if iteration >= AREAS {
             let (handle, ..) = live.swap_remove(step.slot as usize);
             ranges.free(handle);
         }

@@ -1,4 +1,4 @@
-//! Counts who would wait for whom on a machine with 128 CPUs, by the number of nodes.
+//! Counts which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes.
 
 use clap::Parser;
 use std::io;
@@ -8,7 +8,7 @@ use vmalloc_bench::output;
 use vmalloc_bench::scene::Scene;
 use vmalloc_lab::table::table;
 
-/// Count who would wait for whom on a machine with 128 CPUs, by the number of nodes
+/// Count which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes
 ///
 /// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees,
 /// in an order drawn from a seed. Counts are locks taken for a pair of these, by what they protect:

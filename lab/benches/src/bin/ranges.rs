@@ -18,10 +18,10 @@ static HEAP: CountingHeap = CountingHeap;
 /// Measure address allocators side by side
 ///
 /// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the
-/// median of interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall
-/// time, from a pass of its own), the pages from the base to the highest live end over the live
-/// pages, and metadata bytes per live area as taken from the heap (without what the caller has to
-/// keep: an address for ours, also a length or a node number for most others). "(loop alone)" is
+/// median of interleaved rounds, its ratio to ours, the 99.9th percentile of single iterations
+/// (wall time, from a pass of its own), the pages from the base to the highest live end over the
+/// live pages, and metadata bytes per live area as taken from the heap (without what the caller has
+/// to keep: an address for ours, also a length or a node number for most others). "(loop alone)" is
 /// the measured loop without any allocator; it is part of every other figure.
 #[derive(Parser)]
 struct Args {
@@ -55,7 +55,7 @@ impl Args {
         let cap = Duration::from_secs(if self.quick { 1 } else { cap });
         let window = Duration::from_millis(if self.quick { 10 } else { 60 });
         let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
-        Limits { rounds, window, cap, timed_turns: if self.quick { 20_000 } else { 300_000 } }
+        Limits { rounds, window, cap, timed_iterations: if self.quick { 20_000 } else { 300_000 } }
     }
 
     fn wants(&self, allocator: &str) -> bool {

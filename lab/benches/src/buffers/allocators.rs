@@ -31,7 +31,7 @@ impl<const GUARD_PAGES: usize> Buffers for Mmap<GUARD_PAGES> {
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
-        // SAFETY: the mapping was made by `allocate` with this length and nobody uses it, as the
+        // SAFETY: the mapping was made by `allocate` with this length and nothing uses it, as the
         // caller promises.
         let done = unsafe { libc::munmap(buffer.as_ptr().cast(), bytes + GUARD_PAGES * PAGE_BYTES) };
         assert_eq!(done, 0, "munmap failed");

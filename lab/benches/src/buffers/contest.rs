@@ -32,7 +32,7 @@ const MOST_PAGES: u64 = 64;
 
 /// Turns after which every allocator that keeps pages has kept those that it will, if they fit in
 /// the time: those that keep none are steady from the start, and slow.
-const WARM_UP_TURNS: usize = 50 * LIVE_BUFFERS;
+const WARM_UP_ITERATIONS: usize = 50 * LIVE_BUFFERS;
 const WARM_UP_TIME: Duration = Duration::from_secs(1);
 
 /// The result of one allocator in one scene.
@@ -73,10 +73,10 @@ impl<B: Buffers> Steady<B> {
         (buffer, bytes)
     }
 
-    /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each
-    /// turn.
-    pub(super) fn play(&mut self, turns: usize) {
-        for _ in 0..turns {
+    /// Replaces `iterations` random buffers. The random numbers are drawn as it goes: some 3 ns of
+    /// each iteration.
+    pub(super) fn play(&mut self, iterations: usize) {
+        for _ in 0..iterations {
             let slot = self.rng.below(LIVE_BUFFERS as u64) as usize;
             let (buffer, bytes) = self.live[slot];
             // SAFETY: the buffer is live, and replaced in the set right below.
@@ -87,7 +87,7 @@ impl<B: Buffers> Steady<B> {
 
     fn warm_up(&mut self) {
         let begin = cpu_time();
-        for _ in 0..WARM_UP_TURNS / LIVE_BUFFERS {
+        for _ in 0..WARM_UP_ITERATIONS / LIVE_BUFFERS {
             self.play(LIVE_BUFFERS);
             if cpu_time() - begin > WARM_UP_TIME {
                 return;
@@ -109,9 +109,9 @@ impl<B: Buffers> Drop for Steady<B> {
     }
 }
 
-fn bounce<B: Buffers>(buffers: &mut B, pages: usize, turns: usize) {
+fn bounce<B: Buffers>(buffers: &mut B, pages: usize, iterations: usize) {
     let bytes = pages * PAGE_BYTES;
-    for _ in 0..turns {
+    for _ in 0..iterations {
         let buffer = buffers.allocate(bytes);
         // SAFETY: the bytes are this loop's own until they are freed, which happens once.
         unsafe {
@@ -140,11 +140,11 @@ impl Visitor for Enter<'_> {
 fn player<B: Buffers + 'static>(scene: Scene) -> Box<dyn FnMut(usize)> {
     let mut buffers = B::build();
     match scene {
-        Scene::Bounce(pages) => Box::new(move |turns| bounce(&mut buffers, pages, turns)),
+        Scene::Bounce(pages) => Box::new(move |iterations| bounce(&mut buffers, pages, iterations)),
         Scene::Steady => {
             let mut steady = Steady::new(buffers);
             steady.warm_up();
-            Box::new(move |turns| steady.play(turns))
+            Box::new(move |iterations| steady.play(iterations))
         }
     }
 }

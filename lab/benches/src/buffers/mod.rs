@@ -33,7 +33,7 @@ pub trait Buffers {
     /// Frees a buffer.
     ///
     /// # Safety
-    /// `buffer` came from `allocate(bytes)` of this allocator and is used by nobody any more.
+    /// `buffer` came from `allocate(bytes)` of this allocator and is no longer used.
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize);
 }
 
@@ -56,7 +56,7 @@ pub fn each(visitor: &mut impl Visitor) {
 /// Writes one byte to each page of a buffer.
 ///
 /// # Safety
-/// `buffer` points to `bytes` writable bytes that nobody else uses.
+/// `buffer` points to `bytes` writable bytes that nothing else uses.
 #[inline]
 unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
     for offset in (0..bytes).step_by(PAGE_BYTES) {

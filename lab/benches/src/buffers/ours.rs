@@ -27,7 +27,7 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
-        // SAFETY: the caller promises that the buffer is this space's and used by nobody any more.
+        // SAFETY: the caller promises that the buffer is this space's and no longer used.
         unsafe { self.0.vfree(buffer.as_ptr().addr()) }.expect("a live buffer");
     }
 }

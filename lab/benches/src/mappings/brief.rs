@@ -199,7 +199,7 @@ impl Pool {
             self.show(at, run.len(), run[0].0 - self.first.0, MapFlags::FIXED);
             at = at.wrapping_byte_add(run.len() * PAGE_BYTES);
         }
-        // SAFETY: all pages were mapped above, and nobody knows them.
+        // SAFETY: all pages were mapped above, and nothing else knows them.
         unsafe { touch(base.expose_provenance(), list.len()) };
         // SAFETY: the addresses are this function's.
         unsafe { munmap(base, bytes) }.expect("a mapping to unmap");
@@ -210,7 +210,7 @@ impl Pool {
 /// `way`.
 fn player<'a>(lists: &'a [Vec<Frame>], way: impl Fn(&[Frame]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
     let mut next = lists.iter().cycle();
-    Box::new(move |turns| next.by_ref().take(turns).for_each(|list| way(list)))
+    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }
 
 impl Drop for Pool {

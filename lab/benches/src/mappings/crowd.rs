@@ -67,7 +67,7 @@ fn list(frames: &[Frame], wanted: usize, index: usize, runs: usize) -> Vec<Frame
 
 fn end(space: &Space<Linux>, live: Vec<usize>) {
     for addr in live {
-        // SAFETY: the mapping is this function's, and nobody uses it.
+        // SAFETY: the mapping is this function's, and nothing uses it.
         unsafe { space.vm_unmap_ram(addr, PAGES) }.expect("a live mapping");
     }
     space.purge().expect("nothing that can't be unmapped");

@@ -31,7 +31,7 @@ pub fn space() -> Arc<Space<Linux>> {
 /// Writes the first byte of each of `pages` pages at `addr`.
 ///
 /// # Safety
-/// They are mapped and writable, their provenance is exposed, and nobody else uses them.
+/// They are mapped and writable, their provenance is exposed, and nothing else uses them.
 #[inline]
 unsafe fn touch(addr: usize, pages: usize) {
     for page in 0..pages {

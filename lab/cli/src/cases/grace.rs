@@ -17,7 +17,7 @@ struct Header {
 pub(super) fn one_argument(context: &mut Context<'_>) -> Result<(), Refusal> {
     for _ in context.turns() {
         let header = fresh_header(context.machine)?;
-        // SAFETY: the page belongs to this loop, which forgets it; nobody reads it.
+        // SAFETY: the page belongs to this loop, which forgets it; nothing reads it.
         unsafe { context.machine.grace.vfree(header.addr().get()) }?;
     }
     Ok(())

@@ -39,7 +39,7 @@ fn scattered(frames: &[Frame]) -> Vec<Frame> {
     frames.rchunks(run).flatten().copied().collect()
 }
 
-/// A mapping that ends by itself. Its frames are borrowed to this worker, so that nobody else
+/// A mapping that ends by itself. Its frames are borrowed by this worker, so that nothing else
 /// writes to them.
 struct Mapping<'a> {
     machine: &'a Machine,
@@ -66,7 +66,7 @@ impl<'a> Mapping<'a> {
     /// n pages behind `linear`.
     fn check(&self, linear: usize) -> Result<(), Refusal> {
         let page_bytes = self.machine.page_bytes;
-        // SAFETY: both addresses lead to a frame that is taken, and that nobody writes to
+        // SAFETY: both addresses lead to a frame that is taken, and that nothing writes to
         // meanwhile.
         let read = |addr: usize| unsafe { with_exposed_provenance::<u8>(addr).read_volatile() };
         for (index, frame) in self.frames.iter().enumerate() {

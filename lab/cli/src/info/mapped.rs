@@ -1,4 +1,4 @@
-//! The part of the session in which pages are mapped that are somebody's already.
+//! The part of the session that maps pages which belong to an owner already.
 
 use super::session::refused;
 use crate::borrowed_frames::BorrowedFrames;
@@ -53,7 +53,7 @@ impl<'m> Areas<'m> {
         let user = space.vmalloc_user(&request(16, "shared_buffer")).map_err(refused)?;
         let shown = space.remap_vmalloc_range(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
         let sparse = space.sparse(&request(1024, "sparse_file")).map_err(refused)?;
-        // SAFETY: the area has just been made, and nobody else knows it.
+        // SAFETY: the area has just been made, and nothing else knows it.
         unsafe { space.map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
         let percpu = space.pcpu_get_vm_areas(&offsets, &vec![page_bytes; offsets.len()], page_bytes);

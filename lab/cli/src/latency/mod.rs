@@ -30,7 +30,7 @@ use worker::{Record, Worker};
 /// Runs the command.
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
-    // Before the run: nobody waits for a file that can't be written.
+    // Before the run: a user should not wait for a file that can't be written.
     let log = options.out.as_deref().map(OutFile::create).transpose()?;
     let machine = Machine::new(options.machine)?;
     let records = measure(&machine, &plan)?;

@@ -56,7 +56,7 @@ struct Line {
 }
 
 impl Report {
-    /// Collects the records, and checks the space, which nobody uses any more.
+    /// Collects the records, and checks the space, which is no longer used.
     pub(super) fn new(machine: &Machine, plan: &Plan, options: MachineOptions, records: &[Record]) -> Self {
         let stats = machine.counts();
         let complaints = machine.check_whole();

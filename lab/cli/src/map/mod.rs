@@ -20,7 +20,7 @@ use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
 
 /// Columns where neither the environment nor a terminal tells.
 const COLUMNS: usize = 80;
-/// Columns that are of use: addresses take 20, and a line of a thousand cells is read by nobody.
+/// Columns that are of use: addresses take 20, and no reader counts more than a thousand cells.
 const USEFUL_COLUMNS: std::ops::RangeInclusive<usize> = 40..=1000;
 
 /// Runs the command.

@@ -12,7 +12,7 @@ use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
 /// Callers that are told.
 const TOP_CALLERS: usize = 10;
 /// Why addresses are not real, and how to get them. `%pK` in lib/vsprintf.c: 0 hashes for
-/// everybody, 1 shows them to who has CAP_SYSLOG, 2 to nobody.
+/// everybody, 1 shows them with CAP_SYSLOG, 2 never.
 const HASHED: &str = "the addresses are hashed (kernel.kptr_restrict is 0), so there is no map, only sizes by kind \
                       and caller; for real ones set 'sysctl kernel.kptr_restrict=1' and read /proc/vmallocinfo as root";
 const ZERO: &str = "the addresses are all zero (read without root, or kernel.kptr_restrict is 2), so there is no map, \

@@ -45,7 +45,7 @@ fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     writeln!(f, "A look at the clock takes {} ns, which is in each", first.clock_ns)
 }
 
-/// Two tables for each window; where threads ran nobody saw them.
+/// Writes two tables for each window; where threads ran there are no samples.
 fn windows(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     let windows = designs.first().map_or(0, |it| it.windows.len());
     for window in 0..windows {

@@ -15,7 +15,8 @@ use vmalloc_lab::measure::{Budget, threads};
 
 /// How often the same work is timed to see how steady the machine is: some 30 ms in all.
 const NOISE_TIMES: usize = 300;
-/// Each generation as it was, and ours both ways: what differs in its purge alone is for who asks.
+/// Each generation as it was, and ours both ways: designs that differ in the purge alone are
+/// measured on request.
 const DESIGNS: [Name; 6] =
     [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 
@@ -74,7 +75,7 @@ impl Data {
     }
 }
 
-/// Without the directory that the program is in, which is nobody's business.
+/// Returns the command line without the directory of the program, which is private.
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("vmalloc".to_owned()).chain(words).collect::<Vec<_>>().join(" ")

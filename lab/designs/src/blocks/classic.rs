@@ -2,7 +2,7 @@
 //! dirty slots.
 //!
 //! Locks: a queue before a block; the index and a block one after the other. A block is off its
-//! queue before its last slots are handed out, so who frees it meets nobody.
+//! queue before its last slots are handed out, so its last free meets no other thread.
 
 use super::dirty::{Bits, Dirty, Reach};
 use super::{Blocks, MAX_PAGES};

@@ -13,7 +13,7 @@
 //!
 //! The quirk of `A2`: with a > 1 a range with fewer pages may have an aligned place too. So a
 //! placement may be higher than need be, and a request may be refused although it would fit;
-//! whoever calls counts the latter.
+//! the caller counts the latter.
 //!
 //! Taking and giving back are O(log n). Source: the merged series of 2019.
 

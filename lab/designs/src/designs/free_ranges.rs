@@ -7,7 +7,7 @@
 //!    └──────┘     └───┴──┘     └──┴───┘     └─┴───┴─┘       shrinks and gets a new neighbour
 //! ```
 //!
-//! * `F1` The ranges are disjoint and inside the span, and no two touch: who gives a range back merges it with both neighbours.
+//! * `F1` The ranges are disjoint and inside the span, and no two touch: a range that is given back is merged with both neighbours.
 //! * `F2` `pages` is the sum of all.
 //!
 //! A new remainder hangs right below the node that was split: no descent. What a kernel preloads

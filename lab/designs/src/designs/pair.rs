@@ -3,7 +3,7 @@
 //! ```text
 //!    busy    a tree by address: found by its start, freed by its start
 //!    free    the ranges of a FreeSpace, and its search
-//!    lazy    in neither: whoever holds the lock keeps a list
+//!    lazy    in neither: the holder of the lock keeps a list
 //! ```
 //!
 //! * `B1` Each page of the span is in one busy area, one lazy area or one free range.

@@ -2,8 +2,8 @@
 //!
 //! Two kinds, as a kernel has them: a [`Spin`] lock keeps its CPU from doing anything else while it
 //! is held, a [`Sleep`]ing lock does not. Both are the product's own lock below; what differs is
-//! how long is spun before sleeping, that a spin lock can be offered to who waits ([`offer`]), and
-//! what a held one means for [`wakeups`].
+//! how long is spun before sleeping, that a spin lock can be offered to a waiting thread
+//! ([`offer`]), and what a held one means for [`wakeups`].
 
 pub mod wakeups;
 
@@ -17,7 +17,7 @@ use vmalloc_linux::FutexLock;
 
 /// A mutex behind a spin lock: everything that allocations and frees take.
 pub type Mutex<T> = lock_api::Mutex<Spin, T>;
-/// A mutex that sleeps: held over a whole purge, taken by nobody but purges.
+/// A mutex that sleeps: held over a whole purge, taken by purges alone.
 pub type SleepMutex<T> = lock_api::Mutex<Sleep, T>;
 
 /// Counts of a thread's [`Spin`] locks. Waits for the sleeping locks do not count: those are waits
@@ -66,7 +66,7 @@ pub(crate) fn count_running() {
     COUNTS_RUNNING.set(true);
 }
 
-/// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the
+/// Lets a thread that waits for the lock of `guard` have it first, and what waits for the
 /// CPU run.
 pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     // SAFETY: only read; the lock is not touched but through the guard.
@@ -88,7 +88,7 @@ pub struct Spin {
     served: AtomicU32,
 }
 
-/// A lock that is slept for: who holds one can be interrupted at any time.
+/// A lock that is slept for: its holder can be interrupted at any time.
 #[derive(Debug)]
 pub struct Sleep(FutexLock);
 

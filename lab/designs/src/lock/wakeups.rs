@@ -118,7 +118,7 @@ mod tests {
         poll();
         drop(spin.lock());
         assert_eq!(disarm(), []);
-        // Answered when it fires, although nobody looks before the next lock.
+        // Answered when it fires, although the clock is not looked at before the next lock.
         arm(Duration::from_millis(1));
         run(20);
         drop(spin.lock());

@@ -46,7 +46,7 @@ pub enum Class {
     Busy,
     /// Handed out with memory of its own.
     Vmalloc,
-    /// Pages of somebody else's.
+    /// Pages of another owner.
     Vmap,
     /// A short mapping, or a block of them.
     MapRam,
@@ -62,7 +62,7 @@ pub enum Class {
     Lazy,
     /// Freed, and kept for requests of its size.
     Pooled,
-    /// Nobody's.
+    /// Not in use.
     Free,
 }
 

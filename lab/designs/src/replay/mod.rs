@@ -80,7 +80,7 @@ pub enum ReplayError {
     Panicked(&'static str),
 }
 
-/// Steps that [`replay`] takes in all, for who shows progress.
+/// Returns the steps of [`replay`], to show progress.
 #[must_use]
 pub fn steps(script: &Script) -> u64 {
     2 * script.steps.len() as u64

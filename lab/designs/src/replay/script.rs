@@ -13,7 +13,7 @@ pub struct Script {
     /// The most pages that the trace itself used of each window.
     pub(super) placed: Vec<Option<u64>>,
     pub(super) slots: u32,
-    /// Areas that nobody frees: slot and shape.
+    /// Areas that the trace does not free: slot and shape.
     pub(super) left: Vec<(u32, u32)>,
     pub(super) cpus: usize,
     pub(super) tally: Tally,

@@ -18,7 +18,7 @@ pub(super) struct Stage<'s> {
     pub(super) script: &'s Script,
     pub(super) designs: Vec<Box<dyn Design>>,
     slots: Vec<AtomicU64>,
-    /// A thread is gone: nobody waits for what it would have done.
+    /// A thread is gone: its remaining steps are not waited for.
     pub(super) gone: AtomicBool,
 }
 

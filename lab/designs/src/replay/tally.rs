@@ -17,7 +17,7 @@ pub struct Tally {
     pub missed_frees: u64,
     /// Pieces of areas that were allocated again because a part of their area went.
     pub splits: u64,
-    /// Areas that nobody freed: they are freed after the end.
+    /// Areas that the trace does not free: they are freed after the end.
     pub live_at_end: u64,
 }
 

@@ -217,7 +217,8 @@ fn pair(design: &dyn Design) {
 /// The longest allocation during each of so many purges. One thread does nothing but allocate, so
 /// it meets every purge; another frees what it gets, and with that purges.
 fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
-    // As much as becomes lazy until the next purge, so that nobody waits for the other during one.
+    // As much as becomes lazy until the next purge, so that neither thread waits for the other
+    // during one.
     let (sender, receiver) = mpsc::sync_channel(share);
     let is_over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -238,7 +239,7 @@ fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
 struct Long {
     start: Instant,
     end: Instant,
-    /// By the time that its thread ran: who waits for a lock here spins.
+    /// By the time that its thread ran: a thread that waits for a lock here spins.
     took: Duration,
 }
 
@@ -267,7 +268,7 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
 /// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees
 /// than lead to a purge, so that was one.
 fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Range<Instant>> {
-    // Without sleeping: who sends would have to wake this.
+    // Without sleeping: the sender would have to wake this thread.
     let tries = || std::iter::repeat_with(|| receiver.try_recv());
     let areas = || tries().take_while(|it| *it != Err(TryRecvError::Disconnected)).flatten();
     let round = |_| {

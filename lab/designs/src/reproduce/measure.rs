@@ -17,9 +17,9 @@ const SEED: u64 = 0x5eed;
 /// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// Nobody.
+    /// No other user.
     Empty,
-    /// [`Tenants`], who come and go.
+    /// [`Tenants`], which come and go.
     LivedIn,
 }
 

@@ -101,8 +101,8 @@ fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     }
 }
 
-/// Each thread holds at most one area, and there is room for one each: whoever asks may count on
-/// it.
+/// Each thread holds at most one area, and there is room for one each: a thread that asks may count
+/// on it.
 fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
     cpu::play(Some(thread));
     for round in 0..rounds {
@@ -117,7 +117,7 @@ fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
 fn nobody_is_refused_while_freed_space_is_on_its_way_back() {
     for &name in Name::ALL {
         for threads in 2..=4 {
-            // Nothing is purged before somebody needs it.
+            // Nothing is purged before a thread needs it.
             let design = name.build(&setup(8 * threads as u64, 1 << 20));
             std::thread::scope(|scope| {
                 for thread in 0..threads {

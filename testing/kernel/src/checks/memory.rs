@@ -52,7 +52,7 @@ fn expect<T: core::fmt::Debug>(access: Result<T, Fault>, addr: usize, error: u64
 /// That reading and writing `addr` faults, for there is nothing.
 pub(super) fn expect_nothing(addr: usize) -> Outcome {
     expect(access::read(addr), addr, 0)?;
-    // SAFETY: nobody's.
+    // SAFETY: nothing uses it.
     expect(unsafe { access::write(addr, 1) }, addr, WRITE)
 }
 

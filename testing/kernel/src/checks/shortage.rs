@@ -1,4 +1,4 @@
-//! Frames and addresses that run out, and addresses that are nobody's.
+//! Frames and addresses that run out, and addresses that belong to no area.
 
 use super::memory::unexpected;
 use crate::access;
@@ -134,7 +134,7 @@ pub(super) fn foreign(world: &World) -> Outcome {
         ensure!(right, "{refusal:?} for {wrong:#x}");
     }
     free(world.space, addr)?;
-    // SAFETY: it was freed, and nobody uses it.
+    // SAFETY: it was freed, and nothing uses it.
     let again = unsafe { world.space.vfree(addr) };
     ensure!(matches!(again, Err(FreeError::AlreadyFreed { .. })), "{again:?} for the second time");
     Ok(())

@@ -117,7 +117,7 @@ impl Growth for Copied {
         let old = core::ptr::with_exposed_provenance::<u8>(area.addr);
         // SAFETY: both areas are live, this one's alone, and at least as large as the smaller.
         unsafe { new.as_ptr().copy_from_nonoverlapping(old, area.pages * PAGE_BYTES) };
-        // SAFETY: nobody uses the old one any more.
+        // SAFETY: nothing uses the old one any more.
         unsafe { area.space.vfree(area.addr) }.expect("a live area");
         (area.addr, area.pages) = (new.as_ptr().expose_provenance(), pages);
     }

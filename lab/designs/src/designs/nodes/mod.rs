@@ -9,7 +9,7 @@
 //!    │ busy     │   │ busy     │   │ busy     │   areas whose address is in one of the node's zones: zone % nodes,
 //!    │ lazy     │   │ lazy     │   │ lazy     │   a zone is 16 pages
 //!    └────▲─────┘   └────┬─────┘   └──────────┘
-//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of those who asked
+//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of the askers
 //!    ─────┴──────────────▼──────────────────────  what is too large for a pool, and what pools lose, in one go:
 //!                 heap: Augmented                 one global lock
 //! ```
@@ -17,7 +17,7 @@
 //! * `N1` An area is in the busy tree or the lazy set of the node of its first page's zone, or in the pool of its size at the node
 //!   that asked for it, or its pages are in the heap.
 //! * `N2` `lazy` is at least the pages of all areas that are neither busy, pooled nor free. It rises before an area leaves
-//!   the busy tree, and falls after it has come to a pool or to the heap. While nobody is at work it is exactly that.
+//!   the busy tree, and falls after it has come to a pool or to the heap. While no call is under way it is exactly that.
 //! * `N3` A request is refused only where, with the purge lock and the locks of all pools and of the heap held, no free range
 //!   takes it, all pools are empty and `lazy` is 0: nothing is on its way back then, and nothing can begin to be.
 //!
