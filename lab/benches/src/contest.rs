@@ -31,7 +31,7 @@ pub struct Limits {
 const NO_CAP: Duration = Duration::from_secs(100_000);
 
 /// The result of one allocator in one workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     /// Which workload.
     pub workload: &'static str,
@@ -69,16 +69,7 @@ struct Entry<R: Ranges> {
 
 impl<R: Ranges> Entry<R> {
     fn new(workload: &'static Workload) -> Self {
-        let row = Row {
-            workload: workload.name,
-            allocator: R::NAME,
-            ns: None,
-            ratio: None,
-            p999_ns: None,
-            span_per_live: None,
-            bytes_per_area: None,
-            note: None,
-        };
+        let row = Row { workload: workload.name, allocator: R::NAME, ..Row::default() };
         Self { workload, stage: None, iterations: 0, rounds: Vec::new(), row }
     }
 

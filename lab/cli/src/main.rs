@@ -16,7 +16,7 @@
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
-//!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
+//!  heap/        gives free memory back;  random.rs  seeded numbers
 //! ```
 
 mod args;

@@ -1,7 +1,6 @@
 //! The interface of every design, and its set-up.
 
 use serde::Serialize;
-use std::fmt;
 use vmalloc::PageRange;
 
 /// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
@@ -97,27 +96,18 @@ impl Ask {
 }
 
 /// Why a design refuses. Nothing has changed then.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No free range takes the request, and nothing lazy or pooled is left to be given back.
+    #[error("no free range takes it")]
     NoSpace,
     /// No busy area starts there.
+    #[error("no busy area starts there")]
     NotAnArea,
     /// The request makes no sense.
+    #[error("a request that makes no sense")]
     Bad,
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSpace => "no free range takes it",
-            Self::NotAnArea => "no busy area starts there",
-            Self::Bad => "a request that makes no sense",
-        })
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The state of a range of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]

@@ -22,7 +22,7 @@ pub(crate) struct Record {
 }
 
 /// The results of one case.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct CaseRecord {
     /// The case.
     pub(crate) name: &'static str,
@@ -128,11 +128,7 @@ fn repeat(case: &Case, context: &mut Context<'_>, times: u64, done: &AtomicU64) 
 
 impl CaseRecord {
     fn new(case: &Case, loops: u64) -> Self {
-        let (name, bit) = (case.name, case.bit);
-        let (passed, failed, xfailed, cut, repeat) = (0, 0, 0, 0, 0);
-        let (avg_usec, total_nsec) = (0, 0);
-        let first_failure = None;
-        Self { name, bit, passed, failed, xfailed, cut, repeat, loops, avg_usec, total_nsec, first_failure }
+        Self { name: case.name, bit: case.bit, loops, ..Self::default() }
     }
 
     fn count(&mut self, result: Result<(), Refusal>, time: Duration) {

@@ -34,7 +34,7 @@ pub enum Purges {
 pub struct TooLong;
 
 /// Compiles a trace, event by event.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Compiler {
     purges: Purges,
     steps: Vec<Step>,
@@ -67,25 +67,13 @@ enum Disposition {
 }
 
 impl Compiler {
-    /// Begins.
+    /// Begins a script.
     #[must_use]
     pub fn new(purges: Purges) -> Self {
-        Self {
-            purges,
-            steps: Vec::new(),
-            shapes: Shapes::default(),
-            live: Live::default(),
-            slots: 0,
-            chunks: BTreeSet::new(),
-            breaks: HashMap::new(),
-            busy: Busy::default(),
-            placed: Placed::default(),
-            cpu: 0,
-            tally: Tally::default(),
-        }
+        Self { purges, ..Self::default() }
     }
 
-    /// The next event.
+    /// Compiles the next event.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -99,7 +87,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// The script.
+    /// Ends the script.
     #[must_use]
     pub fn finish(mut self) -> Script {
         let (windows, shapes) = self.shapes.settle(self.busy.most);

@@ -13,7 +13,7 @@ use std::time::Duration;
 const KEPT: usize = 10;
 
 /// The outcome of a script on a design.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Which design.
     pub design: &'static str,
@@ -50,7 +50,7 @@ pub struct Outcome {
 }
 
 /// One window of the trace.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct WindowOutcome {
     /// Its first page.
     pub start: u64,
@@ -91,28 +91,15 @@ impl Outcome {
             start: window.start(),
             end: window.end(),
             traced_span_pages: traced,
-            peak_span_pages: None,
-            peak_busy_pages: None,
-            peak_busy_areas: None,
-            samples: Vec::new(),
+            ..WindowOutcome::default()
         };
         Self {
             design: design.as_str(),
             threads: if mode == Mode::Threads { script.cpus() } else { 1 },
             calls: script.calls(),
-            total_ns: 0,
-            ns_per_call: 0.0,
-            alloc: Latency::default(),
-            free: Latency::default(),
             clock_ns: clock_ns(),
-            refused: 0,
-            missed_fits: 0,
-            purges: 0,
-            longest_hold_areas: 0,
-            peak_lazy_pages: 0,
-            waits: Waits::default(),
             windows: script.windows().iter().zip(&script.placed).map(window).collect(),
-            complaints: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -20,9 +20,8 @@ pub mod f5;
 mod measure;
 
 use serde::Serialize;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A published result.
 #[derive(
@@ -205,25 +204,18 @@ pub enum Unit {
 }
 
 /// The outcome of a claim on this machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It does.
+    #[strum(serialize = "reproduced")]
     Reproduced,
     /// It does not.
+    #[strum(serialize = "NOT REPRODUCED")]
     NotReproduced,
     /// It has no bar: it is shown.
+    #[strum(serialize = "–")]
     Shown,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Reproduced => "reproduced",
-            Self::NotReproduced => "NOT REPRODUCED",
-            Self::Shown => "–",
-        })
-    }
 }
 
 impl Claim {
