@@ -338,7 +338,7 @@ mod tests {
     /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not
     /// meet.
     #[test]
-    fn with_a_node_for_each_cpu_hardly_anybody_waits() {
+    fn with_a_node_for_each_cpu_locks_are_uncontended() {
         // Enough for each node to be granted a part of it.
         let row =
             play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
@@ -349,13 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn the_default_budget_is_enough_for_as_many_nodes_as_there_may_be() {
+    fn default_cache_budget_suffices_for_the_most_nodes() {
         let row = run(Scene::W1, Mode::Retain, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
     }
 
     #[test]
-    fn with_one_node_everybody_waits() {
+    fn with_one_node_every_lock_is_contended() {
         for mode in Mode::ALL {
             let row = run(Scene::W1, mode, 1, &LIMITS);
             assert!(row.waited_percent > 90.0, "{row:?}");

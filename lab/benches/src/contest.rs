@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contest_has_a_row_for_everyone_and_ratios_to_the_first() {
+    fn contest_has_a_row_for_each_allocator_and_ratios_to_the_first() {
         let workload = Workload::named("W6").expect("it is in the table");
         let limits = Limits {
             rounds: 1,

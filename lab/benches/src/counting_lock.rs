@@ -84,7 +84,7 @@ mod tests {
     type Counted = Mutex<CountingLock<parking_lot::RawMutex>, ()>;
 
     #[test]
-    fn only_those_who_wait_are_counted_as_waiting() {
+    fn only_contended_locks_count_as_waits() {
         let lock = Counted::new(());
         let counted = std::thread::scope(|scope| {
             let held = lock.lock();

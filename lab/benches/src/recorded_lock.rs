@@ -81,7 +81,7 @@ mod tests {
     use lock_api::Mutex;
 
     #[test]
-    fn locks_are_told_apart_by_who_came_first() {
+    fn locks_are_numbered_in_the_order_of_first_use() {
         type Recorded = Mutex<RecordedLock, ()>;
         restart();
         let (first, second) = (Recorded::new(()), Recorded::new(()));

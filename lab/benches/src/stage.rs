@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_follow_the_windows() {
+    fn live_sizes_follow_the_played_windows() {
         let setup = Setup::Steady { areas: 50, churn: 200, shape: SHAPE };
         let mut stage = ready(&workload(setup, Cycle::Replace(SHAPE)));
         for _ in 0..10 {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_set_up_says_so() {
+    fn slow_set_up_is_reported() {
         let setup = Setup::Steady { areas: 1, churn: 1_000_000_000, shape: SHAPE };
         let mut stage = Stage::<Noop>::new(&workload(setup, Cycle::Replace(SHAPE)));
         assert_eq!(stage.set_up(Duration::ZERO), Err(TooSlow));

@@ -74,7 +74,7 @@ fn json_has_the_same_areas_and_counts() {
 }
 
 #[test]
-fn each_node_is_told_and_their_number_may_be_chosen() {
+fn nodes_are_listed_and_their_number_can_be_chosen() {
     for nodes in [1, 3, 128] {
         let (report, _) = json(&format!("info --json --nodes {nodes}"));
         assert_eq!(report["machine"]["nodes"], nodes);

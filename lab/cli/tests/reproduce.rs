@@ -9,7 +9,7 @@ fn vmalloc(words: &str) -> Output {
 }
 
 #[test]
-fn the_counts_of_blocks_come_out() {
+fn published_block_counts_are_reproduced() {
     let output = vmalloc("reproduce f3 --quick --json");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((output.status.code(), &report["reproduced"]), (Some(0), &true.into()), "{report:#}");

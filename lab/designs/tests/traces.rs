@@ -93,7 +93,7 @@ fn real_traces_are_replayed_on_every_design() {
 }
 
 #[test]
-fn what_became_of_events_is_told_by_cause() {
+fn fates_of_events_are_counted_by_cause() {
     let tally = |bytes| *script(&events(bytes).0, Purges::Own).tally();
     let Tally { replayed, unmatched, ignored, missed_frees, live_at_end, .. } = tally(LA57);
     assert_eq!((replayed, unmatched.free_unknown, ignored.purges), (777, 3, 33));
@@ -105,7 +105,7 @@ fn what_became_of_events_is_told_by_cause() {
 }
 
 #[test]
-fn windows_are_rooms() {
+fn each_window_is_a_design_of_its_own() {
     let windows = script(&events(MODULES).0, Purges::Own);
     let windows: Vec<_> = windows.windows().iter().map(|window| (window.start(), window.end())).collect();
     let modules = (0xf_ffff_fffc_0236, 0xf_ffff_ffff_f000);

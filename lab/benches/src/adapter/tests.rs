@@ -51,7 +51,7 @@ fn check_find<R: Ranges>(ranges: &R, live: &[(R::Handle, u64, u64)]) {
 }
 
 #[test]
-fn peers_are_legal() {
+fn peers_hand_out_disjoint_areas() {
     drive::<Offset>();
     drive::<RangeAlloc>();
     drive::<Buddy>();
@@ -62,7 +62,7 @@ fn peers_are_legal() {
 }
 
 #[test]
-fn our_space_is_legal() {
+fn our_space_hands_out_disjoint_areas() {
     drive::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
     drive::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
     drive::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
@@ -71,7 +71,7 @@ fn our_space_is_legal() {
 }
 
 #[test]
-fn our_blocks_are_legal() {
+fn our_blocks_hand_out_disjoint_slots() {
     drive::<Blocks<Caller<FutexLock, FirstCpu>>>();
 }
 

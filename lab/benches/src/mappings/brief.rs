@@ -228,7 +228,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn lists_are_of_the_pages_that_they_say() {
+    fn page_lists_match_their_kind() {
         let first = Frame(1000);
         for size in SIZES {
             for (pages, _) in PAGES {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_is_measured_and_all_of_it_comes_back() {
+    fn every_way_is_measured() {
         let rows = run(&Limits { rounds: 1, window: Duration::from_micros(50) });
         assert_eq!(rows.len(), WAYS.len() * PAGES.len());
         for row in rows {

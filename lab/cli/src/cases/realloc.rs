@@ -43,7 +43,7 @@ mod tests {
     use crate::machine::{Machine, MachineOptions};
 
     #[test]
-    fn what_an_area_held_is_checked_wherever_it_goes() {
+    fn contents_are_checked_after_a_move() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
         let mut area = Area::of_pages(&machine, 3).expect("room");
         let neighbour = Area::of_pages(&machine, 1).expect("room");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_sum_mean_and_variance() {
+    fn profile_has_sum_mean_and_variance() {
         let mut times = Times::default();
         [1000, 2000, 3000].into_iter().for_each(|ns| times.add(ns));
         let profile = times.profile(1e3);

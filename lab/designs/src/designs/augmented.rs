@@ -86,7 +86,7 @@ mod tests {
     use vmalloc::PageRange;
 
     #[test]
-    fn a_refusal_for_the_quirk_alone_is_counted_and_stays() {
+    fn missed_fit_is_refused_and_counted() {
         for name in [Name::Augmented, Name::Nodes] {
             let span = PageRange::new(8, 16).unwrap();
             let design = name.build(&Setup::with_cpus(1).span(span));

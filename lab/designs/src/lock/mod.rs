@@ -270,7 +270,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_waited_for_is_counted() {
+    fn contended_lock_counts_a_wait() {
         const HOLD: Duration = Duration::from_millis(200);
         let mutex = Mutex::new(());
         take_waits();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offered_lock_is_had_by_who_waits() {
+    fn offered_lock_goes_to_a_waiting_thread() {
         let (mutex, done) = (Mutex::new(0), std::sync::Barrier::new(2));
         std::thread::scope(|scope| {
             let mut held = mutex.lock();

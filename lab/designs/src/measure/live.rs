@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_point_for_each_power_of_ten_or_says_why_not() {
+    fn curve_has_a_point_for_each_power_of_ten_or_a_reason() {
         let budget = Budget { live_max: 1000, point: Duration::from_millis(1), ..Budget::QUICK };
         for &name in Name::ALL {
             let curve = measure(name, &budget);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_tells_itself_and_its_noise() {
+    fn machine_and_noise_are_measured() {
         let machine = Machine::this();
         assert!(machine.cpus > 0 && !machine.cpu.is_empty() && !machine.kernel.is_empty());
         let noise = noise(20);

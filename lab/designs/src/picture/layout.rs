@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_all_addresses_is_a_place() {
+    fn last_address_is_laid_out() {
         let page = |start, end| Area { start, end, guard_bytes: 0, class: Class::Busy, label: None };
         let top = u64::MAX - 4095;
         let strip = Strip::new("s", 0, u64::MAX, vec![page(0, 4096), page(top, u64::MAX)]);

@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_cut_and_every_byte_counted_once() {
+    fn overlapping_areas_are_cut_and_bytes_counted_once() {
         let strip = Strip::new("s", 0, 20 << 12, vec![area(4, 4, Class::Lazy), area(2, 4, Class::Busy)]);
         let parts: Vec<_> =
             strip.parts().iter().map(|part| (part.start >> 12, part.end >> 12, part.area)).collect();

@@ -28,7 +28,7 @@ fn alloc(start: u64, pages: u64) -> Kind {
 }
 
 #[test]
-fn what_has_no_counterpart_is_counted_by_cause() {
+fn unmatched_events_are_counted_by_cause() {
     let script = compiled(
         Purges::Own,
         &[
@@ -80,7 +80,7 @@ fn mappings_are_cut_split_and_moved() {
 }
 
 #[test]
-fn windows_are_kept() {
+fn areas_stay_in_their_windows() {
     let range = |start, end| PageRange::new(start, end);
     let area = |start, within| Kind::Alloc { start, pages: 10, align: 2, within };
     let script = compiled(
@@ -99,7 +99,7 @@ fn windows_are_kept() {
 }
 
 #[test]
-fn purges_of_the_trace_are_followed_where_that_is_asked_for() {
+fn purges_of_the_trace_are_replayed_on_request() {
     let kinds = [alloc(100, 5), Kind::Free { start: 100 }, Kind::Purge { hull: None, areas: 1 }];
     let own = played(&compiled(Purges::Own, &kinds), Mode::OneThread);
     let traced = played(&compiled(Purges::Trace, &kinds), Mode::OneThread);
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn anything_is_replayed_and_leaves_all_free(
+    fn random_events_are_replayed_and_leave_all_free(
         events in proptest::collection::vec((0_u32..12, kind()), 0..120),
         traced: bool,
     ) {

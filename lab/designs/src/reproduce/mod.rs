@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_holds_from_its_bar_on() {
+    fn claim_holds_at_its_bar() {
         let claim = |bar| Claim::of_times(String::new(), "", pair(10.0, 2.5), Unit::Times, bar);
         assert_eq!(
             (claim(Some(4.0)).verdict, claim(Some(4.1)).verdict),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn one_claim_that_fails_fails_the_figure() {
+    fn one_failed_claim_fails_the_figure() {
         let claims = |bars: [f64; 2]| {
             bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar)))
                 .to_vec()

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_told_by_their_content_and_may_follow_each_other() {
+    fn compression_is_detected_and_streams_may_be_concatenated() {
         for (compression, bytes) in all() {
             assert_eq!(unpack(&bytes), (compression, TEXT.to_vec(), false));
             assert_eq!(unpack(&bytes.repeat(3)), (compression, TEXT.repeat(3), false));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_gives_what_it_holds_and_an_error() {
+    fn truncated_stream_gives_its_content_and_an_error() {
         for (compression, bytes) in &all()[1..] {
             let twice = bytes.repeat(2);
             let (_, text, failed) = unpack(&twice[..twice.len() - 9]);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_fails_in_the_head_is_damage_behind_what_it_gave() {
+    fn failing_source_is_damage_after_its_events() {
         let source = FREE.as_bytes().chain(Failed(Some(io::Error::other("gone"))));
         let read: Vec<_> = Reader::open(source).expect("a trace").collect();
         assert!(read[0].is_ok());

@@ -114,7 +114,7 @@ fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
 }
 
 #[test]
-fn nobody_is_refused_while_freed_space_is_on_its_way_back() {
+fn alloc_is_not_refused_while_freed_space_is_in_flight() {
     for &name in Name::ALL {
         for threads in 2..=4 {
             // Nothing is purged before a thread needs it.

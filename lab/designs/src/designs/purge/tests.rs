@@ -65,7 +65,7 @@ fn since_2018_the_lock_is_offered_only_while_few_pages_are_lazy() {
 }
 
 #[test]
-fn before_2016_who_needs_no_result_goes_away_and_who_needs_one_waits() {
+fn before_2016_only_a_caller_that_needs_a_result_waits_for_a_purge() {
     let tree = tree(Purge::p0(), 8, 1000);
     let start = tree.alloc(&Ask::new(8)).unwrap();
     tree.free(start).unwrap();
@@ -83,7 +83,7 @@ fn before_2016_who_needs_no_result_goes_away_and_who_needs_one_waits() {
 }
 
 #[test]
-fn who_needs_a_result_waits_until_nobody_has_a_set_in_hand() {
+fn caller_that_needs_a_result_waits_for_all_purges() {
     for purge in [Purge::p1(), Purge::p2()] {
         let (tree, back) = (tree(purge, 8, 1000), AtomicBool::new(false));
         purging(&tree).fetch_add(1, Relaxed);
@@ -103,7 +103,7 @@ fn who_needs_a_result_waits_until_nobody_has_a_set_in_hand() {
 }
 
 #[test]
-fn who_finds_the_list_emptied_by_another_purge_is_not_refused() {
+fn alloc_during_another_purge_is_not_refused() {
     for purge in [Purge::p1(), Purge::p2()] {
         let tree = tree(purge, 8, 1000);
         let start = tree.alloc(&Ask::new(8)).unwrap();

@@ -64,7 +64,7 @@ fn the_legend_has_totals() {
 }
 
 #[test]
-fn labels_can_hold_anything() {
+fn labels_may_hold_any_characters() {
     let label = "<script>alert('1')</script>\" onload=\"x ]]> &amp; \u{0}";
     let mut odd = area(2, 4, Class::Other);
     odd.label = Some(label.into());
@@ -93,7 +93,7 @@ fn many_areas_become_cells_that_tell_their_counts() {
 }
 
 #[test]
-fn nothing_is_a_picture_too() {
+fn empty_picture_is_well_formed() {
     parse(&picture("", &[], Place::Alone).into_string());
     parse(&picture("", &[Strip::new("s", 0, 0, Vec::new())], Place::Alone).into_string());
 }
