@@ -6,10 +6,10 @@
 use crate::access;
 use crate::clock;
 use crate::cpu::{self, Here};
-use crate::workers;
 use crate::machine::Space;
 use crate::memory::PAGE;
 use crate::serial::say;
+use crate::workers;
 use crate::world::{Failure, Outcome, World, ensure, free, pages};
 use alloc::vec::Vec;
 use lock_api::Mutex;

@@ -54,7 +54,8 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         }
     }
     for count in [1, 8, 16, 32, 64] {
-        let (scattered, consecutive) = (BorrowedFrames::scattered(world, count)?, BorrowedFrames::consecutive(world, count)?);
+        let (scattered, consecutive) =
+            (BorrowedFrames::scattered(world, count)?, BorrowedFrames::consecutive(world, count)?);
         for (name, borrowed) in [("scattered", scattered), ("consecutive", consecutive)] {
             row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &borrowed.frames))?;
             world.space.purge()?;

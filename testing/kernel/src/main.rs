@@ -21,7 +21,6 @@ mod checks;
 mod clock;
 mod count;
 mod cpu;
-mod workers;
 mod exit;
 mod machine;
 mod madt;
@@ -29,6 +28,7 @@ mod memory;
 mod serial;
 mod traps;
 mod walk;
+mod workers;
 mod world;
 
 use alloc::boxed::Box;

@@ -63,7 +63,7 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
         worker_threads::run(plan.threads + plan.probes(), &asked, work, |finished| {
-            wait(plan, finished, &stop)
+            wait(plan, finished, &stop);
         })?;
     if let Some(complaint) = complaints.first() {
         return Err(Failure::new(complaint));

@@ -2,8 +2,8 @@
 
 use super::memory::unexpected;
 use crate::access;
-use crate::workers;
 use crate::memory::PAGE;
+use crate::workers;
 use crate::world::{Failure, Outcome, World, ensure, free, pages, stamp};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
