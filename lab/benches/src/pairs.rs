@@ -14,9 +14,7 @@ use crate::stage::{Stage, TooSlow};
 use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
 use serde::Serialize;
 use std::time::Duration;
-use vmalloc_lab::clock::ticks_per_ns;
 use vmalloc_lab::stats::median;
-use vmalloc_lab::times::Times;
 
 /// The workloads: mixed sizes, and one page.
 pub const WORKLOADS: [Workload; 2] = [
@@ -77,7 +75,7 @@ pub struct Row {
 pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSlow> {
     let mut stage = Stage::<R>::new(workload);
     stage.set_up(limits.cap)?;
-    let runs: Vec<_> = (0..limits.runs).map(|_| one_run(&mut stage, limits.pairs)).collect();
+    let runs: Vec<_> = (0..limits.runs).map(|_| stage.time(limits.pairs)).collect();
     let at = |part| median(&runs.iter().map(|run| run.quantile(part) as f64).collect::<Vec<_>>());
     let slowest = || runs.iter().map(|run| run.max() as f64);
     Ok(Row {
@@ -90,19 +88,6 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
         least_max: slowest().fold(f64::MAX, f64::min),
         most_max: slowest().fold(0.0, f64::max),
     })
-}
-
-/// Times `pairs` pairs.
-fn one_run<R: Ranges>(stage: &mut Stage<R>, pairs: usize) -> Times {
-    let window = stage.draw(pairs);
-    // Written before, so that no page of it is new to the kernel while the clock runs.
-    let mut ticks = vec![1; pairs];
-    ticks.clear();
-    stage.play_timed(&window, &mut ticks);
-    stage.absorb(&window);
-    let (rate, mut times) = (ticks_per_ns(), Times::precise());
-    ticks.iter().for_each(|&ticks| times.record(Duration::from_nanos((ticks as f64 / rate) as u64)));
-    times
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::ranges::{BASE_PAGE, Plan, Ranges};
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use vmalloc_lab::clock::tick;
+use vmalloc_lab::clock::{tick, ticks_per_ns};
 use vmalloc_lab::rng::Rng;
+use vmalloc_lab::times::Times;
 
 /// The seed of every stage: all allocators see the same requests.
 const SEED: u64 = 0x766d_616c_6c6f_6301;
@@ -186,9 +187,22 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
+    /// Plays `count` iterations of the measured loop, and times each by itself.
+    pub fn time(&mut self, count: usize) -> Times {
+        let window = self.draw(count);
+        // Written before, so that no page of it is new to the kernel while the clock runs.
+        let mut ticks = vec![1; window.iterations()];
+        ticks.clear();
+        self.play_timed(&window, &mut ticks);
+        self.absorb(&window);
+        let (rate, mut times) = (ticks_per_ns(), Times::precise());
+        ticks.iter().for_each(|&ticks| times.record(Duration::from_nanos((ticks as f64 / rate) as u64)));
+        times
+    }
+
     /// Plays the measured loop with a tick before and after each iteration; the ticks of each go to
     /// `ticks`.
-    pub fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
+    fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
         let mut timed = |iteration: &mut dyn FnMut()| {
             let before = tick();
             iteration();

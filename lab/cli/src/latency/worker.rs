@@ -71,10 +71,9 @@ impl<'m> Worker<'m> {
 
     /// Works until `stop`.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        match (self.load, self.measure) {
-            (Load::Bounce { bytes }, _) => self.bounce(bytes, stop),
-            (Load::Replace { .. }, Measure::Wakeups { .. }) => self.replace(stop),
-            (Load::Replace { .. }, Measure::Pairs(_)) => self.replace_timed(stop),
+        match self.load {
+            Load::Bounce { bytes } => self.bounce(bytes, stop),
+            Load::Replace { .. } => self.replace(stop),
         }
     }
 
@@ -90,35 +89,27 @@ impl<'m> Worker<'m> {
     }
 
     fn replace(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut pairs = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let (slot, request) = (self.slot(), self.request());
-            self.live.replace(slot, &request)?;
-            pairs += 1;
-        }
-        Ok(Record { pairs, ..Record::default() })
-    }
-
-    fn replace_timed(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut timed = Times::precise();
+        let mut timed = matches!(self.measure, Measure::Pairs(_)).then(Times::precise);
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             let (slot, request) = (self.slot(), self.request());
             let start = Instant::now();
             self.live.replace(slot, &request)?;
-            timed.record(start.elapsed());
+            if let Some(timed) = &mut timed {
+                timed.record(start.elapsed());
+            }
             pairs += 1;
         }
-        Ok(Record { pairs, timed: Some(timed), ..Record::default() })
+        Ok(Record { pairs, timed, ..Record::default() })
     }
 
-    /// A random size.
+    /// Draws a request of random size.
     fn request(&mut self) -> Request {
         let Load::Replace { max_pages, .. } = self.load else { return Request::new(1) };
         crate::cases::request(self.machine, 1 + self.random.below(max_pages))
     }
 
-    /// A random area of the live set, which is not empty.
+    /// Draws an area of the live set, which is not empty.
     fn slot(&mut self) -> usize {
         self.random.below(self.live.addrs.len() as u64) as usize
     }
