@@ -50,13 +50,16 @@ fn point(name: Name, threads: usize, time: Duration) -> Option<Point> {
 fn pairs(design: &dyn Design, stop: &AtomicBool) -> Result<u64, Refusal> {
     let ask = Ask::new(PAGES);
     let mut pairs = 0;
-    while !stop.load(Ordering::Relaxed) {
+    // Some pairs at least, also of a thread that begins when the time is over.
+    loop {
         for _ in 0..PAIRS_BETWEEN_LOOKS {
             design.free(design.alloc(&ask)?)?;
         }
         pairs += PAIRS_BETWEEN_LOOKS;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(pairs);
+        }
     }
-    Ok(pairs)
 }
 
 #[cfg(test)]
