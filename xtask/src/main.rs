@@ -1,5 +1,7 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
+mod api;
+mod check;
 mod instructions;
 mod kernel;
 mod miri;
@@ -23,6 +25,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Chore {
+    Api(api::Args),
+    Check(check::Args),
     Instructions(instructions::Args),
     Miri(miri::Args),
     Qemu(qemu::Args),
@@ -34,6 +38,8 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
+        Chore::Api(args) => api::run(&args).map_err(Into::into),
+        Chore::Check(args) => check::run(&args).map_err(Into::into),
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),

@@ -95,7 +95,16 @@ fn with_fetched() -> Result<Command, Error> {
 }
 
 fn build(target: &str, mut cargo: Command) -> Result<(), Error> {
-    cargo.args(["build", "--quiet", "-p", "vmalloc", "--target", target, "--target-dir", "target/bare"]);
+    cargo.args([
+        "build",
+        "--quiet",
+        "-p",
+        "vmalloc-subspaces",
+        "--target",
+        target,
+        "--target-dir",
+        "target/bare",
+    ]);
     finish(&format!("building the core for {target}"), &mut cargo)?;
     println!("{target}: ok");
     Ok(())

@@ -30,7 +30,7 @@
 //!
 //! # What others were in the middle of
 //! Each kind of hook says for its own state what the child does about it: `Space::resume_in_child`,
-//! [`vmalloc::root`], [`drainer`](crate::drainer).
+//! [`vmalloc_subspaces`], [`drainer`](crate::drainer).
 //!
 //! The platform has no state between its calls, so a `map` or `unmap` that another thread was in
 //! the middle of harms nobody, but it is not finished in the child either: a purge is waited for,
@@ -90,8 +90,8 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use thiserror::Error;
-use vmalloc::root::WeakRoot;
-use vmalloc::{Platform, Root, Space};
+use vmalloc::{Platform, Space};
+use vmalloc_subspaces::{Root, WeakRoot};
 
 /// A platform whose locks may be unlocked on both sides of a fork.
 pub trait OnFutexes: Platform<RawLock = FutexLock, PurgeLock = FutexLock> + Send + 'static {}

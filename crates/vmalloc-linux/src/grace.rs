@@ -116,7 +116,7 @@ pub enum SettleError {
 ///
 /// let space = open(Options::new(), vmalloc::Config::default())?;
 /// let grace = Grace::new(&space);
-/// let shared = AtomicUsize::new(space.vzalloc(4096)?.as_ptr() as usize);
+/// let shared = AtomicUsize::new(space.raw().alloc(&vmalloc::Request::new(4096).zeroed())?.as_ptr() as usize);
 ///
 /// let reader = pin();
 /// let seen = shared.load(Ordering::Acquire) as *const u8;
@@ -363,7 +363,7 @@ impl Batch {
                 unsafe { std::alloc::dealloc(record.cast(), Layout::new::<Head>()) };
             }
             // SAFETY: the owner gave the area away, and G2: its readers have gone.
-            if let Err(error) = unsafe { shared.space.vfree(area & !ON_HEAP) } {
+            if let Err(error) = unsafe { shared.space.raw().free(area & !ON_HEAP) } {
                 shared.note_refusal(error);
             }
             count += 1;

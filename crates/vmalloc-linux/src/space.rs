@@ -7,7 +7,8 @@ use crate::options::Options;
 use crate::platform::Linux;
 use std::sync::Arc;
 use thiserror::Error;
-use vmalloc::{Config, Root, Space, SpaceError};
+use vmalloc::{Config, Space, SpaceError};
+use vmalloc_subspaces::Root;
 
 /// Why a space could not be opened. Nothing is left behind.
 #[derive(Debug, Error)]
@@ -53,19 +54,19 @@ pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenE
 }
 
 /// Makes a root on `platform` that may be used before and after `fork`, by parent and child: on a
-/// whole reservation, or on a part that another such root has [lent](Root::lend).
+/// whole reservation, or on a part that another such root has [divided off](Root::divide).
 ///
 /// Whether a space over a part of it may be used after a fork is a question of its own, see
 /// [`share`].
 ///
 /// ```
-/// use vmalloc::root::{ChildConfig, Site};
+/// use vmalloc_subspaces::{SubspaceConfig, Placement};
 /// use vmalloc_linux::{Linux, Options, open_root, share};
 ///
 /// let root = open_root(Linux::reserve(Options::new())?)?;
-/// let modules = share(root.child("modules", Site::highest(16 << 20), ChildConfig::default())?)?;
-/// let nested = open_root(root.lend("jit", Site::lowest(1 << 30), None)?)?;
-/// let code = share(nested.child("code", Site::lowest(1 << 20), ChildConfig::default())?)?;
+/// let modules = share(root.subspace("modules", Placement::highest(16 << 20), SubspaceConfig::default())?)?;
+/// let nested = open_root(root.divide("jit", Placement::lowest(1 << 30), None)?)?;
+/// let code = share(nested.subspace("code", Placement::lowest(1 << 20), SubspaceConfig::default())?)?;
 /// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -170,7 +170,7 @@ unsafe impl MapFrames for Watched {
 fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError> {
     ATOMIC.set(true);
     // SAFETY: the test owns what it frees.
-    let result = unsafe { space.vfree_atomic(addr) };
+    let result = unsafe { space.raw().free_atomic(addr) };
     let found = space.try_find(addr);
     ATOMIC.set(false);
     let still_there = matches!(result, Err(FreeError::Contended { .. }));
@@ -192,7 +192,7 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
         _ => request,
     };
     let request = if far { request.within(half, (span.end() << 12) as usize) } else { request };
-    if kind == 5 { space.vmalloc_user(&request).unwrap() } else { space.alloc(&request).unwrap() }
+    if kind == 5 { space.raw().alloc_shared(&request).unwrap() } else { space.raw().alloc(&request).unwrap() }
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
     let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
     let space = Space::new(Watched(linux), Config::default().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
-        let addr = space.alloc(&Request::new(16 * PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(16 * PAGE)).unwrap();
         free_atomically(&space, addr).unwrap();
         assert!(space.stats().lazy_pages < 100 + 3 * 17, "{:?}", space.stats());
     }

@@ -47,13 +47,13 @@ fn alter(addr: usize) {
 #[test]
 fn a_free_of_altered_memory_drops_what_was_changed() {
     for space in spaces() {
-        let addr = space.alloc(&Request::new(BYTES)).expect("room");
+        let addr = space.raw().alloc(&Request::new(BYTES)).expect("room");
         alter(addr);
         assert!(flags_at(addr).contains(" dc"), "{}", flags_at(addr));
         // SAFETY: nothing uses the area any more.
-        unsafe { space.vfree_altered(addr) }.expect("it was allocated");
+        unsafe { space.raw().free_altered(addr) }.expect("it was allocated");
         space.purge().expect("the kernel agrees");
-        assert_eq!(space.alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
+        assert_eq!(space.raw().alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
         let flags = flags_at(addr);
         assert!(!flags.contains(" dc") && !flags.contains(" lo"), "{flags}");
         let memory = std::ptr::with_exposed_provenance_mut::<u8>(addr);
@@ -61,7 +61,7 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
         unsafe {
             assert_eq!(memory.read(), 0, "the old pages are gone");
             memory.write_bytes(7, BYTES);
-            space.vfree(addr).expect("it was allocated");
+            space.raw().free(addr).expect("it was allocated");
         }
         space.purge().expect("the kernel agrees");
         space.verify().expect("every invariant holds");
@@ -72,15 +72,15 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
 #[test]
 fn only_memory_is_freed_as_altered() {
     for space in spaces() {
-        let reserved = space.reserve(&Request::new(BYTES)).expect("room");
+        let reserved = space.raw().reserve(&Request::new(BYTES)).expect("room");
         let page = (reserved / PAGE) as u64;
         // SAFETY: nothing uses the addresses.
-        let free = |addr| unsafe { space.vfree_altered(addr) };
+        let free = |addr| unsafe { space.raw().free_altered(addr) };
         assert_eq!(free(reserved), Err(FreeError::WrongKind { page }));
         assert_eq!(free(reserved + PAGE), Err(FreeError::Interior { page: page + 1, start: page }));
         assert_eq!(free(reserved + 1), Err(FreeError::Unaligned { addr: reserved + 1 }));
         // SAFETY: as above.
-        unsafe { space.unreserve(reserved) }.expect("it is reserved");
+        unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
         assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { page }));
     }
 }

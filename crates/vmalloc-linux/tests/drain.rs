@@ -19,12 +19,12 @@ fn lazy_space() -> Arc<Space<Linux>> {
 }
 
 fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.alloc(&Request::new(pages << 12)).unwrap()
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
 }
 
 fn free(space: &Space<Linux>, addr: usize) {
     // SAFETY: the tests own what they free, and no longer use it.
-    unsafe { space.vfree(addr) }.unwrap();
+    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Frees so much that a drain is due.

@@ -7,19 +7,19 @@ use common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
-use vmalloc::root::{Child, ChildConfig, ChildError, Protected, Root, Site, Tenure};
 use vmalloc::{Config, Platform, Protection, Request, Space};
 use vmalloc_linux::{Linux, Options, open_root, share};
+use vmalloc_subspaces::{Placement, Protected, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
 const FORKS: u64 = 50;
 
-type Part<P = Linux> = Arc<Space<Child<P>>>;
+type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
 /// One node, nothing cached, purges all the time: each lock is held for much of it.
-fn busy() -> ChildConfig {
-    ChildConfig::default().config(Config::default().unmap_on_free().nodes(1))
+fn busy() -> SubspaceConfig {
+    SubspaceConfig::default().config(Config::default().unmap_on_free().nodes(1))
 }
 
 fn root() -> Root<Linux> {
@@ -27,15 +27,15 @@ fn root() -> Root<Linux> {
 }
 
 fn part<P: vmalloc_linux::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
-    share(root.child(name, Site::lowest(bytes), busy()).unwrap()).unwrap()
+    share(root.subspace(name, Placement::lowest(bytes), busy()).unwrap()).unwrap()
 }
 
 /// Takes, gives and now and then purges, `rounds` times.
 fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
     for round in 0..rounds {
-        let addr = space.alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
+        let addr = space.raw().alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
         // SAFETY: this thread has just allocated it.
-        unsafe { space.vfree(addr) }.unwrap();
+        unsafe { space.raw().free(addr) }.unwrap();
         if round % 4 == 3 {
             space.purge().unwrap();
         }
@@ -79,7 +79,7 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
                 parts.iter().for_each(|part| use_it(part, 20));
                 parts.iter().for_each(|part| part.verify().unwrap());
                 // Two areas at most were in the hands of the others.
-                root.children().all(|child| child.used_bytes <= 2 * 9 * PAGE)
+                root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
             },
         );
     });
@@ -89,22 +89,22 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
 fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
     in_own_process("a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping", || {
         let root = root();
-        let scratch = || root.child("scratch", Site::highest(16 * MIB), busy());
+        let scratch = || root.subspace("scratch", Placement::highest(16 * MIB), busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
-            space.alloc(&Request::new(3 * PAGE)).unwrap();
+            space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
             drop(share(space).unwrap());
         };
         let stays = part(&root, "stays", 64 * MIB);
         forks_amid(&[&come_and_go, &|| use_it(&stays, 20)], || {
             use_it(&stays, 20);
-            let tenure = root.children().find(|child| child.name == "scratch").map(|child| child.tenure);
-            assert_ne!(tenure, Some(Tenure::Changing), "nobody here is at it");
+            let state = root.subspaces().find(|child| child.name == "scratch").map(|child| child.state);
+            assert_ne!(state, Some(SubspaceState::Changing), "nobody here is at it");
             match scratch() {
                 Ok(space) => use_it(&share(space).unwrap(), 8),
                 // Lost with the thread that it belonged to.
-                Err(ChildError::DuplicateName { .. }) => assert_eq!(tenure, Some(Tenure::Live)),
+                Err(SubspaceError::DuplicateName { .. }) => assert_eq!(state, Some(SubspaceState::Live)),
                 Err(error) => panic!("{error}"),
             }
             true
@@ -117,17 +117,19 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
     in_own_process("a_child_of_a_fork_uses_nested_roots_and_protected_children", || {
         let outer = root();
         let beside = part(&outer, "beside", 16 * MIB);
-        let nested = open_root(outer.lend("nested", Site::lowest(256 * MIB), None).unwrap()).unwrap();
+        let nested = open_root(outer.divide("nested", Placement::lowest(256 * MIB), None).unwrap()).unwrap();
         let inner = part(&nested, "inner", 64 * MIB);
-        let text: Arc<Space<Child<Child<Linux>, Protected>>> = share(
-            nested.protected_child("text", Site::lowest(16 * MIB), Protection::ReadExecute, busy()).unwrap(),
+        let text: Arc<Space<Subspace<Subspace<Linux>, Protected>>> = share(
+            nested
+                .protected_subspace("text", Placement::lowest(16 * MIB), Protection::ReadExecute, busy())
+                .unwrap(),
         )
         .unwrap();
         // When its space ends its memory is unmapped through both roots.
-        let scratch = || nested.child("scratch", Site::highest(MIB), busy());
+        let scratch = || nested.subspace("scratch", Placement::highest(MIB), busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
-            space.alloc(&Request::new(PAGE)).unwrap();
+            space.raw().alloc(&Request::new(PAGE)).unwrap();
         };
         forks_amid(
             &[&|| use_it(&inner, 20), &|| use_it(&text, 20), &|| use_it(&beside, 20), &come_and_go],
@@ -137,10 +139,10 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
                 use_it(&beside, 20);
                 match scratch() {
                     Ok(space) => use_it(&space, 4),
-                    Err(ChildError::DuplicateName { .. }) => {}
+                    Err(SubspaceError::DuplicateName { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
-                outer.children().all(|child| child.tenure == Tenure::Live)
+                outer.subspaces().all(|child| child.state == SubspaceState::Live)
             },
         );
     });

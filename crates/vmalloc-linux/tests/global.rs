@@ -50,13 +50,14 @@ unsafe impl GlobalAlloc for Heap {
         };
         FROM_SPACE.fetch_add(1, Ordering::Relaxed);
         let request = Request::new(layout.size()).align(layout.align());
-        inside(|| space.alloc(&request)).map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut)
+        inside(|| space.raw().alloc(&request))
+            .map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut)
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        match SPACE.get().filter(|space| space.is_vmalloc_addr(ptr.addr())) {
+        match SPACE.get().filter(|space| space.contains(ptr.addr())) {
             // SAFETY: passed on: the caller gives the memory up.
-            Some(space) => inside(|| unsafe { space.vfree(ptr.addr()) }).unwrap(),
+            Some(space) => inside(|| unsafe { space.raw().free(ptr.addr()) }).unwrap(),
             // SAFETY: passed on.
             None => unsafe { System.dealloc(ptr, layout) },
         }

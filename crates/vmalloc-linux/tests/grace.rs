@@ -35,7 +35,8 @@ struct Node {
 
 impl Node {
     fn alloc(space: &Space<Linux>, value: u64) -> NonNull<Self> {
-        let node = space.vmalloc(size_of::<Self>()).unwrap().cast::<Self>();
+        let addr = space.raw().alloc(&Request::new(size_of::<Self>())).unwrap();
+        let node = NonNull::new(std::ptr::with_exposed_provenance_mut::<Self>(addr)).unwrap();
         // SAFETY: fresh memory of this size, at a page.
         unsafe { node.write(Self { value, copies: [value; 400], head: Head::new() }) };
         node
@@ -143,8 +144,8 @@ fn readers_never_see_a_freed_node() {
 fn what_cannot_be_freed_is_refused_at_once() {
     let space = space(Config::default());
     let grace = Grace::new(&space);
-    let area = space.vmalloc(3 * PAGE).unwrap().addr().get();
-    let reserved = space.reserve(&Request::new(PAGE)).unwrap();
+    let area = space.raw().alloc(&vmalloc::Request::new(3 * PAGE)).unwrap();
+    let reserved = space.raw().reserve(&Request::new(PAGE)).unwrap();
     let page = |addr: usize| (addr / PAGE) as u64;
     for (addr, error) in [
         (area + 1, FreeError::Unaligned { addr: area + 1 }),
@@ -164,7 +165,7 @@ fn what_cannot_be_freed_is_refused_at_once() {
     // SAFETY: owned, and used no more.
     unsafe { grace.vfree(area) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(reserved) }.unwrap();
+    unsafe { space.raw().unreserve(reserved) }.unwrap();
     grace.settle().unwrap();
     assert_whole(&space);
 }
@@ -173,12 +174,12 @@ fn what_cannot_be_freed_is_refused_at_once() {
 fn a_free_that_comes_too_late_is_told() {
     let space = space(Config::default());
     let grace = Grace::new(&space);
-    let area = space.vmalloc(PAGE).unwrap().addr().get();
+    let area = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
     let reader = pin();
     // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees, which is refused.
     unsafe {
         grace.vfree(area).unwrap();
-        space.vfree(area).unwrap();
+        space.raw().free(area).unwrap();
     }
     drop(reader);
     let settled = grace.settle();

@@ -32,7 +32,8 @@ fn an_embedded_record_needs_no_heap_but_a_batch_does() {
     let grace = Grace::new(&space);
     let before = ALLOCATIONS.get();
     for _ in 0..FREES {
-        let head = space.vmalloc(4096).unwrap().cast::<Head>();
+        let addr = space.raw().alloc(&vmalloc::Request::new(4096)).unwrap();
+        let head = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut::<Head>(addr)).unwrap();
         // SAFETY: a page of this loop alone, which begins with its head and is forgotten.
         unsafe { grace.vfree_embedded(head) }.unwrap();
     }

@@ -5,8 +5,8 @@ mod common;
 use common::crowd::Crowd;
 use common::*;
 use vmalloc::{
-    DirectMemory, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect,
-    Protection, ReadNofault, Relocate,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
+    ReadNofault, Relocate,
 };
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
 

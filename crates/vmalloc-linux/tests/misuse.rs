@@ -23,13 +23,13 @@ fn configs() -> impl Iterator<Item = Config> {
 }
 
 fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.alloc(&Request::new(pages * PAGE)).unwrap()
+    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
 }
 
 fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: the areas here are memory that nobody looks at after the first free, and that more than one free it is what
     // is tested: all but the first have to be told.
-    unsafe { space.vfree(addr) }
+    unsafe { space.raw().free(addr) }
 }
 
 /// After a purge nothing is anybody's.
@@ -61,9 +61,9 @@ fn together<R: Send>(work: impl Fn(usize) -> R + Sync) -> Vec<R> {
 /// Areas of many sizes: some too large for any pool, some with a note.
 fn areas_of_all_kinds(space: &Space<Linux>, count: usize) -> Vec<usize> {
     let area = |index: usize| match index % 8 {
-        0 => space.alloc(&Request::new(300 * PAGE)).unwrap(),
-        1 => space.alloc(&Request::new(PAGE + 1).tag("noted")).unwrap(),
-        2 => space.alloc(&Request::new(2 * PAGE).without_guard()).unwrap(),
+        0 => space.raw().alloc(&Request::new(300 * PAGE)).unwrap(),
+        1 => space.raw().alloc(&Request::new(PAGE + 1).tag("noted")).unwrap(),
+        2 => space.raw().alloc(&Request::new(2 * PAGE).without_guard()).unwrap(),
         pages => alloc(space, pages),
     };
     (0..count).map(area).collect()
@@ -120,7 +120,7 @@ fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
                 let page = (other / PAGE) as u64;
                 assert_eq!(free(&space, other + 1), Err(FreeError::Unaligned { addr: other + 1 }));
                 // SAFETY: nothing uses the addresses any more.
-                assert_eq!(unsafe { space.unreserve(other) }, Err(FreeError::WrongKind { page }));
+                assert_eq!(unsafe { space.raw().unreserve(other) }, Err(FreeError::WrongKind { page }));
                 assert_eq!(free(&space, own + PAGE), {
                     let start = (own / PAGE) as u64;
                     Err(FreeError::Interior { page: start + 1, start })

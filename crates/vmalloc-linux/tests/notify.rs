@@ -38,31 +38,31 @@ impl Notifier for Cache {
 
 fn free(space: &Space<Linux>, addr: usize) {
     // SAFETY: nothing uses the area any more.
-    unsafe { space.vfree(addr) }.expect("it was allocated");
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 #[test]
 fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
     let options = Options::new().exactly(64 << 20).frames(0).without_drain_thread();
     let space = open(options, Config::default()).expect("a space");
-    let mut areas: Vec<usize> = std::iter::from_fn(|| space.alloc(&Request::new(BYTES)).ok()).collect();
+    let mut areas: Vec<usize> = std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();
     let held = Mutex::new(areas.split_off(areas.len() - 100));
     let (stays, inside, calls) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
     let cache = Arc::new(Cache { space: space.clone(), held, stays, inside, calls });
     let notifier: Arc<dyn Notifier> = cache.clone();
     space.register_notifier(&notifier).expect("there is memory");
     thread::scope(|scope| {
-        scope.spawn(|| space.alloc(&Request::new(BYTES)));
+        scope.spawn(|| space.raw().alloc(&Request::new(BYTES)));
         while !cache.inside.load(SeqCst) {
             thread::yield_now();
         }
         in_forked_child(|| {
             cache.stays.store(false, SeqCst);
             let before = cache.calls.load(SeqCst);
-            let met = space.alloc(&Request::new(BYTES)).is_ok();
+            let met = space.raw().alloc(&Request::new(BYTES)).is_ok();
             areas.iter().for_each(|&addr| free(&space, addr));
             space.purge().expect("the kernel agrees");
-            space.alloc(&Request::new(4096)).expect("all is free");
+            space.raw().alloc(&Request::new(4096)).expect("all is free");
             met && cache.calls.load(SeqCst) == before + 1 && space.stats().pooled_areas > 0
         });
         cache.stays.store(false, SeqCst);

@@ -1,8 +1,8 @@
 //! Sub-spaces of real memory.
 
-use vmalloc::root::{ChildConfig, ChildError, LIMIT_BYTES, Root, Site};
 use vmalloc::{AllocError, Config, Policy};
 use vmalloc_linux::{Linux, Options};
+use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
 
 const MIB: usize = 1 << 20;
 
@@ -13,9 +13,10 @@ fn root() -> Root<Linux> {
 #[test]
 fn buffers_of_children_are_memory_and_count() {
     let root = root();
-    let down = ChildConfig::default().config(Config::default().policy(Policy::Highest)).limit(8 * MIB);
-    let caches = root.child("caches", Site::lowest(64 * MIB), ChildConfig::default()).unwrap();
-    let modules = root.child("modules", Site::highest(32 * MIB), down).unwrap();
+    let down =
+        SubspaceConfig::default().config(Config::default().policy(Policy::Highest)).limit_bytes(8 * MIB);
+    let caches = root.subspace("caches", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
+    let modules = root.subspace("modules", Placement::highest(32 * MIB), down).unwrap();
     for _ in 0..20 {
         let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
         let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
@@ -24,27 +25,29 @@ fn buffers_of_children_are_memory_and_count() {
         high.fill(2);
         assert!(low.as_ptr() < high.as_ptr() && low.iter().all(|&byte| byte == 1));
     }
-    let used: usize = root.children().map(|child| child.used_bytes).sum();
+    let used: usize = root.subspaces().map(|part| part.used_bytes).sum();
     assert!((MIB..2 * MIB).contains(&used), "one buffer of each is kept, not {used} bytes");
     let Err(AllocError::Unbacked(refusal)) = modules.zeroed_buffer(9 * MIB) else {
         panic!("beyond the limit")
     };
     assert_eq!(refusal.cause.call, LIMIT_BYTES);
-    let taken = root.child("other", Site::lowest(200 * MIB), ChildConfig::default()).err();
-    assert!(matches!(taken, Some(ChildError::NoSpace(_))), "{taken:?}");
+    let taken = root.subspace("other", Placement::lowest(200 * MIB), SubspaceConfig::default()).err();
+    assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
 #[test]
 fn what_a_child_leaves_is_not_seen_by_the_next() {
     let root = root();
     for round in 1..5 {
-        let child = root.child("scratch", Site::lowest(16 * MIB), ChildConfig::default()).unwrap();
-        let buffer = child.vmalloc(MIB).unwrap();
+        let part = root.subspace("scratch", Placement::lowest(16 * MIB), SubspaceConfig::default()).unwrap();
+        let buffer = part.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
         // SAFETY: the memory was just allocated, and is as large.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), MIB) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(buffer), MIB)
+        };
         assert!(bytes.iter().all(|&byte| byte == 0), "round {round}");
         bytes.fill(round);
         // It is still handed out when its space ends.
     }
-    assert_eq!(root.children().next(), None);
+    assert_eq!(root.subspaces().next(), None);
 }

@@ -30,7 +30,7 @@ extern "C" fn free_one(_: libc::c_int) {
     if let Some(slot) = AREAS.iter().find(|slot| slot.load(Relaxed) != 0) {
         let addr = slot.swap(0, Relaxed);
         // SAFETY: the space outlives the signals; the area is nobody else's.
-        match unsafe { (*SPACE.load(Relaxed)).vfree_atomic(addr) } {
+        match unsafe { (*SPACE.load(Relaxed)).raw().free_atomic(addr) } {
             Ok(()) => drop(FREED.fetch_add(1, Relaxed)),
             Err(FreeError::Contended { .. }) => slot.store(addr, Relaxed),
             Err(_) => std::process::abort(),
@@ -89,7 +89,7 @@ fn use_malloc() -> impl FnMut(usize) {
 }
 
 fn new_areas(space: &Space<Linux>) -> [usize; COUNT] {
-    std::array::from_fn(|index| space.alloc(&Request::new((1 + index % 3) * PAGE)).unwrap())
+    std::array::from_fn(|index| space.raw().alloc(&Request::new((1 + index % 3) * PAGE)).unwrap())
 }
 
 fn drain_threads() -> usize {
@@ -112,14 +112,14 @@ fn frees_are_drained(space: &Space<Linux>) {
     interrupt(space, new_areas(space), use_malloc());
     assert_eq!(drain_threads(), 0, "a handler has created a thread");
     assert_eq!(space.stats().lazy_areas, COUNT as u64);
-    let next = space.alloc(&Request::new(PAGE).tag("the long way")).unwrap();
+    let next = space.raw().alloc(&Request::new(PAGE).tag("the long way")).unwrap();
     wait_until_drained(space);
     assert_eq!(drain_threads(), 1);
     // Now there is a thread to be woken, and nothing else is called.
-    interrupt(space, std::array::from_fn(|_| space.alloc(&Request::new(PAGE)).unwrap()), use_malloc());
+    interrupt(space, std::array::from_fn(|_| space.raw().alloc(&Request::new(PAGE)).unwrap()), use_malloc());
     wait_until_drained(space);
     // SAFETY: allocated above.
-    unsafe { space.vfree(next) }.unwrap();
+    unsafe { space.raw().free(next) }.unwrap();
     space.verify().unwrap();
 }
 
@@ -162,12 +162,12 @@ fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {
                 let request = Request::new((1 + index % 3) * PAGE);
-                space.alloc(&if index % 2 == 0 { request } else { request.tag("noted") }).unwrap()
+                space.raw().alloc(&if index % 2 == 0 { request } else { request.tag("noted") }).unwrap()
             });
             interrupt(&space, areas, |round| {
-                let addr = space.alloc(&Request::new((1 + round % 5) * PAGE).tag("own")).unwrap();
+                let addr = space.raw().alloc(&Request::new((1 + round % 5) * PAGE).tag("own")).unwrap();
                 // SAFETY: just allocated.
-                unsafe { space.vfree(addr) }.unwrap();
+                unsafe { space.raw().free(addr) }.unwrap();
                 if round % 8 == 0 {
                     space.purge().unwrap();
                 }

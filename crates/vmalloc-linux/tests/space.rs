@@ -28,7 +28,7 @@ fn at(space: &Space<Linux>, addr: usize) -> Option<u8> {
 /// As for `vfree`: the tests own what they free.
 fn vfree(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: see above.
-    unsafe { space.vfree(addr) }
+    unsafe { space.raw().free(addr) }
 }
 
 /// Everything freed and purged: the space is what it was at the start.
@@ -44,13 +44,13 @@ fn assert_whole(space: &Space<Linux>) {
 #[test]
 fn the_guard_page_traps_and_the_area_does_not() {
     let space = space(Config::default());
-    let addr = space.alloc(&Request::new(3 * 4096)).unwrap();
+    let addr = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
     for page in 0..3 {
         assert_eq!(at(&space, addr + page * 4096), Some(0));
     }
     assert_eq!(at(&space, addr + 3 * 4096), None);
     // A neighbour does not open it.
-    let next = space.alloc(&Request::new(3 * 4096)).unwrap();
+    let next = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
     assert_eq!(next, addr + 4 * 4096);
     assert_eq!(at(&space, addr + 3 * 4096), None);
     vfree(&space, addr).unwrap();
@@ -62,12 +62,12 @@ fn the_guard_page_traps_and_the_area_does_not() {
 fn without_a_guard_areas_touch() {
     let space = space(Config::default());
     let bare = Request::new(4096).without_guard();
-    let (first, second) = (space.alloc(&bare).unwrap(), space.alloc(&bare).unwrap());
+    let (first, second) = (space.raw().alloc(&bare).unwrap(), space.raw().alloc(&bare).unwrap());
     assert_eq!(second, first + 4096);
     assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
     vfree(&space, first).unwrap();
     // An area with a guard is as large as two without: it must not take them over, mapped last page and all.
-    let guarded = space.alloc(&Request::new(4096)).unwrap();
+    let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(at(&space, guarded + 4096), None);
     vfree(&space, second).unwrap();
     vfree(&space, guarded).unwrap();
@@ -77,7 +77,7 @@ fn without_a_guard_areas_touch() {
 #[test]
 fn unmap_on_free_traps_once_the_purge_has_run() {
     let space = space(Config::default().unmap_on_free());
-    let addr = space.alloc(&Request::new(8192)).unwrap();
+    let addr = space.raw().alloc(&Request::new(8192)).unwrap();
     vfree(&space, addr).unwrap();
     assert_eq!(space.stats().lazy_pages, 3);
     space.purge().unwrap();
@@ -91,7 +91,7 @@ fn a_purge_starts_by_itself_above_the_threshold() {
     let options = Options::new().exactly(SPAN).without_drain_thread();
     let space = open(options, Config::default().unmap_on_free().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
-        let addr = space.alloc(&Request::new(4096)).unwrap();
+        let addr = space.raw().alloc(&Request::new(4096)).unwrap();
         vfree(&space, addr).unwrap();
     }
     let stats = space.stats();
@@ -123,7 +123,7 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
 #[test]
 fn retention_keeps_its_budget_and_decays_to_nothing() {
     let space = space(Config::default().cache_bytes(40 * 4096));
-    let areas: Vec<_> = (0..50).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+    let areas: Vec<_> = (0..50).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
         vfree(&space, addr).unwrap();
     }
@@ -140,7 +140,7 @@ fn retention_keeps_its_budget_and_decays_to_nothing() {
 fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
     // One node: a quarter of each of two, between which the thread may move, is rounded twice.
     let space = space(Config::default().nodes(1));
-    let areas: Vec<_> = (0..1000).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+    let areas: Vec<_> = (0..1000).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
         vfree(&space, addr).unwrap();
     }
@@ -154,7 +154,7 @@ fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
 #[test]
 fn bad_requests_change_nothing() {
     let space = space(Config::default());
-    let refuse = |request: Request| match space.alloc(&request) {
+    let refuse = |request: Request| match space.raw().alloc(&request) {
         Err(AllocError::Request(error)) => error,
         other => panic!("{other:?}"),
     };
@@ -171,7 +171,7 @@ fn bad_requests_change_nothing() {
     assert!(matches!(refuse(Request::new(1).within(0x9000, 0x5000)), RequestError::LimitsReversed { .. }));
     assert!(matches!(refuse(Request::new(1).within(0x1000, 0x9000)), RequestError::OutsideSpace { .. }));
     for request in [Request::new(1).align(1 << 63), Request::new(SPAN), Request::new(1 << 62)] {
-        let Err(AllocError::NoSpace(error)) = space.alloc(&request) else { panic!("{request:?}") };
+        let Err(AllocError::NoSpace(error)) = space.raw().alloc(&request) else { panic!("{request:?}") };
         assert_eq!(error.largest, (SPAN >> 12) as u64, "the largest free range is in the error");
     }
     assert_whole(&space);
@@ -180,37 +180,37 @@ fn bad_requests_change_nothing() {
 #[test]
 fn bad_frees_change_nothing() {
     let space = space(Config::default());
-    let addr = space.alloc(&Request::new(3 * 4096)).unwrap();
-    let held = space.reserve(&Request::new(4096)).unwrap();
+    let addr = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
+    let held = space.raw().reserve(&Request::new(4096)).unwrap();
     let page = page_of(addr);
     assert_eq!(vfree(&space, 0), Err(FreeError::NotAnArea { page: 0 }));
     assert_eq!(vfree(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
     assert_eq!(vfree(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
     assert_eq!(vfree(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.unreserve(addr) }, Err(FreeError::WrongKind { page }));
+    assert_eq!(unsafe { space.raw().unreserve(addr) }, Err(FreeError::WrongKind { page }));
     let foreign = usize::MAX & !4095;
     assert_eq!(vfree(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
     assert_eq!(space.stats().busy_areas, 2);
     vfree(&space, addr).unwrap();
     assert_eq!(vfree(&space, addr), Err(FreeError::AlreadyFreed { page }));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(held) }.unwrap();
+    unsafe { space.raw().unreserve(held) }.unwrap();
     assert_whole(&space);
 }
 
 #[test]
 fn find_and_info_know_an_area_by_any_of_its_addresses() {
     let space = space(Config::default());
-    let addr = space.alloc(&Request::new(10_000).tag("ring")).unwrap();
+    let addr = space.raw().alloc(&Request::new(10_000).tag("ring")).unwrap();
     for offset in [0, 1, 9_999, 3 * 4096, 4 * 4096 - 1] {
         let info = space.find(addr + offset).unwrap();
         assert_eq!((info.addr, info.bytes, info.pages), (addr, 10_000, 3));
-        assert_eq!((info.guard, info.kind, info.tag), (true, Kind::Vmalloc, Some("ring")));
+        assert_eq!((info.guard, info.kind, info.tag), (true, Kind::Vmalloc, Some("ring".into())));
         assert_eq!(space.try_find(addr + offset), Ok(Some(info)));
     }
     assert_eq!(space.find(addr + 4 * 4096), None);
-    assert!(space.is_vmalloc_addr(addr) && !space.is_vmalloc_addr(0));
+    assert!(space.contains(addr) && !space.contains(0));
     assert_eq!(space.areas().count(), 1);
     let end = addr + 4 * 4096;
     assert_eq!(
@@ -229,12 +229,12 @@ fn frames_are_told_where_the_machine_tells_them() {
     buffer[0] = 1;
     let addr = buffer.as_ptr().addr();
     // Only root is told; the page behind is not there yet, the guard page never.
-    if let Some(frame) = space.vmalloc_to_page(addr) {
+    if let Some(frame) = space.physical_page(addr) {
         assert_ne!(frame, 0);
     }
-    assert_eq!(space.vmalloc_to_page(addr + 4096), None);
-    assert_eq!(space.vmalloc_to_page(addr + 2 * 4096), None);
-    assert_eq!(space.vmalloc_to_page(0), None);
+    assert_eq!(space.physical_page(addr + 4096), None);
+    assert_eq!(space.physical_page(addr + 2 * 4096), None);
+    assert_eq!(space.physical_page(0), None);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_full_space_refuses_and_recovers() {
     let space = space(Config::default().lazy_max_pages(u64::MAX));
     let mut areas = Vec::new();
     let refused = loop {
-        match space.reserve(&Request::new(16 << 20)) {
+        match space.raw().reserve(&Request::new(16 << 20)) {
             Ok(addr) => areas.push(addr),
             Err(error) => break error,
         }
@@ -252,12 +252,12 @@ fn a_full_space_refuses_and_recovers() {
     // Freed addresses wait for their purge; an allocation in need has them at once.
     for &addr in &areas {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(addr) }.unwrap();
+        unsafe { space.raw().unreserve(addr) }.unwrap();
     }
     assert_eq!(space.stats().lazy_areas, 63);
-    let again = space.reserve(&Request::new(SPAN - 4096)).unwrap();
+    let again = space.raw().reserve(&Request::new(SPAN - 4096)).unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(again) }.unwrap();
+    unsafe { space.raw().unreserve(again) }.unwrap();
     assert_whole(&space);
 }
 
@@ -272,7 +272,7 @@ fn running_out_of_mappings_loses_nothing() {
         let space = open(options, Config::default().unmap_on_free()).unwrap();
         let mut areas = Vec::new();
         let refused = loop {
-            match space.alloc(&Request::new(4096)) {
+            match space.raw().alloc(&Request::new(4096)) {
                 Ok(addr) => areas.push(addr),
                 Err(error) => break error,
             }
@@ -287,7 +287,7 @@ fn running_out_of_mappings_loses_nothing() {
             vfree(&space, addr).unwrap();
         }
         assert_whole(&space);
-        assert!(space.alloc(&Request::new(4096)).is_ok());
+        assert!(space.raw().alloc(&Request::new(4096)).is_ok());
     });
 }
 
@@ -297,19 +297,19 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process("running_out_of_memory_empties_what_is_cached_and_loses_nothing", || {
         let options = Options::new().exactly(SPAN).guards(Guards::Islands);
         let space = open(options, Config::default()).unwrap();
-        let kept = space.alloc(&Request::new(4096)).unwrap();
+        let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         vfree(&space, kept).unwrap();
         assert_eq!(space.stats().cached_areas, 1);
         let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: a valid limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
-        let refused = space.alloc(&Request::new(512 << 20)).unwrap_err();
+        let refused = space.raw().alloc(&Request::new(512 << 20)).unwrap_err();
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);
         assert_eq!((error.pages, error.largest), ((512 << 8) + 1, (SPAN >> 12) as u64));
         assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
         assert_eq!(space.stats().cached_areas, 0, "pressure empties what is cached");
-        let small = space.alloc(&Request::new(1 << 20)).unwrap();
+        let small = space.raw().alloc(&Request::new(1 << 20)).unwrap();
         vfree(&space, small).unwrap();
         assert_whole(&space);
     });
@@ -381,7 +381,7 @@ fn every_strategy_serves_a_space() {
         let mut held: Vec<(usize, usize)> = Vec::new();
         for round in 0..400 {
             let bytes = 4096 * (1 + round * 31 % 17);
-            let addr = space.alloc(&Request::new(bytes)).unwrap();
+            let addr = space.raw().alloc(&Request::new(bytes)).unwrap();
             let pages = PageRange::from_len(page_of(addr), (bytes >> 12) as u64).unwrap();
             assert_reads(space.platform(), pages, 0);
             fill(space.platform(), pages, 9);
@@ -404,7 +404,7 @@ fn every_strategy_serves_a_space() {
 
 fn vfree_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: as for `vfree` above.
-    unsafe { space.vfree_atomic(addr) }
+    unsafe { space.raw().free_atomic(addr) }
 }
 
 #[test]
@@ -412,9 +412,9 @@ fn freeing_without_waiting_works_under_all_locks() {
     for config in [Config::default(), Config::default().unmap_on_free()] {
         let space = space(config);
         // Far enough from the plain ones that no leaf holds both.
-        let noted = space.alloc(&Request::new(5000).tag("noted")).unwrap();
-        let hole = space.alloc(&Request::new(2 << 20)).unwrap();
-        let plain: Vec<usize> = (0..100).map(|_| space.alloc(&Request::new(4096)).unwrap()).collect();
+        let noted = space.raw().alloc(&Request::new(5000).tag("noted")).unwrap();
+        let hole = space.raw().alloc(&Request::new(2 << 20)).unwrap();
+        let plain: Vec<usize> = (0..100).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
         space.quiesce();
         let freed: Vec<_> = plain.iter().map(|&addr| vfree_atomic(&space, addr)).collect();
         let contended = vfree_atomic(&space, noted);
@@ -437,7 +437,7 @@ fn freeing_without_waiting_from_many_threads_loses_nothing() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for turn in 0..3000 {
-                    let addr = space.alloc(&Request::new((1 + turn % 3) * 4096)).unwrap();
+                    let addr = space.raw().alloc(&Request::new((1 + turn % 3) * 4096)).unwrap();
                     if turn % 2 == 0 { vfree_atomic(&space, addr) } else { vfree(&space, addr) }.unwrap();
                 }
             });

@@ -15,8 +15,8 @@ use std::sync::{Mutex, mpsc};
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    DirectMemory, Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, Protection,
-    ReadNofault, Relocate, Space, Translate,
+    Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, Protection, ReadNofault, Relocate,
+    Space, Translate,
 };
 
 std::thread_local!(static CPU: Cell<usize> = const { Cell::new(0) });
@@ -396,8 +396,12 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
     let machine = space.platform().machine();
     // SAFETY: nobody uses the area.
-    let use_one =
-        || space.vmalloc(BYTES).map(|area| unsafe { space.vfree(area.addr().get()) }.expect("an area"));
+    let use_one = || {
+        space
+            .raw()
+            .alloc(&vmalloc::Request::new(BYTES))
+            .map(|area| unsafe { space.raw().free(area) }.expect("an area"))
+    };
     use_one().expect("frames");
     // What is left is lazy.
     let mut rest = vec![Frame(0); machine.free()];
@@ -438,16 +442,16 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
     let space = Space::new(platform, vmalloc::Config::default().unmap_on_free()).expect("metadata");
     for round in 0..3 {
         let areas: Vec<usize> = (1..40)
-            .map(|pages| space.alloc(&vmalloc::Request::new(pages << PAGE_SHIFT)).expect("room"))
+            .map(|pages| space.raw().alloc(&vmalloc::Request::new(pages << PAGE_SHIFT)).expect("room"))
             .collect();
         // SAFETY: nobody uses them.
-        areas.into_iter().for_each(|addr| unsafe { space.vfree(addr) }.expect("an area"));
+        areas.into_iter().for_each(|addr| unsafe { space.raw().free(addr) }.expect("an area"));
         space.purge().expect("nothing refuses");
         space.verify().expect("whole");
         let tables = free - space.platform().machine().free();
         assert!(tables <= 8, "{tables} in round {round}");
     }
-    let addr = space.alloc(&vmalloc::Request::new(2 << PAGE_SHIFT)).expect("room");
+    let addr = space.raw().alloc(&vmalloc::Request::new(2 << PAGE_SHIFT)).expect("room");
     let mut bytes = [1; 10];
     assert_eq!(space.platform().read_nofault(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
 }

@@ -186,22 +186,24 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let space = Space::new(Machine::boot(PAGES), config)?;
 
     // And then it is there.
-    let memory = space.vmalloc(5 * 4096)?;
+    let addr = space.raw().alloc(&vmalloc::Request::new(5 * 4096))?;
     // SAFETY: 20 KiB that are this function's alone.
-    unsafe { memory.write_bytes(0x5a, 5 * 4096) };
-    let addr = memory.addr().get();
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_bytes(0x5a, 5 * 4096) };
     assert!(space.platform().can_touch(0, addr) && space.platform().can_touch(1, addr));
 
     // Freed: unmapped and flushed by the next purge, not before. Until then the other CPU may still see it.
     // SAFETY: nobody uses it any more.
-    unsafe { space.vfree(addr) }?;
+    unsafe { space.raw().free(addr) }?;
     assert!(space.platform().can_touch(1, addr));
     space.purge()?;
     assert!(!space.platform().can_touch(1, addr));
     assert_eq!(space.platform().shootdowns.load(Ordering::SeqCst), 1);
 
     // More than there is: an error that says so, and nothing is lost.
-    let error = space.vmalloc((PAGES as usize + 1) << PAGE_SHIFT).expect_err("it has no such range");
+    let error = space
+        .raw()
+        .alloc(&vmalloc::Request::new((PAGES as usize + 1) << PAGE_SHIFT))
+        .expect_err("it has no such range");
     println!("as it should be: {error}");
     space.verify()?;
     println!(

@@ -1,7 +1,7 @@
 //! Errors: one small type per operation, each with the facts of the refusal.
 
 use crate::addr::PageRange;
-use crate::platform::{Origin, PlatformError};
+use crate::platform::{Geometry, Origin, PlatformError};
 use thiserror::Error;
 
 /// A request that can never be met, whatever is free. Nothing was changed.
@@ -133,6 +133,24 @@ pub enum SpaceError {
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,
+}
+
+impl SpaceError {
+    /// Checks that each page of the span has an address that is neither null nor out of reach, and so
+    /// has its end.
+    ///
+    /// # Errors
+    /// [`NullPage`](Self::NullPage), [`BeyondAddresses`](Self::BeyondAddresses).
+    pub const fn check_span(geometry: &Geometry) -> Result<(), Self> {
+        let Geometry { span, page_shift, .. } = *geometry;
+        if span.start() == 0 {
+            return Err(Self::NullPage { span });
+        }
+        if span.end() > usize::MAX as u64 >> page_shift {
+            return Err(Self::BeyondAddresses { span, page_shift });
+        }
+        Ok(())
+    }
 }
 
 /// Why an allocation failed. Nothing was changed.

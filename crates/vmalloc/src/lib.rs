@@ -46,31 +46,40 @@ extern crate std;
 
 mod addr;
 pub mod area_map;
-pub mod block;
-mod counted;
+mod areas;
+mod cache;
 mod error;
+pub mod owned;
 mod platform;
+mod purge;
 mod request;
-pub mod root;
 mod shared;
+pub mod short_map;
 pub mod space;
 #[cfg(not(shuttle))]
 mod sync;
 #[cfg(shuttle)]
 pub mod sync;
+#[cfg(test)]
+mod tests;
 
 pub use addr::PageRange;
 pub use area_map::AreaMap;
+pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{
     AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, NotifierError, PercpuError,
     PercpuFreeError, RequestError, SpaceError, Unbacked,
+};
+#[cfg(feature = "allocator-api2")]
+pub use owned::SpaceAllocator;
+pub use owned::{
+    Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, ReadOnlyMapping, Reservation,
+    ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform, PlatformError,
     PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
+pub use purge::DrainStatus;
 pub use request::{Fit, Policy};
-pub use root::Root;
-pub use space::{
-    AreaInfo, Buffer, Config, DrainStatus, Kind, NodeStats, Notifier, Request, Space, Stale, Stats, Zeroed,
-};
+pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};

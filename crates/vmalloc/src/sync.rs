@@ -20,9 +20,9 @@ mod plain;
 mod word;
 
 #[cfg(shuttle)]
-pub(crate) use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+pub(crate) use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, size, unlocked};
 #[cfg(shuttle)]
-pub use explored::{Grain, explore, point, unlocks};
+pub use explored::{Grain, explore, is, point, unlocks};
 #[cfg(loom)]
 pub(crate) use modelled::{
     AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, set_word_at, size, unlocked, word_at,

@@ -302,7 +302,7 @@ impl Stage {
         let slot = self.rng.below(self.live[cpu].len() as u32) as usize;
         self.empty[cpu] = Some(slot);
         // SAFETY: no memory is behind the area, so nothing can be using it.
-        unsafe { self.space.vfree(self.live[cpu][slot]) }.expect("a live area");
+        unsafe { self.space.raw().free(self.live[cpu][slot]) }.expect("a live area");
     }
 
     /// Counts the locks that were just taken.
@@ -332,7 +332,7 @@ impl Stage {
             Scene::W1 => BOUNCED_PAGES,
             Scene::W5 => self.rng.between(1, MOST_PAGES),
         };
-        self.space.alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+        self.space.raw().alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
     }
 }
 
@@ -360,7 +360,7 @@ mod tests {
         assert!(!first.iter().any(|lock| matches!(lock, Lock::Notes | Lock::Purger)), "{first:?}");
         assert_eq!(taken(&|stage| stage.space.purge().expect("nothing is refused"))[0], Lock::Purger);
         let reserved = taken(&|stage| {
-            stage.space.reserve(&Request::new(5 << PAGE_SHIFT)).expect("space");
+            stage.space.raw().reserve(&Request::new(5 << PAGE_SHIFT)).expect("space");
         });
         assert!(reserved.contains(&Lock::Notes), "{reserved:?}");
     }

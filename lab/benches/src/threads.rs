@@ -262,13 +262,13 @@ impl<H: House + Sync> Stage<H> {
 
     #[inline]
     fn allocate(&self, pages: u32) -> usize {
-        self.space.alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+        self.space.raw().alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
     }
 
     #[inline]
     fn free(&self, addr: usize) {
         // SAFETY: no memory is behind the area, so nothing can be using it.
-        unsafe { self.space.vfree(addr) }.expect("a live area");
+        unsafe { self.space.raw().free(addr) }.expect("a live area");
     }
 }
 

@@ -16,9 +16,9 @@ fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
 }
 
 fn pair(space: &Space<NullPlatform>, pages: u64) {
-    let addr = space.block_alloc(pages).unwrap();
+    let addr = space.raw().reserve_short(pages).unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(addr, pages) }.unwrap();
+    unsafe { space.raw().unreserve_short(addr, pages) }.unwrap();
 }
 
 /// Blocks made and freed.
@@ -94,13 +94,13 @@ fn one_long_lived_page_a_block(live: u64) -> u64 {
     let space = space_of(1 << 24, 1024);
     let mut held = Vec::new();
     for _ in 0..live {
-        held.push(space.block_alloc(1).unwrap());
+        held.push(space.raw().reserve_short(1).unwrap());
         [1; 7].into_iter().chain([8; 127]).for_each(|pages| pair(&space, pages));
     }
     space.verify().unwrap();
     let pages = space.stats().blocks * 1024;
     // SAFETY: nothing uses the addresses any more.
-    held.iter().for_each(|&addr| unsafe { space.block_free(addr, 1) }.unwrap());
+    held.iter().for_each(|&addr| unsafe { space.raw().unreserve_short(addr, 1) }.unwrap());
     finish(&space);
     pages
 }
@@ -115,24 +115,30 @@ fn a_long_lived_mapping_pins_itself_and_not_a_block() {
 #[test]
 fn a_mapping_ends_once_and_with_the_count_it_had() {
     let space = space(1024);
-    let addr = space.block_alloc(3).unwrap();
+    let addr = space.raw().reserve_short(3).unwrap();
     let page = (addr / PAGE) as u64;
     let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
     for given in [0, 1, 2, 4, 64] {
         // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.block_free(addr, given) }, wrong(given));
+        assert_eq!(unsafe { space.raw().unreserve_short(addr, given) }, wrong(given));
     }
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.block_free(addr + 1, 3) }, Err(FreeError::Unaligned { addr: addr + 1 }));
+    assert_eq!(
+        unsafe { space.raw().unreserve_short(addr + 1, 3) },
+        Err(FreeError::Unaligned { addr: addr + 1 })
+    );
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.block_free(addr + PAGE, 3) }, Err(FreeError::NotAnArea { page: page + 1 }));
+    assert_eq!(
+        unsafe { space.raw().unreserve_short(addr + PAGE, 3) },
+        Err(FreeError::NotAnArea { page: page + 1 })
+    );
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.block_free(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
+    assert_eq!(unsafe { space.raw().unreserve_short(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(addr, 3) }.unwrap();
+    unsafe { space.raw().unreserve_short(addr, 3) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.block_free(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
-    let refused = space.block_alloc(0).unwrap_err();
+    assert_eq!(unsafe { space.raw().unreserve_short(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
+    let refused = space.raw().reserve_short(0).unwrap_err();
     assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
     finish(&space);
 }
@@ -140,19 +146,19 @@ fn a_mapping_ends_once_and_with_the_count_it_had() {
 #[test]
 fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
     let space = space(1024);
-    let (small, large) = (space.block_alloc(64).unwrap(), space.block_alloc(65).unwrap());
+    let (small, large) = (space.raw().reserve_short(64).unwrap(), space.raw().reserve_short(65).unwrap());
     let page = (large / PAGE) as u64;
     assert_eq!(space.stats().blocks, 1);
     // SAFETY: nothing uses the addresses.
-    let refused = unsafe { space.block_free(large, 64) };
+    let refused = unsafe { space.raw().unreserve_short(large, 64) };
     assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
     // SAFETY: nothing uses the addresses.
-    let refused = unsafe { space.block_free(large, 66) };
+    let refused = unsafe { space.raw().unreserve_short(large, 66) };
     assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(large, 65) }.unwrap();
+    unsafe { space.raw().unreserve_short(large, 65) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(small, 64) }.unwrap();
+    unsafe { space.raw().unreserve_short(small, 64) }.unwrap();
     finish(&space);
 }
 
@@ -169,13 +175,13 @@ fn blocks_of_a_wrong_size_are_refused() {
 fn a_small_span_has_small_blocks_and_uses_all_of_it() {
     let space = space_of(1 << 12, 0);
     let mut held = Vec::new();
-    while let Ok(addr) = space.block_alloc(64) {
+    while let Ok(addr) = space.raw().reserve_short(64) {
         held.push(addr);
     }
     // 128 slots a block, aligned, in 4096 pages.
     assert_eq!(held.len(), 32 * 2);
     // SAFETY: nothing uses the addresses any more.
-    held.iter().for_each(|&addr| unsafe { space.block_free(addr, 64) }.unwrap());
+    held.iter().for_each(|&addr| unsafe { space.raw().unreserve_short(addr, 64) }.unwrap());
     finish(&space);
 }
 
@@ -199,17 +205,17 @@ fn random_walk(seed: u64) {
         space.platform().move_to(random(2) as usize);
         if live.len() < 200 && random(5) < 3 {
             let pages = 1 + random(70);
-            let page = (space.block_alloc(pages).unwrap() / PAGE) as u64;
+            let page = (space.raw().reserve_short(pages).unwrap() / PAGE) as u64;
             let below = live.range(..page + pages).next_back();
             assert!(below.is_none_or(|(start, len)| start + len <= page), "seed {seed}, turn {turn}");
             live.insert(page, pages);
         } else if let Some((&page, &pages)) = live.range(random(1 << 23)..).next().or(live.iter().next()) {
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.block_free(page as usize * PAGE, pages) }.unwrap();
+            unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
             live.remove(&page);
         }
         match random(2000) {
-            0 => space.flush_unmap_aliases().unwrap(),
+            0 => space.flush().unwrap(),
             1 => space.decay().unwrap(),
             2 => space.purge().unwrap(),
             3 => drop(space.drain().unwrap()),
@@ -220,6 +226,8 @@ fn random_walk(seed: u64) {
         }
     }
     // SAFETY: nothing uses the addresses any more.
-    live.iter().for_each(|(&page, &pages)| unsafe { space.block_free(page as usize * PAGE, pages) }.unwrap());
+    live.iter().for_each(|(&page, &pages)| {
+        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap()
+    });
     finish(&space);
 }

@@ -1,5 +1,5 @@
-//! Dependencies point one way: the core on nothing of ours, platforms on the core, test tools on everything
-//! and nothing on them.
+//! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on both, test
+//! tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,16 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 6] =
-    ["vmalloc-model", "vmalloc-lab", "vmalloc-schedules", "vmalloc-cli", "vmalloc-bench", "xtask"];
+const TOOLS: [&str; 8] = [
+    "vmalloc-model",
+    "vmalloc-conformance",
+    "vmalloc-fuzz",
+    "vmalloc-lab",
+    "vmalloc-schedules",
+    "vmalloc-cli",
+    "vmalloc-bench",
+    "xtask",
+];
 
 /// Our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
@@ -49,10 +57,16 @@ fn the_core_depends_on_nothing_of_ours() {
 }
 
 #[test]
-fn a_platform_depends_on_the_core_alone() {
+fn sub_spaces_depend_on_the_core_alone() {
+    assert_eq!(dependencies()["vmalloc-subspaces"], ["vmalloc"]);
+}
+
+#[test]
+fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
         if name.starts_with("vmalloc-") && !TOOLS.contains(&name.as_str()) {
-            assert!(links.iter().all(|link| link == "vmalloc"), "{name} depends on {links:?}");
+            let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
+            assert!(links.iter().all(is_below), "{name} depends on {links:?}");
         }
     }
 }

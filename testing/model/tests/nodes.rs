@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Platform, Request, RequestError, Space,
+    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space,
     SpaceError, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
@@ -24,13 +24,13 @@ fn space(pages: u64, config: Config) -> Space<NullPlatform> {
 }
 
 fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.alloc(&Request::new(pages * PAGE)).unwrap()
+    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
 }
 
 #[allow(unsafe_code)]
 fn vfree(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: nothing is behind this platform's addresses, so nobody can be using it.
-    unsafe { space.vfree(addr) }
+    unsafe { space.raw().free(addr) }
 }
 
 fn free(space: &Space<NullPlatform>, addr: usize) {
@@ -61,7 +61,7 @@ fn a_purged_area_goes_back_to_the_node_that_asked_for_it() {
     areas.iter().for_each(|&addr| free(&space, addr));
     let before: Vec<_> = space.node_stats().collect();
     assert_eq!((before[1].lazy_areas, before[2].lazy_areas), (0, 200), "freed where the freeing CPU is");
-    space.flush_unmap_aliases().unwrap();
+    space.flush().unwrap();
     let after: Vec<_> = space.node_stats().collect();
     assert_eq!(after[1].pooled_areas - before[1].pooled_areas, 200);
     assert_eq!(after[2].pooled_areas, 0);
@@ -156,7 +156,7 @@ fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
     let space = space(1 << 16, Config::default().cache_bytes(1 << 16));
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    space.flush_unmap_aliases().unwrap();
+    space.flush().unwrap();
     assert_eq!((space.platform().mapped_pages(), space.platform().lingering_pages()), (0, 0));
     assert_eq!((space.stats().lazy_areas, space.stats().cached_areas), (0, 0));
     assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
@@ -221,7 +221,7 @@ fn thresholds_beyond_the_space_leave_the_purge_to_need() {
 fn a_lookup_that_never_waits_answers_under_all_locks() {
     let space = space(1 << 16, Config::default());
     let plain = alloc(&space, 3);
-    let far = space.alloc(&Request::new(PAGE).tag("noted").within(0x8000 << 12, 0x9000 << 12)).unwrap();
+    let far = space.raw().alloc(&Request::new(PAGE).tag("noted").within(0x8000 << 12, 0x9000 << 12)).unwrap();
     space.quiesce();
     let found = space.try_find(plain + 2 * PAGE + 17).map(|area| area.map(|area| area.addr));
     let noted = space.try_find(far);
@@ -232,7 +232,7 @@ fn a_lookup_that_never_waits_answers_under_all_locks() {
     }
     assert_eq!(found, Ok(Some(plain)));
     assert!(noted.is_err(), "its tag is under a lock");
-    assert_eq!(space.try_find(far).unwrap().unwrap().tag, Some("noted"));
+    assert_eq!(space.try_find(far).unwrap().unwrap().tag, Some("noted".into()));
 }
 
 /// A cache of areas in a space, which it frees on demand.
@@ -262,7 +262,7 @@ impl Notifier for Cache {
         let space = self.space.upgrade().unwrap();
         if self.greedy {
             // Cannot be met, and must not call notifiers again.
-            let refused = space.alloc(&Request::new(pages as usize * PAGE));
+            let refused = space.raw().alloc(&Request::new(pages as usize * PAGE));
             assert!(matches!(refused, Err(AllocError::NoSpace(_))), "{refused:?}");
         }
         let area = self.areas.lock().unwrap().pop();
@@ -305,7 +305,7 @@ fn a_notifier_registered_during_a_round_hides_none_of_the_others() {
     let notifier: Arc<dyn Notifier> = registrar.clone();
     space.register_notifier(&notifier).unwrap();
     let last = Cache::on(&space, false);
-    space.alloc(&Request::new(100 * PAGE)).unwrap_err();
+    space.raw().alloc(&Request::new(100 * PAGE)).unwrap_err();
     let calls = |calls: &AtomicUsize| calls.load(Ordering::Relaxed);
     assert_eq!((calls(&registrar.calls), calls(&last.calls)), (1, 1), "each is called once");
 }
@@ -322,7 +322,7 @@ fn notifiers_make_room_for_who_finds_none() {
     assert_eq!(cache.calls.load(Ordering::Relaxed), 2);
     free(&space, addr);
     drop(cache);
-    assert!(space.alloc(&Request::new(65 * PAGE)).is_err(), "a cache that is gone is not called");
+    assert!(space.raw().alloc(&Request::new(65 * PAGE)).is_err(), "a cache that is gone is not called");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_notifier_that_only_promises_does_not_keep_an_allocation_forever() {
     let cache = Cache::on(&space, false);
     cache.claim.store(1_000_000, Ordering::Relaxed);
     let _held = alloc(&space, 64);
-    assert!(matches!(space.alloc(&Request::new(PAGE)), Err(AllocError::NoSpace(_))));
+    assert!(matches!(space.raw().alloc(&Request::new(PAGE)), Err(AllocError::NoSpace(_))));
     assert!(cache.calls.load(Ordering::Relaxed) >= 1);
     space.verify().unwrap();
 }
@@ -382,18 +382,18 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
 fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
     let space = space(1 << 16, Config::default().unmap_on_free());
     space.platform().move_to(1);
-    let addr = space.alloc_node(&Request::new(3 * PAGE), 2).unwrap();
+    let addr = space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap();
     free(&space, addr);
-    space.flush_unmap_aliases().unwrap();
+    space.flush().unwrap();
     let pooled: Vec<u64> = space.node_stats().map(|node| node.pooled_areas).collect();
     assert!(pooled[2] >= 1, "{pooled:?}");
-    assert_eq!(space.alloc_node(&Request::new(3 * PAGE), 2).unwrap(), addr);
+    assert_eq!(space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap(), addr);
     free(&space, addr);
     for pages in [1, 255, 256, 257, 5000] {
-        let addr = space.alloc_node(&Request::new(pages * PAGE), 2).unwrap();
+        let addr = space.raw().alloc(&Request::new(pages * PAGE).node(2)).unwrap();
         free(&space, addr);
     }
-    let refused = space.alloc_node(&Request::new(PAGE), 4).unwrap_err();
+    let refused = space.raw().alloc(&Request::new(PAGE).node(4)).unwrap_err();
     assert_eq!(refused, AllocError::Request(RequestError::NoSuchNode { node: 4, nodes: 4 }));
     space.purge().unwrap();
     space.verify().unwrap();
@@ -403,22 +403,22 @@ fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
 #[allow(unsafe_code)]
 fn an_area_is_removed_whatever_it_is_and_tells_what_it_was() {
     let space = space(1 << 16, Config::default());
-    let plain = space.alloc(&Request::new(10).tag("a tag")).unwrap();
-    let reserved = space.reserve(&Request::new(3 * PAGE)).unwrap();
-    let slot = space.block_alloc(1).unwrap();
+    let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
+    let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();
+    let slot = space.raw().reserve_short(1).unwrap();
     // SAFETY: nothing is behind this platform's addresses.
-    let remove = |addr| unsafe { space.remove_vm_area(addr) };
+    let remove = |addr| unsafe { space.raw().remove(addr) };
     let page = |addr: usize| (addr / PAGE) as u64;
     assert_eq!(remove(slot), Err(FreeError::WrongKind { page: page(slot) }));
     assert_eq!(
         remove(reserved + PAGE),
         Err(FreeError::Interior { page: page(reserved) + 1, start: page(reserved) })
     );
-    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((10, Some("a tag"))));
+    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((10, Some("a tag".into()))));
     assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
     assert!(remove(plain).is_err());
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.block_free(slot, 1) }.unwrap();
+    unsafe { space.raw().unreserve_short(slot, 1) }.unwrap();
     space.purge().unwrap();
     assert!(is_whole(&space.stats()));
 }

@@ -14,12 +14,12 @@ fn space(config: Config) -> Space<NullPlatform> {
 }
 
 fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.alloc(&Request::new(pages * PAGE)).expect("room")
+    space.raw().alloc(&Request::new(pages * PAGE)).expect("room")
 }
 
 fn free(space: &Space<NullPlatform>, addr: usize) {
     // SAFETY: no memory is behind the area.
-    unsafe { space.vfree(addr) }.expect("an area");
+    unsafe { space.raw().free(addr) }.expect("an area");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn segments_and_kept_areas_add_up_to_the_counts() {
         areas.iter().skip(1).step_by(4).for_each(|&addr| free(&space, addr));
 
         let stats = space.stats();
-        let kept: Vec<PageRange> = space.kept().map(|(area, _)| area).collect();
+        let kept: Vec<PageRange> = space.cached().map(|(area, _)| area).collect();
         assert!(kept.len() > 400, "{}", kept.len());
         assert_eq!(kept.len() as u64, stats.cached_areas + stats.pooled_areas);
         assert_eq!(kept.iter().map(PageRange::len).sum::<u64>(), stats.cached_pages + stats.pooled_pages);
@@ -71,7 +71,7 @@ fn a_walk_goes_on_while_others_work_and_passes_over_every_page_once() {
                 page = segment.range.end();
             }
             assert_eq!(page, 0x7_0003 + (1 << 20));
-            assert!(space.kept().all(|(area, _)| area.len() <= 41));
+            assert!(space.cached().all(|(area, _)| area.len() <= 41));
         }
         stop.store(true, Ordering::Relaxed);
     });

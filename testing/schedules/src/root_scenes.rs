@@ -6,12 +6,12 @@ use crate::world::World;
 use shuttle::thread;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use vmalloc::root::{Child, ChildConfig, ChildError, Root, Site, Tenure};
 use vmalloc::sync::point;
 use vmalloc::{Request, Space};
 use vmalloc_sim::Point;
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
 
-type Part = Space<Child<Machine>>;
+type Part = Space<Subspace<Machine>>;
 
 /// Pages of the sub-space that comes and goes.
 const PAGES: u64 = 16;
@@ -23,14 +23,15 @@ fn root(pages: u64) -> Arc<Root<Machine>> {
 }
 
 /// The sub-space that one thread at a time can have.
-fn scratch(root: &Root<Machine>) -> Result<Part, ChildError> {
-    let site = Site::highest(PAGES as usize * World::PAGE);
-    root.child("scratch", site, ChildConfig::default().config(World::tight()))
+fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
+    let placement = Placement::highest(PAGES as usize * World::PAGE);
+    root.subspace("scratch", placement, SubspaceConfig::default().config(World::tight()))
 }
 
 fn stays(root: &Root<Machine>) -> Part {
-    let site = Site::lowest(PAGES as usize * World::PAGE);
-    root.child("stays", site, ChildConfig::default().config(World::tight().lazy_max_pages(2))).expect("room")
+    let placement = Placement::lowest(PAGES as usize * World::PAGE);
+    let config = SubspaceConfig::default().config(World::tight().lazy_max_pages(2));
+    root.subspace("stays", placement, config).expect("room")
 }
 
 fn use_it(space: &Part) {
@@ -48,7 +49,7 @@ fn come_and_go(root: &Root<Machine>) {
     for _ in 0..2 {
         match scratch(root) {
             Ok(space) => drop(space.alloc(&Request::new(World::PAGE)).expect("room")),
-            Err(ChildError::DuplicateName { .. } | ChildError::NoSpace(_)) => {}
+            Err(SubspaceError::DuplicateName { .. } | SubspaceError::NoSpace(_)) => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -90,14 +91,14 @@ pub fn forked_meanwhile(refused: u64) {
 fn go_on(root: &Root<Machine>, stays: &Part) {
     stays.verify().expect("every invariant holds in the child");
     use_it(stays);
-    let left = root.children().find(|child| child.name == "scratch").map(|child| child.tenure);
-    assert_ne!(left, Some(Tenure::Changing), "nobody here is at it");
+    let left = root.subspaces().find(|part| part.name == "scratch").map(|part| part.state);
+    assert_ne!(left, Some(SubspaceState::Changing), "nobody here is at it");
     match scratch(root) {
         Ok(space) => use_it(&space),
-        Err(error) => assert_eq!(left, Some(Tenure::Live), "{error}, and nobody has it"),
+        Err(error) => assert_eq!(left, Some(SubspaceState::Live), "{error}, and nobody has it"),
     }
     stays.purge().expect("it was healed");
-    let used = root.children().find(|child| child.name == "stays").expect("it lives").used_bytes;
+    let used = root.subspaces().find(|part| part.name == "stays").expect("it lives").used_bytes;
     assert!(used <= HELD * World::PAGE, "more than the other thread had is mapped: {used} bytes");
     assert_eq!(root.platform().sim().audit(), []);
 }
@@ -134,6 +135,6 @@ pub fn fork_meets_roots() {
     use_it(&stays);
     drop(stays);
     drop(scratch(&root).expect("what lingers is swept"));
-    assert_eq!(root.children().count(), 0);
+    assert_eq!(root.subspaces().count(), 0);
     assert_eq!(root.platform().sim().check_end(), vec![]);
 }

@@ -385,7 +385,8 @@ pub fn found_while_it_is_resized() {
             let mut addr = world.alloc(&Request::new(World::PAGE - 96)).expect("there is room");
             for bytes in [2 * World::PAGE, World::PAGE - 96] {
                 // SAFETY: the area is this thread's.
-                addr = unsafe { world.vrealloc_addr(addr, bytes) }.expect("there is room");
+                addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
+                    .expect("there is room");
             }
             assert!(world.free(addr));
         },

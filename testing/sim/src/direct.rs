@@ -225,14 +225,14 @@ mod tests {
     fn memory_is_zeroed_where_it_is_mapped_and_gone_where_not() {
         let space =
             Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
-        let addr = space.alloc(&Request::new(5000)).unwrap();
+        let addr = space.raw().alloc(&Request::new(5000)).unwrap();
         let mut bytes = [1; 8193];
         assert_eq!((space.platform().read_nofault(addr, &mut bytes), &bytes[..8192]), (8192, &[0; 8192][..]));
         space.platform().sim().write(0, (addr >> 12) as u64, 1).unwrap();
         // SAFETY: nothing uses the area any more.
         #[allow(unsafe_code)]
         unsafe {
-            space.vfree(addr).unwrap();
+            space.raw().free(addr).unwrap();
         }
         space.purge().unwrap();
         assert_eq!(space.platform().read_nofault(addr, &mut bytes), 0);

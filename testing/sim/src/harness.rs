@@ -53,8 +53,8 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::borrow::Borrow;
 use std::fmt;
-use vmalloc::root::{Child, Divisible};
 use vmalloc::{Kind, Platform, Space, Stats};
+use vmalloc_subspaces::{Divisible, Subspace};
 
 /// Failures after which a walk is given up: something asks for more and more.
 const MOST: u64 = 10_000;
@@ -85,7 +85,7 @@ impl<L: RawMutex> Simulated for Direct<L> {
 }
 
 /// A part of a machine is on that machine.
-impl<P: Simulated + Divisible, A> Simulated for Child<P, A> {
+impl<P: Simulated + Divisible, A> Simulated for Subspace<P, A> {
     type Lock = P::Lock;
 
     fn machine(&self) -> &Sim<P::Lock> {
@@ -344,10 +344,10 @@ pub fn free_all<P: Platform>(space: &Space<P>) {
         match area.kind {
             // SAFETY: whoever frees everything answers for it that nobody uses anything.
             #[allow(unsafe_code)]
-            Kind::Vmalloc => unsafe { space.vfree(area.addr) }.expect("it is busy"),
+            Kind::Vmalloc => unsafe { space.raw().free(area.addr) }.expect("it is busy"),
             // SAFETY: as above.
             #[allow(unsafe_code)]
-            Kind::Reserved => unsafe { space.unreserve(area.addr) }.expect("it is busy"),
+            Kind::Reserved => unsafe { space.raw().unreserve(area.addr) }.expect("it is busy"),
             kind => panic!("{kind:?}: an area of another kind at {:#x}", area.addr),
         }
     }

@@ -69,7 +69,7 @@ impl Bench {
             // Far apart, and with a note.
             request = request.align(PAGE << self.source.below(11)).tag("aligned");
         }
-        match self.on_heap(|space| space.alloc(&request)) {
+        match self.on_heap(|space| space.raw().alloc(&request)) {
             (Ok(addr), _) => {
                 let page = (addr / PAGE) as u64;
                 self.space.platform().write(0, page, page).expect("it is mapped");
@@ -86,7 +86,7 @@ impl Bench {
         let page = (addr / PAGE) as u64;
         assert_eq!(self.space.platform().read(1, page), Ok(page));
         // SAFETY: the area is the bench's own, and it is forgotten here.
-        let (freed, _) = self.on_heap(|space| unsafe { space.vfree(addr) });
+        let (freed, _) = self.on_heap(|space| unsafe { space.raw().free(addr) });
         freed.expect("a free needs no memory");
     }
 

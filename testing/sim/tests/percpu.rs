@@ -31,9 +31,9 @@ fn finish(space: &Space<Sim>) {
 #[test]
 fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
     let space = space(Config::default());
-    let below = space.alloc(&Request::new(PAGE)).expect("room");
+    let below = space.raw().alloc(&Request::new(PAGE)).expect("room");
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE - 100, 2 * PAGE]);
-    let base = space.pcpu_get_vm_areas(&offsets, &sizes, 16 * PAGE).expect("room");
+    let base = space.raw().alloc_congruent(&offsets, &sizes, 16 * PAGE).expect("room");
     assert_eq!(base, 0x4b0 * PAGE);
     for (offset, (bytes, pages)) in offsets.into_iter().zip(sizes.into_iter().zip([3, 2])) {
         let info = space.find(base + offset + PAGE).expect("an area");
@@ -44,10 +44,10 @@ fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
     assert_eq!((space.stats().busy_areas, space.stats().busy_pages), (3, 7));
     space.verify().expect("every invariant holds");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
+    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
     assert_eq!(space.stats().busy_areas, 1);
     // SAFETY: nothing uses the area.
-    unsafe { space.vfree(below) }.expect("busy");
+    unsafe { space.raw().free(below) }.expect("busy");
     finish(&space);
 }
 
@@ -55,7 +55,7 @@ fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
 fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
     let space = space(Config::default());
     let (offsets, sizes) = ([0, 8 * PAGE], [4 * PAGE, 4 * PAGE]);
-    let base = space.pcpu_get_vm_areas(&offsets, &sizes, PAGE).expect("room");
+    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
     let page = (base / PAGE) as u64;
     for start in [page, page + 8] {
         let range = PageRange::from_len(start, 4).expect("not empty");
@@ -65,11 +65,11 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
     }
     space.platform().write(1, page + 9, 7).expect("mapped");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
+    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
     // The simulator panics if it gets the same addresses without a flush.
     let flushes = space.platform().flushes().len();
     let mut bases = Vec::new();
-    while let Ok(again) = space.pcpu_get_vm_areas(&offsets, &sizes, PAGE) {
+    while let Ok(again) = space.raw().alloc_congruent(&offsets, &sizes, PAGE) {
         for offset in offsets {
             let start = ((again + offset) / PAGE) as u64;
             space.platform().handed_out(PageRange::from_len(start, 4).expect("not empty"));
@@ -80,7 +80,7 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
     assert_eq!(space.platform().flushes().len(), flushes + 1);
     for base in bases {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it was made");
+        unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
     }
     finish(&space);
 }
@@ -89,13 +89,13 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
 fn a_group_that_is_not_one_is_refused_whole() {
     let space = space(Config::default());
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE, 4 * PAGE, 2 * PAGE]);
-    let base = space.pcpu_get_vm_areas(&offsets, &sizes, PAGE).expect("room");
-    let other = space.reserve(&Request::new(PAGE)).expect("room");
+    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
+    let other = space.raw().reserve(&Request::new(PAGE)).expect("room");
     let page = (base / PAGE) as u64;
     let before = space.vmallocinfo().to_string();
     let refused = |base: usize, offsets: &[usize], sizes: &[usize]| {
         // SAFETY: nothing uses the addresses any more.
-        let error = unsafe { space.pcpu_free_vm_areas(base, offsets, sizes) }.expect_err("no such group");
+        let error = unsafe { space.raw().free_congruent(base, offsets, sizes) }.expect_err("no such group");
         assert_eq!(space.vmallocinfo().to_string(), before, "{error}");
         space.verify().expect("every invariant holds");
         error
@@ -121,17 +121,17 @@ fn a_group_that_is_not_one_is_refused_whole() {
         PercpuFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 }.into())
     );
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.unreserve(base) }, Err(FreeError::WrongKind { page }));
+    assert_eq!(unsafe { space.raw().unreserve(base) }, Err(FreeError::WrongKind { page }));
     // SAFETY: nothing is there.
-    assert_eq!(unsafe { space.vfree(base) }, Err(FreeError::WrongKind { page }));
+    assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { page }));
 
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.expect("it is whole");
+    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it is whole");
     // SAFETY: nothing uses the addresses any more.
-    let again = unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) };
+    let again = unsafe { space.raw().free_congruent(base, &offsets, &sizes) };
     assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(other) }.expect("busy");
+    unsafe { space.raw().unreserve(other) }.expect("busy");
     finish(&space);
 }
 
@@ -139,7 +139,7 @@ fn a_group_that_is_not_one_is_refused_whole() {
 fn wrong_requests_are_typed_errors() {
     let space = space(Config::default());
     let refused = |offsets: &[usize], sizes: &[usize], align, want: PercpuError| {
-        assert_eq!(space.pcpu_get_vm_areas(offsets, sizes, align), Err(want));
+        assert_eq!(space.raw().alloc_congruent(offsets, sizes, align), Err(want));
         assert_eq!(space.stats().busy_areas, 0);
     };
     refused(&[], &[], PAGE, CongruentError::NoAreas.into());
@@ -156,7 +156,7 @@ fn wrong_requests_are_typed_errors() {
         refused(&[0], &[1], align, CongruentError::AlignNotPowerOfTwo { align: align as u64 }.into());
     }
     refused(&[0], &[1], PAGE / 2, PercpuError::AlignNotPages { align: PAGE / 2 });
-    let error = space.pcpu_get_vm_areas(&[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
+    let error = space.raw().alloc_congruent(&[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
     let PercpuError::Congruent(CongruentError::NoSpace(facts)) = error else { panic!("{error}") };
     assert_eq!((facts.areas, facts.pages, facts.extent, facts.largest), (2, 0x102, 0x401, 0x400));
 }
@@ -172,7 +172,7 @@ impl Notifier for Hoard {
         let held = self.addr.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(addr), Some(space)) = (held, self.space.upgrade()) else { return 0 };
         // SAFETY: the hoard was the only user.
-        unsafe { space.vfree(addr) }.expect("busy");
+        unsafe { space.raw().free(addr) }.expect("busy");
         0x100
     }
 }
@@ -181,21 +181,21 @@ impl Notifier for Hoard {
 fn a_group_in_need_purges_and_asks_the_notifiers() {
     let space = Arc::new(space(Config::default()));
     let size = 0x3ff * PAGE;
-    let addr = space.alloc(&Request::new(size)).expect("all of the space");
+    let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     // SAFETY: nothing uses the area.
-    unsafe { space.vfree(addr) }.expect("busy");
-    let base = space.pcpu_get_vm_areas(&[0], &[0x400 * PAGE], PAGE).expect("a purge makes room");
+    unsafe { space.raw().free(addr) }.expect("busy");
+    let base = space.raw().alloc_congruent(&[0], &[0x400 * PAGE], PAGE).expect("a purge makes room");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
+    unsafe { space.raw().free_congruent(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
 
-    let addr = space.alloc(&Request::new(size)).expect("all of the space");
+    let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     let hoard = Hoard { space: Arc::downgrade(&space), addr: Mutex::new(Some(addr)) };
     let notifier: Arc<dyn Notifier> = Arc::new(hoard);
     space.register_notifier(&notifier).unwrap();
-    let base = space.pcpu_get_vm_areas(&[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
-    assert!(space.pcpu_get_vm_areas(&[0], &[PAGE], PAGE).is_err());
+    let base = space.raw().alloc_congruent(&[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
+    assert!(space.raw().alloc_congruent(&[0], &[PAGE], PAGE).is_err());
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
+    unsafe { space.raw().free_congruent(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
     finish(&space);
 }
 
@@ -206,13 +206,13 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
     let mut refused = 0;
     for nth in 1.. {
         let space = space(Config::default());
-        let ask = || space.pcpu_get_vm_areas(&offsets, &sizes, PAGE);
+        let ask = || space.raw().alloc_congruent(&offsets, &sizes, PAGE);
         let (result, demand) = heap::short_of(Shortage::Nth(nth), ask);
         space.verify().expect("every invariant holds");
         match result {
             Ok(base) => {
                 // SAFETY: nothing uses the addresses any more.
-                let free = || unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) };
+                let free = || unsafe { space.raw().free_congruent(base, &offsets, &sizes) };
                 heap::short_of(Shortage::From(1), free).0.expect("a free needs no memory");
             }
             Err(error) => {
@@ -234,11 +234,11 @@ fn of_many_who_free_a_group_one_does() {
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE; 3]);
     let space = space(Config::default());
     for _ in 0..200 {
-        let base = space.pcpu_get_vm_areas(&offsets, &sizes, PAGE).expect("room");
+        let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
         let freed = std::thread::scope(|scope| {
             // SAFETY: nothing uses the addresses any more.
             let free =
-                |_| scope.spawn(|| unsafe { space.pcpu_free_vm_areas(base, &offsets, &sizes) }.is_ok());
+                |_| scope.spawn(|| unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.is_ok());
             let threads: Vec<_> = (0..3).map(free).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|&freed| freed).count()
         });

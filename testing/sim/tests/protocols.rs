@@ -23,7 +23,7 @@ fn config() -> Config {
 
 /// An area of `pages` pages that every CPU has written to.
 fn used<P: Platform>(space: &Space<P>, sim: &Sim, pages: usize) -> Option<usize> {
-    let addr = space.alloc(&Request::new(pages * PAGE)).ok()?;
+    let addr = space.raw().alloc(&Request::new(pages * PAGE)).ok()?;
     for page in (0..pages).map(|nth| (addr / PAGE + nth) as u64) {
         for cpu in 0..CPUS {
             // What goes wrong is recorded.
@@ -36,7 +36,7 @@ fn used<P: Platform>(space: &Space<P>, sim: &Sim, pages: usize) -> Option<usize>
 fn free<P: Platform>(space: &Space<P>, addr: Option<usize>) {
     let addr = addr.expect("it was allocated");
     // SAFETY: nothing keeps the address.
-    unsafe { space.vfree(addr) }.expect("it was allocated");
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 /// Uses five areas, frees every other one, purges, and uses addresses and frames anew: two areas in the holes, one behind.
@@ -102,7 +102,7 @@ fn a_delayed_flush_is_caught() {
 fn frames_that_are_kept_and_given_back_are_caught() {
     let space =
         Space::new(Broken::new(options().build(), Mistake::KeepAll), config()).expect("an empty space");
-    let addr = space.reserve(&Request::new(PAGE)).expect("there is room");
+    let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
     let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
     let range = PageRange::from_len(page, 1).expect("not empty");
     broken.take_frames(&mut frames).expect("there are some");

@@ -45,15 +45,15 @@ fn unmapping_pages_can_be_repeated_after_a_refusal() {
     let space = Space::new(sim, Config::default()).unwrap();
     let mut frames = [Frame(0); 4];
     space.platform().take_frames(&mut frames).unwrap();
-    let addr = space.sparse(&Request::new(4 * PAGE)).unwrap();
+    let addr = space.raw().alloc_sparse(&Request::new(4 * PAGE)).unwrap();
     // SAFETY: the pages are the test's, and the simulator has no memory behind them.
     unsafe {
-        space.map_pages(addr, &frames, Protection::ReadWrite).unwrap();
+        space.raw().map_pages(addr, &frames, Protection::ReadWrite).unwrap();
         space.platform().fail_nth(Point::Unmap, 1);
-        assert!(space.unmap_pages(addr, 4).is_err());
-        space.unmap_pages(addr, 4).unwrap();
+        assert!(space.raw().unmap_pages(addr, 4).is_err());
+        space.raw().unmap_pages(addr, 4).unwrap();
         // Nothing of it is left: it can be mapped again.
-        space.map_pages(addr, &frames, Protection::ReadWrite).unwrap();
+        space.raw().map_pages(addr, &frames, Protection::ReadWrite).unwrap();
     }
 }
 
@@ -62,15 +62,15 @@ fn unmapping_pages_can_be_repeated_after_a_refusal() {
 fn an_area_grows_again_where_the_platform_refused_to_shrink_it() {
     for point in [Point::Unmap, Point::Flush] {
         let space = Space::new(Direct::new(64, |options| options), Config::default()).unwrap();
-        let addr = space.alloc(&Request::new(8 * PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
         space.purge().unwrap();
         space.platform().sim().fail_nth(point, 1);
         // SAFETY: the area is the test's, throughout.
         unsafe {
-            assert_eq!(space.vrealloc_addr(addr, 4 * PAGE), Ok(addr));
+            assert_eq!(space.raw().realloc(addr, &vmalloc::Request::new(4 * PAGE)), Ok(addr));
             space.purge().unwrap();
-            assert_eq!(space.vrealloc_addr(addr, 8 * PAGE), Ok(addr));
-            space.vfree(addr).unwrap();
+            assert_eq!(space.raw().realloc(addr, &vmalloc::Request::new(8 * PAGE)), Ok(addr));
+            space.raw().free(addr).unwrap();
         }
         space.purge().unwrap();
         assert_eq!(space.platform().sim().check_end(), []);

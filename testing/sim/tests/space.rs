@@ -136,9 +136,9 @@ fn no_bytes_are_refused_even_where_areas_of_a_page_wait() {
     let space =
         Space::new(Options::new(span).build(), Config::default().unmap_on_free()).expect("an empty space");
     let page = Request::new(4096).without_guard();
-    let addr = space.alloc(&page).expect("there is room");
+    let addr = space.raw().alloc(&page).expect("there is room");
     assert!(space.shrinkable() > 0, "a run of such areas waits");
-    assert!(matches!(space.alloc(&Request::new(0)), Err(AllocError::Request(_))));
+    assert!(matches!(space.raw().alloc(&Request::new(0)), Err(AllocError::Request(_))));
     // SAFETY: nothing uses the area.
-    unsafe { space.vfree(addr) }.expect("it was allocated");
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }

@@ -44,7 +44,7 @@ impl Crew {
             return;
         }
         let request = Request::new(pages as usize * PAGE).zeroed();
-        let addr = match self.space.alloc(&request) {
+        let addr = match self.space.raw().alloc(&request) {
             Ok(addr) => addr,
             // Others hold too much, or are about to give it back.
             Err(AllocError::NoSpace(_) | AllocError::Unbacked(_)) => return,
@@ -67,7 +67,7 @@ impl Crew {
             assert_eq!(sim.read(cpu, page), Ok(page));
         }
         // SAFETY: the area was this thread's alone since it left the pool, and it is forgotten here.
-        unsafe { self.space.vfree(addr) }.expect("it was allocated");
+        unsafe { self.space.raw().free(addr) }.expect("it was allocated");
     }
 
     fn pick(&self, nth: usize) -> Option<(usize, u64)> {

@@ -3,8 +3,7 @@
 use super::{PAGE, check};
 use crate::common::peek;
 use vmalloc::{
-    AllocError, AreaError, Frame, FrameSupply, MapFrames, Platform, PlatformError, Protection, Request,
-    Space, Stats,
+    AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
 use vmalloc_linux::Linux;
 
@@ -74,7 +73,7 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     for (nth, pages) in SIZES.into_iter().enumerate() {
         let request = Request::new(pages * PAGE);
         let request = if nth % 2 == round % 2 { request.zeroed() } else { request };
-        let Some(addr) = done.note(space.alloc(&request)) else { continue };
+        let Some(addr) = done.note(space.raw().alloc(&request)) else { continue };
         assert!(nth % 2 != round % 2 || (0..pages).all(|page| get(addr + page * PAGE) == 0), "not zeros");
         fill(addr, pages);
         areas.push((addr, pages));
@@ -82,7 +81,9 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     for (addr, pages) in &mut areas {
         let wanted = if *pages % 2 == 0 { *pages / 2 } else { *pages + 9 };
         // SAFETY: the area is the test's.
-        if let Some(moved) = done.note(unsafe { space.vrealloc_addr(*addr, wanted * PAGE) }) {
+        if let Some(moved) =
+            done.note(unsafe { space.raw().realloc(*addr, &vmalloc::Request::new(wanted * PAGE)) })
+        {
             assert_filled(moved, wanted.min(*pages));
             fill(moved, wanted);
             (*addr, *pages) = (moved, wanted);
@@ -91,11 +92,11 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     for (addr, pages) in areas {
         assert_filled(addr, pages);
         // SAFETY: the area is the test's, and nothing uses it any more.
-        unsafe { space.vfree(addr) }.unwrap();
+        unsafe { space.raw().free(addr) }.unwrap();
     }
     let purged = space.purge();
-    let Stats { refused_areas, refused_blocks, torn_ranges, .. } = space.stats();
-    assert_eq!(purged.is_err(), refused_areas + refused_blocks + torn_ranges > 0, "{purged:?}");
+    let Stats { refused_areas, refused_blocks, pending_ranges, .. } = space.stats();
+    assert_eq!(purged.is_err(), refused_areas + refused_blocks + pending_ranges > 0, "{purged:?}");
     done.note(purged);
 }
 
@@ -105,19 +106,19 @@ fn frames(space: &Space<Linux>, done: &mut Done) {
         return;
     }
     let scattered = [frames[4], frames[0], frames[2]];
-    if let Some(addr) = done.note(space.vmap(&scattered, Protection::ReadWrite, None)) {
+    if let Some(addr) = done.note(space.raw().map(&scattered, Protection::ReadWrite, None)) {
         fill(addr, 3);
         assert_filled(addr, 3);
         // SAFETY: nothing uses the mapping any more.
-        unsafe { space.vunmap(addr) }.unwrap();
+        unsafe { space.raw().unmap(addr) }.unwrap();
     }
-    if let Some(addr) = done.note(space.vm_map_ram(&scattered)) {
+    if let Some(addr) = done.note(space.raw().map_short(&scattered)) {
         fill(addr, 3);
         assert_filled(addr, 3);
         // SAFETY: as above.
-        unsafe { space.vm_unmap_ram(addr, 3) }.unwrap();
+        unsafe { space.raw().unmap_short(addr, 3) }.unwrap();
     }
-    let flushed = space.flush_unmap_aliases();
+    let flushed = space.flush();
     if flushed.is_ok() {
         // SAFETY: nothing leads to them any more.
         unsafe { space.platform().give_frames(&frames) };

@@ -137,8 +137,9 @@ fn vectors_that_are_done_in_part_are_done_to_the_end() {
         let parts: [fn(usize) -> usize; 4] = [|_| PAGE, |bytes| bytes / 2, |bytes| bytes - PAGE, |_| 0];
         for part in parts {
             everywhere(|space| {
-                let areas: Vec<_> =
-                    (0..40).map(|nth| space.alloc(&Request::new((1 + nth % 5) * PAGE)).unwrap()).collect();
+                let areas: Vec<_> = (0..40)
+                    .map(|nth| space.raw().alloc(&Request::new((1 + nth % 5) * PAGE)).unwrap())
+                    .collect();
                 areas.iter().for_each(|addr| fill(*addr, 1));
                 // Every other one, so that nothing is joined.
                 let (freed, kept): (Vec<_>, Vec<_>) =
@@ -150,7 +151,7 @@ fn vectors_that_are_done_in_part_are_done_to_the_end() {
                 advise_answered(space, answer, |_| {
                     for (_, addr) in &freed {
                         // SAFETY: the area is the test's.
-                        unsafe { space.vfree(**addr) }.unwrap();
+                        unsafe { space.raw().free(**addr) }.unwrap();
                     }
                     space.purge().unwrap();
                     freed.iter().for_each(|(_, addr)| assert!(traps(space, **addr)));
@@ -158,7 +159,7 @@ fn vectors_that_are_done_in_part_are_done_to_the_end() {
                 });
                 for (_, addr) in kept {
                     // SAFETY: as above.
-                    unsafe { space.vfree(*addr) }.unwrap();
+                    unsafe { space.raw().free(*addr) }.unwrap();
                 }
                 finish(space, Owed::default());
             });
@@ -173,7 +174,7 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
         for error in [libc::EINVAL, libc::EIO] {
             everywhere(|space| {
                 let areas: Vec<_> =
-                    (0..50).map(|_| space.alloc(&Request::new(300 * PAGE)).unwrap()).collect();
+                    (0..50).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
                 areas.iter().for_each(|addr| fill(*addr, 300));
                 let stuck = areas[20];
                 let refuse = |call: &Call| {
@@ -188,7 +189,7 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
                 advise_answered(space, refuse, |is_on| {
                     for addr in &areas {
                         // SAFETY: the area is the test's.
-                        unsafe { space.vfree(*addr) }.unwrap();
+                        unsafe { space.raw().free(*addr) }.unwrap();
                     }
                     for _ in 0..2 {
                         assert_eq!(space.purge().unwrap_err().code, error);
@@ -223,10 +224,10 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                         _ => Answer::Go,
                     };
                     supervised(&calls, answer, || {
-                        let made = space.alloc(&Request::new(5 * PAGE));
+                        let made = space.raw().alloc(&Request::new(5 * PAGE));
                         if refused == SYS_madvise && space.platform().guards() == Guards::Islands {
                             // SAFETY: the area is the test's.
-                            unsafe { space.vfree(made.unwrap()) }.unwrap();
+                            unsafe { space.raw().free(made.unwrap()) }.unwrap();
                         } else {
                             let Err(AllocError::Unbacked(told)) = made else { panic!("{made:?}") };
                             assert_eq!(told.cause.code, error);

@@ -6,7 +6,7 @@ use super::{PAGE, check, everywhere, finish, for_both_guards, space_with};
 use crate::common::{in_forked_child, in_own_process, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Config, FrameSupply, MapFrames, Platform, PlatformFault, Request, Space};
+use vmalloc::{Config, FrameSupply, Platform, PlatformFault, Request, Space};
 use vmalloc_linux::{Guards, Linux, OpenError, Options, Vectors};
 
 const MIB: usize = 1 << 20;
@@ -28,14 +28,14 @@ fn lock_all(flags: libc::c_int) -> bool {
 }
 
 fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    let addr = space.alloc(&Request::new(pages * PAGE)).unwrap();
+    let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
     fill(addr, pages);
     addr
 }
 
 fn vfree(space: &Space<Linux>, addr: usize) {
     // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.vfree(addr) }.unwrap();
+    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Allocates, touches and frees much more than may be lazy; by how much that has grown the program.
@@ -200,7 +200,7 @@ fn assert_goes_on(space: &Space<Linux>, owner: usize) {
     if space.platform().guards() == Guards::Markers {
         // Addresses are no memory: neither the chunks nor an area that nobody touches.
         let before = status_bytes("VmRSS:");
-        let huge = space.alloc(&Request::new(1 << 29)).unwrap();
+        let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
         let grown = status_bytes("VmRSS:").saturating_sub(before);
         assert!(grown <= 8 * MIB, "{} MiB", grown / MIB);
         vfree(space, huge);

@@ -63,7 +63,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
-            match space.alloc(&Request::new(PAGE)) {
+            match space.raw().alloc(&Request::new(PAGE)) {
                 Ok(addr) => areas.push(addr),
                 Err(error) => break error,
             }
@@ -74,7 +74,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         check(&space);
         for addr in areas {
             // SAFETY: the area is the test's.
-            unsafe { space.vfree(addr) }.unwrap();
+            unsafe { space.raw().free(addr) }.unwrap();
         }
         finish(&space, Owed::default());
     });
@@ -105,7 +105,8 @@ fn a_locked_area_waits_for_a_mapping() {
     in_own_process("machine::a_locked_area_waits_for_a_mapping", || {
         let Some(max) = map_limit() else { return };
         for_both_guards_in(Config::default().unmap_on_free(), |space| {
-            let areas: Vec<_> = (0..3).map(|_| space.alloc(&Request::new(300 * PAGE)).unwrap()).collect();
+            let areas: Vec<_> =
+                (0..3).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
             areas.iter().for_each(|addr| fill(*addr, 300));
             // SAFETY: locking changes nothing but where the pages are.
             let locked = areas.iter().all(
@@ -115,7 +116,7 @@ fn a_locked_area_waits_for_a_mapping() {
             let full = status_bytes("VmRSS:");
             let crowd = Crowd::gather(max);
             // SAFETY: the area is the test's.
-            unsafe { space.vfree(areas[1]) }.unwrap();
+            unsafe { space.raw().free(areas[1]) }.unwrap();
             let purged = space.purge();
             let stats = space.stats();
             drop(crowd);
@@ -129,7 +130,7 @@ fn a_locked_area_waits_for_a_mapping() {
             for addr in [areas[0], areas[2]] {
                 assert!(!traps(space, addr));
                 // SAFETY: as above.
-                unsafe { space.vfree(addr) }.unwrap();
+                unsafe { space.raw().free(addr) }.unwrap();
             }
             finish(space, Owed::default());
         });
@@ -174,10 +175,10 @@ fn a_group_with_little_memory_is_enough_for_much_that_is_freed() {
         for_both_guards(|space| {
             for nth in 0..200 {
                 let pages = [256, 2560, 17][nth % 3];
-                let addr = space.alloc(&Request::new(pages * PAGE)).unwrap();
+                let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
                 fill(addr, pages);
                 // SAFETY: the area is the test's.
-                unsafe { space.vfree(addr) }.unwrap();
+                unsafe { space.raw().free(addr) }.unwrap();
             }
             finish(space, Owed::default());
         });

@@ -67,7 +67,7 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                 scope.spawn(move || {
                     for step in 0..20 {
                         let pages = 1 + (round + nth * step) % 40;
-                        let addr = space.alloc(&Request::new(pages * PAGE)).unwrap();
+                        let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
                         fill(addr, pages);
                         to.send((addr, pages)).unwrap();
                     }
@@ -80,7 +80,7 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                     for (addr, pages) in some {
                         assert_filled(addr, pages);
                         // SAFETY: the area was handed on, and nobody else has it.
-                        unsafe { space.vfree(addr) }.unwrap();
+                        unsafe { space.raw().free(addr) }.unwrap();
                     }
                     space.decay().unwrap();
                 }
@@ -91,7 +91,7 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
         for (addr, pages) in areas {
             assert_filled(addr, pages);
             // SAFETY: as above.
-            unsafe { space.vfree(addr) }.unwrap();
+            unsafe { space.raw().free(addr) }.unwrap();
         }
     });
     space.purge().unwrap();
@@ -162,10 +162,10 @@ fn children_of_busy_parents_are_whole() {
                                 break;
                             }
                             let pages = 1 + step % 300;
-                            let addr = space.alloc(&Request::new(pages * PAGE)).unwrap();
+                            let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
                             fill(addr, pages);
                             // SAFETY: the area is the test's.
-                            unsafe { space.vfree(addr) }.unwrap();
+                            unsafe { space.raw().free(addr) }.unwrap();
                             if step % 16 == 0 {
                                 space.purge().unwrap();
                             }

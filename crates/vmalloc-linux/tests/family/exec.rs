@@ -10,13 +10,13 @@ fn code_runs_once_it_is_sealed() {
     const CODE: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3];
     in_both_modes(Config::default(), |space| {
         for round in 0..5 {
-            let addr = space.vmalloc_exec(&Request::new(2 * PAGE).tag("jit")).unwrap();
+            let addr = space.raw().alloc_exec(&Request::new(2 * PAGE).tag("jit")).unwrap();
             assert!((0..2 * PAGE).all(|byte| get(addr + byte) == 0), "round {round}");
             // From one page to the next.
             let entry = addr + PAGE - 3;
             CODE.iter().zip(entry..).for_each(|(byte, addr)| set(addr, *byte));
             // SAFETY: what is there is code, and nothing writes to it any more.
-            unsafe { space.set_protection(addr, Protection::ReadExecute) }.unwrap();
+            unsafe { space.raw().protect(addr, Protection::ReadExecute) }.unwrap();
             assert!(
                 !can_write(addr + 100) && !can_write(addr + PAGE + 100),
                 "writable or executable, never both"
@@ -36,10 +36,10 @@ fn code_runs_once_it_is_sealed() {
 fn what_was_sealed_is_plain_memory_after_it_was_freed() {
     in_both_modes(Config::default(), |space| {
         for _ in 0..20 {
-            let addr = space.vmalloc_exec(&Request::new(3 * PAGE)).unwrap();
+            let addr = space.raw().alloc_exec(&Request::new(3 * PAGE)).unwrap();
             fill_from(addr, 3, 9);
             // SAFETY: nothing uses it.
-            unsafe { space.set_protection(addr, Protection::Read) }.unwrap();
+            unsafe { space.raw().protect(addr, Protection::Read) }.unwrap();
             vfree(space, addr);
             let mut plain = space.zeroed_buffer(3 * PAGE).unwrap();
             assert!(plain.iter().all(|byte| *byte == 0));
@@ -52,9 +52,9 @@ fn what_was_sealed_is_plain_memory_after_it_was_freed() {
 #[test]
 fn plain_memory_can_not_be_sealed() {
     in_both_modes(Config::default(), |space| {
-        let addr = space.vmalloc(PAGE).unwrap().as_ptr().expose_provenance();
+        let addr = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
         // SAFETY: it is refused.
-        assert!(unsafe { space.set_protection(addr, Protection::Read) }.is_err());
+        assert!(unsafe { space.raw().protect(addr, Protection::Read) }.is_err());
         set(addr, 1);
         vfree(space, addr);
     });

@@ -18,14 +18,14 @@ struct Scene {
 impl Scene {
     fn set(space: &Space<Linux>) -> Self {
         let frames = take_scattered(space, 20);
-        let plain = space.vzalloc(5 * PAGE).unwrap().as_ptr().expose_provenance();
-        let vmap = space.vmap(&frames[..10], Protection::ReadWrite, None).unwrap();
-        let ram = space.vm_map_ram(&frames[10..18]).unwrap();
-        let user = space.vmalloc_user(&Request::new(4 * PAGE)).unwrap();
-        let shown = space.remap_vmalloc_range(user, 4 * PAGE, Protection::ReadWrite, None).unwrap();
-        let sparse = space.sparse(&Request::new(9 * PAGE)).unwrap();
+        let plain = space.raw().alloc(&vmalloc::Request::new(5 * PAGE).zeroed()).unwrap();
+        let vmap = space.raw().map(&frames[..10], Protection::ReadWrite, None).unwrap();
+        let ram = space.raw().map_short(&frames[10..18]).unwrap();
+        let user = space.raw().alloc_shared(&Request::new(4 * PAGE)).unwrap();
+        let shown = space.raw().map_shared(user, 4 * PAGE, Protection::ReadWrite, None).unwrap();
+        let sparse = space.raw().alloc_sparse(&Request::new(9 * PAGE)).unwrap();
         // SAFETY: the test owns the pages.
-        unsafe { space.map_pages(sparse + PAGE, &frames[18..], Protection::ReadWrite) }.unwrap();
+        unsafe { space.raw().map_pages(sparse + PAGE, &frames[18..], Protection::ReadWrite) }.unwrap();
         let scene = Self { frames, plain, vmap, ram, user, shown, sparse };
         scene.parts().into_iter().for_each(|(addr, pages)| fill_from(addr, pages, 1));
         scene
@@ -45,7 +45,7 @@ impl Scene {
         [self.plain, self.user].iter().for_each(|addr| vfree(space, *addr));
         unmap_ram(space, self.ram, 8);
         // SAFETY: nothing uses it any more.
-        unsafe { space.free_sparse(self.sparse) }.unwrap();
+        unsafe { space.raw().free_sparse(self.sparse) }.unwrap();
         space.purge().unwrap();
         give(space, &self.frames);
     }
@@ -73,7 +73,7 @@ fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
             });
             scene.check();
             assert_eq!((get(scene.plain), get(scene.vmap + 10)), (1, 98));
-            let again = space.vmap(&scene.frames, Protection::ReadWrite, None).unwrap();
+            let again = space.raw().map(&scene.frames, Protection::ReadWrite, None).unwrap();
             assert_filled(again, 10, 1);
             vunmap(space, again);
             scene.end_alone(space);
@@ -92,7 +92,9 @@ fn a_child_uses_every_kind_without_harm_to_the_parent() {
                     own.parts().into_iter().for_each(|(addr, pages)| fill_from(addr, pages, 100));
                     scene.check();
                     // SAFETY: the test owns the area.
-                    let grown = unsafe { space.vrealloc_addr(own.plain, 3000 * PAGE) }.unwrap();
+                    let grown =
+                        unsafe { space.raw().realloc(own.plain, &vmalloc::Request::new(3000 * PAGE)) }
+                            .unwrap();
                     assert_filled(grown, 5, 100);
                     Scene { plain: grown, ..own }.end_alone(space);
                     space.verify().unwrap();

@@ -9,16 +9,16 @@ fn every_kind_is_listed_with_its_tag() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 70);
         let tagged = |pages: usize, tag| Request::new(pages * PAGE).tag(tag);
-        let plain = space.alloc(&tagged(2, "ring")).unwrap();
-        let reserved = space.reserve(&tagged(1, "window")).unwrap();
-        let user = space.vmalloc_user(&tagged(3, "frame buffer")).unwrap();
-        let exec = space.vmalloc_exec(&tagged(1, "jit")).unwrap();
-        let sparse = space.sparse(&tagged(9, "arena")).unwrap();
-        let vmap = space.vmap(&frames[..4], Protection::Read, Some("pages")).unwrap();
-        let shown = space.remap_vmalloc_range(user, PAGE, Protection::Read, Some("shown")).unwrap();
-        let ram = space.vm_map_ram(&frames).unwrap();
-        let slots = space.vm_map_ram(&frames[..2]).unwrap();
-        let percpu = space.pcpu_get_vm_areas(&[0], &[PAGE], PAGE).unwrap();
+        let plain = space.raw().alloc(&tagged(2, "ring")).unwrap();
+        let reserved = space.raw().reserve(&tagged(1, "window")).unwrap();
+        let user = space.raw().alloc_shared(&tagged(3, "frame buffer")).unwrap();
+        let exec = space.raw().alloc_exec(&tagged(1, "jit")).unwrap();
+        let sparse = space.raw().alloc_sparse(&tagged(9, "arena")).unwrap();
+        let vmap = space.raw().map(&frames[..4], Protection::Read, Some("pages")).unwrap();
+        let shown = space.raw().map_shared(user, PAGE, Protection::Read, Some("shown")).unwrap();
+        let ram = space.raw().map_short(&frames).unwrap();
+        let slots = space.raw().map_short(&frames[..2]).unwrap();
+        let percpu = space.raw().alloc_congruent(&[0], &[PAGE], PAGE).unwrap();
 
         let text = space.vmallocinfo().to_string();
         let line = |addr: usize, rest: &str| {
@@ -39,7 +39,7 @@ fn every_kind_is_listed_with_its_tag() {
         assert_eq!(space.find(slots + PAGE).map(|area| area.kind), Some(Kind::Block));
         assert_eq!(
             space.find(vmap + 4 * PAGE).map(|area| (area.addr, area.tag)),
-            Some((vmap, Some("pages")))
+            Some((vmap, Some("pages".into())))
         );
 
         [plain, user, exec].iter().for_each(|addr| vfree(space, *addr));
@@ -47,11 +47,11 @@ fn every_kind_is_listed_with_its_tag() {
         unmap_ram(space, ram, 70);
         unmap_ram(space, slots, 2);
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(reserved) }.unwrap();
+        unsafe { space.raw().unreserve(reserved) }.unwrap();
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(percpu, &[0], &[PAGE]) }.unwrap();
+        unsafe { space.raw().free_congruent(percpu, &[0], &[PAGE]) }.unwrap();
         // SAFETY: nothing uses it.
-        unsafe { space.free_sparse(sparse) }.unwrap();
+        unsafe { space.raw().free_sparse(sparse) }.unwrap();
         assert_eq!(space.areas().filter(|area| area.kind != Kind::Block).count(), 0);
         space.purge().unwrap();
         give(space, &frames);
@@ -64,16 +64,15 @@ fn small_memory_is_of_the_heap_and_large_of_the_space() {
         for (size, align) in [(1, 1), (100, 64), (PAGE, 8), (PAGE + 1, 16), (1 << 20, 1 << 16), (8, 1 << 13)]
         {
             let layout = Layout::from_size_align(size, align).unwrap();
-            let memory = space.kvmalloc(layout).unwrap();
-            let addr = memory.as_ptr().expose_provenance();
-            assert_eq!(space.is_vmalloc_addr(addr), size > PAGE, "{layout:?}");
+            let addr = space.raw().alloc_or_heap(layout).unwrap();
+            assert_eq!(space.contains(addr), size > PAGE, "{layout:?}");
             assert!(addr.is_multiple_of(align), "{layout:?}");
             set(addr, 1);
             set(addr + size - 1, 2);
             // SAFETY: it is of this space and this layout, and not used any more.
-            unsafe { space.kvfree(memory, layout) }.unwrap();
+            unsafe { space.raw().free_or_heap(addr, layout) }.unwrap();
         }
-        assert!(space.kvmalloc(Layout::new::<()>()).is_err());
+        assert!(space.raw().alloc_or_heap(Layout::new::<()>()).is_err());
     });
 }
 
@@ -81,7 +80,7 @@ fn small_memory_is_of_the_heap_and_large_of_the_space() {
 fn huge_memory_is_as_any_other_and_guarded() {
     in_both_modes(Config::default(), |space| {
         for bytes in [PAGE, 2 << 20, (9 << 20) + 1] {
-            let addr = space.vmalloc_huge(bytes).unwrap().as_ptr().expose_provenance();
+            let addr = space.raw().alloc(&vmalloc::Request::new(bytes).huge()).unwrap();
             let pages = bytes.div_ceil(PAGE);
             (0..pages).for_each(|page| set(addr + page * PAGE, 3));
             assert!((0..pages).all(|page| get(addr + page * PAGE) == 3));

@@ -53,7 +53,7 @@ fn to_the_limit(
             space.verify().unwrap();
             assert!(addrs.iter().step_by(97).all(|addr| get(*addr) == 5 && get(addr + PAGE) == 6));
             // Whatever needs no mapping goes on, too, and what is freed can be had again.
-            let linear = space.vm_map_ram(&frames[..1]).unwrap();
+            let linear = space.raw().map_short(&frames[..1]).unwrap();
             unmap_ram(space, linear, 1);
             let (half, rest) = addrs.split_at(addrs.len() / 2);
             half.iter().for_each(|addr| unmap(space, *addr, 2));
@@ -71,14 +71,15 @@ fn to_the_limit(
 #[test]
 fn short_mappings_of_scattered_frames_stop_before_the_limit() {
     in_own_process("limits::short_mappings_of_scattered_frames_stop_before_the_limit", || {
-        to_the_limit(|space, frames| space.vm_map_ram(frames), unmap_ram);
+        to_the_limit(|space, frames| space.raw().map_short(frames), unmap_ram);
     });
 }
 
 #[test]
 fn mappings_of_scattered_frames_stop_before_the_limit() {
     in_own_process("limits::mappings_of_scattered_frames_stop_before_the_limit", || {
-        let map = |space: &Space<Linux>, frames: &[Frame]| space.vmap(frames, Protection::ReadWrite, None);
+        let map =
+            |space: &Space<Linux>, frames: &[Frame]| space.raw().map(frames, Protection::ReadWrite, None);
         to_the_limit(map, |space, addr, _| vunmap(space, addr));
     });
 }
@@ -92,10 +93,10 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
             let two = take_scattered(space, 2);
             let frames: Vec<_> = two.iter().copied().cycle().take(max).collect();
             let before = common::mappings(space.platform());
-            unbacked(space.vmap(&frames, Protection::ReadWrite, None), PlatformFault::MapLimit);
-            unbacked(space.vm_map_ram(&frames), PlatformFault::MapLimit);
+            unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::MapLimit);
+            unbacked(space.raw().map_short(&frames), PlatformFault::MapLimit);
             assert!(common::mappings(space.platform()) <= before + OPEN_CHUNKS);
-            let some = space.vmap(&frames[..max / 2], Protection::ReadWrite, None).unwrap();
+            let some = space.raw().map(&frames[..max / 2], Protection::ReadWrite, None).unwrap();
             assert_program_goes_on();
             vunmap(space, some);
             space.purge().unwrap();
@@ -119,7 +120,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
                 let before = common::mappings(space.platform());
                 // Every second run, the last one first.
                 let runs: Vec<_> = frames.chunks(len).rev().step_by(2).collect();
-                let addrs: Vec<_> = runs.iter().map(|run| space.vm_map_ram(run).unwrap()).collect();
+                let addrs: Vec<_> = runs.iter().map(|run| space.raw().map_short(run).unwrap()).collect();
                 addrs
                     .iter()
                     .zip(0..)
@@ -143,19 +144,19 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
         let Some(max) = map_limit().map(|max| max as usize) else { return };
         in_both_modes(Config::default(), |space| {
             let frames = take_scattered(space, 2);
-            let area = space.alloc(&Request::new(5 * PAGE)).unwrap();
-            let neighbour = space.alloc(&Request::new(PAGE)).unwrap();
+            let area = space.raw().alloc(&Request::new(5 * PAGE)).unwrap();
+            let neighbour = space.raw().alloc(&Request::new(PAGE)).unwrap();
             fill_from(area, 5, 1);
-            let addrs = map_all(max, || space.vm_map_ram(&frames));
+            let addrs = map_all(max, || space.raw().map_short(&frames));
             // SAFETY: the test owns the area.
-            let moved = unsafe { space.vrealloc_addr(area, 9 * PAGE) };
+            let moved = unsafe { space.raw().realloc(area, &vmalloc::Request::new(9 * PAGE)) };
             let area = moved.unwrap_or(area);
             assert_filled(area, 5, 1);
             space.verify().unwrap();
             addrs.iter().for_each(|addr| unmap_ram(space, *addr, 2));
             space.purge().unwrap();
             // SAFETY: as above.
-            let area = unsafe { space.vrealloc_addr(area, 5000 * PAGE) }.unwrap();
+            let area = unsafe { space.raw().realloc(area, &vmalloc::Request::new(5000 * PAGE)) }.unwrap();
             assert_filled(area, 5, 1);
             [area, neighbour].iter().for_each(|addr| vfree(space, *addr));
             space.purge().unwrap();

@@ -20,7 +20,7 @@ mod vmap;
 use common::peek;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, Frame, FrameSupply, MapFrames, Platform, PlatformFault, Space, Unbacked};
+use vmalloc::{AllocError, Config, Frame, FrameSupply, Platform, PlatformFault, Space, Unbacked};
 use vmalloc_linux::{Guards, Linux, Options, ReserveError, open};
 
 const PAGE: usize = 4096;
@@ -147,17 +147,17 @@ fn linear_addr(space: &Space<Linux>, frame: Frame) -> usize {
 
 fn vunmap(space: &Space<Linux>, addr: usize) {
     // SAFETY: the tests own what they unmap, and use it no more but by system calls that may fail.
-    unsafe { space.vunmap(addr) }.unwrap();
+    unsafe { space.raw().unmap(addr) }.unwrap();
 }
 
 fn unmap_ram(space: &Space<Linux>, addr: usize, count: usize) {
     // SAFETY: as above.
-    unsafe { space.vm_unmap_ram(addr, count) }.unwrap();
+    unsafe { space.raw().unmap_short(addr, count) }.unwrap();
 }
 
 fn vfree(space: &Space<Linux>, addr: usize) {
     // SAFETY: as above.
-    unsafe { space.vfree(addr) }.unwrap();
+    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Stops the other threads however the test ends, so that it ends.

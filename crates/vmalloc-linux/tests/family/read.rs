@@ -15,13 +15,13 @@ fn guards_holes_and_freed_areas_read_as_zeros() {
             .map(|value| {
                 let mut buffer = space.buffer(2 * PAGE).unwrap();
                 buffer.fill(value);
-                buffer.into_raw().cast::<u8>().as_ptr().expose_provenance()
+                buffer.into_raw().0.as_ptr().expose_provenance()
             })
             .collect();
         assert_eq!(addrs[3] - addrs[0], 9 * PAGE);
         vfree(space, addrs[1]);
         let mut to = vec![9; 20 * PAGE];
-        assert_eq!(space.vread(addrs[0] + 5, &mut to), 6 * PAGE - 5);
+        assert_eq!(space.read(addrs[0] + 5, &mut to), 6 * PAGE - 5);
         let at = |page: usize, pages: usize| page * PAGE - 5..(page + pages) * PAGE - 5;
         assert_bytes(&to[..2 * PAGE - 5], 1);
         assert_bytes(&to[at(2, 4)], 0);
@@ -30,12 +30,12 @@ fn guards_holes_and_freed_areas_read_as_zeros() {
         assert_bytes(&to[at(9, 2)], 4);
         assert_bytes(&to[11 * PAGE - 5..], 0);
         // From anywhere to anywhere.
-        assert_eq!(space.vread(addrs[2] + 2 * PAGE - 1, &mut to[..PAGE + 2]), 2);
+        assert_eq!(space.read(addrs[2] + 2 * PAGE - 1, &mut to[..PAGE + 2]), 2);
         assert_eq!((to[0], to[1], to[PAGE], to[PAGE + 1]), (3, 0, 0, 4));
-        assert_eq!(space.vread(addrs[1] + 3 * PAGE - 1, &mut to[..2]), 1);
-        assert_eq!((space.vread(0, &mut to), space.vread(usize::MAX - 9, &mut to)), (0, 0));
+        assert_eq!(space.read(addrs[1] + 3 * PAGE - 1, &mut to[..2]), 1);
+        assert_eq!((space.read(0, &mut to), space.read(usize::MAX - 9, &mut to)), (0, 0));
         assert_bytes(&to, 0);
-        assert_eq!(space.vread(addrs[0], &mut []), 0);
+        assert_eq!(space.read(addrs[0], &mut []), 0);
         [0, 2, 3].iter().for_each(|nth| vfree(space, addrs[*nth]));
     });
 }
@@ -45,24 +45,24 @@ fn mappings_of_frames_are_read_where_something_is_mapped() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 6);
         frames.iter().for_each(|frame| set(linear_addr(space, *frame), 8));
-        let sparse = space.sparse(&Request::new(20 * PAGE)).unwrap();
+        let sparse = space.raw().alloc_sparse(&Request::new(20 * PAGE)).unwrap();
         // SAFETY: the test owns the pages.
-        unsafe { space.map_pages(sparse + 3 * PAGE, &frames[..2], Protection::Read) }.unwrap();
+        unsafe { space.raw().map_pages(sparse + 3 * PAGE, &frames[..2], Protection::Read) }.unwrap();
         let mut to = vec![9; 25 * PAGE];
-        assert_eq!(space.vread(sparse, &mut to[..20 * PAGE]), 2 * PAGE);
+        assert_eq!(space.read(sparse, &mut to[..20 * PAGE]), 2 * PAGE);
         let firsts: Vec<_> = to[..20 * PAGE].iter().step_by(PAGE).copied().collect();
         assert_eq!((&firsts[..3], &firsts[3..5]), (&[0; 3][..], &[8; 2][..]));
         assert_bytes(&firsts[5..], 0);
-        let reserved = space.reserve(&Request::new(2 * PAGE)).unwrap();
-        assert_eq!(space.vread(reserved, &mut to[..3 * PAGE]), 0);
-        let short = space.vm_map_ram(&frames).unwrap();
-        assert_eq!(space.vread(short, &mut to[..6 * PAGE]), 6 * PAGE);
+        let reserved = space.raw().reserve(&Request::new(2 * PAGE)).unwrap();
+        assert_eq!(space.read(reserved, &mut to[..3 * PAGE]), 0);
+        let short = space.raw().map_short(&frames).unwrap();
+        assert_eq!(space.read(short, &mut to[..6 * PAGE]), 6 * PAGE);
         assert!(to[..6 * PAGE].iter().step_by(PAGE).all(|byte| *byte == 8));
         unmap_ram(space, short, 6);
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(reserved) }.unwrap();
+        unsafe { space.raw().unreserve(reserved) }.unwrap();
         // SAFETY: nothing uses it any more.
-        unsafe { space.free_sparse(sparse) }.unwrap();
+        unsafe { space.raw().free_sparse(sparse) }.unwrap();
         space.purge().unwrap();
         give(space, &frames);
     });
@@ -74,11 +74,12 @@ fn returned_short_mappings_read_as_zeros() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 4);
         frames.iter().for_each(|frame| set(linear_addr(space, *frame), 8));
-        let (gone, live) = (space.vm_map_ram(&frames[..2]).unwrap(), space.vm_map_ram(&frames[2..]).unwrap());
+        let (gone, live) =
+            (space.raw().map_short(&frames[..2]).unwrap(), space.raw().map_short(&frames[2..]).unwrap());
         unmap_ram(space, gone, 2);
         let mut to = vec![9; 2 * PAGE];
-        assert_eq!((space.vread(live, &mut to), to[0]), (2 * PAGE, 8));
-        assert_eq!((space.vread(gone, &mut to), to[0]), (0, 0));
+        assert_eq!((space.read(live, &mut to), to[0]), (2 * PAGE, 8));
+        assert_eq!((space.read(gone, &mut to), to[0]), (0, 0));
         unmap_ram(space, live, 2);
         space.purge().unwrap();
         give(space, &frames);
@@ -98,7 +99,7 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
             break;
         }
         let pages = 1 + round * 7 % 9;
-        let addr = space.vzalloc(pages * PAGE).unwrap().as_ptr().expose_provenance();
+        let addr = space.raw().alloc(&vmalloc::Request::new(pages * PAGE).zeroed()).unwrap();
         for page in 0..pages {
             // SAFETY: the test owns the page.
             unsafe { pointer(addr + page * PAGE).write_bytes(page_value(addr / PAGE + page), PAGE) };
@@ -107,7 +108,7 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
         if held.len() > 8 {
             vfree(space, held.swap_remove(round % 8));
         }
-        let mapped = space.vmap(frames, Protection::Read, None).unwrap();
+        let mapped = space.raw().map(frames, Protection::Read, None).unwrap();
         vunmap(space, mapped);
     }
     held.iter().for_each(|addr| vfree(space, *addr));
@@ -132,7 +133,7 @@ fn reading_while_others_free_and_map_never_faults() {
                 while round < 600 || read == 0 {
                     round += 1;
                     let first = start + round % 40 * PAGE;
-                    read += space.vread(first + 1, &mut to);
+                    read += space.read(first + 1, &mut to);
                     for (nth, byte) in to.iter().enumerate() {
                         let page = (first + 1 + nth) / PAGE;
                         assert!([0, page_value(page)].contains(byte), "{byte} in page {page:#x}");

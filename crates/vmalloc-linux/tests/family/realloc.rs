@@ -8,11 +8,11 @@ const MIB: usize = 1 << 20;
 
 fn vrealloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
     // SAFETY: the tests own the area, and go on with what is returned.
-    unsafe { space.vrealloc_addr(addr, bytes) }.unwrap()
+    unsafe { space.raw().realloc(addr, &vmalloc::Request::new(bytes)) }.unwrap()
 }
 
 fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
-    space.vmalloc(bytes).unwrap().as_ptr().expose_provenance()
+    space.raw().alloc(&vmalloc::Request::new(bytes)).unwrap()
 }
 
 /// Writes the number of each page to all its words.
@@ -156,17 +156,17 @@ fn resident_bytes() -> usize {
 #[test]
 fn the_tag_goes_with_it_and_other_kinds_stay_as_they_are() {
     in_both_modes(Config::default(), |space| {
-        let addr = space.alloc(&Request::new(PAGE).tag("ring")).unwrap();
+        let addr = space.raw().alloc(&Request::new(PAGE).tag("ring")).unwrap();
         let neighbour = vmalloc(space, PAGE);
         let moved = vrealloc(space, addr, 100_000);
         let info = space.find(moved + 99_999).unwrap();
-        assert_eq!((info.tag, info.bytes, info.addr), (Some("ring"), 100_000, moved));
-        let user = space.vmalloc_user(&Request::new(PAGE)).unwrap();
+        assert_eq!((info.tag, info.bytes, info.addr), (Some("ring".into()), 100_000, moved));
+        let user = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
         // SAFETY: they are refused.
         unsafe {
-            assert!(space.vrealloc_addr(user, 9 * PAGE).is_err());
-            assert!(space.vrealloc_addr(moved + PAGE, 9 * PAGE).is_err());
-            assert!(space.vrealloc_addr(moved, 0).is_err());
+            assert!(space.raw().realloc(user, &vmalloc::Request::new(9 * PAGE)).is_err());
+            assert!(space.raw().realloc(moved + PAGE, &vmalloc::Request::new(9 * PAGE)).is_err());
+            assert!(space.raw().realloc(moved, &vmalloc::Request::new(0)).is_err());
         }
         [moved, neighbour, user].iter().for_each(|addr| vfree(space, *addr));
     });
@@ -210,7 +210,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 // Behind its guard page.
                 let behind = addr + (pages + 1) * PAGE;
                 let page = Request::new(PAGE).without_guard().within(behind, behind + PAGE);
-                let neighbour = space.reserve(&page).unwrap();
+                let neighbour = space.raw().reserve(&page).unwrap();
                 let moved = vrealloc(&space, addr, (pages + 2) * PAGE);
                 assert_ne!(moved, addr);
                 addr = moved;
@@ -218,7 +218,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 assert_numbered(addr, 0..pages + 2);
                 assert!(traps(&space, addr + (pages + 2) * PAGE));
                 // SAFETY: nothing uses the addresses any more.
-                unsafe { space.unreserve(neighbour) }.unwrap();
+                unsafe { space.raw().unreserve(neighbour) }.unwrap();
                 space.purge().unwrap();
                 counts.push(mappings(linux));
             }

@@ -28,25 +28,25 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
         in_both_modes(Config::default(), |space| {
             let first = space.platform().take_run(4096, 1).unwrap();
             let frames: Vec<_> = (0..4096).map(|nth| first.plus(nth)).collect();
-            let small = space.vmap(&frames[..2], Protection::ReadWrite, None).unwrap();
+            let small = space.raw().map(&frames[..2], Protection::ReadWrite, None).unwrap();
             fill_from(small, 2, 1);
-            let shown = space.vmalloc_user(&Request::new(8 * MIB)).unwrap();
+            let shown = space.raw().alloc_shared(&Request::new(8 * MIB)).unwrap();
             limited(libc::RLIMIT_AS, MIB, || {
-                unbacked(space.vmap(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
-                unbacked(space.vmalloc_user(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
-                let refused = space.remap_vmalloc_range(shown, 8 * MIB, Protection::ReadWrite, None);
+                unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
+                unbacked(space.raw().alloc_shared(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
+                let refused = space.raw().map_shared(shown, 8 * MIB, Protection::ReadWrite, None);
                 assert!(
                     matches!(refused, Err(AreaError::Platform(error)) if error.fault == PlatformFault::OutOfMemory)
                 );
                 space.verify().unwrap();
                 // What fits is served, and what is given back is.
-                let other = space.vmap(&frames[..100], Protection::ReadWrite, None).unwrap();
+                let other = space.raw().map(&frames[..100], Protection::ReadWrite, None).unwrap();
                 assert_filled(other, 2, 1);
                 vunmap(space, other);
                 space.purge().unwrap();
             });
             assert_filled(small, 2, 1);
-            let all = space.vmap(&frames, Protection::ReadWrite, None).unwrap();
+            let all = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
             assert_filled(all, 2, 1);
             [small, all].iter().for_each(|addr| vunmap(space, *addr));
             vfree(space, shown);
@@ -61,27 +61,27 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
 fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
     in_own_process("rlimits::without_memory_areas_do_not_grow_and_nothing_is_lost", || {
         in_both_modes(Config::default(), |space| {
-            let area = space.vzalloc(4 * MIB).unwrap().as_ptr().expose_provenance();
-            let blocked = space.vzalloc(4 * MIB).unwrap().as_ptr().expose_provenance();
+            let area = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
+            let blocked = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
             [area, blocked].iter().for_each(|addr| fill_from(*addr, 1024, 1));
             limited(libc::RLIMIT_DATA, 128 * MIB, || {
                 for addr in [area, blocked] {
                     // SAFETY: the test owns the area.
-                    let refused = unsafe { space.vrealloc_addr(addr, 700 * MIB) };
+                    let refused = unsafe { space.raw().realloc(addr, &vmalloc::Request::new(700 * MIB)) };
                     let Err(AreaError::Alloc(refused)) = refused else { panic!("{refused:?}") };
                     unbacked(Err::<(), _>(refused), PlatformFault::OutOfMemory);
                     assert_filled(addr, 1024, 1);
                     assert!(traps(space, addr + 4 * MIB));
                     space.verify().unwrap();
                 }
-                unbacked(space.vmalloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
-                let user = space.vmalloc_user(&Request::new(16 * MIB)).unwrap();
+                unbacked(space.raw().alloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
+                let user = space.raw().alloc_shared(&Request::new(16 * MIB)).unwrap();
                 fill_from(user, 4096, 1);
                 vfree(space, user);
                 space.purge().unwrap();
             });
             // SAFETY: the test owns the area.
-            let grown = unsafe { space.vrealloc_addr(area, 200 * MIB) }.unwrap();
+            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(200 * MIB)) }.unwrap();
             assert_filled(grown, 1024, 1);
             [grown, blocked].iter().for_each(|addr| vfree(space, *addr));
         });
@@ -94,7 +94,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     in_own_process("rlimits::what_can_not_be_purged_for_want_of_memory_is_purged_later", || {
         in_both_modes(Config::default(), |space| {
             let frames = take(space, FRAMES / 2);
-            let addr = space.vmap(&frames, Protection::ReadWrite, None).unwrap();
+            let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
             fill_from(addr, 9, 1);
             limited(libc::RLIMIT_DATA, 4 * MIB, || {
                 vunmap(space, addr);
@@ -117,13 +117,14 @@ fn what_is_cached_makes_room_for_what_grows() {
         let Some(space) = space_with(options(Guards::Islands), Config::default().cache_bytes(SPAN)) else {
             return;
         };
-        let area = space.vmalloc(MIB).unwrap().as_ptr().expose_provenance();
-        let kept: Vec<_> = (0..200).map(|_| space.vmalloc(MIB).unwrap()).collect();
-        kept.iter().for_each(|memory| vfree(&space, memory.as_ptr().expose_provenance()));
+        let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
+        let kept: Vec<_> =
+            (0..200).map(|_| space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap()).collect();
+        kept.iter().for_each(|memory| vfree(&space, *memory));
         assert_eq!(space.stats().cached_areas, 200);
         limited(libc::RLIMIT_DATA, 32 * MIB, || {
             // SAFETY: the test owns the area.
-            let grown = unsafe { space.vrealloc_addr(area, 150 * MIB) }.unwrap();
+            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
             vfree(&space, grown);
         });
         assert_whole(&space);

@@ -5,19 +5,19 @@ use vmalloc::{AreaError, Protection, Request};
 
 fn map_pages(space: &Space<Linux>, addr: usize, frames: &[Frame]) -> Result<(), AreaError> {
     // SAFETY: the tests own the pages.
-    unsafe { space.map_pages(addr, frames, Protection::ReadWrite) }
+    unsafe { space.raw().map_pages(addr, frames, Protection::ReadWrite) }
 }
 
 fn unmap_pages(space: &Space<Linux>, addr: usize, pages: u64) -> Result<(), AreaError> {
     // SAFETY: as above.
-    unsafe { space.unmap_pages(addr, pages) }
+    unsafe { space.raw().unmap_pages(addr, pages) }
 }
 
 #[test]
 fn only_what_was_mapped_can_be_touched() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 6);
-        let addr = space.sparse(&Request::new(1000 * PAGE)).unwrap();
+        let addr = space.raw().alloc_sparse(&Request::new(1000 * PAGE)).unwrap();
         assert!(traps(space, addr) && traps(space, addr + 999 * PAGE));
         map_pages(space, addr + 10 * PAGE, &frames[..3]).unwrap();
         map_pages(space, addr + 997 * PAGE, &frames[3..]).unwrap();
@@ -30,7 +30,7 @@ fn only_what_was_mapped_can_be_touched() {
         map_pages(space, addr + 11 * PAGE, &frames[5..]).unwrap();
         assert_eq!(get(addr + 11 * PAGE), 6);
         // SAFETY: nothing uses it any more.
-        unsafe { space.free_sparse(addr) }.unwrap();
+        unsafe { space.raw().free_sparse(addr) }.unwrap();
         space.purge().unwrap();
         assert!([10, 11, 12, 997].iter().all(|page| traps(space, addr + page * PAGE)));
         give(space, &frames);
@@ -41,7 +41,7 @@ fn only_what_was_mapped_can_be_touched() {
 fn what_can_not_be_mapped_or_unmapped_changes_nothing() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 3);
-        let addr = space.sparse(&Request::new(10 * PAGE)).unwrap();
+        let addr = space.raw().alloc_sparse(&Request::new(10 * PAGE)).unwrap();
         map_pages(space, addr + 4 * PAGE, &frames[..1]).unwrap();
         set(addr + 4 * PAGE, 7);
         let page = (addr / PAGE) as u64;
@@ -55,7 +55,7 @@ fn what_can_not_be_mapped_or_unmapped_changes_nothing() {
         assert!(matches!(unmap_pages(space, addr, 11), Err(AreaError::Beyond { .. })));
         assert_eq!(get(addr + 4 * PAGE), 7);
         // SAFETY: nothing uses it any more.
-        unsafe { space.free_sparse(addr) }.unwrap();
+        unsafe { space.raw().free_sparse(addr) }.unwrap();
         space.purge().unwrap();
         give(space, &frames);
     });
@@ -68,7 +68,7 @@ fn per_cpu_areas_hold_what_is_mapped_into_them() {
     const SIZES: [usize; 3] = [4 * PAGE, 4 * PAGE, 8 * PAGE];
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 16);
-        let base = space.pcpu_get_vm_areas(&OFFSETS, &SIZES, 4 * PAGE).unwrap();
+        let base = space.raw().alloc_congruent(&OFFSETS, &SIZES, 4 * PAGE).unwrap();
         assert!(base.is_multiple_of(4 * PAGE));
         let mut rest = &frames[..];
         for (nth, (offset, size)) in OFFSETS.iter().zip(SIZES).enumerate() {
@@ -82,7 +82,7 @@ fn per_cpu_areas_hold_what_is_mapped_into_them() {
         let copies = OFFSETS.map(|offset| get(base + offset + 3 * PAGE));
         assert_eq!(copies, [3, 53, 103]);
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.unwrap();
+        unsafe { space.raw().free_congruent(base, &OFFSETS, &SIZES) }.unwrap();
         space.purge().unwrap();
         assert!(OFFSETS.iter().all(|offset| traps(space, base + offset)));
         give(space, &frames);

@@ -21,8 +21,8 @@ fn another_thread_may_end_a_mapping() {
                 let len = 2 + round % 39;
                 let frames = &frames[..len];
                 let addr = match len % 2 {
-                    0 => space.vm_map_ram(frames),
-                    _ => space.vmap(frames, Protection::ReadWrite, None),
+                    0 => space.raw().map_short(frames),
+                    _ => space.raw().map(frames, Protection::ReadWrite, None),
                 };
                 send.send((addr.unwrap(), len)).unwrap();
             }
@@ -40,8 +40,8 @@ fn hammer(space: &Space<Linux>, thread: u8) {
         let len = 2 + (round * 5 + usize::from(thread)) % 65;
         let (part, value) = (&frames[..len], thread ^ round as u8);
         let addr = match round % 3 {
-            0 => space.vmap(part, Protection::ReadWrite, None).unwrap(),
-            _ => space.vm_map_ram(part).unwrap(),
+            0 => space.raw().map(part, Protection::ReadWrite, None).unwrap(),
+            _ => space.raw().map_short(part).unwrap(),
         };
         fill_from(addr, len, value);
         for (frame, nth) in part.iter().zip(0..) {
@@ -54,8 +54,8 @@ fn hammer(space: &Space<Linux>, thread: u8) {
             unmap_ram(space, addr, len);
         }
         if round % 50 == 0 {
-            let user = space.vmalloc_user(&Request::new(len * PAGE)).unwrap();
-            let shown = space.remap_vmalloc_range(user, len * PAGE, Protection::Read, None).unwrap();
+            let user = space.raw().alloc_shared(&Request::new(len * PAGE)).unwrap();
+            let shown = space.raw().map_shared(user, len * PAGE, Protection::Read, None).unwrap();
             fill_from(user, len, value);
             assert_filled(shown, len, value);
             vfree(space, user);

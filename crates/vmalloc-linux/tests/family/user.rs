@@ -4,14 +4,14 @@ use super::*;
 use vmalloc::{AreaError, FrameSupply, Protection, Request};
 
 fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaError> {
-    space.remap_vmalloc_range(addr, pages * PAGE, Protection::ReadWrite, None)
+    space.raw().map_shared(addr, pages * PAGE, Protection::ReadWrite, None)
 }
 
 #[test]
 fn it_is_zeroed_guarded_and_shared_by_all_that_show_it() {
     in_both_modes(Config::default(), |space| {
         for round in 0..3 {
-            let addr = space.vmalloc_user(&Request::new(20 * PAGE)).unwrap();
+            let addr = space.raw().alloc_shared(&Request::new(20 * PAGE)).unwrap();
             assert!((0..20 * PAGE).all(|byte| get(addr + byte) == 0), "round {round}");
             assert!(traps(space, addr + 20 * PAGE));
             let (all, part) = (remap(space, addr, 20).unwrap(), remap(space, addr + 5 * PAGE, 3).unwrap());
@@ -32,7 +32,7 @@ fn it_is_zeroed_guarded_and_shared_by_all_that_show_it() {
 #[test]
 fn frames_come_back_with_the_last_that_shows_them() {
     in_both_modes(Config::default(), |space| {
-        let addr = space.vmalloc_user(&Request::new(10_000 * PAGE)).unwrap();
+        let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
         let other = remap(space, addr + 9_000 * PAGE, 1).unwrap();
         set(other, 42);
         vfree(space, addr);
@@ -50,12 +50,12 @@ fn frames_come_back_with_the_last_that_shows_them() {
 #[test]
 fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
     in_both_modes(Config::default(), |space| {
-        let addr = space.vmalloc_user(&Request::new(3 * PAGE)).unwrap();
+        let addr = space.raw().alloc_shared(&Request::new(3 * PAGE)).unwrap();
         assert!(matches!(remap(space, addr + PAGE, 3), Err(AreaError::Beyond { .. })));
         assert!(matches!(remap(space, addr, 0), Err(AreaError::Alloc(_))));
-        let plain = space.vmalloc(PAGE).unwrap().as_ptr().expose_provenance();
+        let plain = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
         assert!(matches!(remap(space, plain, 1), Err(AreaError::Area(_))));
-        let read = space.remap_vmalloc_range(addr, 2 * PAGE, Protection::Read, None).unwrap();
+        let read = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).unwrap();
         set(addr, 3);
         assert!(get(read) == 3 && !can_write(read + PAGE));
         [addr, plain].iter().for_each(|addr| vfree(space, *addr));
@@ -68,7 +68,7 @@ fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
 fn frames_of_freed_areas_are_there_for_the_next() {
     in_both_modes(Config::default(), |space| {
         for _ in 0..3 {
-            let addr = space.vmalloc_user(&Request::new(10_000 * PAGE)).unwrap();
+            let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
             vfree(space, addr);
         }
     });
@@ -77,22 +77,26 @@ fn frames_of_freed_areas_are_there_for_the_next() {
 #[test]
 fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
     in_both_modes(Config::default(), |space| {
-        let first = space.vmalloc_user(&Request::new(PAGE)).unwrap();
-        let error = unbacked(space.vmalloc_user(&Request::new(FRAMES * PAGE)), PlatformFault::OutOfMemory);
+        let first = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
+        let error =
+            unbacked(space.raw().alloc_shared(&Request::new(FRAMES * PAGE)), PlatformFault::OutOfMemory);
         assert_eq!(error.pages, FRAMES as u64 + 1);
         assert!(error.to_string().contains("out of memory"), "{error}");
-        let rest = space.vmalloc_user(&Request::new((FRAMES - 1) * PAGE)).unwrap();
-        unbacked(space.vmalloc_user(&Request::new(1)), PlatformFault::OutOfMemory);
+        let rest = space.raw().alloc_shared(&Request::new((FRAMES - 1) * PAGE)).unwrap();
+        unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::OutOfMemory);
         fill_from(rest, FRAMES - 1, 1);
         assert_filled(rest, FRAMES - 1, 1);
         // Other memory is not of the supply, and what is there can still be shown again.
-        let (plain, shown) = (space.vmalloc(1 << 20).unwrap(), remap(space, rest, FRAMES - 1).unwrap());
+        let (plain, shown) = (
+            space.raw().alloc(&vmalloc::Request::new(1 << 20)).unwrap(),
+            remap(space, rest, FRAMES - 1).unwrap(),
+        );
         assert_filled(shown, FRAMES - 1, 1);
-        vfree(space, plain.as_ptr().expose_provenance());
+        vfree(space, plain);
         vunmap(space, shown);
         vfree(space, rest);
         space.purge().unwrap();
-        let again = space.vmalloc_user(&Request::new((FRAMES - 1) * PAGE)).unwrap();
+        let again = space.raw().alloc_shared(&Request::new((FRAMES - 1) * PAGE)).unwrap();
         [first, again].iter().for_each(|addr| vfree(space, *addr));
     });
 }
@@ -101,7 +105,7 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
 fn without_a_supply_it_is_unsupported() {
     for guards in Guards::ALL {
         let Some(space) = space_with(options(guards).frames(0), Config::default()) else { continue };
-        unbacked(space.vmalloc_user(&Request::new(1)), PlatformFault::Unsupported);
+        unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::Unsupported);
         assert_whole(&space);
     }
 }

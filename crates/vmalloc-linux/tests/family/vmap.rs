@@ -4,7 +4,7 @@ use super::*;
 use vmalloc::{FreeError, Protection};
 
 fn vmap(space: &Space<Linux>, frames: &[Frame]) -> usize {
-    space.vmap(frames, Protection::ReadWrite, None).unwrap()
+    space.raw().map(frames, Protection::ReadWrite, None).unwrap()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_was_unmapped_traps_after_the_purge_and_the_frames_keep_their_bytes() {
         space.purge().unwrap();
         assert!((0..41).all(|page| traps(space, addr + page * PAGE)));
         // Memory of another kind at the same place is zeroed, and not the frames.
-        let plain = space.vzalloc(40 * PAGE).unwrap().as_ptr().expose_provenance();
+        let plain = space.raw().alloc(&vmalloc::Request::new(40 * PAGE).zeroed()).unwrap();
         assert!((0..40).all(|page| get(plain + page * PAGE) == 0));
         (0..40).for_each(|page| set(plain + page * PAGE, 77));
         let kept = frames.iter().map(|frame| get(linear_addr(space, *frame)));
@@ -79,15 +79,15 @@ fn what_was_unmapped_traps_after_the_purge_and_the_frames_keep_their_bytes() {
 fn a_protection_allows_what_it_says() {
     in_both_modes(Config::default(), |space| {
         let frames = take_scattered(space, 3);
-        let read = space.vmap(&frames, Protection::Read, None).unwrap();
+        let read = space.raw().map(&frames, Protection::Read, None).unwrap();
         let write = vmap(space, &frames);
         fill_from(write, 3, 9);
         assert_filled(read, 3, 9);
         assert!((0..3).all(|page| !can_write(read + page * PAGE) && can_write(write + page * PAGE + 1)));
         // SAFETY: nothing uses the area otherwise.
         unsafe {
-            space.set_protection(read, Protection::ReadWrite).unwrap();
-            space.set_protection(write, Protection::Read).unwrap();
+            space.raw().protect(read, Protection::ReadWrite).unwrap();
+            space.raw().protect(write, Protection::Read).unwrap();
         }
         assert!(can_write(read + 1) && !can_write(write + PAGE));
         vunmap(space, read);
@@ -101,11 +101,14 @@ fn frames_that_were_not_taken_are_refused() {
     in_both_modes(Config::default(), |space| {
         let frames = take(space, 3);
         give(space, &frames[1..2]);
-        let refused = space.vmap(&frames, Protection::ReadWrite, None).unwrap_err();
+        let refused = space.raw().map(&frames, Protection::ReadWrite, None).unwrap_err();
         let named = |frame| matches!(frame, AllocError::BadFrame { frame, .. } if frame == frames[1].0);
         assert!(named(refused), "{refused}");
-        assert!(space.vmap(&[], Protection::ReadWrite, None).is_err());
-        assert!(space.vmap_pfn(&frames[..1], Protection::ReadWrite, None).is_err(), "a frame of the supply");
+        assert!(space.raw().map(&[], Protection::ReadWrite, None).is_err());
+        assert!(
+            space.raw().map_device(&frames[..1], Protection::ReadWrite, None).is_err(),
+            "a frame of the supply"
+        );
         give(space, &[frames[0], frames[2]]);
     });
 }
@@ -118,14 +121,17 @@ fn only_its_own_call_ends_a_mapping() {
         let page = (addr / PAGE) as u64;
         // SAFETY: they are refused.
         unsafe {
-            assert_eq!(space.vfree(addr), Err(FreeError::WrongKind { page }));
-            assert_eq!(space.vunmap(addr + PAGE), Err(FreeError::Interior { page: page + 1, start: page }));
-            assert!(space.vm_unmap_ram(addr, 2).is_err() && space.free_sparse(addr).is_err());
+            assert_eq!(space.raw().free(addr), Err(FreeError::WrongKind { page }));
+            assert_eq!(
+                space.raw().unmap(addr + PAGE),
+                Err(FreeError::Interior { page: page + 1, start: page })
+            );
+            assert!(space.raw().unmap_short(addr, 2).is_err() && space.raw().free_sparse(addr).is_err());
         }
         fill_from(addr, 2, 3);
         vunmap(space, addr);
         // SAFETY: it is refused.
-        assert_eq!(unsafe { space.vunmap(addr) }, Err(FreeError::AlreadyFreed { page }));
+        assert_eq!(unsafe { space.raw().unmap(addr) }, Err(FreeError::AlreadyFreed { page }));
         give(space, &frames);
     });
 }

@@ -205,15 +205,6 @@ impl AreaMap<'_> {
         Ok(start)
     }
 
-    /// Makes the pages from `page` on an area of their own, if they lie in a busy area that starts
-    /// before.
-    pub(crate) fn split_at(&mut self, page: u64) -> Result<(), OutOfMemory> {
-        match self.find(page) {
-            Some(area) => self.isolate(area, PageRange::of(page, area.end())),
-            None => Ok(()),
-        }
-    }
-
     /// Brings the summary of `leaf` up to date.
     #[inline]
     pub(super) fn update_summary(&mut self, leaf: u32) {

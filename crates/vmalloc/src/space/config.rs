@@ -1,8 +1,8 @@
 //! The settings of a space.
 
-use crate::block::{MAX_SLOTS, MOST_PAGES};
 use crate::error::SpaceError;
 use crate::request::Policy;
+use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 
 /// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;

@@ -1,50 +1,50 @@
 //! Memory for code: writable or executable, never both.
 
 use super::alloc::Backing;
-use super::request::Blocking;
-use super::{Kind, Request, Space};
-use crate::addr::PageRange;
+use super::{Raw, Request};
+use crate::areas::{Blocking, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{Protect, Protection};
 
-impl<P: Protect> Space<P> {
+impl<P: Protect> Raw<'_, P> {
     /// Allocates zeroed memory that is writable at first, and executable once
-    /// [`set_protection`](Self::set_protection) says so. It is never cached: what is freed is unmapped and flushed before its
-    /// addresses or its pages are used again. [`vfree`](Self::vfree) frees it.
+    /// [`protect`](Self::protect) says so. It is never cached: a freed area is unmapped and flushed
+    /// before its addresses or its pages are used again. [`free`](Self::free) frees it.
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc).
-    pub fn vmalloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
-        let checked = request.check(self.shift, self.config.guard, self.config.policy)?;
+    /// [`AllocError`]; nothing is lost or changed.
+    #[doc(alias = "vmalloc_exec")]
+    #[doc(alias = "execmem_alloc")]
+    pub fn alloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
+        let checked = self.check(request)?;
         let area = match checked.blocking {
             Blocking::Allowed => self.claim(checked.fit),
             Blocking::Forbidden => self.try_claim(&checked.fit),
         }?;
-        let annotation = checked.annotation(area, self.shift, Kind::Exec, request.tag);
+        let annotation = checked.annotation(area, Kind::Exec, request);
         self.hand_out(area, annotation, Backing::None)?;
         self.back_with(area, &checked, annotation, &request.zeroed())
     }
 
-    /// Changes what may be done with the area that [`vmalloc_exec`](Self::vmalloc_exec) or [`vmap`](Self::vmap) returned at `addr`; on return it holds
-    /// for every CPU.
+    /// Changes what may be done with the area that [`alloc_exec`](Self::alloc_exec) or
+    /// [`map`](Self::map) returned at `addr`. On return it holds for every CPU.
     ///
     /// # Safety
-    /// Nothing uses the area in a way that it will not allow. What is made executable is code for this machine.
+    /// Nothing uses the area in a way that it will not allow. Bytes that are made executable are code
+    /// for this machine.
     ///
     /// # Errors
-    /// [`AreaError`]; nothing is changed, unless the platform refused: then some pages may have the new protection.
-    pub unsafe fn set_protection(&self, addr: usize, protection: Protection) -> Result<(), AreaError> {
-        let page = self.page(addr)?;
-        let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
-        if area.addr != addr {
-            return Err(FreeError::Interior { page, start: (area.addr >> self.shift) as u64 }.into());
-        }
+    /// [`AreaError`]; nothing is changed, unless the platform refused: then some pages may have the
+    /// new protection.
+    #[doc(alias = "set_memory_ro")]
+    #[doc(alias = "set_memory_rox")]
+    pub unsafe fn protect(&self, addr: usize, protection: Protection) -> Result<(), AreaError> {
+        let area = self.area_starting(addr)?;
         // Plain areas are cached as they are, and others rely on writing to them.
         if !matches!(area.kind, Kind::Exec | Kind::Vmap) {
-            return Err(FreeError::WrongKind { page }.into());
+            return Err(FreeError::WrongKind { page: self.page(addr)? }.into());
         }
         // SAFETY: the area is the caller's.
-        unsafe { self.platform.protect(PageRange::of(page, page + area.pages), protection) }
-            .map_err(AreaError::Platform)
+        unsafe { self.platform.protect(self.pages_of(&area), protection) }.map_err(AreaError::Platform)
     }
 }

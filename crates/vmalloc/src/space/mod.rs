@@ -1,4 +1,5 @@
-//! The space: areas of one span of addresses, on a platform's memory.
+//! The space: areas of one span of addresses, on a platform's memory. It orders its components, and
+//! has no state of its own.
 //!
 //! ```text
 //!   alloc:   check ─► this CPU's node: an area of this size, with memory or without? ──yes──► revive ─► map if need be
@@ -7,92 +8,68 @@
 //!                     area map: lowest fit, and a few more for the node ──full──► purge all, wait, again;
 //!                                                                              notifiers, again ──full──► error
 //!
-//!   vfree:   retire ─► this CPU's node: cached (budget) or lazy ─► above the threshold: drain     (see `purge`)
+//!   free:    retire ─► this CPU's node: cached (budget) or lazy ─► above the threshold: drain     (see `purge`)
 //! ```
 //!
 //! # Locks
 //! In the order in which they are taken; each is passed on to nothing that could take one before it.
-//! 1. `purger`: one purge at a time, and what it has taken. The only one held over calls of the platform.
-//! 2. A node: what its CPUs free and take. Two are held together only for [`verify`](Space::verify) and forks, in order.
-//! 3. A queue of [blocks](crate::block), or none.
-//! 4. The shelf of all blocks, under which nothing is locked. With a queue or without.
-//! 5. A table of annotations.
-//! 6. The lots: frames that areas own.
-//! 7. `map`: where segments start.
-//!
-//! Whether an area is busy is a bit that is flipped without any of them, by the one who owns it
-//! ([`Bitmaps`](crate::area_map)): of two who free it, one is told that he came second.
-//!
-//! # Records
-//! An area's range and state are bits in the area map. What else is known of it (a caller's tag, bytes less than
-//! whole pages, a missing guard, another kind than [`Kind::Vmalloc`]) is a *annotation*, and plain areas have none.
+//! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only lock
+//!    that is held over calls of the platform.
+//! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
+//!    [`verify`](Space::verify) and forks, in order.
+//! 3. A queue of [short mappings](crate::short_map), or none.
+//! 4. The lists of all blocks, under which nothing is locked. With a queue or without.
+//! 5. A table of [annotations](crate::areas).
+//! 6. The notifiers; the [frame sets](crate::purge).
+//! 7. The [area map](crate::areas).
 
 mod alloc;
-mod annotations;
-mod blocks;
-mod buffer;
+mod claim;
 mod config;
-mod deferred;
-mod drain;
 mod exec;
+mod fork;
 mod free;
-mod info;
-mod keys;
-mod kind;
-mod kvmalloc;
-mod linear;
-mod local;
-mod lots;
-mod map;
+mod free_atomic;
+mod heap;
 mod mapping;
-mod node;
-mod notify;
 mod percpu;
-mod pools;
-mod purge;
-mod ram;
+mod pressure;
+mod purging;
+mod raw;
 mod read;
-mod realloc;
-mod refused;
 mod request;
+mod resize;
 mod reuse;
-mod shrink;
+mod short;
 mod sparse;
+mod stats;
 mod verify;
 mod walk;
 
-pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use config::{Config, MAX_NODES};
-pub use drain::DrainStatus;
-pub use info::{AreaInfo, Areas, Busy, NodeStats, Stats, Vmallocinfo};
-pub use kind::Kind;
-pub use notify::Notifier;
+pub use pressure::Notifier;
+pub use raw::Raw;
 pub use request::Request;
-pub use walk::{Kept, KeptAreas, Segments};
+pub use stats::{NodeStats, Stats};
+pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Bitmaps};
-use crate::block::Blocks;
+use crate::areas::{AreaInfo, Areas, Contended};
+use crate::cache::{Budget, Cache, LazyPages, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
-use crate::shared::Shared;
-use crate::sync::{AtomicU64, Mutant, is};
-use ::alloc::boxed::Box;
-use ::alloc::vec::Vec;
-use annotations::Annotations;
-use deferred::Deferred;
-use free::GRANT_PAGES;
-use linear::Linear;
-use lock_api::{Mutex, MutexGuard};
-use lots::Lots;
-use node::Node;
-pub(crate) use node::Padded;
-use notify::{Need, Notifiers};
-use purge::{Counts, Purger};
+use crate::purge::{Counts, Deferred, FrameSets, Purger};
+use crate::short_map::ShortMaps;
+use core::fmt;
+use lock_api::Mutex;
+use pressure::{Need, Notifiers};
 
-type Nodes<L> = Box<[Padded<Mutex<L, Node>>]>;
-
-/// One span of addresses on a platform's memory. All methods may be called from any thread.
+/// One span of addresses on a platform's memory, from which guarded areas of any size are handed out.
+/// Any thread may call any method.
+///
+/// Safe code uses the types that own something: [`Buffer`](crate::Buffer),
+/// [`Mapping`](crate::Mapping) and the others of [`owned`](crate::owned). Everything else that makes
+/// or ends areas is in the unsafe layer [`Raw`], by address.
 pub struct Space<P: Platform> {
     // Constant.
     platform: P,
@@ -102,109 +79,64 @@ pub struct Space<P: Platform> {
     /// The bits of an address inside its page.
     offset_mask: usize,
     guard_pages: u64,
-    /// What the pages of a request, shifted down, are away from the size of its area in the pools.
+    /// What the pages of a request, shifted down, are away from the size of its area in the stacks.
     guard_less_one: usize,
     /// Whether freed areas may keep their memory.
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
-    /// Pages still to be granted that leave no reason for reusing larger areas.
-    plenty: u64,
-    /// Lazy pages that start a drain.
-    lazy_max: u64,
-    /// Lazy pages that make allocations drain as well.
-    lazy_most: u64,
-    /// Lazy pages of a node that are worth telling all.
-    portion: u64,
-    /// Pages that a node asks for at a time of what all may retain.
-    grant_pages: u64,
-    bitmaps: Shared<'static, Bitmaps<'static>>,
 
-    // Written by everybody, each for himself.
-    nodes: Nodes<P::RawLock>,
-    annotations: Annotations<P::RawLock>,
-
-    // Shared by all, and touched now and then.
-    map: Padded<Mutex<P::RawLock, AreaMap<'static>>>,
+    areas: Areas<P::RawLock>,
+    cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
-    /// Lazy pages, but for less than a portion in each node.
-    lazy_pages: Padded<AtomicU64>,
-    /// Pages that may be cached and are granted to no node yet.
-    ungranted: Padded<AtomicU64>,
+    counts: Counts,
+    pub(crate) short: ShortMaps<P::RawLock>,
+    frame_sets: FrameSets<P, P::RawLock>,
+    deferred: Deferred,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
-    /// Ranges of areas in use that have still to be unmapped.
-    torn: AtomicU64,
-    counts: Counts,
-    pub(crate) blocks: Blocks<P::RawLock>,
-    linear: Linear,
-    lots: Lots<P, P::RawLock>,
-    deferred: Deferred,
     notifiers: Notifiers<P::RawLock>,
 }
 
-/// `ceil(log2)` + 1 in the kernel's sense: the position of the highest bit, counted from one.
+/// Returns the position of the highest bit of `value`, counted from one.
 fn fls(value: usize) -> u64 {
     u64::from(usize::BITS - value.leading_zeros())
 }
 
-/// `span`, if each of its pages has an address that is neither null nor out of reach, and so has its end.
-pub(crate) fn check_span(span: PageRange, page_shift: u32) -> Result<PageRange, SpaceError> {
-    if span.start() == 0 {
-        return Err(SpaceError::NullPage { span });
-    }
-    if span.end() > usize::MAX as u64 >> page_shift {
-        return Err(SpaceError::BeyondAddresses { span, page_shift });
-    }
-    Ok(span)
-}
-
 impl<P: Platform> Space<P> {
-    /// A space over the platform's span, all of it free. O(nodes), however large the span.
+    /// Returns a space over the platform's span, all of it free. O(nodes), however large the span.
     ///
     /// # Errors
-    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no sense, or memory for
-    /// metadata is short.
+    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no
+    /// sense, or memory for metadata is short.
     pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
-        let (shift, cpus) = (geometry.page_shift, geometry.cpus);
-        let span = check_span(geometry.span, shift)?;
+        let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
+        SpaceError::check_span(&geometry)?;
         let count = config.node_count(cpus)?;
-        let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),
             pages => pages,
         };
+        let budget = Budget::new((config.cache_bytes >> shift) as u64, count);
+        let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
+        let none = SpaceError::Metadata;
         Ok(Self {
             shift,
             offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: config.cache_bytes != 0,
-            max_slack_percent: u64::from(config.max_slack_percent.unwrap_or(geometry.max_slack_percent)),
-            plenty: (config.cache_bytes >> shift) as u64 / 4,
-            lazy_max,
-            lazy_most: lazy_max.saturating_mul(2),
-            // All nodes together hold back at most a quarter of the threshold.
-            portion: (lazy_max / 4 / count as u64).max(1),
-            // Each node gets some four times.
-            grant_pages: ((config.cache_bytes >> shift) / count / 4).clamp(1, GRANT_PAGES as usize) as u64,
-            // SAFETY: the map is dropped with the space, and what else the space has reads no bitmaps then.
-            bitmaps: unsafe { map.bitmaps().reader() },
-            nodes: nodes(count)?,
-            annotations: Annotations::new(count).ok_or(SpaceError::Metadata)?,
-            map: Padded(Mutex::new(map)),
-            purger: Padded(Mutex::new(Purger::new(count).ok_or(SpaceError::Metadata)?)),
-            lazy_pages: Padded(AtomicU64::new(0)),
-            ungranted: Padded(AtomicU64::new((config.cache_bytes >> shift) as u64)),
-            need: Padded(Need::default()),
-            torn: AtomicU64::new(0),
+            max_slack_percent: u64::from(percent),
+            areas: Areas::new(span, shift, config.guard, count)?,
+            cache: Cache::new(count, budget, LazyPages::new(lazy_max, count)).ok_or(none)?,
+            purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Counts::default(),
-            blocks: Blocks::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
-                .ok_or(SpaceError::Metadata)?,
-            linear: Linear::default(),
-            lots: Lots::new(),
+            short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
+                .ok_or(none)?,
+            frame_sets: FrameSets::new(),
             deferred: Deferred::default(),
+            need: Padded(Need::default()),
             notifiers: Notifiers::new(),
             geometry,
             platform,
@@ -212,7 +144,8 @@ impl<P: Platform> Space<P> {
         })
     }
 
-    /// The platform below.
+    /// Returns the platform below.
+    #[must_use]
     pub fn platform(&self) -> &P {
         &self.platform
     }
@@ -222,9 +155,50 @@ impl<P: Platform> Space<P> {
         &self.geometry
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns the unsafe layer, which names areas by their addresses.
+    #[inline(always)]
+    pub fn raw(&self) -> Raw<'_, P> {
+        Raw::new(self)
+    }
+
+    /// Returns whether `addr` lies in this space, allocated or not. No lock.
+    #[doc(alias = "is_vmalloc_addr")]
+    #[must_use]
+    pub fn contains(&self, addr: usize) -> bool {
+        self.geometry.span.contains((addr >> self.shift) as u64)
+    }
+
+    /// Returns the area that holds `addr`, which may be anywhere inside it, guard page included. All
+    /// of the answer was true at one moment during the call. O(1) and without a lock for plain areas
+    /// of up to 256 pages near the start of the span; O(log n) for others.
+    #[doc(alias = "find_vm_area")]
+    #[must_use]
+    pub fn find(&self, addr: usize) -> Option<AreaInfo> {
+        self.areas.find((addr >> self.shift) as u64)
+    }
+
+    /// Returns the area that holds `addr`, without waiting: for profilers and crash dumps, which may
+    /// run at any moment. Most areas are found without any lock.
+    ///
+    /// # Errors
+    /// [`Contended`] when it takes a lock, and that is held, perhaps by the very thread that was
+    /// interrupted, or when other threads allocate and free there all the time.
+    pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Contended> {
+        self.areas.try_find((addr >> self.shift) as u64)
+    }
+
+    /// Returns how many bytes of the area that starts at `addr` can be used: at least as many as were
+    /// asked for. `None` if no area starts there. Cost as [`find`](Self::find).
+    #[doc(alias = "malloc_usable_size")]
+    #[must_use]
+    pub fn usable_size(&self, addr: usize) -> Option<usize> {
+        let area = self.find(addr).filter(|area| area.addr == addr)?;
+        Some(self.bytes(area.pages))
     }
 
     #[inline(always)]
@@ -232,12 +206,12 @@ impl<P: Platform> Space<P> {
         (page << self.shift) as usize
     }
 
-    /// The bytes of `pages` pages, or as many as there are numbers for.
+    /// Returns the bytes of `pages` pages, or as many as there are numbers for.
     fn bytes(&self, pages: u64) -> usize {
         usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift)
     }
 
-    /// The page that `addr` starts.
+    /// Returns the page that `addr` starts.
     #[inline(always)]
     fn page(&self, addr: usize) -> Result<u64, FreeError> {
         if addr & self.offset_mask != 0 {
@@ -246,93 +220,40 @@ impl<P: Platform> Space<P> {
         Ok((addr >> self.shift) as u64)
     }
 
-    /// The node of the CPU that runs this, held. The CPU is a hint: any node would do.
-    #[inline(always)]
-    fn node(&self) -> (usize, MutexGuard<'_, P::RawLock, Node>) {
-        let cpu = self.platform.cpu();
-        match self.nodes.get(cpu) {
-            Some(node) => (cpu, node.0.lock()),
-            None => self.node_of_many(cpu),
+    /// Returns the area that starts at `addr`.
+    fn area_starting(&self, addr: usize) -> Result<AreaInfo, FreeError> {
+        let page = self.page(addr)?;
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
+        if area.addr != addr {
+            let start = (area.addr >> self.shift) as u64;
+            return Err(FreeError::Interior { page, start });
         }
+        Ok(area)
     }
 
-    #[inline(never)]
-    fn node_of_many(&self, cpu: usize) -> (usize, MutexGuard<'_, P::RawLock, Node>) {
-        let id = cpu % self.nodes.len();
-        (id, self.nodes[id].0.lock())
+    /// Returns the pages of an area without its guard.
+    fn pages_of(&self, area: &AreaInfo) -> PageRange {
+        let start = (area.addr >> self.shift) as u64;
+        PageRange::of(start, start + area.pages)
     }
 
-    /// Whether `addr` lies in this space, allocated or not. No lock.
-    pub fn is_vmalloc_addr(&self, addr: usize) -> bool {
-        self.geometry.span.contains((addr >> self.shift) as u64)
-    }
-
-    /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge under way; a thread that
-    /// calls it twice, or allocates in between, waits for itself.
-    ///
-    /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads
-    /// may wait for ever. The locks of what the platform stands on are not among them: see
-    /// [`Root::quiesce`](crate::Root::quiesce).
-    pub fn quiesce(&self) {
-        if is(Mutant::ForkOutOfOrder) {
-            core::mem::forget(self.map.0.lock());
-        }
-        core::mem::forget(self.purger.0.lock());
-        self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
-        self.blocks.queues.iter().for_each(|queue| core::mem::forget(queue.0.slow.lock()));
-        core::mem::forget(self.blocks.shelf.0.lock());
-        self.annotations.tables().for_each(|table| core::mem::forget(table.lock()));
-        self.notifiers.quiesce();
-        self.lots.quiesce();
-        if !is(Mutant::ForkOutOfOrder) {
-            core::mem::forget(self.map.0.lock());
-        }
-    }
-
-    /// Ends what [`quiesce`](Self::quiesce) began, in the child of a fork: also what threads of the parent, which the child does not have,
-    /// were doing without locks.
-    ///
-    /// # Safety
-    /// The thread that this one was forked from has called `quiesce`; this one has not yet called this, or
-    /// [`resume`](Self::resume), and is the only one.
-    pub unsafe fn resume_in_child(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.resume() };
-        if !is(Mutant::ForkAsItIs) {
-            if !is(Mutant::ForkInNeed) {
-                self.need.0.start_anew();
-                self.notifiers.start_anew();
-            }
-            self.mend_retired();
-            self.mend_blocks();
-            self.forget_who_knows();
-        }
-    }
-
-    /// Ends what [`quiesce`](Self::quiesce) began.
-    ///
-    /// # Safety
-    /// The calling thread, or the thread it was forked from, has called `quiesce` and not yet `resume`.
-    pub unsafe fn resume(&self) {
-        // SAFETY: by the caller's promise this thread holds all locks.
-        unsafe {
-            self.map.0.force_unlock();
-            self.lots.resume();
-            self.notifiers.resume();
-            self.annotations.tables().for_each(|table| table.force_unlock());
-            self.blocks.shelf.0.force_unlock();
-            self.blocks.queues.iter().for_each(|queue| queue.0.slow.force_unlock());
-            self.nodes.iter().for_each(|node| node.0.force_unlock());
-            self.purger.0.force_unlock();
+    /// Stops the program if a step failed that can't fail unless the state is damaged.
+    fn sure<T, E: fmt::Display>(&self, result: Result<T, E>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(damage) => self.platform.fatal(&damage),
         }
     }
 }
 
-fn nodes<L: lock_api::RawMutex>(count: usize) -> Result<Nodes<L>, SpaceError> {
-    let mut nodes = Vec::new();
-    nodes.try_reserve_exact(count).map_err(|_| SpaceError::Metadata)?;
-    for _ in 0..count {
-        nodes.push(Padded(Mutex::new(Node::new().ok_or(SpaceError::Metadata)?)));
+impl<P: Platform> fmt::Debug for Space<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.stats();
+        f.debug_struct("Space")
+            .field("span", &self.geometry.span)
+            .field("busy_areas", &stats.busy_areas)
+            .field("busy_pages", &stats.busy_pages)
+            .field("free_pages", &stats.free_pages)
+            .finish_non_exhaustive()
     }
-    Ok(nodes.into_boxed_slice())
 }

@@ -13,9 +13,10 @@
 //! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
 //! who free the same group one is told so.
 
-use super::annotations::Annotation;
-use super::{Kind, Space};
+use super::{Raw, Space};
 use crate::addr::PageRange;
+use crate::areas::{Annotation, Kind};
+use crate::cache::Trigger;
 use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
 use ::alloc::vec::Vec;
@@ -111,7 +112,7 @@ impl<'a> Group<'a> {
     }
 }
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> Raw<'_, P> {
     /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base, which is returned: the highest
     /// multiple of `align` from which all are free. All areas are made, or none. They have no guard pages and no
     /// memory: the caller maps into them what he wants. The base itself need not lie in the space. Bytes throughout.
@@ -121,7 +122,8 @@ impl<P: Platform> Space<P> {
     ///
     /// # Errors
     /// [`PercpuError`]; nothing is lost or changed.
-    pub fn pcpu_get_vm_areas(
+    #[doc(alias = "pcpu_get_vm_areas")]
+    pub fn alloc_congruent(
         &self,
         offsets: &[usize],
         sizes: &[usize],
@@ -134,7 +136,7 @@ impl<P: Platform> Space<P> {
         Ok(self.addr(base))
     }
 
-    /// Frees what [`pcpu_get_vm_areas`](Self::pcpu_get_vm_areas) returned `base` for, with the same offsets and sizes, in any
+    /// Frees what [`alloc_congruent`](Self::alloc_congruent) returned `base` for, with the same offsets and sizes, in any
     /// order. Memory that was mapped there is unmapped by the next purge, and the addresses are flushed before reuse.
     ///
     /// # Safety
@@ -142,7 +144,8 @@ impl<P: Platform> Space<P> {
     ///
     /// # Errors
     /// [`PercpuFreeError`] when one of the areas is not what it should be; nothing is changed.
-    pub unsafe fn pcpu_free_vm_areas(
+    #[doc(alias = "pcpu_free_vm_areas")]
+    pub unsafe fn free_congruent(
         &self,
         base: usize,
         offsets: &[usize],
@@ -163,16 +166,18 @@ impl<P: Platform> Space<P> {
         let mut pages = 0;
         for index in 0..wanted.len() {
             let area = wanted.range(base, index)?;
-            self.forget_annotation(area.start());
+            self.areas.forget_annotation(area.start());
             purger.remote().push(area);
             pages += area.len();
         }
         let total = self.count_taken(wanted.len() as u64, pages);
         drop(purger);
-        self.see_to(total, pages, total == pages);
+        self.trigger_drain(Trigger { total, added: pages, is_first: total == pages });
         Ok(())
     }
+}
 
+impl<P: Platform> Space<P> {
     fn claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
         match self.try_claim_group(group) {
             Err(CongruentError::NoSpace(mut refusal)) => {
@@ -190,7 +195,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn try_claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
-        let mut map = self.map();
+        let mut map = self.areas.map();
         let base = map.alloc_congruent(&group.offsets, &group.sizes, group.align, None)?;
         group.offsets.iter().for_each(|offset| map.leaf(base + offset).withhold(base + offset));
         Ok(base)
@@ -200,24 +205,36 @@ impl<P: Platform> Space<P> {
     fn hand_out_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
         for index in 0..group.sizes.len() {
             let (area, annotation) = group.area(base, index);
-            if !self.annotate(area, annotation) {
-                for other in 0..group.sizes.len() {
-                    let (area, annotation) = group.area(base, other);
-                    if other < index { self.give_up(area, annotation) } else { self.unclaim(area) }
-                }
-                return Err(CongruentError::Metadata.into());
+            match self.areas.annotate(area, annotation) {
+                Some(true) => {}
+                Some(false) => self.platform.fatal(&"a claimed area is busy"),
+                None => return Err(self.take_back(group, base, index)),
             }
         }
         Ok(())
     }
 
-    /// Takes the area at `index` out of use, if it is one of these; it keeps its annotation so far.
+    /// Takes a group back of which `made` areas are busy.
+    #[cold]
+    fn take_back(&self, group: &Group<'_>, base: u64, made: usize) -> PercpuError {
+        for index in 0..group.sizes.len() {
+            let (area, annotation) = group.area(base, index);
+            if index < made {
+                self.give_up(area, annotation);
+            } else {
+                self.sure(self.areas.release(&[area]));
+            }
+        }
+        CongruentError::Metadata.into()
+    }
+
+    /// Takes the area at `index` out of use, if it is one of these. It keeps its annotation so far.
     fn retire_part(&self, wanted: &Wanted<'_>, base: u64, index: usize) -> Result<(), PercpuFreeError> {
         let asked = wanted.range(base, index)?;
         let page = asked.start();
-        let table = self.annotations.lock(page);
+        let table = self.areas.table(page);
         let is_percpu = table.get(&page).is_some_and(|annotation| annotation.kind == Kind::Percpu);
-        let mut map = self.map();
+        let mut map = self.areas.map();
         match map.find(page).filter(|area| area.start() == page) {
             Some(_) if !is_percpu => {
                 let cause = FreeError::WrongKind { page };
@@ -232,11 +249,9 @@ impl<P: Platform> Space<P> {
 
     /// Puts the areas before `end` back in use, which were just retired.
     fn revive_parts(&self, wanted: &Wanted<'_>, base: u64, end: usize) {
-        let mut map = self.map();
+        let mut map = self.areas.map();
         for range in (0..end).filter_map(|index| wanted.range(base, index).ok()) {
-            if let Err(damage) = map.revive(range.start()) {
-                self.platform.fatal(&damage);
-            }
+            self.sure(map.revive(range.start()));
         }
     }
 }

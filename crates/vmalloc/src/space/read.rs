@@ -1,41 +1,43 @@
-//! Reading whatever is mapped: for crash dumps and debuggers.
+//! Reading memory that may not be mapped: for crash dumps and debuggers.
 
-use super::{AreaInfo, Areas, Kind, Space};
+use super::Space;
 use crate::addr::PageRange;
-use crate::platform::ReadNofault;
+use crate::areas::{AreaInfo, Kind};
+use crate::platform::{ReadNofault, Translate};
 
 impl<P: ReadNofault> Space<P> {
-    /// Copies the memory at `addr` into `to`: what is mapped there in areas of any kind but device memory, and zeros for the rest: holes,
-    /// guard pages, pages freed or not mapped. Never faults, whatever is freed or mapped meanwhile; what it reads then may be of either time.
-    /// The number of bytes that were mapped. O(log n + areas + bytes).
-    pub fn vread(&self, addr: usize, to: &mut [u8]) -> usize {
+    /// Copies the memory at `addr` into `to`: mapped memory of areas of any kind but device memory, and
+    /// zeros for the rest (holes, guard pages, pages freed or not mapped). Returns the number of bytes
+    /// that were mapped. Never faults, whatever is freed or mapped meanwhile; the bytes that it reads
+    /// then may be of either time. O(log n + areas + bytes).
+    #[doc(alias = "vread")]
+    pub fn read(&self, addr: usize, to: &mut [u8]) -> usize {
         to.fill(0);
         let end = addr.saturating_add(to.len());
-        let first = self.find(addr);
-        // From the next page on: what holds the first one is found already.
-        let page = first.map_or(addr, |area| area.addr.max(addr)) >> self.shift;
-        let rest = Areas { space: self, page: (page as u64 + 1).max(self.geometry.span.start()) };
-        let rest = rest.filter(|area| first.is_none_or(|first| first.addr != area.addr));
-        let areas = first.into_iter().chain(rest).take_while(|area| area.addr < end);
-        areas.map(|area| self.read_area(&area, addr, to)).sum()
+        // From the next page on: the area that holds the first one is found already.
+        let next = (addr | self.offset_mask).saturating_add(1);
+        let mut areas = self.find(addr).into_iter().chain(self.areas_from(next));
+        let mut copied = 0;
+        while let Some(area) = areas.next().filter(|area| area.addr < end) {
+            copied += self.read_area(&area, addr, to);
+        }
+        copied
     }
 
-    /// Copies what of `area` is mapped for somebody into the bytes `to` from `addr` on; how much.
+    /// Copies the mapped bytes of `area` into the bytes `to` from `addr` on. Returns how many.
     fn read_area(&self, area: &AreaInfo, addr: usize, to: &mut [u8]) -> usize {
+        let pages = self.pages_of(area);
         match area.kind {
             kind if !kind.is_memory() => 0,
             Kind::Block => {
-                let ranges = self.live_ranges((area.addr >> self.shift) as u64);
+                let ranges = self.short.live_ranges(pages.start());
                 ranges.map(|range| self.read_range(range, addr, to)).sum()
             }
-            _ => {
-                let first = (area.addr >> self.shift) as u64;
-                self.read_range(PageRange::of(first, first + area.pages), addr, to)
-            }
+            _ => self.read_range(pages, addr, to),
         }
     }
 
-    /// The same for a range of pages.
+    /// Copies the mapped bytes of a range of pages into the bytes `to` from `addr` on. Returns how many.
     fn read_range(&self, range: PageRange, addr: usize, to: &mut [u8]) -> usize {
         let end = addr.saturating_add(to.len()).min(self.addr(range.end()));
         let (mut at, mut copied) = (addr.max(self.addr(range.start())), 0);
@@ -49,5 +51,18 @@ impl<P: ReadNofault> Space<P> {
             }
         }
         copied
+    }
+}
+
+impl<P: Translate> Space<P> {
+    /// Returns the number of the physical page behind `addr`, anywhere inside an area; `None` outside
+    /// areas, on guard pages, where no page is yet, and where the machine does not tell.
+    #[doc(alias = "vmalloc_to_page")]
+    #[doc(alias = "vmalloc_to_pfn")]
+    pub fn physical_page(&self, addr: usize) -> Option<u64> {
+        let area = self.find(addr)?;
+        let page = (addr >> self.shift) as u64;
+        let is_mapped = area.kind.is_memory() && self.pages_of(&area).contains(page);
+        if is_mapped { self.platform.physical_page(page) } else { None }
     }
 }

@@ -1,10 +1,10 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
-use super::Kind;
-use super::annotations::Annotation;
 use crate::addr::PageRange;
+use crate::areas::{Annotation, AreaInfo, Blocking, Kind, Tag};
 use crate::error::RequestError;
 use crate::request::{Fit, Policy};
+use core::alloc::Layout;
 
 /// A request for memory or addresses, in bytes.
 ///
@@ -22,13 +22,20 @@ pub struct Request {
     within: Option<(usize, usize)>,
     pub(super) content: Content,
     pub(super) guard: Guard,
-    pub(super) tag: Option<&'static str>,
+    pub(super) tag: Option<Tag>,
+    pub(super) node: Option<usize>,
     policy: Option<Policy>,
     size: PageSize,
     blocking: Blocking,
 }
 
-/// In which pages memory comes.
+impl From<Layout> for Request {
+    fn from(layout: Layout) -> Self {
+        Self::new(layout.size()).align(layout.align())
+    }
+}
+
+/// The pages that memory comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageSize {
     Base,
@@ -36,14 +43,7 @@ pub(super) enum PageSize {
     Huge,
 }
 
-/// Whether an allocation waits for a purge, or for notifiers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Blocking {
-    Allowed,
-    Forbidden,
-}
-
-/// What the memory holds when it is handed out.
+/// The content of the memory when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// Whatever was there: zeros, or what an earlier area of this space left.
@@ -62,7 +62,7 @@ pub(super) enum Guard {
 /// A request that passed its check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked {
-    /// What the area map is asked for: the guard page is in its size.
+    /// The request to the area map: the guard page is in its size.
     pub(super) fit: Fit,
     /// Bytes of the last page that were not asked for.
     pub(super) slack: u64,
@@ -70,25 +70,28 @@ pub(super) struct Checked {
     pub(super) guard_pages: u64,
     pub(super) size: PageSize,
     pub(super) blocking: Blocking,
+    shift: u32,
 }
 
 impl Checked {
-    /// What the space has to know of the area beside its pages. It may have more of them than were asked for.
+    /// Returns the annotation of an area that was obtained for this. It may have more pages than were
+    /// asked for.
     #[inline]
-    pub(super) fn annotation(
-        &self,
-        area: PageRange,
-        shift: u32,
-        kind: Kind,
-        tag: Option<&'static str>,
-    ) -> Annotation {
-        let slack = self.slack + ((area.len() - self.fit.pages()) << shift);
-        Annotation { kind, guard_pages: self.guard_pages, slack, tag }
+    pub(super) fn annotation(&self, area: PageRange, kind: Kind, request: &Request) -> Annotation {
+        let slack = self.slack + ((area.len() - self.fit.pages()) << self.shift);
+        Annotation { kind, guard_pages: self.guard_pages, slack, tag: request.tag }
+    }
+
+    /// Returns the annotation of an area that gets this size, and was this one.
+    pub(super) fn annotation_of(&self, area: PageRange, info: &AreaInfo) -> Annotation {
+        let slack = self.slack + ((area.len() - self.fit.pages()) << self.shift);
+        let guard_pages = self.guard_pages;
+        Annotation { kind: Kind::Vmalloc, guard_pages, slack, tag: info.tag }
     }
 }
 
 impl Request {
-    /// `bytes` bytes, at any page.
+    /// Asks for `bytes` bytes, at any page.
     #[inline(always)]
     pub const fn new(bytes: usize) -> Self {
         Self {
@@ -99,13 +102,14 @@ impl Request {
             content: Content::Any,
             guard: Guard::Default,
             tag: None,
+            node: None,
             policy: None,
             size: PageSize::Base,
             blocking: Blocking::Allowed,
         }
     }
 
-    /// Start at a multiple of `bytes`, a power of two; anything else is refused with
+    /// Asks for a start at a multiple of `bytes`, a power of two; anything else is refused with
     /// [`RequestError::AlignNotPowerOfTwo`] when the request is made. Areas always start at a page.
     #[inline(always)]
     pub const fn align(mut self, bytes: usize) -> Self {
@@ -113,7 +117,7 @@ impl Request {
         self
     }
 
-    /// Hand out zeros.
+    /// Asks for zeros.
     #[inline(always)]
     pub const fn zeroed(mut self) -> Self {
         self.special = true;
@@ -121,7 +125,7 @@ impl Request {
         self
     }
 
-    /// Leave the guard page out.
+    /// Leaves the guard page out.
     #[inline(always)]
     pub const fn without_guard(mut self) -> Self {
         self.special = true;
@@ -129,7 +133,7 @@ impl Request {
         self
     }
 
-    /// Stay inside the addresses `[start, end)`, the guard page too. Pages that are only partly inside don't count;
+    /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only partly inside don't count;
     /// limits without a whole page are refused with [`RequestError::LimitsReversed`], those that leave the space with
     /// [`RequestError::OutsideSpace`].
     #[inline(always)]
@@ -139,15 +143,25 @@ impl Request {
         self
     }
 
-    /// Name the caller, for `vmallocinfo`.
-    #[inline(always)]
-    pub const fn tag(mut self, tag: &'static str) -> Self {
+    /// Names the caller, for reports.
+    #[inline]
+    pub fn tag(mut self, tag: impl Into<Tag>) -> Self {
         self.special = true;
-        self.tag = Some(tag);
+        self.tag = Some(tag.into());
         self
     }
 
-    /// Place by `policy`, whatever the space's configuration says.
+    /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs that will
+    /// use it. When it is freed and purged, its addresses go back to that node.
+    #[doc(alias = "vmalloc_node")]
+    #[inline]
+    pub const fn node(mut self, node: usize) -> Self {
+        self.special = true;
+        self.node = Some(node);
+        self
+    }
+
+    /// Places by `policy`, whatever the space's configuration says.
     #[inline(always)]
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.special = true;
@@ -155,7 +169,7 @@ impl Request {
         self
     }
 
-    /// Use huge pages where the area has room for one and the machine has some; base pages elsewhere.
+    /// Uses huge pages where the area has room for one and the machine has some; base pages elsewhere.
     #[inline(always)]
     pub const fn huge(mut self) -> Self {
         self.special = true;
@@ -163,7 +177,7 @@ impl Request {
         self
     }
 
-    /// Fail rather than wait for a purge or ask notifiers: for contexts that must not. Locks are still taken, for a bounded time.
+    /// Fails rather than wait for a purge or ask notifiers: for contexts that must not. Locks are still taken, for a bounded time.
     #[inline(always)]
     pub const fn no_block(mut self) -> Self {
         self.special = true;
@@ -171,7 +185,24 @@ impl Request {
         self
     }
 
-    /// Bytes and alignment, if that is all that was asked for.
+    /// Returns the bytes asked for.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the alignment asked for, in bytes.
+    #[must_use]
+    pub const fn alignment(&self) -> usize {
+        self.align
+    }
+
+    /// Returns the bytes asked for, if they are to be zeros.
+    pub(super) fn zeroed_bytes(&self) -> Option<usize> {
+        (self.content == Content::Zeros).then_some(self.bytes)
+    }
+
+    /// Returns bytes and alignment, if that is all that was asked for.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<(usize, usize)> {
         if self.special { None } else { Some((self.bytes, self.align)) }
@@ -204,7 +235,14 @@ impl Request {
             fit = self.limit(fit, start, end, shift)?;
         }
         let slack = (((pages - guard_pages) << shift) - self.bytes) as u64;
-        Ok(Checked { fit, slack, guard_pages: guard_pages as u64, size: self.size, blocking: self.blocking })
+        Ok(Checked {
+            fit,
+            slack,
+            guard_pages: guard_pages as u64,
+            size: self.size,
+            blocking: self.blocking,
+            shift,
+        })
     }
 
     #[cold]

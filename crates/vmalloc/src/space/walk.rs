@@ -1,41 +1,45 @@
-//! Walks over a whole space: what every range of it is at the moment.
+//! Walks over a whole space: its areas, its segments, and the areas that nodes keep.
 //!
-//! A lock is held for a few steps at a time only, so nobody waits for a walk, and what comes or goes meanwhile may or may not be seen.
+//! A lock is held for a few steps at a time only, so nothing waits for a walk, and areas that come or
+//! go meanwhile may or may not be seen.
 
 use super::Space;
-use super::node::Node;
 use crate::addr::PageRange;
-use crate::area_map::Segment;
+use crate::area_map::{Segment, State};
+use crate::areas::AreaInfo;
+use crate::cache::{MAX_PAGES, Node};
 use crate::platform::Platform;
+use core::fmt;
 
 /// Steps under one hold of a lock.
-pub(super) const STEP: usize = 32;
+const STEP: usize = 32;
 
-/// What becomes of an area that is kept for reuse.
+/// The way in which an area is kept for reuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Kept {
+pub enum Cached {
     /// It kept its memory, and is handed out as it is.
     Memory,
-    /// Its addresses were flushed, and are mapped anew for whom they are handed out to.
+    /// Addresses only: flushed, unmapped; mapped again on allocation.
     Addresses,
 }
 
 impl<P: Platform> Space<P> {
-    /// All segments in address order: free ranges, busy areas, and retired ones, which are lazy or [kept](Self::kept). The lock is
-    /// taken anew every few segments. O(segments) in all.
+    /// Returns all segments in address order: free ranges, busy areas, and retired ones, which are lazy
+    /// or [kept](Self::cached). The lock is taken again every few segments. O(segments) in all.
     pub fn segments(&self) -> Segments<'_, P> {
         Segments { space: self, page: self.geometry.span.start(), few: Few::default() }
     }
 
-    /// The areas that the nodes keep for reuse, in no order. The lock of a node is taken anew every few areas. O(areas
-    /// kept + nodes × sizes) in all.
-    pub fn kept(&self) -> KeptAreas<'_, P> {
-        KeptAreas { space: self, node: 0, kept: Kept::Memory, size: 0, seen: 0, few: Few::default() }
+    /// Returns the areas that the nodes keep for reuse, in no order. The lock of a node is taken again
+    /// every few areas. O(areas kept + nodes × sizes) in all.
+    pub fn cached(&self) -> CachedAreas<'_, P> {
+        CachedAreas { space: self, node: 0, kind: Cached::Memory, size: 0, seen: 0, few: Few::default() }
     }
 }
 
 /// A few items taken under one hold of a lock.
+#[derive(Debug)]
 struct Few<T> {
     items: [Option<T>; STEP],
     next: usize,
@@ -61,7 +65,8 @@ impl<T> Few<T> {
     }
 }
 
-/// The segments of a space. See [`Space::segments`].
+/// An iterator over the segments of a space. See [`Space::segments`].
+#[derive(Debug)]
 pub struct Segments<'a, P: Platform> {
     space: &'a Space<P>,
     page: u64,
@@ -73,21 +78,23 @@ impl<P: Platform> Iterator for Segments<'_, P> {
 
     fn next(&mut self) -> Option<Segment> {
         let segment = self.few.take().or_else(|| {
-            self.few.fill(self.space.map().segments_from(self.page));
+            self.few.fill(self.space.areas.map().segments_from(self.page));
             self.few.take()
         })?;
-        // A segment that was joined with its neighbours meanwhile began before the page: it is told from there on.
+        // A segment that was joined with its neighbours meanwhile began before the page: it is told
+        // from there on.
         let range = PageRange::new(segment.range.start().max(self.page), segment.range.end())?;
         self.page = range.end();
         Some(Segment { range, ..segment })
     }
 }
 
-/// The areas that are kept. See [`Space::kept`].
-pub struct KeptAreas<'a, P: Platform> {
+/// An iterator over the areas that nodes keep. See [`Space::cached`].
+#[derive(Debug)]
+pub struct CachedAreas<'a, P: Platform> {
     space: &'a Space<P>,
     node: usize,
-    kept: Kept,
+    kind: Cached,
     /// Pages less one.
     size: usize,
     /// Areas of that size seen already.
@@ -95,17 +102,17 @@ pub struct KeptAreas<'a, P: Platform> {
     few: Few<PageRange>,
 }
 
-impl<P: Platform> Iterator for KeptAreas<'_, P> {
-    type Item = (PageRange, Kept);
+impl<P: Platform> Iterator for CachedAreas<'_, P> {
+    type Item = (PageRange, Cached);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(area) = self.few.take() {
                 self.seen += 1;
-                return Some((area, self.kept));
+                return Some((area, self.kind));
             }
-            let node = self.space.nodes.get(self.node)?.0.lock();
-            self.few.fill(starts(&node, self.kept, self.size, self.seen));
+            let node = self.space.cache.nodes.get(self.node)?.0.lock();
+            self.few.fill(starts(&node, self.kind, self.size, self.seen));
             drop(node);
             if self.few.items[0].is_none() {
                 self.go_on();
@@ -114,23 +121,105 @@ impl<P: Platform> Iterator for KeptAreas<'_, P> {
     }
 }
 
-fn starts(node: &Node, kept: Kept, size: usize, seen: usize) -> impl Iterator<Item = PageRange> + '_ {
-    let pools = if kept == Kept::Memory { &node.cached } else { &node.pools };
-    pools.of_size(size).skip(seen)
+fn starts(node: &Node, kind: Cached, size: usize, seen: usize) -> impl Iterator<Item = PageRange> + '_ {
+    let stacks = if kind == Cached::Memory { &node.cached } else { &node.pooled };
+    stacks.of_size(size).skip(seen)
 }
 
-impl<P: Platform> KeptAreas<'_, P> {
-    /// To the next size, set or node.
+impl<P: Platform> CachedAreas<'_, P> {
+    /// Goes on to the next size, set or node.
     fn go_on(&mut self) {
         self.seen = 0;
         self.size += 1;
-        if self.size < super::pools::MAX_PAGES as usize {
+        if self.size < MAX_PAGES as usize {
             return;
         }
         self.size = 0;
-        match self.kept {
-            Kept::Memory => self.kept = Kept::Addresses,
-            Kept::Addresses => (self.kept, self.node) = (Kept::Memory, self.node + 1),
+        match self.kind {
+            Cached::Memory => self.kind = Cached::Addresses,
+            Cached::Addresses => (self.kind, self.node) = (Cached::Memory, self.node + 1),
         }
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Returns the busy areas in address order. The lock is taken again for every step: areas that come
+    /// or go meanwhile may or may not be seen, and nothing waits for the walk. O(areas and free
+    /// ranges) in all.
+    pub fn areas(&self) -> Areas<'_, P> {
+        self.areas_from(0)
+    }
+
+    /// Returns the busy areas that start at `addr` or behind it, in address order. See
+    /// [`areas`](Self::areas).
+    pub fn areas_from(&self, addr: usize) -> Areas<'_, P> {
+        let page = addr.div_ceil(1 << self.shift) as u64;
+        Areas { space: self, page: page.max(self.geometry.span.start()) }
+    }
+
+    /// Returns the areas as text, a line each in the manner of Linux's `/proc/vmallocinfo`: range with
+    /// guard page, size with guard page, tag, pages, kind.
+    pub fn vmallocinfo(&self) -> Vmallocinfo<'_, P> {
+        Vmallocinfo { space: self }
+    }
+}
+
+/// An iterator over the busy areas of a space. See [`Space::areas`].
+#[derive(Debug)]
+pub struct Areas<'a, P: Platform> {
+    space: &'a Space<P>,
+    page: u64,
+}
+
+impl<P: Platform> Iterator for Areas<'_, P> {
+    type Item = AreaInfo;
+
+    fn next(&mut self) -> Option<AreaInfo> {
+        let space = self.space;
+        while space.geometry.span.contains(self.page) {
+            let Some(area) = self.step() else { continue };
+            // Another area may be there now, or none. One that began before was told already.
+            if let Some(info) = space.find(space.addr(area.start()))
+                && info.addr >= space.addr(area.start())
+            {
+                self.page = space.pages_of(&info).end() + u64::from(info.guard);
+                return Some(info);
+            }
+        }
+        None
+    }
+}
+
+impl<P: Platform> Areas<'_, P> {
+    /// Returns the next busy area, if it is among the next few segments.
+    fn step(&mut self) -> Option<PageRange> {
+        let map = self.space.areas.map();
+        for segment in map.segments_from(self.page).take(STEP) {
+            let is_new = segment.range.start() >= self.page;
+            self.page = segment.range.end();
+            if segment.state == State::Busy && is_new {
+                return Some(segment.range);
+            }
+        }
+        None
+    }
+}
+
+/// The areas of a space as text. See [`Space::vmallocinfo`].
+#[derive(Debug)]
+pub struct Vmallocinfo<'a, P: Platform> {
+    space: &'a Space<P>,
+}
+
+impl<P: Platform> fmt::Display for Vmallocinfo<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for area in self.space.areas() {
+            let bytes = self.space.bytes(area.pages + u64::from(area.guard));
+            let (start, pages, kind) = (area.addr, area.pages, area.kind);
+            let tag = area.tag.as_deref().unwrap_or("-");
+            let end = start + bytes;
+            writeln!(f, "{start:#018x}-{end:#018x} {bytes:7} {tag} pages={pages} {kind}")?;
+        }
+        Ok(())
     }
 }

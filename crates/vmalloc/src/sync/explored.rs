@@ -54,7 +54,8 @@ pub(crate) const fn size(_ordinary: u64, explored: u64) -> u64 {
     explored
 }
 
-pub(crate) fn is(mutant: Mutant) -> bool {
+/// Returns true if this exploration breaks the protocol in this way.
+pub fn is(mutant: Mutant) -> bool {
     SETUP.get().1 == Some(mutant)
 }
 

@@ -67,12 +67,12 @@ impl Table {
     /// Allocates an area and writes its size into its first and last word.
     fn alloc(&self, pages: u64) -> usize {
         let bytes = pages as usize * PAGE;
-        let memory = self.space.vmalloc(bytes).expect("there is room");
+        let memory = self.space.raw().alloc(&vmalloc::Request::new(bytes)).expect("there is room");
         for at in [0, bytes - 8] {
             // SAFETY: the area is this thread's, and at least a page long.
-            unsafe { memory.add(at).cast::<u64>().write(pages) };
+            unsafe { std::ptr::with_exposed_provenance_mut::<u64>(memory + at).write(pages) };
         }
-        memory.as_ptr().expose_provenance()
+        memory
     }
 
     /// Frees an area of `alloc`, if this is one, after a look at what is in it.
@@ -88,13 +88,13 @@ impl Table {
         assert_eq!((first, last), (area.pages, area.pages));
         if from_interrupt {
             // SAFETY: as above, and the area is freed once.
-            match unsafe { self.space.vfree_atomic(addr) } {
+            match unsafe { self.space.raw().free_atomic(addr) } {
                 Err(FreeError::Contended { .. }) => {}
                 freed => return freed.expect("it is busy"),
             }
         }
         // SAFETY: as above.
-        unsafe { self.space.vfree(addr) }.expect("it is busy");
+        unsafe { self.space.raw().free(addr) }.expect("it is busy");
     }
 
     /// Leaves an area for the other thread, and frees what that one left.
@@ -104,12 +104,12 @@ impl Table {
 
     /// Maps frames for a moment.
     fn map(&self, frames: &[Frame]) {
-        let addr = self.space.vm_map_ram(frames).expect("there is room");
+        let addr = self.space.raw().map_short(frames).expect("there is room");
         for (nth, &frame) in frames.iter().enumerate() {
             assert_eq!(self.space.platform().read(addr + nth * PAGE), Some(frame));
         }
         // SAFETY: the mapping is this thread's, and ends here.
-        unsafe { self.space.vm_unmap_ram(addr, frames.len()) }.expect("it is mapped");
+        unsafe { self.space.raw().unmap_short(addr, frames.len()) }.expect("it is mapped");
     }
 }
 
@@ -160,7 +160,7 @@ fn mappings(table: &Table, dice: &mut Dice) {
     let frames = [0, 2, 4, 6].map(|nth| Frame(first + nth));
     table.map(&frames[..1 + dice.below(4) as usize]);
     if dice.below(8) == 0 {
-        table.space.flush_unmap_aliases().expect("the machine refuses nothing");
+        table.space.flush().expect("the machine refuses nothing");
     }
 }
 

@@ -23,13 +23,13 @@ impl<H: House> Ranges for Blocks<H> {
 
     #[inline]
     fn allocate(&mut self, pages: u64, _align: u64) -> (usize, u64) {
-        (self.0.block_alloc(pages).expect("space for every workload"), pages)
+        (self.0.raw().reserve_short(pages).expect("space for every workload"), pages)
     }
 
     #[inline]
     fn free(&mut self, (addr, pages): (usize, u64)) {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { self.0.block_free(addr, pages) }.expect("a live mapping");
+        unsafe { self.0.raw().unreserve_short(addr, pages) }.expect("a live mapping");
     }
 
     fn start((addr, _): (usize, u64)) -> u64 {

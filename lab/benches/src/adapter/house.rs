@@ -200,9 +200,9 @@ mod tests {
         let request = Request::new(100 << PAGE_SHIFT);
         let deadline = Instant::now() + Duration::from_secs(50);
         while house.stats().purges == 0 {
-            let addr = house.alloc(&request).expect("space");
+            let addr = house.raw().alloc(&request).expect("space");
             // SAFETY: no memory is behind the area.
-            unsafe { house.vfree(addr) }.expect("a live area");
+            unsafe { house.raw().free(addr) }.expect("a live area");
             assert!(Instant::now() < deadline, "waited in vain for a drain");
         }
         let space = Arc::downgrade(&house.space);

@@ -62,13 +62,13 @@ impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
     #[inline]
     fn allocate(&mut self, pages: u64, align: u64) -> usize {
         let request = Request::new((pages << PAGE_SHIFT) as usize).align((align << PAGE_SHIFT) as usize);
-        self.0.alloc(&request).expect("space for every workload")
+        self.0.raw().alloc(&request).expect("space for every workload")
     }
 
     #[inline]
     fn free(&mut self, addr: usize) {
         // SAFETY: no memory is behind the area, so nothing can be using it.
-        unsafe { self.0.vfree(addr) }.expect("a live area");
+        unsafe { self.0.raw().free(addr) }.expect("a live area");
     }
 
     fn start(addr: usize) -> u64 {

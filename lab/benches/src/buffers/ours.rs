@@ -23,12 +23,13 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     }
 
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        self.0.vmalloc(bytes).expect("memory for every scene")
+        let addr = self.0.raw().alloc(&vmalloc::Request::new(bytes)).expect("memory for every scene");
+        NonNull::new(core::ptr::with_exposed_provenance_mut(addr)).expect("no area at null")
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
         // SAFETY: the caller promises that the buffer is this space's and used by nobody any more.
-        unsafe { self.0.vfree(buffer.as_ptr().addr()) }.expect("a live buffer");
+        unsafe { self.0.raw().free(buffer.as_ptr().addr()) }.expect("a live buffer");
     }
 }
 

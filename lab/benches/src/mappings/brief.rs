@@ -180,21 +180,21 @@ impl Pool {
     }
 
     fn vm_map_ram(&self, list: &[Frame]) {
-        let addr = self.space.vm_map_ram(list).expect("a short mapping");
+        let addr = self.space.raw().map_short(list).expect("a short mapping");
         // SAFETY: the frames are the pool's, which one thread uses; the mapping ends here, once.
         unsafe {
             touch(addr, list.len());
-            self.space.vm_unmap_ram(addr, list.len())
+            self.space.raw().unmap_short(addr, list.len())
         }
         .expect("what was mapped");
     }
 
     fn vmap(&self, list: &[Frame]) {
-        let addr = self.space.vmap(list, Protection::ReadWrite, None).expect("a mapping");
+        let addr = self.space.raw().map(list, Protection::ReadWrite, None).expect("a mapping");
         // SAFETY: as above.
         unsafe {
             touch(addr, list.len());
-            self.space.vunmap(addr)
+            self.space.raw().unmap(addr)
         }
         .expect("what was mapped");
     }

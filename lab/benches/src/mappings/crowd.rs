@@ -39,7 +39,7 @@ pub fn run(wanted: usize, runs: usize) -> Row {
     let mut live = Vec::new();
     let mut refusal = None;
     for index in 0..wanted {
-        match space.vm_map_ram(&list(&frames, wanted, index, runs)) {
+        match space.raw().map_short(&list(&frames, wanted, index, runs)) {
             Ok(addr) => live.push(addr),
             Err(error) => {
                 refusal = Some(error.to_string());
@@ -67,7 +67,7 @@ fn list(frames: &[Frame], wanted: usize, index: usize, runs: usize) -> Vec<Frame
 fn end(space: &Space<Linux>, live: Vec<usize>) {
     for addr in live {
         // SAFETY: the mapping is this function's, and nobody uses it.
-        unsafe { space.vm_unmap_ram(addr, PAGES) }.expect("a live mapping");
+        unsafe { space.raw().unmap_short(addr, PAGES) }.expect("a live mapping");
     }
     space.purge().expect("nothing that can't be unmapped");
     space.verify().expect("a space that is whole");

@@ -14,10 +14,10 @@ impl<'m> Area<'m> {
     /// Allocates what `request` asks for. Deferred frees, of this case, an earlier one or another worker, may hold what there
     /// is: then they are waited for.
     pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
-        let addr = match machine.space.alloc(request) {
+        let addr = match machine.space.raw().alloc(request) {
             Err(refusal @ (AllocError::NoSpace(_) | AllocError::Unbacked(_))) => {
                 machine.grace.settle().map_err(|_| refusal)?;
-                machine.space.alloc(request)?
+                machine.space.raw().alloc(request)?
             }
             addr => addr?,
         };
@@ -76,7 +76,7 @@ impl<'m> Area<'m> {
     pub(crate) fn resize(&mut self, pages: u64) -> Result<(), AreaError> {
         let bytes = pages as usize * self.machine.page_bytes;
         // SAFETY: `self` owns the area, and knows it by this address alone.
-        self.addr = unsafe { self.machine.space.vrealloc_addr(self.addr, bytes)? };
+        self.addr = unsafe { self.machine.space.raw().realloc(self.addr, &vmalloc::Request::new(bytes))? };
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl<'m> Area<'m> {
     pub(crate) fn free(self) -> Result<(), FreeError> {
         let (machine, addr) = (self.machine, self.into_addr());
         // SAFETY: the area belonged to `self` alone, which is gone and does not free it again.
-        unsafe { machine.space.vfree(addr) }
+        unsafe { machine.space.raw().free(addr) }
     }
 }
 
@@ -120,7 +120,7 @@ impl Drop for Area<'_> {
     fn drop(&mut self) {
         // SAFETY: as in `free`: `self` owned the area, and is gone. A refusal leaves the area busy, which the
         // check after the run reports.
-        let _ = unsafe { self.machine.space.vfree(self.addr) };
+        let _ = unsafe { self.machine.space.raw().free(self.addr) };
     }
 }
 

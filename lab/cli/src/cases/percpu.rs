@@ -56,7 +56,7 @@ impl<'m> Group<'m> {
     ) -> Result<Self, PercpuError> {
         // Areas are whole pages, and begin at one.
         let align = align.max(machine.page_bytes);
-        let base = machine.space.pcpu_get_vm_areas(offsets, &sizes(offsets, bytes), align)?;
+        let base = machine.space.raw().alloc_congruent(offsets, &sizes(offsets, bytes), align)?;
         Ok(Self { machine, offsets, bytes, base })
     }
 
@@ -86,7 +86,7 @@ impl<'m> Group<'m> {
     fn give_back(&self) -> Result<(), PercpuFreeError> {
         // SAFETY: nothing uses the addresses any more.
         unsafe {
-            self.machine.space.pcpu_free_vm_areas(self.base, self.offsets, &sizes(self.offsets, self.bytes))
+            self.machine.space.raw().free_congruent(self.base, self.offsets, &sizes(self.offsets, self.bytes))
         }
     }
 }

@@ -48,15 +48,15 @@ impl<'m> Areas<'m> {
         let frames: Vec<Frame> = lent.frames().iter().rev().copied().collect();
         let write = Protection::ReadWrite;
         let request = |pages: usize, tag| Request::new(pages * page_bytes).tag(tag);
-        let list = space.vmap(&frames, write, Some("page_list")).map_err(refused)?;
-        let brief = space.vm_map_ram(&frames).map_err(refused)?;
-        let user = space.vmalloc_user(&request(16, "shared_buffer")).map_err(refused)?;
-        let shown = space.remap_vmalloc_range(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
-        let sparse = space.sparse(&request(1024, "sparse_file")).map_err(refused)?;
+        let list = space.raw().map(&frames, write, Some("page_list")).map_err(refused)?;
+        let brief = space.raw().map_short(&frames).map_err(refused)?;
+        let user = space.raw().alloc_shared(&request(16, "shared_buffer")).map_err(refused)?;
+        let shown = space.raw().map_shared(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
+        let sparse = space.raw().alloc_sparse(&request(1024, "sparse_file")).map_err(refused)?;
         // SAFETY: the area has just been made, and nobody else knows it.
-        unsafe { space.map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
+        unsafe { space.raw().map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
-        let percpu = space.pcpu_get_vm_areas(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
+        let percpu = space.raw().alloc_congruent(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
         let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
         Ok(Self { machine, lent, list, brief, user, sparse, percpu, offsets })
     }
@@ -65,15 +65,15 @@ impl<'m> Areas<'m> {
         let space = &self.machine.space;
         let sizes = vec![self.machine.page_bytes; self.offsets.len()];
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(self.percpu, &self.offsets, &sizes) }.map_err(refused)?;
+        unsafe { space.raw().free_congruent(self.percpu, &self.offsets, &sizes) }.map_err(refused)?;
         // SAFETY: the session made all of these, and nothing has used them.
         let ended = unsafe {
             [
-                space.free_sparse(self.sparse),
-                space.vunmap(self.user[1]),
-                space.vfree(self.user[0]),
-                space.vm_unmap_ram(self.brief, FRAMES),
-                space.vunmap(self.list),
+                space.raw().free_sparse(self.sparse),
+                space.raw().unmap(self.user[1]),
+                space.raw().free(self.user[0]),
+                space.raw().unmap_short(self.brief, FRAMES),
+                space.raw().unmap(self.list),
             ]
         };
         drop(self.lent);

@@ -26,13 +26,20 @@ struct AreaLine {
     pages: u64,
     guard: bool,
     kind: String,
-    tag: Option<&'static str>,
+    tag: Option<String>,
 }
 
 impl From<AreaInfo> for AreaLine {
     fn from(area: AreaInfo) -> Self {
         let AreaInfo { addr, bytes, pages, guard, tag, kind, .. } = area;
-        Self { addr: format!("{addr:#x}"), bytes, pages, guard, kind: kind.to_string(), tag }
+        Self {
+            addr: format!("{addr:#x}"),
+            bytes,
+            pages,
+            guard,
+            kind: kind.to_string(),
+            tag: tag.map(|tag| tag.to_string()),
+        }
     }
 }
 

@@ -39,9 +39,9 @@ impl<'m> Session<'m> {
         let mut areas = touched(machine, &kept())?;
         let scratch = touched(machine, &freed())?;
         let registers = Request::new(MIB).tag("device_registers");
-        let reserved = machine.space.reserve(&registers).map_err(refused)?;
+        let reserved = machine.space.raw().reserve(&registers).map_err(refused)?;
         // The area of code is freed as the others are.
-        let code = machine.space.vmalloc_exec(&Request::new(8 * KIB).tag("code")).map_err(refused)?;
+        let code = machine.space.raw().alloc_exec(&Request::new(8 * KIB).tag("code")).map_err(refused)?;
         areas.push(Area::from_addr(machine, code));
         let mapped = Mapped::begin(machine)?;
         scratch.into_iter().try_for_each(Area::free).map_err(refused)?;
@@ -53,7 +53,7 @@ impl<'m> Session<'m> {
         self.mapped.end()?;
         self.areas.into_iter().try_for_each(Area::free).map_err(refused)?;
         // SAFETY: nothing uses the addresses any more.
-        unsafe { self.machine.space.unreserve(self.reserved) }.map_err(refused)
+        unsafe { self.machine.space.raw().unreserve(self.reserved) }.map_err(refused)
     }
 }
 

@@ -155,8 +155,8 @@ impl LiveSet<'_> {
     fn take(&self, request: &Request) -> Result<usize, String> {
         let space = &self.machine.space;
         let taken = match self.means {
-            Means::Memory => space.alloc(request),
-            Means::Addresses => space.reserve(request),
+            Means::Memory => space.raw().alloc(request),
+            Means::Addresses => space.raw().reserve(request),
         };
         taken.map_err(told)
     }
@@ -166,9 +166,9 @@ impl LiveSet<'_> {
         let space = &self.machine.space;
         let given = match self.means {
             // SAFETY: the set owned the area, and its callers forget the address.
-            Means::Memory => unsafe { space.vfree(addr) },
+            Means::Memory => unsafe { space.raw().free(addr) },
             // SAFETY: nothing uses the addresses any more.
-            Means::Addresses => unsafe { space.unreserve(addr) },
+            Means::Addresses => unsafe { space.raw().unreserve(addr) },
         };
         given.map_err(told)
     }

@@ -19,7 +19,7 @@ impl Blocks for Ours {
         if pages > super::MAX_PAGES {
             return Err(Refusal::Bad);
         }
-        match self.0.block_alloc(pages) {
+        match self.0.raw().reserve_short(pages) {
             Ok(addr) => Ok(addr as u64 >> PAGE_SHIFT),
             Err(AllocError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NoSpace),
@@ -28,7 +28,8 @@ impl Blocks for Ours {
 
     fn unmap(&self, start: u64, pages: u64) -> Result<(), Refusal> {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { self.0.block_free((start << PAGE_SHIFT) as usize, pages) }.map_err(|_| Refusal::NotAnArea)
+        unsafe { self.0.raw().unreserve_short((start << PAGE_SHIFT) as usize, pages) }
+            .map_err(|_| Refusal::NotAnArea)
     }
 
     fn counts(&self) -> (u64, u64) {

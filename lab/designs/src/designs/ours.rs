@@ -80,7 +80,7 @@ impl Design for Ours {
 
     #[inline]
     fn alloc(&self, ask: &Ask) -> Result<u64, Refusal> {
-        match self.space.alloc(&request(ask)) {
+        match self.space.raw().alloc(&request(ask)) {
             Ok(addr) => Ok(page(addr)),
             Err(AllocError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NoSpace),
@@ -90,11 +90,11 @@ impl Design for Ours {
     #[inline]
     fn free(&self, start: u64) -> Result<(), Refusal> {
         // SAFETY: no memory is behind the area, so nothing can be using it.
-        unsafe { self.space.vfree(addr(start)) }.map_err(|_| Refusal::NotAnArea)
+        unsafe { self.space.raw().free(addr(start)) }.map_err(|_| Refusal::NotAnArea)
     }
 
     fn alloc_congruent(&self, offsets: &[u64], sizes: &[u64], align: u64) -> Result<u64, Refusal> {
-        match self.space.pcpu_get_vm_areas(&bytes(offsets), &bytes(sizes), addr(align)) {
+        match self.space.raw().alloc_congruent(&bytes(offsets), &bytes(sizes), addr(align)) {
             Ok(base) => Ok(page(base)),
             Err(PercpuError::Congruent(CongruentError::NoSpace(_) | CongruentError::Metadata)) => {
                 Err(Refusal::NoSpace)
@@ -105,7 +105,7 @@ impl Design for Ours {
 
     fn free_congruent(&self, base: u64, offsets: &[u64], sizes: &[u64]) -> Result<(), Refusal> {
         // SAFETY: nothing uses the addresses any more.
-        match unsafe { self.space.pcpu_free_vm_areas(addr(base), &bytes(offsets), &bytes(sizes)) } {
+        match unsafe { self.space.raw().free_congruent(addr(base), &bytes(offsets), &bytes(sizes)) } {
             Ok(()) => Ok(()),
             Err(PercpuFreeError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NotAnArea),
@@ -142,7 +142,7 @@ impl Design for Ours {
     }
 
     fn segments(&self) -> Vec<Segment> {
-        let kept: HashSet<u64> = self.space.kept().map(|(area, _)| area.start()).collect();
+        let kept: HashSet<u64> = self.space.cached().map(|(area, _)| area.start()).collect();
         let state = |segment: &vmalloc::area_map::Segment| match segment.state {
             MapState::Free => State::Free,
             MapState::Busy => State::Busy,

@@ -86,7 +86,7 @@ pub(super) fn zeroed_is_zero(world: &World) -> Outcome {
     const BYTES: usize = 3 * PAGE;
     for space in [world.space, world.caching] {
         for _ in 0..3 {
-            let addr = space.vzalloc(BYTES)?.addr().get();
+            let addr = space.raw().alloc(&vmalloc::Request::new(BYTES).zeroed())?.addr().get();
             for word in (addr..addr + BYTES).step_by(8) {
                 ensure!(access::read(word) == Ok(0), "{:x?} at {word:#x}", access::read(word));
                 // SAFETY: the area is this check's.
@@ -101,7 +101,7 @@ pub(super) fn zeroed_is_zero(world: &World) -> Outcome {
 
 pub(super) fn huge(world: &World) -> Outcome {
     const LARGE: usize = 2 << 20;
-    let addr = world.space.vmalloc_huge(2 * LARGE)?.addr().get();
+    let addr = world.space.raw().alloc(&vmalloc::Request::new(2 * LARGE).huge())?.addr().get();
     for at in (addr..addr + 2 * LARGE).step_by(PAGE) {
         let leaf = walk::leaf(at);
         ensure!(leaf.is_some_and(|(_, shift)| shift == 21), "{leaf:?} at {at:#x} is no leaf of 2 MiB");

@@ -60,7 +60,7 @@ pub(super) fn frames(world: &World) -> Outcome {
         // The tables are there already.
         free(world.space, pages(world.space, count)?)?;
         world.check_whole()?;
-        refused(world, left, || world.space.vmalloc(count * PAGE))?;
+        refused(world, left, || world.space.raw().alloc(&vmalloc::Request::new(count * PAGE)))?;
         // What is left can be had.
         let hog = Hog::leave(world, count as u64)?;
         let addr = pages(world.space, count)?;
@@ -78,7 +78,7 @@ pub(super) fn tables(world: &World) -> Outcome {
     let spacer = world.space.reserve(&vmalloc::Request::new(1 << 30))?;
     let before = crate::walk::tables();
     for left in [0, 1, 2, 3, 4, 500, 1000, 1099] {
-        refused(world, left, || world.space.vmalloc(COUNT * PAGE))?;
+        refused(world, left, || world.space.raw().alloc(&vmalloc::Request::new(COUNT * PAGE)))?;
     }
     ensure!(crate::walk::tables() >= before + 3, "no tables were made");
     free(world.space, pages(world.space, COUNT)?)?;
@@ -88,12 +88,12 @@ pub(super) fn tables(world: &World) -> Outcome {
 
 pub(super) fn huge(world: &World) -> Outcome {
     for left in [0, 511, 600, 1000] {
-        refused(world, left, || world.space.vmalloc_huge(4 << 20))?;
+        refused(world, left, || world.space.raw().alloc(&vmalloc::Request::new(4 << 20).huge()))?;
     }
     // Base pages do where no run is free.
     let mut hog = Hog::leave(world, 0)?;
     hog.let_go_scattered(1100);
-    let addr = world.space.vmalloc_huge(4 << 20)?.addr().get();
+    let addr = world.space.raw().alloc(&vmalloc::Request::new(4 << 20).huge())?.addr().get();
     access::read(addr + (4 << 20) - 8).map_err(unexpected)?;
     free(world.space, addr)?;
     Ok(world.space.purge()?)

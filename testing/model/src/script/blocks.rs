@@ -69,10 +69,10 @@ impl<'a> Player<'a> {
         let pages =
             if self.source.chance(24) { self.source.between(1, 90) } else { self.source.magnitude(0, 4) };
         let made = match self.mapped {
-            Mapped::Addresses => self.space.block_alloc(pages),
+            Mapped::Addresses => self.space.raw().reserve_short(pages),
             Mapped::Frames => {
                 let frames: Vec<_> = (0..pages).map(|nth| vmalloc::Frame(7 * nth)).collect();
-                self.space.vm_map_ram(&frames)
+                self.space.raw().map_short(&frames)
             }
         };
         match made {
@@ -106,9 +106,9 @@ impl<'a> Player<'a> {
         let addr = page as usize * PAGE;
         match self.mapped {
             // SAFETY: nothing uses the addresses any more.
-            Mapped::Addresses => unsafe { self.space.block_free(addr, pages) },
+            Mapped::Addresses => unsafe { self.space.raw().unreserve_short(addr, pages) },
             // SAFETY: nothing stands behind this platform's addresses.
-            Mapped::Frames => unsafe { self.space.vm_unmap_ram(addr, pages as usize) },
+            Mapped::Frames => unsafe { self.space.raw().unmap_short(addr, pages as usize) },
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Player<'a> {
     fn area(&mut self) {
         if self.areas.len() < 8 {
             let pages = self.source.magnitude(0, 9) as usize;
-            self.areas.extend(self.space.reserve(&Request::new(pages * PAGE)));
+            self.areas.extend(self.space.raw().reserve(&Request::new(pages * PAGE)));
             return;
         }
         self.free_areas();
@@ -164,7 +164,7 @@ impl<'a> Player<'a> {
     fn free_areas(&mut self) {
         for addr in self.areas.drain(..) {
             // SAFETY: nothing uses the addresses any more.
-            unsafe { self.space.unreserve(addr) }.expect("it is there");
+            unsafe { self.space.raw().unreserve(addr) }.expect("it is there");
         }
     }
 
@@ -173,7 +173,7 @@ impl<'a> Player<'a> {
         let _ = match self.source.below(4) {
             0 => self.space.purge(),
             1 => self.space.decay(),
-            2 => self.space.flush_unmap_aliases(),
+            2 => self.space.flush(),
             _ => self.space.drain().map(|_| ()),
         };
     }

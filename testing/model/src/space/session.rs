@@ -101,8 +101,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let failed = self.witness.failed(self.space.platform());
         let before = self.standing();
         let got = match kind {
-            Kind::Reserved => self.space.reserve(&request),
-            _ => self.space.alloc(&request),
+            Kind::Reserved => self.space.raw().reserve(&request),
+            _ => self.space.raw().alloc(&request),
         };
         let wrong = |want: String| Err(Box::new(SpaceMismatch::Alloc { wish: *wish, got, want }));
         let ask = match wish.ask(self.live.span(), self.live.page_shift(), self.guards()) {
@@ -167,7 +167,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let guard = wish.has_guard(self.guards());
         let pages = ask.pages - u64::from(guard);
         let told = (area.addr, area.bytes, area.guard, area.kind, area.tag);
-        if told != (addr, wish.bytes, guard, kind, wish.tag) {
+        if told != (addr, wish.bytes, guard, kind, wish.tag.map(Into::into)) {
             return illegal("its record is wrong");
         }
         // Memory that is reused may be somewhat more than was asked for.
@@ -193,7 +193,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         }
         let got = match kind {
             // SAFETY: nothing uses the addresses any more.
-            Kind::Reserved => unsafe { self.space.unreserve(addr) },
+            Kind::Reserved => unsafe { self.space.raw().unreserve(addr) },
             _ => self.vfree(addr),
         };
         match (got, area) {
@@ -212,7 +212,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     fn vfree(&self, addr: usize) -> Result<(), FreeError> {
         // SAFETY: what the space handed out is owned by this session, and only the witness touches it, which
         // has just seen it leave. Any other address is to be refused.
-        unsafe { self.space.vfree(addr) }
+        unsafe { self.space.raw().free(addr) }
     }
 
     /// Whether `error` is right for an address that can't be freed.

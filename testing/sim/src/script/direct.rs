@@ -60,7 +60,7 @@ impl Player<'_> {
 
     fn alloc(&mut self) {
         let bytes = self.bytes();
-        match self.space.alloc(&Request::new(bytes)) {
+        match self.space.raw().alloc(&Request::new(bytes)) {
             Ok(addr) => {
                 self.next = self.next.wrapping_add(1);
                 let area = Area { addr, bytes, value: self.next };
@@ -85,7 +85,7 @@ impl Player<'_> {
             self.space.platform().sim().heal();
         }
         // SAFETY: the area is the player's.
-        match unsafe { self.space.vrealloc_addr(area.addr, bytes) } {
+        match unsafe { self.space.raw().realloc(area.addr, &vmalloc::Request::new(bytes)) } {
             Ok(addr) => {
                 let kept = area.bytes.min(bytes);
                 (area.addr, area.bytes) = (addr, bytes);
@@ -107,7 +107,7 @@ impl Player<'_> {
         let area = self.areas.swap_remove(nth);
         area.check(area.bytes);
         // SAFETY: nothing uses it any more.
-        unsafe { self.space.vfree(area.addr) }.expect("it is there");
+        unsafe { self.space.raw().free(area.addr) }.expect("it is there");
     }
 
     fn fail(&mut self) {

@@ -95,7 +95,7 @@ impl<'a> Player<'a> {
 
     fn plain(&mut self) -> Result<Option<Area>, AllocError> {
         let pages = 1 + self.choices.below(9);
-        let addr = self.space.alloc(&Request::new(pages * PAGE).zeroed())?;
+        let addr = self.space.raw().alloc(&Request::new(pages * PAGE).zeroed())?;
         Ok(Some(area(What::Plain, addr, self.words.fresh(pages))))
     }
 
@@ -119,14 +119,14 @@ impl<'a> Player<'a> {
     fn vmap(&mut self) -> Result<Option<Area>, AllocError> {
         let (frames, owned) = self.some_frames(12);
         let protection = if self.choices.below(4) == 0 { Protection::Read } else { RW };
-        let mapped = self.space.vmap(&frames, protection, None);
+        let mapped = self.space.raw().map(&frames, protection, None);
         self.entered(mapped, What::Vmap, &frames, owned, protection)
     }
 
     fn ram(&mut self) -> Result<Option<Area>, AllocError> {
         let most = if self.choices.below(16) == 0 { 80 } else { 9 };
         let (frames, owned) = self.some_frames(most);
-        let mapped = self.space.vm_map_ram(&frames);
+        let mapped = self.space.raw().map_short(&frames);
         self.entered(mapped, What::Ram, &frames, owned, RW)
     }
 
@@ -145,7 +145,7 @@ impl<'a> Player<'a> {
 
     fn user(&mut self) -> Result<Option<Area>, AllocError> {
         let pages = 1 + self.choices.below(6);
-        let addr = self.space.vmalloc_user(&Request::new(pages * PAGE))?;
+        let addr = self.space.raw().alloc_shared(&Request::new(pages * PAGE))?;
         Ok(Some(area(What::User, addr, self.words.fresh(pages))))
     }
 
@@ -154,7 +154,7 @@ impl<'a> Player<'a> {
         let (addr, all) = (self.areas[nth].addr, self.areas[nth].cells.clone());
         let first = self.choices.below(all.len());
         let count = 1 + self.choices.below(all.len() - first);
-        match self.space.remap_vmalloc_range(addr + first * PAGE, count * PAGE, RW, None) {
+        match self.space.raw().map_shared(addr + first * PAGE, count * PAGE, RW, None) {
             Ok(addr) => Ok(Some(area(What::Shown, addr, all[first..first + count].to_vec()))),
             Err(AreaError::Platform(_)) => Ok(None),
             Err(AreaError::Alloc(error)) => Err(error),
@@ -164,13 +164,13 @@ impl<'a> Player<'a> {
 
     fn sparse(&mut self) -> Result<Option<Area>, AllocError> {
         let pages = 1 + self.choices.below(20);
-        let addr = self.space.sparse(&Request::new(pages * PAGE))?;
+        let addr = self.space.raw().alloc_sparse(&Request::new(pages * PAGE))?;
         Ok(Some(area(What::Sparse, addr, vec![None; pages])))
     }
 
     /// Both units are one area here; what lies between them is nobody's, and shows nothing.
     fn percpu(&mut self) -> Result<Option<Area>, AllocError> {
-        let base = self.space.pcpu_get_vm_areas(&OFFSETS, &[UNIT * PAGE; 2], PAGE);
+        let base = self.space.raw().alloc_congruent(&OFFSETS, &[UNIT * PAGE; 2], PAGE);
         Ok(base.ok().map(|base| area(What::Percpu, base, vec![None; OFFSETS[1] / PAGE + UNIT])))
     }
 
@@ -201,7 +201,7 @@ impl<'a> Player<'a> {
             (area.addr + page * PAGE, area.cells[page..page + count].iter().all(Option::is_none))
         };
         // SAFETY: the pages are the player's.
-        match unsafe { self.space.map_pages(addr, &frames, RW) } {
+        match unsafe { self.space.raw().map_pages(addr, &frames, RW) } {
             Ok(()) => {
                 assert!(is_free, "step {}: mapped over what is mapped", self.steps);
                 let cells = frames.into_iter().map(|frame| Some(Cell::Frame(frame)));
@@ -220,7 +220,7 @@ impl<'a> Player<'a> {
         let area = &self.areas[nth];
         let is_mapped = area.cells[page..page + count].iter().all(Option::is_some);
         // SAFETY: the pages are the player's, and nothing uses them.
-        match unsafe { self.space.unmap_pages(area.addr + page * PAGE, count as u64) } {
+        match unsafe { self.space.raw().unmap_pages(area.addr + page * PAGE, count as u64) } {
             Ok(()) => {
                 assert!(is_mapped, "step {}: unmapped what is not mapped", self.steps);
                 self.areas[nth].cells[page..page + count].fill(None);
@@ -246,16 +246,16 @@ impl<'a> Player<'a> {
         let (space, addr) = (&self.space, area.addr);
         if area.what == What::Percpu {
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.pcpu_free_vm_areas(addr, &OFFSETS, &[UNIT * PAGE; 2]) }.expect("it is there");
+            unsafe { space.raw().free_congruent(addr, &OFFSETS, &[UNIT * PAGE; 2]) }.expect("it is there");
             return;
         }
         // SAFETY: the area is the player's, who does not use it any more.
         let ended = unsafe {
             match area.what {
-                What::Plain | What::User => space.vfree(addr),
-                What::Vmap | What::Shown => space.vunmap(addr),
-                What::Ram => space.vm_unmap_ram(addr, area.cells.len()),
-                _ => space.free_sparse(addr),
+                What::Plain | What::User => space.raw().free(addr),
+                What::Vmap | What::Shown => space.raw().unmap(addr),
+                What::Ram => space.raw().unmap_short(addr, area.cells.len()),
+                _ => space.raw().free_sparse(addr),
             }
         };
         ended.unwrap_or_else(|error| panic!("step {}: {error}", self.steps));
@@ -312,7 +312,7 @@ impl<'a> Player<'a> {
         if pages.filter_map(|addr| self.space.find(addr)).any(|area| area.kind == Kind::Block) {
             return;
         }
-        let read = self.space.vread(start, &mut to);
+        let read = self.space.read(start, &mut to);
         let mut known = 0;
         let mut at = start;
         while at < start + to.len() {
@@ -326,7 +326,7 @@ impl<'a> Player<'a> {
 
     /// Checks what was read from `at` on, inside one page; how many bytes are mapped there for certain.
     fn check_page(&self, at: usize, bytes: &[u8]) -> usize {
-        let in_span = self.space.is_vmalloc_addr(at);
+        let in_span = self.space.contains(at);
         let page = at / PAGE;
         let shown =
             self.areas.iter().find_map(|area| area.cells.get(page.checked_sub(area.addr / PAGE)?)?.as_ref());
@@ -352,7 +352,7 @@ impl<'a> Player<'a> {
         let _ = match self.choices.below(4) {
             0 => self.space.purge(),
             1 => self.space.decay(),
-            2 => self.space.flush_unmap_aliases(),
+            2 => self.space.flush(),
             _ => self.space.drain().map(|_| ()),
         };
     }

@@ -32,7 +32,7 @@ fn requests() -> [(&'static str, Request); 10] {
 }
 
 fn alloc(space: &Space<Sim>, areas: &mut Areas, request: &Request) -> Result<(), AllocError> {
-    space.alloc(request).map(|addr| areas.push(addr))
+    space.raw().alloc(request).map(|addr| areas.push(addr))
 }
 
 fn alloc_in(scene: Scene, name: &'static str, request: Request) -> Case {
@@ -85,7 +85,7 @@ fn reserve() {
     for (config, settings) in configs() {
         let reserve_in = |scene: Scene, name, request: Request| {
             let operation = move |space: &Space<Sim>, areas: &mut Areas| {
-                space.reserve(&request).map(|addr| areas.push(addr))
+                space.raw().reserve(&request).map(|addr| areas.push(addr))
             };
             Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
         };
@@ -126,7 +126,7 @@ type Cached = (Arc<dyn Notifier>, Arc<Cache>, Areas);
 fn cached(config: Config) -> (Space<Sim>, Cached) {
     let (space, mut areas) = Scene::empty(config).pages(48).build();
     let request = Request::new(3 * PAGE);
-    while let Ok(addr) = space.alloc(&request) {
+    while let Ok(addr) = space.raw().alloc(&request) {
         areas.push(addr);
     }
     let held = areas.split_off(4);

@@ -29,12 +29,12 @@ fn failed<E>(call: Failed) -> impl FnOnce(E) -> Failed {
 
 /// Addresses, frames, translations, and their protection, in this order; undone in the other.
 fn map(space: &Space<Sim>, mapping: &mut Mapping) -> Result<(), Failed> {
-    let addr = space.reserve(&Request::new(PAGES * PAGE)).map_err(failed("reserve"))?;
+    let addr = space.raw().reserve(&Request::new(PAGES * PAGE)).map_err(failed("reserve"))?;
     let mut frames = [Frame(0); PAGES];
     let sim = space.platform();
     if let Err(error) = sim.take_frames(&mut frames) {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(addr) }.expect("it is reserved");
+        unsafe { space.raw().unreserve(addr) }.expect("it is reserved");
         return Err(error.call);
     }
     // SAFETY: the range was just reserved, and the frames were taken.
@@ -59,7 +59,7 @@ fn give_up(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
         sim.give_frames(frames);
     }
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(addr) }.expect("it is reserved");
+    unsafe { space.raw().unreserve(addr) }.expect("it is reserved");
 }
 
 /// Undoes a mapping, if there is one.
@@ -103,7 +103,7 @@ type Run = Option<Frame>;
 /// Huge pages behind addresses, and a run of frames.
 fn map_huge(space: &Space<Sim>, run: &mut Run) -> Result<(), Failed> {
     let request = Request::new(20 * PAGE).align(8 * PAGE);
-    let addr = space.reserve(&request).map_err(failed("reserve"))?;
+    let addr = space.raw().reserve(&request).map_err(failed("reserve"))?;
     let range = PageRange::from_len((addr / PAGE) as u64, 20).expect("not empty");
     let sim = space.platform();
     // SAFETY: the range was just reserved.
@@ -115,7 +115,7 @@ fn map_huge(space: &Space<Sim>, run: &mut Run) -> Result<(), Failed> {
         }
         Err(error) => {
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.unreserve(addr) }.expect("it is reserved");
+            unsafe { space.raw().unreserve(addr) }.expect("it is reserved");
             Err(error.call)
         }
     }
@@ -162,7 +162,7 @@ fn relocation_by_hand() {
         let mapped = move || {
             let space = Arc::new(Scene::empty(settings).build_direct().0);
             let [from, to] =
-                [0; 2].map(|_| space.reserve(&Request::new(PAGES * PAGE)).expect("there is room"));
+                [0; 2].map(|_| space.raw().reserve(&Request::new(PAGES * PAGE)).expect("there is room"));
             let state = Move { space: space.clone(), from, to };
             // SAFETY: the range was reserved.
             unsafe { space.platform().map(state.pages()[0], Protection::ReadWrite) }.expect("nothing fails");

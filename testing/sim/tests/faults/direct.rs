@@ -24,8 +24,8 @@ fn zeroed(space: &Space<Direct>, _: &mut Areas) -> Result<(), AllocError> {
 
 /// Makes one, and keeps its memory.
 fn raw(space: &Space<Direct>, areas: &mut Areas) -> Result<(), AllocError> {
-    let memory = space.buffer(20 * PAGE + 1)?.into_raw();
-    areas.push(memory.as_ptr().cast::<u8>().expose_provenance());
+    let memory = space.buffer(20 * PAGE + 1)?.into_raw().0;
+    areas.push(memory.as_ptr().expose_provenance());
     Ok(())
 }
 
@@ -40,8 +40,14 @@ fn buffers() {
                 case("zeroed_buffer", empty, zeroed).meets(steps),
                 case("buffer", empty, raw).meets(steps),
                 case("zeroed_buffer in a used space", used, zeroed),
-                case("vmalloc", empty, |space, _| space.vmalloc(5 * PAGE).map(|_| ())).meets(steps),
-                case("vzalloc", empty, |space, _| space.vzalloc(5 * PAGE).map(|_| ())).meets(steps),
+                case("vmalloc", empty, |space, _| {
+                    space.raw().alloc(&vmalloc::Request::new(5 * PAGE)).map(|_| ())
+                })
+                .meets(steps),
+                case("vzalloc", empty, |space, _| {
+                    space.raw().alloc(&vmalloc::Request::new(5 * PAGE).zeroed()).map(|_| ())
+                })
+                .meets(steps),
             ],
         );
     }
@@ -50,7 +56,7 @@ fn buffers() {
 /// Frees what is freed without a step, and then purges what that left.
 fn free_and_purge(space: &Space<Direct>, areas: &mut Areas) -> Result<(), PlatformError> {
     // SAFETY: the areas are the test's, and nothing uses them any more.
-    areas.retain(|&addr| unsafe { space.vfree_atomic(addr) }.is_err());
+    areas.retain(|&addr| unsafe { space.raw().free_atomic(addr) }.is_err());
     space.purge()
 }
 
@@ -60,7 +66,7 @@ fn vfree_atomic() {
         let scene = Scene::empty(settings);
         let plain = move || {
             let (space, mut areas) = scene.build_direct();
-            (0..80).for_each(|_| areas.push(space.alloc(&Request::new(PAGE)).expect("there is room")));
+            (0..80).for_each(|_| areas.push(space.raw().alloc(&Request::new(PAGE)).expect("there is room")));
             (space, areas)
         };
         table(

@@ -3,10 +3,10 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::root::{Child, ChildConfig, Root, Site};
 use vmalloc::{AreaError, Config, Frame, FrameSupply, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
 
 pub(crate) const RW: Protection = Protection::ReadWrite;
 pub(crate) const UNMAP: Step = Step::Machine(Point::Unmap);
@@ -40,23 +40,23 @@ pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
 pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
     for &(addr, count) in &family.slots {
         // SAFETY: nothing is used any more: here and below.
-        unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+        unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
     }
     for area in space.areas() {
         let freed = match area.kind {
             // SAFETY: as above.
-            Kind::Vmalloc | Kind::User | Kind::Exec => unsafe { space.vfree(area.addr) },
+            Kind::Vmalloc | Kind::Shared | Kind::Exec => unsafe { space.raw().free(area.addr) },
             // SAFETY: as above.
-            Kind::Vmap | Kind::IoMap => unsafe { space.vunmap(area.addr) },
+            Kind::Vmap | Kind::IoMap => unsafe { space.raw().unmap(area.addr) },
             // SAFETY: as above.
-            Kind::MapRam => unsafe { space.vm_unmap_ram(area.addr, area.pages as usize) },
+            Kind::ShortMap => unsafe { space.raw().unmap_short(area.addr, area.pages as usize) },
             // SAFETY: as above.
-            Kind::Sparse => unsafe { space.free_sparse(area.addr) },
+            Kind::Sparse => unsafe { space.raw().free_sparse(area.addr) },
             // SAFETY: nothing uses the addresses any more.
-            Kind::Reserved => unsafe { space.unreserve(area.addr) },
+            Kind::Reserved => unsafe { space.raw().unreserve(area.addr) },
             Kind::Percpu => {
                 // SAFETY: nothing uses the addresses any more.
-                unsafe { space.pcpu_free_vm_areas(area.addr, &[0], &[area.bytes]) }.expect("it is busy");
+                unsafe { space.raw().free_congruent(area.addr, &[0], &[area.bytes]) }.expect("it is busy");
                 Ok(())
             }
             _ => Ok(()),
@@ -87,11 +87,11 @@ impl Ground for Whole {
 struct Part;
 
 impl Ground for Part {
-    type On = Child<Sim>;
-    fn space(scene: Scene) -> Space<Child<Sim>> {
+    type On = Subspace<Sim>;
+    fn space(scene: Scene) -> Space<Subspace<Sim>> {
         let root = Root::new(scene.sim()).expect("a root");
-        let config = ChildConfig::default().config(scene.config()).limit(1024 * PAGE);
-        root.child("part", Site::lowest(2048 * PAGE), config).expect("room")
+        let config = SubspaceConfig::default().config(scene.config()).limit_bytes(1024 * PAGE);
+        root.subspace("part", Placement::lowest(2048 * PAGE), config).expect("room")
     }
 }
 
@@ -119,17 +119,17 @@ where
     let devices = [Frame(8192), Frame(8193)];
     let map = Step::Machine(Point::Map);
     vec![
-        make::<G, _>("vmap", scene, |space, own| space.vmap(&own.frames[..3], RW, None))
+        make::<G, _>("vmap", scene, |space, own| space.raw().map(&own.frames[..3], RW, None))
             .meets([MAP_FRAMES, Step::Heap]),
-        make::<G, _>("vmap tagged", scene, |space, own| space.vmap(&own.frames[..9], RW, Some("tag")))
+        make::<G, _>("vmap tagged", scene, |space, own| space.raw().map(&own.frames[..9], RW, Some("tag")))
             .meets([MAP_FRAMES]),
-        make::<G, _>("vmap_pfn", scene, move |space, _| space.vmap_pfn(&devices, RW, None))
+        make::<G, _>("vmap_pfn", scene, move |space, _| space.raw().map_device(&devices, RW, None))
             .meets([MAP_FRAMES]),
-        make::<G, _>("vm_map_ram of 70", scene, |space, own| space.vm_map_ram(&own.frames))
+        make::<G, _>("vm_map_ram of 70", scene, |space, own| space.raw().map_short(&own.frames))
             .meets([MAP_FRAMES]),
-        make::<G, _>("vmalloc_exec", scene, move |space, _| space.vmalloc_exec(&two()))
+        make::<G, _>("vmalloc_exec", scene, move |space, _| space.raw().alloc_exec(&two()))
             .meets([map, Step::Heap]),
-        make::<G, _>("sparse", scene, move |space, _| space.sparse(&two())).meets([Step::Heap]),
+        make::<G, _>("sparse", scene, move |space, _| space.raw().alloc_sparse(&two())).meets([Step::Heap]),
         short::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
         short::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
     ]
@@ -141,7 +141,7 @@ where
     G::On: 'static,
 {
     let operation = move |space: &Space<G::On>, family: &mut Family| {
-        space.vm_map_ram(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
+        space.raw().map_short(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
     };
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
@@ -167,18 +167,18 @@ const PERCPU: usize = 5;
 
 fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Family) {
     let request = Request::new(4 * PAGE);
-    let user = space.vmalloc_user(&request).expect("room");
+    let user = space.raw().alloc_shared(&request).expect("room");
     own.areas.extend([
         user,
-        space.remap_vmalloc_range(user, 2 * PAGE, RW, None).expect("room"),
-        space.vmalloc_exec(&request).expect("room"),
-        space.sparse(&request).expect("room"),
-        space.vmap(&own.frames[..4], RW, None).expect("room"),
-        space.pcpu_get_vm_areas(&[0], &[4 * PAGE], PAGE).expect("room"),
+        space.raw().map_shared(user, 2 * PAGE, RW, None).expect("room"),
+        space.raw().alloc_exec(&request).expect("room"),
+        space.raw().alloc_sparse(&request).expect("room"),
+        space.raw().map(&own.frames[..4], RW, None).expect("room"),
+        space.raw().alloc_congruent(&[0], &[4 * PAGE], PAGE).expect("room"),
     ]);
     // SAFETY: the pages are the test's.
-    unsafe { space.map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
-    own.slots.extend([3, 2].map(|count| (space.vm_map_ram(&own.frames[..count]).expect("room"), count)));
+    unsafe { space.raw().map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
+    own.slots.extend([3, 2].map(|count| (space.raw().map_short(&own.frames[..count]).expect("room"), count)));
     let span = space.geometry().span;
     (0..3).for_each(|cpu| space.platform().machine().prefetch(cpu, span));
     (space, own)
@@ -191,21 +191,21 @@ where
     let protect = Step::Machine(Point::Protect);
     vec![
         change::<G, _>("remap_vmalloc_range", scene, |space, own| {
-            let shown = space.remap_vmalloc_range(own.areas[USER] + PAGE, 3 * PAGE, RW, Some("again"))?;
+            let shown = space.raw().map_shared(own.areas[USER] + PAGE, 3 * PAGE, RW, Some("again"))?;
             own.areas.push(shown);
             Ok::<(), AreaError>(())
         })
         .meets([MAP_FRAMES, Step::Heap]),
         change::<G, _>("map_pages of a group", scene, |space, own| {
             // SAFETY: the pages are the test's.
-            unsafe { space.map_pages(own.areas[PERCPU] + PAGE, &own.frames[..2], RW) }
+            unsafe { space.raw().map_pages(own.areas[PERCPU] + PAGE, &own.frames[..2], RW) }
         })
         .meets([MAP_FRAMES]),
         change::<G, _>("set_protection", scene, |space, own| {
             // SAFETY: nothing is used otherwise.
             unsafe {
-                space.set_protection(own.areas[EXEC], Protection::ReadExecute)?;
-                space.set_protection(own.areas[VMAP], Protection::Read)
+                space.raw().protect(own.areas[EXEC], Protection::ReadExecute)?;
+                space.raw().protect(own.areas[VMAP], Protection::Read)
             }
         })
         .meets([protect]),
@@ -222,16 +222,16 @@ where
             own.areas.truncate(4);
             let (vmap, percpu) = family_ends(space);
             // SAFETY: nothing uses it any more.
-            unsafe { space.vunmap(vmap) }.expect("it is busy");
+            unsafe { space.raw().unmap(vmap) }.expect("it is busy");
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.pcpu_free_vm_areas(percpu, &[0], &[4 * PAGE]) }.expect("it is busy");
+            unsafe { space.raw().free_congruent(percpu, &[0], &[4 * PAGE]) }.expect("it is busy");
             for which in [SHOWN, USER, EXEC, SPARSE] {
                 free(space, own.areas[which]);
             }
         }
         while let Some((addr, count)) = own.slots.pop() {
             // SAFETY: nothing uses it any more.
-            unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+            unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
         }
     };
     vec![
@@ -242,7 +242,7 @@ where
         .meets([UNMAP, FLUSH]),
         change::<G, _>("everything freed and flushed", scene, move |space, own| {
             free_some(space, own);
-            space.flush_unmap_aliases()
+            space.flush()
         })
         .meets([UNMAP, FLUSH]),
     ]
@@ -266,11 +266,11 @@ fn free<P: Machined>(space: &Space<P>, addr: usize) {
     // SAFETY: nothing uses it any more: here and below.
     let freed = match kind {
         // SAFETY: as above.
-        Some(Kind::Vmap) => unsafe { space.vunmap(addr) },
+        Some(Kind::Vmap) => unsafe { space.raw().unmap(addr) },
         // SAFETY: as above.
-        Some(Kind::Sparse) => unsafe { space.free_sparse(addr) },
+        Some(Kind::Sparse) => unsafe { space.raw().free_sparse(addr) },
         // SAFETY: as above.
-        _ => unsafe { space.vfree(addr) },
+        _ => unsafe { space.raw().free(addr) },
     };
     freed.expect("it is busy");
 }
@@ -320,7 +320,7 @@ fn unmap_pages() {
     for (config, scene) in grounds() {
         let unmap = change::<Whole, _>("unmap_pages", scene, |space, own| {
             // SAFETY: nothing uses the pages any more.
-            unsafe { space.unmap_pages(own.areas[SPARSE], 3) }
+            unsafe { space.raw().unmap_pages(own.areas[SPARSE], 3) }
         });
         table(config, [unmap.meets([UNMAP, FLUSH])]);
     }
@@ -333,15 +333,17 @@ fn mappings_in_need() {
         let scene = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);
         table(
             config,
-            [make::<Whole, _>("vmap in need", scene, |space, own| space.vmap(&own.frames[..3], RW, None))
-                .meets([UNMAP, FLUSH, MAP_FRAMES])],
+            [make::<Whole, _>("vmap in need", scene, |space, own| {
+                space.raw().map(&own.frames[..3], RW, None)
+            })
+            .meets([UNMAP, FLUSH, MAP_FRAMES])],
         );
     }
 }
 
 /// Memory that has frames of its own, in an empty space and in one that is full of what was freed.
 fn user_rows(settings: Config, scene: Scene) -> [Case; 2] {
-    let user = |space: &Space<Sim>, _: &mut Family| space.vmalloc_user(&Request::new(3 * PAGE));
+    let user = |space: &Space<Sim>, _: &mut Family| space.raw().alloc_shared(&Request::new(3 * PAGE));
     let full = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);
     [
         make::<Whole, _>("vmalloc_user", scene, user).meets([TAKE_FRAMES, MAP_FRAMES, Step::Heap]),

@@ -17,7 +17,7 @@ fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
     Sim::run_on(1);
     while let Some(&addr) = areas.last() {
         // SAFETY: the area is the test's, and nothing uses it any more.
-        unsafe { space.vfree(addr)? };
+        unsafe { space.raw().free(addr)? };
         areas.pop();
     }
     Sim::run_on(0);
@@ -29,7 +29,7 @@ fn vfree() {
     let many = |config: Config, request: Request| {
         move || {
             let (space, mut areas) = Scene::empty(config).build();
-            (0..80).for_each(|_| areas.push(space.alloc(&request).expect("there is room")));
+            (0..80).for_each(|_| areas.push(space.raw().alloc(&request).expect("there is room")));
             (space, areas)
         }
     };
@@ -59,13 +59,13 @@ fn unreserve() {
         let reserved = move || {
             let (space, mut areas) = Scene::empty(settings).build();
             let request = Request::new(2 * PAGE);
-            (0..80).for_each(|_| areas.push(space.reserve(&request).expect("there is room")));
+            (0..80).for_each(|_| areas.push(space.raw().reserve(&request).expect("there is room")));
             (space, areas)
         };
         let unreserve = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
             while let Some(&addr) = areas.last() {
                 // SAFETY: nothing uses the addresses any more.
-                unsafe { space.unreserve(addr) }?;
+                unsafe { space.raw().unreserve(addr) }?;
                 areas.pop();
             }
             Ok(())
@@ -83,13 +83,13 @@ fn vfree_altered() {
         let many = move || {
             let (space, mut areas) = Scene::empty(settings).build();
             let request = Request::new(2 * PAGE).tag("altered");
-            (0..80).for_each(|_| areas.push(space.alloc(&request).expect("there is room")));
+            (0..80).for_each(|_| areas.push(space.raw().alloc(&request).expect("there is room")));
             (space, areas)
         };
         let free = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
             while let Some(&addr) = areas.last() {
                 // SAFETY: nothing uses the area any more.
-                unsafe { space.vfree_altered(addr) }?;
+                unsafe { space.raw().free_altered(addr) }?;
                 areas.pop();
             }
             Ok(())
@@ -108,7 +108,7 @@ fn vfree_where_everything_fails() {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let (space, mut areas) = Scene::empty(Config::default().unmap_on_free()).build();
-        areas.extend((0..200).map(|_| space.alloc(&Request::new(PAGE)).expect("there is room")));
+        areas.extend((0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("there is room")));
         space.platform().fail_from(Point::Unmap, 1);
         let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
         let _ = done.send(result);

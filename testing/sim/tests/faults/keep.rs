@@ -10,7 +10,7 @@ type Call = fn(&Space<Sim>) -> Result<(), PlatformError>;
 
 const CALLS: [(&str, Call); 6] = [
     ("purge", Space::purge),
-    ("flush_unmap_aliases", Space::flush_unmap_aliases),
+    ("flush_unmap_aliases", Space::flush),
     ("decay", Space::decay),
     ("drain", |space| space.drain().map(|_| ())),
     ("shrink", |space| space.shrink(3).map(|_| ())),

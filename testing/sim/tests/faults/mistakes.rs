@@ -15,7 +15,7 @@ fn is_caught(operation: Operation) -> bool {
 }
 
 fn reserve(space: &Space<Sim>) -> Result<usize, ()> {
-    space.reserve(&Request::new(2 * PAGE)).map_err(drop)
+    space.raw().reserve(&Request::new(2 * PAGE)).map_err(drop)
 }
 
 fn pages(addr: usize) -> PageRange {

@@ -15,10 +15,10 @@ const PAGES: usize = 270;
 fn setup(config: Config, has_neighbour: bool) -> (Space<Direct>, Areas) {
     let (space, mut areas) = Scene::empty(config).build_direct();
     let tagged = Request::new(PAGES * PAGE - 7).tag("grows");
-    areas.push(space.alloc(&tagged).expect("room"));
+    areas.push(space.raw().alloc(&tagged).expect("room"));
     write(areas[0]);
     if has_neighbour {
-        space.alloc(&Request::new(PAGE)).expect("room");
+        space.raw().alloc(&Request::new(PAGE)).expect("room");
     }
     (space, areas)
 }
@@ -42,7 +42,7 @@ fn holds(addr: usize, pages: usize) {
 fn to(pages: usize) -> impl Fn(&Space<Direct>, &mut Areas) -> Result<(), AreaError> {
     move |space, areas| {
         // SAFETY: the area is the test's, and where it was is forgotten.
-        let result = unsafe { space.vrealloc_addr(areas[0], pages * PAGE) };
+        let result = unsafe { space.raw().realloc(areas[0], &vmalloc::Request::new(pages * PAGE)) };
         match result {
             Ok(addr) => areas[0] = addr,
             Err(_) => assert_eq!(space.find(areas[0]).map(|area| area.bytes), Some(PAGES * PAGE - 7)),
@@ -83,7 +83,7 @@ fn vrealloc_shrinks() {
 fn kvmalloc() {
     for (config, settings) in configs() {
         let large = Layout::from_size_align(20 * PAGE, 64).expect("a power of two");
-        let make = move |space: &Space<Direct>, _: &mut Areas| space.kvmalloc(large).map(|_| ());
+        let make = move |space: &Space<Direct>, _: &mut Areas| space.raw().alloc_or_heap(large).map(|_| ());
         let empty = move || Scene::empty(settings).build_direct();
         let case = Case::new("kvmalloc", empty, make, |space, _| free_all(space));
         table(config, [case.meets([Point::Map, Point::Frame].map(Step::Machine))]);

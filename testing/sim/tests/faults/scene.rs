@@ -133,7 +133,7 @@ fn fill<P: Simulated>(space: &Space<P>, count: usize) -> Areas {
         let request = Request::new(pages * PAGE - nth % 2).align(PAGE << (nth % 7 / 5));
         let request = if nth.is_multiple_of(5) { request.tag("filled") } else { request };
         let smallest = Request::new(PAGE).without_guard();
-        match space.alloc(&request).or_else(|_| space.alloc(&smallest)) {
+        match space.raw().alloc(&request).or_else(|_| space.raw().alloc(&smallest)) {
             Ok(addr) => areas.push(addr),
             Err(AllocError::NoSpace(_) | AllocError::Unbacked(_)) => break,
             Err(error) => panic!("{error}"),
@@ -165,7 +165,7 @@ fn free_every_other<P: Platform>(space: &Space<P>, areas: Areas) -> Areas {
 
 pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.vfree(addr) }.expect("it is busy");
+    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 /// What is freed becomes lazy, is purged soon, or is kept.

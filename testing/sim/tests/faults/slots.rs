@@ -21,7 +21,7 @@ fn taken(scene: Scene) -> (Space<Sim>, Vec<usize>) {
 
 fn alloc(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), AllocError> {
     while slots.len() < COUNT {
-        slots.push(space.block_alloc(8)?);
+        slots.push(space.raw().reserve_short(8)?);
     }
     Ok(())
 }
@@ -30,7 +30,7 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
     Sim::run_on(1);
     while let Some(addr) = slots.pop() {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.block_free(addr, 8) }.expect("it was handed out");
+        unsafe { space.raw().unreserve_short(addr, 8) }.expect("it was handed out");
     }
     Sim::run_on(0);
     space.purge()
@@ -38,7 +38,9 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
 
 fn release(space: &Space<Sim>, slots: Vec<usize>) {
     // SAFETY: nothing uses the addresses any more.
-    slots.into_iter().for_each(|addr| unsafe { space.block_free(addr, 8) }.expect("it was handed out"));
+    slots
+        .into_iter()
+        .for_each(|addr| unsafe { space.raw().unreserve_short(addr, 8) }.expect("it was handed out"));
 }
 
 fn scene(config: Config, machine: Machine) -> Scene {

@@ -3,21 +3,25 @@
 //! Without the heap: a space is not made without memory (see `new`).
 
 use super::scene::{PAGE, Scene, configs, touch};
-use vmalloc::root::{Child, ChildConfig, ChildError, Root, Site, Tenure};
 use vmalloc::{Config, Request, Space};
 use vmalloc_sim::harness::{Injection, Lasting, Step, each};
 use vmalloc_sim::{Point, Sim};
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
 
-type Part = Space<Child<Sim>>;
+type Part = Space<Subspace<Sim>>;
 
-fn part(root: &Root<Sim>, name: &'static str, settings: Config) -> Result<Part, ChildError> {
-    root.child(name, Site::at(0x1_0100 * PAGE, 0x1_0200 * PAGE), ChildConfig::default().config(settings))
+fn part(root: &Root<Sim>, name: &'static str, settings: Config) -> Result<Part, SubspaceError> {
+    root.subspace(
+        name,
+        Placement::at(0x1_0100 * PAGE, 0x1_0200 * PAGE),
+        SubspaceConfig::default().config(settings),
+    )
 }
 
 /// Areas in use and freed ones, which all CPUs remember.
 fn use_it(space: &Part) {
     for nth in 0..6 {
-        let addr = space.alloc(&Request::new(3 * PAGE)).expect("room");
+        let addr = space.raw().alloc(&Request::new(3 * PAGE)).expect("room");
         touch(space, addr);
         if nth % 2 == 0 {
             super::scene::free(space, addr);
@@ -26,7 +30,7 @@ fn use_it(space: &Part) {
 }
 
 fn is_whole(root: &Root<Sim>) {
-    assert_eq!(root.children().next(), None);
+    assert_eq!(root.subspaces().next(), None);
     assert_eq!((root.platform().check_end(), root.platform().taken_frames()), (vec![], vec![]));
 }
 
@@ -36,7 +40,7 @@ fn drop_one(settings: Config, injection: Injection) -> bool {
     let space = part(&root, "first", settings).expect("room");
     use_it(&space);
     let ((), failed) = injection.during(root.platform(), || drop(space));
-    let lingers = root.children().any(|child| child.tenure == Tenure::Lingering);
+    let lingers = root.subspaces().any(|part| part.state == SubspaceState::Lingering);
     assert_eq!(lingers, failed > 0, "{injection}");
     let next = part(&root, "second", settings).expect("what lingers is swept");
     use_it(&next);
@@ -55,7 +59,7 @@ fn make_one(settings: Config, injection: Injection) -> bool {
     let (made, failed) = injection.during(root.platform(), || part(&root, "second", settings));
     match &made {
         Ok(next) => use_it(next),
-        Err(error) => assert!(matches!(error, ChildError::Overlap { .. }), "{error}"),
+        Err(error) => assert!(matches!(error, SubspaceError::Overlap { .. }), "{error}"),
     }
     assert_eq!(made.is_err(), failed > 0, "{injection}");
     drop(made);

@@ -34,24 +34,24 @@ impl Everything {
     pub(crate) fn new(space: &Space<Sim>) -> Self {
         let frames = take(space, 80);
         let request = Request::new(4 * PAGE);
-        let user = space.vmalloc_user(&request).expect("room");
-        let sparse = space.sparse(&request).expect("room");
+        let user = space.raw().alloc_shared(&request).expect("room");
+        let sparse = space.raw().alloc_sparse(&request).expect("room");
         // SAFETY: nobody else maps there.
-        unsafe { space.map_pages(sparse, &frames[..2], RW) }.expect("room");
+        unsafe { space.raw().map_pages(sparse, &frames[..2], RW) }.expect("room");
         let areas = vec![
-            (space.alloc(&request).expect("room"), 4),
-            (space.vmalloc_exec(&request).expect("room"), 4),
+            (space.raw().alloc(&request).expect("room"), 4),
+            (space.raw().alloc_exec(&request).expect("room"), 4),
             (user, 4),
-            (space.vmap(&frames[2..6], RW, None).expect("room"), 4),
-            (space.vmap_pfn(&devices(4), RW, None).expect("room"), 4),
-            (space.remap_vmalloc_range(user, 4 * PAGE, RW, None).expect("room"), 4),
+            (space.raw().map(&frames[2..6], RW, None).expect("room"), 4),
+            (space.raw().map_device(&devices(4), RW, None).expect("room"), 4),
+            (space.raw().map_shared(user, 4 * PAGE, RW, None).expect("room"), 4),
             (sparse, 2),
-            (space.vm_map_ram(&frames[6..10]).expect("room"), 4),
-            (space.vm_map_ram(&frames[10..77]).expect("room"), 67),
+            (space.raw().map_short(&frames[6..10]).expect("room"), 4),
+            (space.raw().map_short(&frames[10..77]).expect("room"), 67),
         ];
         let words = areas.iter().map(|&(addr, count)| fill(space, addr, count)).collect();
-        let reserved = space.reserve(&request).expect("room");
-        let base = space.pcpu_get_vm_areas(&OFFSETS, &SIZES, PAGE).expect("room");
+        let reserved = space.raw().reserve(&request).expect("room");
+        let base = space.raw().alloc_congruent(&OFFSETS, &SIZES, PAGE).expect("room");
         let areas = areas.into_iter().chain([(reserved, 4)]).collect();
         Self { frames, areas, words, base }
     }
@@ -80,10 +80,10 @@ impl Everything {
         [VMAP, IOMAP, SHOWN].into_iter().for_each(|which| vunmap(space, self.addr(which)));
         [SLOT, LARGE].into_iter().for_each(|which| unmap_ram(space, self.addr(which), self.areas[which].1));
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(self.addr(RESERVED)) }.expect("reserved");
+        unsafe { space.raw().unreserve(self.addr(RESERVED)) }.expect("reserved");
         free_sparse(space, self.addr(SPARSE));
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(self.base, &OFFSETS, &SIZES) }.expect("made");
+        unsafe { space.raw().free_congruent(self.base, &OFFSETS, &SIZES) }.expect("made");
         space.purge().expect("nothing fails");
         give(space, &self.frames);
     }
@@ -103,11 +103,11 @@ pub(crate) type Free = fn(&Space<Sim>, usize) -> Result<(), FreeError>;
 /// What frees by address alone, and which areas it is for.
 pub(crate) const FREES: [(&str, Free, &[usize]); 4] = [
     // SAFETY: what is freed is the test's, and nothing uses it: here and below.
-    ("vfree", |space, addr| unsafe { space.vfree(addr) }, &[PLAIN, EXEC, USER]),
+    ("vfree", |space, addr| unsafe { space.raw().free(addr) }, &[PLAIN, EXEC, USER]),
     // SAFETY: as above.
-    ("vunmap", |space, addr| unsafe { space.vunmap(addr) }, &[VMAP, IOMAP, SHOWN]),
+    ("vunmap", |space, addr| unsafe { space.raw().unmap(addr) }, &[VMAP, IOMAP, SHOWN]),
     // SAFETY: as above.
-    ("free_sparse", |space, addr| unsafe { space.free_sparse(addr) }, &[SPARSE]),
+    ("free_sparse", |space, addr| unsafe { space.raw().free_sparse(addr) }, &[SPARSE]),
     // SAFETY: nothing uses the addresses any more.
-    ("unreserve", |space, addr| unsafe { space.unreserve(addr) }, &[RESERVED]),
+    ("unreserve", |space, addr| unsafe { space.raw().unreserve(addr) }, &[RESERVED]),
 ];

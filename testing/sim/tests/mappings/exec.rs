@@ -8,7 +8,7 @@ use vmalloc_sim::{Access, Fault, Sim};
 
 fn set(space: &Space<Sim>, addr: usize, protection: Protection) {
     // SAFETY: nothing uses the area otherwise.
-    unsafe { space.set_protection(addr, protection) }.expect("it is such an area");
+    unsafe { space.raw().protect(addr, protection) }.expect("it is such an area");
 }
 
 /// Every CPU is denied `access` to each of `count` pages, whatever it remembers.
@@ -29,7 +29,7 @@ fn denied(space: &Space<Sim>, addr: usize, count: usize, access: Access, protect
 #[test]
 fn code_is_writable_or_executable_on_every_cpu_and_never_both() {
     everywhere(|space| {
-        let addr = space.vmalloc_exec(&Request::new(3 * PAGE).tag("code")).expect("room");
+        let addr = space.raw().alloc_exec(&Request::new(3 * PAGE).tag("code")).expect("room");
         assert_eq!(kind(space, addr), Some(Kind::Exec));
         let words = fill(space, addr, 3);
         denied(space, addr, 3, Access::Fetch, Protection::ReadWrite);
@@ -51,14 +51,14 @@ fn code_is_writable_or_executable_on_every_cpu_and_never_both() {
 fn code_is_never_kept_and_its_addresses_are_plain_again() {
     everywhere_in(64, |space| {
         for round in 0..20 {
-            let addr = space.vmalloc_exec(&Request::new(30 * PAGE)).expect("a purge makes room");
+            let addr = space.raw().alloc_exec(&Request::new(30 * PAGE)).expect("a purge makes room");
             assert_eq!(space.platform().read(0, page(addr)), Ok(0), "zeroed");
             fill(space, addr, 30);
             set(space, addr, Protection::ReadExecute);
             space.platform().prefetch(round % space.geometry().cpus, pages(addr, 30));
             vfree(space, addr);
             assert_eq!(space.stats().cached_pages, 0);
-            let memory = space.alloc(&Request::new(30 * PAGE)).expect("a purge makes room");
+            let memory = space.raw().alloc(&Request::new(30 * PAGE)).expect("a purge makes room");
             fill(space, memory, 30);
             vfree(space, memory);
         }
@@ -70,7 +70,7 @@ fn what_a_mapping_allows_can_be_changed_for_it_alone() {
     everywhere(|space| {
         let frames = take(space, 2);
         let [one, other] = [Protection::Read, Protection::ReadWrite]
-            .map(|how| space.vmap(&frames, how, None).expect("room"));
+            .map(|how| space.raw().map(&frames, how, None).expect("room"));
         denied(space, one, 2, Access::Write, Protection::Read);
         let words = fill(space, other, 2);
         crate::support::shows(space, one, &words);

@@ -19,21 +19,21 @@ fn every_kind_has_its_line_in_address_order() {
     let frames = take(&space, 70);
     let request = |tag| Request::new(3 * PAGE - 5).tag(tag);
     let addrs = [
-        space.alloc(&request("memory")),
-        space.reserve(&request("addresses")),
-        space.vmalloc_exec(&request("code")),
-        space.vmalloc_user(&request("shared")),
-        space.sparse(&request("holes")),
-        space.vmap(&frames[..3], RW, Some("frames")),
-        space.vmap_pfn(&devices(3), RW, Some("registers")),
-        space.vmap(&frames[..3], RW, None),
+        space.raw().alloc(&request("memory")),
+        space.raw().reserve(&request("addresses")),
+        space.raw().alloc_exec(&request("code")),
+        space.raw().alloc_shared(&request("shared")),
+        space.raw().alloc_sparse(&request("holes")),
+        space.raw().map(&frames[..3], RW, Some("frames")),
+        space.raw().map_device(&devices(3), RW, Some("registers")),
+        space.raw().map(&frames[..3], RW, None),
     ]
     .map(|addr| addr.expect("room"));
     let tags = ["memory", "addresses", "code", "shared", "holes", "frames", "registers", "-"];
     let kinds = ["vmalloc", "reserved", "vmalloc exec", "vmalloc user", "sparse", "vmap", "ioremap", "vmap"];
-    let shown = space.remap_vmalloc_range(addrs[3], 2 * PAGE, RW, Some("shown")).expect("room");
-    let [slot, large] = [1, 70].map(|count| space.vm_map_ram(&frames[..count]).expect("room"));
-    let base = space.pcpu_get_vm_areas(&[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
+    let shown = space.raw().map_shared(addrs[3], 2 * PAGE, RW, Some("shown")).expect("room");
+    let [slot, large] = [1, 70].map(|count| space.raw().map_short(&frames[..count]).expect("room"));
+    let base = space.raw().alloc_congruent(&[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
     let block = space.find(slot).expect("a block");
     assert_eq!(block.kind, Kind::Block);
     let mut lines: Vec<(usize, String)> = addrs
@@ -57,10 +57,10 @@ fn every_kind_has_its_line_in_address_order() {
     [addrs[5], addrs[6], addrs[7], shown].into_iter().for_each(|addr| vunmap(&space, addr));
     [addrs[0], addrs[2], addrs[3]].into_iter().for_each(|addr| vfree(&space, addr));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.unreserve(addrs[1]) }.expect("reserved");
+    unsafe { space.raw().unreserve(addrs[1]) }.expect("reserved");
     free_sparse(&space, addrs[4]);
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.pcpu_free_vm_areas(base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
+    unsafe { space.raw().free_congruent(base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
     space.purge().expect("nothing fails");
     assert_eq!(space.vmallocinfo().to_string(), "");
     give(&space, &frames);

@@ -4,7 +4,7 @@ mod make;
 
 use crate::support::{PAGE, finish, free_sparse, give, page, pages, unchanged, unmap_ram, vfree, vunmap};
 use std::collections::{BTreeMap, BTreeSet};
-use vmalloc::{AreaError, Frame, FrameSupply, MapFrames, Platform, Protection, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, Platform, Protection, Space};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Point, Sim};
@@ -198,7 +198,7 @@ impl User {
         let area = self.areas[which].clone();
         self.look(&area);
         let mut bytes = vec![1; area.cells.len() * PAGE];
-        let copied = self.space.vread(area.addr, &mut bytes);
+        let copied = self.space.read(area.addr, &mut bytes);
         let readable = |cell: &Option<Cell>| cell.filter(|_| area.what != What::Device);
         assert_eq!(copied, area.cells.iter().filter_map(readable).count() * PAGE, "{area:?}");
         for (bytes, cell) in bytes.chunks(PAGE).zip(&area.cells) {
@@ -231,10 +231,10 @@ impl User {
             What::Sparse => free_sparse(space, area.addr),
             What::Percpu => {
                 // SAFETY: nothing uses the addresses any more.
-                unsafe { space.pcpu_free_vm_areas(area.addr, &[0], &[count * PAGE]) }.expect("it was made");
+                unsafe { space.raw().free_congruent(area.addr, &[0], &[count * PAGE]) }.expect("it was made");
             }
             // SAFETY: nothing uses the addresses any more.
-            What::Reserved => unsafe { space.unreserve(area.addr) }.expect("it was made"),
+            What::Reserved => unsafe { space.raw().unreserve(area.addr) }.expect("it was made"),
         }
         let is_let_go =
             !matches!(area.what, What::Sparse | What::Percpu) && (area.what != What::Ram || count <= 64);
@@ -278,7 +278,7 @@ impl User {
         let area = &mut self.areas[which];
         let there = &mut area.cells[start..start + count];
         // SAFETY: the area is this user's, and nobody else maps there.
-        let mapped = unsafe { self.space.map_pages(area.addr + start * PAGE, &frames, RW) };
+        let mapped = unsafe { self.space.raw().map_pages(area.addr + start * PAGE, &frames, RW) };
         if there.iter().any(Option::is_some) {
             assert!(matches!(mapped, Err(AreaError::Mapped { .. })), "{mapped:?}");
             return None;
@@ -297,7 +297,8 @@ impl User {
         let start = area.cells.iter().position(Option::is_some)?;
         let count = area.cells[start..].iter().take_while(|cell| cell.is_some()).count();
         // SAFETY: the area is this user's, and nothing uses the pages any more.
-        unsafe { self.space.unmap_pages(area.addr + start * PAGE, count as u64) }.expect("they are mapped");
+        unsafe { self.space.raw().unmap_pages(area.addr + start * PAGE, count as u64) }
+            .expect("they are mapped");
         area.cells[start..start + count].fill(None);
         self.count("unmapped");
         Some(())
@@ -314,7 +315,7 @@ impl User {
         let space = &self.space;
         let purged = match choice {
             0 => space.purge(),
-            1 => space.flush_unmap_aliases(),
+            1 => space.flush(),
             2 => space.decay(),
             3 => space.drain().map(|_| ()),
             _ => space.shrink(3).map(|_| ()),
@@ -331,7 +332,7 @@ impl User {
         let protection = [RW, Protection::Read, Protection::ReadExecute][self.below(3)];
         let area = &mut self.areas[which];
         // SAFETY: the area is this user's.
-        unsafe { self.space.set_protection(area.addr, protection) }.expect("it is such an area");
+        unsafe { self.space.raw().protect(area.addr, protection) }.expect("it is such an area");
         area.protection = protection;
         self.count("protected");
         Some(())
@@ -342,19 +343,19 @@ impl User {
         let which = self.any(|_| true)?;
         let (area, choice) = (self.areas[which].clone(), self.below(4));
         let space = &self.space;
-        let is_linear = !space.is_vmalloc_addr(area.addr);
+        let is_linear = !space.contains(area.addr);
         let refused = unchanged(space, || match choice {
             // SAFETY: it is refused.
             0 if is_linear || !matches!(area.what, What::Memory | What::User | What::Exec) => unsafe {
-                space.vfree(area.addr).is_err()
+                space.raw().free(area.addr).is_err()
             },
             // SAFETY: it is refused.
             1 if is_linear || !matches!(area.what, What::Vmap | What::Device | What::Shown(_)) => unsafe {
-                space.vunmap(area.addr).is_err()
+                space.raw().unmap(area.addr).is_err()
             },
             // SAFETY: it is refused.
-            2 => unsafe { space.vm_unmap_ram(area.addr, area.cells.len() + 1).is_err() },
-            _ => space.remap_vmalloc_range(area.addr, usize::MAX, RW, None).is_err(),
+            2 => unsafe { space.raw().unmap_short(area.addr, area.cells.len() + 1).is_err() },
+            _ => space.raw().map_shared(area.addr, usize::MAX, RW, None).is_err(),
         });
         assert!(refused, "{area:?}: {choice}");
         Some(())

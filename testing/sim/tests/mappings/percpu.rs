@@ -8,7 +8,7 @@ const OFFSETS: [usize; 3] = [0, 32 * PAGE, 64 * PAGE];
 const SIZES: [usize; 3] = [8 * PAGE; 3];
 
 fn group(space: &Space<Sim>) -> usize {
-    space.pcpu_get_vm_areas(&OFFSETS, &SIZES, 8 * PAGE).expect("room")
+    space.raw().alloc_congruent(&OFFSETS, &SIZES, 8 * PAGE).expect("room")
 }
 
 /// A chunk: pages from `from` on of every area.
@@ -16,14 +16,15 @@ fn populate(space: &Space<Sim>, base: usize, from: usize, frames: &[Frame]) {
     for (unit, frames) in OFFSETS.into_iter().zip(frames.chunks(frames.len() / OFFSETS.len())) {
         let addr = base + unit + from * PAGE;
         // SAFETY: nobody else maps there.
-        unsafe { space.map_pages(addr, frames, Protection::ReadWrite) }.expect("nothing is mapped there");
+        unsafe { space.raw().map_pages(addr, frames, Protection::ReadWrite) }
+            .expect("nothing is mapped there");
     }
 }
 
 fn depopulate(space: &Space<Sim>, base: usize, from: usize, count: u64) {
     for unit in OFFSETS {
         // SAFETY: nothing uses the pages any more.
-        unsafe { space.unmap_pages(base + unit + from * PAGE, count) }.expect("they are mapped");
+        unsafe { space.raw().unmap_pages(base + unit + from * PAGE, count) }.expect("they are mapped");
     }
 }
 
@@ -43,7 +44,7 @@ fn chunks_are_populated_and_depopulated() {
         depopulate(space, base, 0, 2);
         give(space, &frames);
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.expect("it was made");
+        unsafe { space.raw().free_congruent(base, &OFFSETS, &SIZES) }.expect("it was made");
     });
 }
 
@@ -56,8 +57,8 @@ fn what_is_left_in_a_group_is_unmapped_by_the_purge() {
             populate(space, base, 7, &frames);
             OFFSETS.iter().for_each(|unit| _ = fill(space, base + unit + 7 * PAGE, 1));
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.pcpu_free_vm_areas(base, &OFFSETS, &SIZES) }.expect("it was made");
-            space.flush_unmap_aliases().expect("nothing fails");
+            unsafe { space.raw().free_congruent(base, &OFFSETS, &SIZES) }.expect("it was made");
+            space.flush().expect("nothing fails");
             OFFSETS.iter().for_each(|unit| forgotten(space, base + unit, 8));
         }
         give(space, &frames);

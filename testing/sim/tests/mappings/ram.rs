@@ -15,10 +15,10 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
     with_blocks(|space| {
         let frames = take(space, 100);
         for count in COUNTS.into_iter().chain([100]) {
-            let addr = space.vm_map_ram(&frames[..count]).expect("room");
+            let addr = space.raw().map_short(&frames[..count]).expect("room");
             fill(space, addr, count);
             let in_linear_map = space.geometry().linear_map.is_some() && count == 1;
-            let expected = if count <= 64 { Kind::Block } else { Kind::MapRam };
+            let expected = if count <= 64 { Kind::Block } else { Kind::ShortMap };
             assert_eq!(kind(space, addr), Some(expected).filter(|_| !in_linear_map));
             unmap_ram(space, addr, count);
         }
@@ -35,7 +35,7 @@ fn mappings_of_all_sizes_are_apart_and_show_their_frames() {
         let mapped = COUNTS.map(|count| {
             let own;
             (own, rest) = rest.split_at(count);
-            let addr = space.vm_map_ram(own).expect("room");
+            let addr = space.raw().map_short(own).expect("room");
             let words = fill(space, addr, count);
             (addr, words)
         });
@@ -53,8 +53,8 @@ fn mappings_of_all_sizes_are_apart_and_show_their_frames() {
 fn a_frame_may_be_mapped_twice_in_one_call_and_in_two() {
     with_blocks(|space| {
         let frames = take(space, 2);
-        let addr = space.vm_map_ram(&[frames[0], frames[1], frames[0]]).expect("room");
-        let other = space.vm_map_ram(&[frames[1], frames[0]]).expect("room");
+        let addr = space.raw().map_short(&[frames[0], frames[1], frames[0]]).expect("room");
+        let other = space.raw().map_short(&[frames[1], frames[0]]).expect("room");
         write(space, addr, 2, 6);
         write(space, other, 0, 4);
         shows(space, addr, &[6, 4, 6]);
@@ -72,7 +72,7 @@ fn come_and_go(space: &Space<Sim>, counts: &[usize], rounds: usize) {
         let count = counts[round % counts.len()];
         let frames = take(space, count);
         Sim::run_on(round);
-        let addr = space.vm_map_ram(&frames).expect("room");
+        let addr = space.raw().map_short(&frames).expect("room");
         fill(space, addr, count);
         Sim::run_on(round + 1);
         unmap_ram(space, addr, count);
@@ -101,7 +101,7 @@ fn slots_are_flushed_before_they_lead_elsewhere() {
         }
         // One that stays keeps its block from being spent.
         let kept = take(&space, 1);
-        let addr = space.vm_map_ram(&[kept[0]]).expect("room");
+        let addr = space.raw().map_short(&[kept[0]]).expect("room");
         let words = fill(&space, addr, 1);
         come_and_go(&space, &[1, 2, 4, 7], 300);
         shows(&space, addr, &words);
@@ -113,16 +113,14 @@ fn slots_are_flushed_before_they_lead_elsewhere() {
 
 #[test]
 fn no_cpu_remembers_a_slot_after_a_flush_or_a_purge() {
-    let calls: [fn(&Space<Sim>); 2] = [
-        |space| space.flush_unmap_aliases().expect("nothing fails"),
-        |space| space.purge().expect("nothing fails"),
-    ];
+    let calls: [fn(&Space<Sim>); 2] =
+        [|space| space.flush().expect("nothing fails"), |space| space.purge().expect("nothing fails")];
     for call in calls {
         with_blocks(|space| {
             let frames = take(space, 9);
-            let stays = space.vm_map_ram(&frames[..4]).expect("room");
+            let stays = space.raw().map_short(&frames[..4]).expect("room");
             let words = fill(space, stays, 4);
-            let goes = space.vm_map_ram(&frames[4..]).expect("room");
+            let goes = space.raw().map_short(&frames[4..]).expect("room");
             fill(space, goes, 5);
             Sim::run_on(2);
             unmap_ram(space, goes, 5);
@@ -141,7 +139,7 @@ fn no_cpu_remembers_a_slot_after_a_flush_or_a_purge() {
 fn a_slot_that_was_never_mapped_faults() {
     with_blocks(|space| {
         let frames = take(space, 3);
-        let addr = space.vm_map_ram(&frames).expect("room");
+        let addr = space.raw().map_short(&frames).expect("room");
         fill(space, addr, 3);
         // Three pages take four slots.
         faults(space, addr + 3 * PAGE, 1);
@@ -159,7 +157,7 @@ fn unmapping_elsewhere_is_as_good_as_here() {
             .enumerate()
             .map(|(nth, frame)| {
                 Sim::run_on(nth);
-                space.vm_map_ram(&[*frame]).expect("room")
+                space.raw().map_short(&[*frame]).expect("room")
             })
             .collect();
         for (nth, &addr) in mapped.iter().enumerate() {
@@ -175,11 +173,11 @@ fn unmapping_elsewhere_is_as_good_as_here() {
 fn blocks_come_back_when_memory_needs_their_addresses() {
     with_blocks_in(256, |space| {
         let frames = take(space, 2);
-        let mapped: Vec<usize> = std::iter::from_fn(|| space.vm_map_ram(&frames).ok()).collect();
+        let mapped: Vec<usize> = std::iter::from_fn(|| space.raw().map_short(&frames).ok()).collect();
         assert!(mapped.len() >= 32, "{} mappings", mapped.len());
         mapped.iter().for_each(|&addr| unmap_ram(space, addr, 2));
         let request = vmalloc::Request::new(255 * PAGE);
-        let memory = space.alloc(&request).expect("nothing is mapped any more");
+        let memory = space.raw().alloc(&request).expect("nothing is mapped any more");
         assert_eq!(page(memory), START);
         fill(space, memory, 255);
         crate::support::vfree(space, memory);
@@ -197,7 +195,7 @@ fn frames_that_follow_each_other_are_mapped_already() {
     let (frames, linear) = (take_run(&space, 100), space.geometry().linear_map.expect("it has one"));
     for count in [1, 7, 64, 100] {
         let before = space.platform().counts();
-        let addr = space.vm_map_ram(&frames[..count]).expect("they are there");
+        let addr = space.raw().map_short(&frames[..count]).expect("they are there");
         assert_eq!(page(addr), linear.start() + frames[0].0);
         let words = fill(&space, addr, count);
         Sim::run_on(1);
@@ -215,15 +213,15 @@ fn frames_that_follow_each_other_are_mapped_already() {
 fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
     let space = linear_space();
     let frames = take_run(&space, 4);
-    let [first, second] = [0; 2].map(|_| space.vm_map_ram(&frames).expect("there"));
-    let other = space.vm_map_ram(&frames[..3]).expect("room");
+    let [first, second] = [0; 2].map(|_| space.raw().map_short(&frames).expect("there"));
+    let other = space.raw().map_short(&frames[..3]).expect("room");
     assert_eq!((second, kind(&space, other)), (first, Some(Kind::Block)));
     let words = fill(&space, first, 4);
     shows(&space, other, &words[..3]);
     unmap_ram(&space, other, 3);
     unmap_ram(&space, first, 4);
     unmap_ram(&space, second, 4);
-    let other = space.vm_map_ram(&frames[..3]).expect("there");
+    let other = space.raw().map_short(&frames[..3]).expect("there");
     assert_eq!(other, first, "no other mapping begins at this frame");
     unmap_ram(&space, other, 3);
     give(&space, &frames);
@@ -234,7 +232,7 @@ fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
 fn runs_in_the_linear_map_overlap_as_they_like() {
     let space = linear_space();
     let frames = take_run(&space, 6);
-    let addrs = [0, 1, 3].map(|nth| space.vm_map_ram(&frames[nth..nth + 3]).expect("there"));
+    let addrs = [0, 1, 3].map(|nth| space.raw().map_short(&frames[nth..nth + 3]).expect("there"));
     assert_eq!(addrs.map(|addr| addr - addrs[0]), [0, PAGE, 3 * PAGE]);
     addrs.into_iter().for_each(|addr| unmap_ram(&space, addr, 3));
     give(&space, &frames);
@@ -245,11 +243,11 @@ fn runs_in_the_linear_map_overlap_as_they_like() {
 fn where_mappings_run_out_slots_are_flushed_and_it_is_tried_again() {
     with_blocks(|space| {
         let frames = take(space, 2);
-        let first = space.vm_map_ram(&frames).expect("room");
+        let first = space.raw().map_short(&frames).expect("room");
         fill(space, first, 2);
         unmap_ram(space, first, 2);
         space.platform().fail_nth(Point::MapFrames, 1);
-        let second = space.vm_map_ram(&frames).expect("the second try is not made to fail");
+        let second = space.raw().map_short(&frames).expect("the second try is not made to fail");
         fill(space, second, 2);
         unmap_ram(space, second, 2);
         give(space, &frames);
@@ -266,7 +264,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
         }
         let frames = take(&space, 4);
         for round in 0..80 {
-            let addr = space.block_alloc(4).expect("room");
+            let addr = space.raw().reserve_short(4).expect("room");
             let range = crate::support::pages(addr, 4);
             // SAFETY: the slots were just obtained, and the frames taken.
             unsafe { space.platform().map_frames(range, &frames, Protection::ReadWrite) }.expect("room");
@@ -275,7 +273,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
             unsafe { space.platform().discard_hint(range) };
             Sim::run_on(round);
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.block_free(addr, 4) }.expect("it was handed out");
+            unsafe { space.raw().unreserve_short(addr, 4) }.expect("it was handed out");
         }
         give(&space, &frames);
         finish(&space);
@@ -287,7 +285,7 @@ fn a_mapping_of_the_whole_supply_is_possible() {
     let space = space(plain(1024, 2).frames(300), Config::default());
     let mut frames = vec![Frame(0); 300];
     space.platform().take_frames(&mut frames).expect("all");
-    let addr = space.vm_map_ram(&frames).expect("room");
+    let addr = space.raw().map_short(&frames).expect("room");
     fill(&space, addr, 300);
     unmap_ram(&space, addr, 300);
     space.purge().expect("nothing fails");

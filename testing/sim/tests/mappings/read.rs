@@ -12,7 +12,7 @@ const RW: Protection = Protection::ReadWrite;
 /// The words of `count` pages from `addr` on, 0 for what is not mapped, and how many bytes are.
 fn read(space: &Space<Sim>, addr: usize, count: usize) -> (Vec<u64>, usize) {
     let mut bytes = vec![0xee; count * PAGE];
-    let copied = space.vread(addr, &mut bytes);
+    let copied = space.read(addr, &mut bytes);
     let words = bytes.chunks_exact(PAGE).map(|page| {
         let words: Vec<u64> =
             page.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight"))).collect();
@@ -31,17 +31,17 @@ fn every_kind_of_memory_is_read_and_guards_are_zeros() {
     with_blocks(|space| {
         let frames = take(space, 70);
         let areas = [
-            (space.alloc(&Request::new(3 * PAGE)).expect("room"), 3),
-            (space.vmalloc_user(&Request::new(2 * PAGE)).expect("room"), 2),
-            (space.vmalloc_exec(&Request::new(2 * PAGE)).expect("room"), 2),
-            (space.vmap(&frames[..4], RW, None).expect("room"), 4),
+            (space.raw().alloc(&Request::new(3 * PAGE)).expect("room"), 3),
+            (space.raw().alloc_shared(&Request::new(2 * PAGE)).expect("room"), 2),
+            (space.raw().alloc_exec(&Request::new(2 * PAGE)).expect("room"), 2),
+            (space.raw().map(&frames[..4], RW, None).expect("room"), 4),
         ];
         for (addr, count) in areas {
             let mut words = fill(space, addr, count);
             words.push(0);
             assert_eq!(read(space, addr, count + 1), (words, count * PAGE));
         }
-        let ram = space.vm_map_ram(&frames).expect("room");
+        let ram = space.raw().map_short(&frames).expect("room");
         let words = fill(space, ram, 70);
         assert_eq!(read(space, ram, 70), (words, 70 * PAGE));
         unmap_ram(space, ram, 70);
@@ -59,7 +59,7 @@ fn holes_outside_and_freed_areas_are_zeros() {
         nothing(space, (START as usize - 2) * PAGE, 4);
         nothing(space, 0, 4);
         nothing(space, (space.geometry().span.end() as usize - 2) * PAGE, 4);
-        let addr = space.alloc(&Request::new(3 * PAGE)).expect("room");
+        let addr = space.raw().alloc(&Request::new(3 * PAGE)).expect("room");
         fill(space, addr, 3);
         vfree(space, addr);
         nothing(space, addr, 4);
@@ -73,8 +73,8 @@ fn the_end_of_all_addresses_is_no_trouble() {
     everywhere(|space| {
         for addr in [usize::MAX, usize::MAX - 1, usize::MAX - PAGE, usize::MAX - 3 * PAGE + 1] {
             let mut bytes = [7; 100];
-            assert_eq!((space.vread(addr, &mut bytes), bytes), (0, [0; 100]));
-            assert_eq!(space.vread(addr, &mut []), 0);
+            assert_eq!((space.read(addr, &mut bytes), bytes), (0, [0; 100]));
+            assert_eq!(space.read(addr, &mut []), 0);
         }
     });
 }
@@ -82,14 +82,14 @@ fn the_end_of_all_addresses_is_no_trouble() {
 #[test]
 fn devices_and_reservations_are_not_touched() {
     everywhere(|space| {
-        let device = space.vmap_pfn(&devices(2), RW, None).expect("room");
+        let device = space.raw().map_device(&devices(2), RW, None).expect("room");
         fill(space, device, 2);
         nothing(space, device, 3);
-        let reserved = space.reserve(&Request::new(2 * PAGE)).expect("room");
+        let reserved = space.raw().reserve(&Request::new(2 * PAGE)).expect("room");
         nothing(space, reserved, 3);
         vunmap(space, device);
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.unreserve(reserved) }.expect("reserved");
+        unsafe { space.raw().unreserve(reserved) }.expect("reserved");
     });
 }
 
@@ -97,10 +97,10 @@ fn devices_and_reservations_are_not_touched() {
 fn of_sparse_areas_what_is_mapped_is_read() {
     everywhere(|space| {
         let frames = take(space, 3);
-        let addr = space.sparse(&Request::new(8 * PAGE)).expect("room");
+        let addr = space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         for (nth, frame) in [0, 3, 7].into_iter().zip(&frames) {
             // SAFETY: nobody else maps there.
-            unsafe { space.map_pages(addr + nth * PAGE, &[*frame], RW) }.expect("room");
+            unsafe { space.raw().map_pages(addr + nth * PAGE, &[*frame], RW) }.expect("room");
         }
         let words = [0, 3, 7].map(|nth| fill(space, addr + nth * PAGE, 1)[0]);
         let expected = vec![words[0], 0, 0, words[1], 0, 0, 0, words[2], 0];
@@ -118,7 +118,7 @@ fn a_read_goes_across_areas() {
         let mut expected = vec![0; 64];
         let first = START as usize * PAGE;
         let areas: Vec<usize> =
-            (1..5).map(|count| space.alloc(&Request::new(count * PAGE)).expect("room")).collect();
+            (1..5).map(|count| space.raw().alloc(&Request::new(count * PAGE)).expect("room")).collect();
         for (&addr, count) in areas.iter().zip(1..5) {
             let nth = (addr - first) / PAGE;
             expected[nth..nth + count].copy_from_slice(&fill(space, addr, count));
@@ -137,8 +137,8 @@ fn a_read_goes_across_areas() {
 fn reads_may_begin_and_end_anywhere() {
     Sim::run_on(0);
     let space = Space::new(Direct::new(256, |options| options.cpus(2)), Config::default()).expect("a space");
-    let memory = space.vmalloc(3 * PAGE).expect("room");
-    let addr = memory.as_ptr().expose_provenance();
+    let addr = space.raw().alloc(&vmalloc::Request::new(3 * PAGE)).expect("room");
+    let memory = std::ptr::with_exposed_provenance_mut::<u8>(addr);
     for nth in 0..3 * PAGE {
         // SAFETY: the memory is the test's.
         unsafe { memory.add(nth).write((nth % 251) as u8 + 1) };
@@ -148,7 +148,7 @@ fn reads_may_begin_and_end_anywhere() {
     {
         let mut bytes = vec![0xee; count];
         let mapped = count.min(3 * PAGE - from);
-        assert_eq!(space.vread(addr + from, &mut bytes), mapped, "{count} bytes from {from}");
+        assert_eq!(space.read(addr + from, &mut bytes), mapped, "{count} bytes from {from}");
         let expected = (from..from + mapped).map(|nth| (nth % 251) as u8 + 1);
         assert!(bytes.into_iter().eq(expected.chain(std::iter::repeat_n(0, count - mapped))));
     }
@@ -160,7 +160,7 @@ fn reads_may_begin_and_end_anywhere() {
 fn live_slots_are_read_and_those_around_them_are_zeros() {
     with_blocks(|space| {
         let frames = take(space, 2);
-        let addr = space.vm_map_ram(&frames).expect("room");
+        let addr = space.raw().map_short(&frames).expect("room");
         let words = fill(space, addr, 2);
         assert_eq!(read(space, addr, 4), (vec![words[0], words[1], 0, 0], 2 * PAGE));
         unmap_ram(space, addr, 2);
@@ -175,8 +175,8 @@ fn returned_slots_are_not_read() {
         let frames = take(space, 4);
         // Not one behind the other: such are read where they always are, and not through the space.
         let (stay, go) = ([frames[0], frames[2]], [frames[3], frames[1]]);
-        let stays = space.vm_map_ram(&stay).expect("room");
-        let goes = space.vm_map_ram(&go).expect("room");
+        let stays = space.raw().map_short(&stay).expect("room");
+        let goes = space.raw().map_short(&go).expect("room");
         let words = fill(space, stays, 2);
         fill(space, goes, 2);
         unmap_ram(space, goes, 2);
@@ -193,7 +193,7 @@ fn returned_slots_are_not_read() {
 fn a_reader_on_another_cpu_finds_the_same() {
     everywhere(|space| {
         let frames = take(space, 2);
-        let addr = space.vmap(&frames, RW, None).expect("room");
+        let addr = space.raw().map(&frames, RW, None).expect("room");
         let words = fill(space, addr, 2);
         Sim::run_on(1);
         assert_eq!(read(space, addr, 2), (words, 2 * PAGE));

@@ -23,21 +23,21 @@ fn frames_have_to_be_of_the_right_origin() {
         for foreign in [FRAMES - 1, FRAMES + 8, u64::MAX, memory] {
             let frames = [own, own, Frame(foreign)];
             let wrong = Err(bad(foreign, Origin::Foreign));
-            assert_eq!(unchanged(space, || space.vmap(&frames, RW, None)), wrong);
-            assert_eq!(unchanged(space, || space.vm_map_ram(&frames)), wrong);
+            assert_eq!(unchanged(space, || space.raw().map(&frames, RW, None)), wrong);
+            assert_eq!(unchanged(space, || space.raw().map_short(&frames)), wrong);
             // SAFETY: nobody else maps there.
             let mapped = unchanged(space, || unsafe {
-                space.map_pages(all.addr(SPARSE) + 2 * PAGE, &frames[1..], RW)
+                space.raw().map_pages(all.addr(SPARSE) + 2 * PAGE, &frames[1..], RW)
             });
             assert_eq!(mapped, Err(AreaError::Alloc(bad(foreign, Origin::Foreign))));
             let frames = [device, Frame(foreign)];
-            assert_eq!(unchanged(space, || space.vmap_pfn(&frames, RW, None)), wrong);
+            assert_eq!(unchanged(space, || space.raw().map_device(&frames, RW, None)), wrong);
         }
         let wrong = Err(bad(FRAMES, Origin::Device));
-        assert_eq!(unchanged(space, || space.vmap(&[own, device], RW, None)), wrong);
-        assert_eq!(unchanged(space, || space.vm_map_ram(&[own, device])), wrong);
+        assert_eq!(unchanged(space, || space.raw().map(&[own, device], RW, None)), wrong);
+        assert_eq!(unchanged(space, || space.raw().map_short(&[own, device])), wrong);
         let wrong = Err(bad(own.0, Origin::Supply));
-        assert_eq!(unchanged(space, || space.vmap_pfn(&[device, own], RW, None)), wrong);
+        assert_eq!(unchanged(space, || space.raw().map_device(&[device, own], RW, None)), wrong);
         all.end(space);
     });
 }
@@ -48,8 +48,8 @@ fn frames_that_were_given_back_are_foreign() {
         let frames = take(space, 2);
         give(space, &frames[1..]);
         let wrong = Err(bad(frames[1].0, Origin::Foreign));
-        assert_eq!(unchanged(space, || space.vmap(&frames, RW, None)), wrong);
-        assert_eq!(unchanged(space, || space.vm_map_ram(&frames)), wrong);
+        assert_eq!(unchanged(space, || space.raw().map(&frames, RW, None)), wrong);
+        assert_eq!(unchanged(space, || space.raw().map_short(&frames)), wrong);
         give(space, &frames[..1]);
     });
 }
@@ -58,11 +58,16 @@ fn frames_that_were_given_back_are_foreign() {
 fn a_mapping_has_pages() {
     with_blocks(|space| {
         let none = Err(RequestError::ZeroSize.into());
-        assert_eq!(unchanged(space, || space.vmap(&[], RW, None)), none);
-        assert_eq!(unchanged(space, || space.vmap_pfn(&[], RW, None)), none);
-        assert_eq!(unchanged(space, || space.vm_map_ram(&[])), none);
-        assert_eq!(unchanged(space, || space.block_alloc(0)), none);
-        for request in [Space::vmalloc_user, Space::vmalloc_exec, Space::sparse] {
+        assert_eq!(unchanged(space, || space.raw().map(&[], RW, None)), none);
+        assert_eq!(unchanged(space, || space.raw().map_device(&[], RW, None)), none);
+        assert_eq!(unchanged(space, || space.raw().map_short(&[])), none);
+        assert_eq!(unchanged(space, || space.raw().reserve_short(0)), none);
+        let calls: [fn(&Space<_>, &Request) -> Result<usize, AllocError>; 3] = [
+            |space, request| space.raw().alloc_shared(request),
+            |space, request| space.raw().alloc_exec(request),
+            |space, request| space.raw().alloc_sparse(request),
+        ];
+        for request in calls {
             assert_eq!(unchanged(space, || request(space, &Request::new(0))), none);
             let error = RequestError::SizeOverflow { bytes: usize::MAX };
             assert_eq!(unchanged(space, || request(space, &Request::new(usize::MAX))), Err(error.into()));
@@ -76,7 +81,7 @@ fn a_mapping_has_pages() {
 fn addresses_without_number_are_refused() {
     with_blocks(|space| {
         for pages in [u64::MAX, u64::MAX / 2, 1 << 52, 1 << 51, 1 << 50] {
-            assert!(unchanged(space, || space.block_alloc(pages)).is_err(), "{pages} pages");
+            assert!(unchanged(space, || space.raw().reserve_short(pages)).is_err(), "{pages} pages");
         }
     });
 }
@@ -85,7 +90,7 @@ fn addresses_without_number_are_refused() {
 fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
     with_blocks(|space| {
         let all = Everything::new(space);
-        let show = |addr, bytes| unchanged(space, || space.remap_vmalloc_range(addr, bytes, RW, None));
+        let show = |addr, bytes| unchanged(space, || space.raw().map_shared(addr, bytes, RW, None));
         for addr in all.but(&[USER, SLOT]) {
             assert_eq!(show(addr, PAGE), Err(FreeError::WrongKind { page: page(addr) }.into()));
         }
@@ -98,7 +103,7 @@ fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
             assert_eq!(show(user + nth as usize * PAGE, bytes), Err(AreaError::Beyond { asked, pages }));
         }
         assert_eq!(show(PAGE, PAGE), Err(FreeError::NotAnArea { page: 1 }.into()));
-        let freed = space.vmalloc_user(&Request::new(PAGE)).expect("room");
+        let freed = space.raw().alloc_shared(&Request::new(PAGE)).expect("room");
         vfree(space, freed);
         assert_eq!(show(freed, PAGE), Err(FreeError::NotAnArea { page: page(freed) }.into()));
         all.end(space);
@@ -111,9 +116,10 @@ fn pages_are_mapped_where_nothing_is_and_unmapped_where_something_is() {
         let all = Everything::new(space);
         let (addr, spare) = (all.addr(SPARSE), all.spare());
         // SAFETY: nobody else maps or unmaps anything.
-        let map = |addr, frames: &[Frame]| unchanged(space, || unsafe { space.map_pages(addr, frames, RW) });
+        let map =
+            |addr, frames: &[Frame]| unchanged(space, || unsafe { space.raw().map_pages(addr, frames, RW) });
         // SAFETY: as above.
-        let unmap = |addr, pages| unchanged(space, || unsafe { space.unmap_pages(addr, pages) });
+        let unmap = |addr, pages| unchanged(space, || unsafe { space.raw().unmap_pages(addr, pages) });
         let (first, pages) = (page(addr), PageRange::from_len(page(addr), 4).expect("four"));
         assert_eq!(map(addr + PAGE, spare), Err(AreaError::Mapped { page: first + 1 }));
         assert_eq!(map(addr, &[spare[0]]), Err(AreaError::Mapped { page: first }));
@@ -143,7 +149,7 @@ fn only_code_and_mappings_change_what_they_allow() {
         let all = Everything::new(space);
         let set = |addr| {
             // SAFETY: it is refused.
-            unchanged(space, || unsafe { space.set_protection(addr, Protection::Read) })
+            unchanged(space, || unsafe { space.raw().protect(addr, Protection::Read) })
         };
         for addr in all.but(&[EXEC, VMAP, SHOWN, SLOT]) {
             assert_eq!(set(addr), Err(FreeError::WrongKind { page: page(addr) }.into()));

@@ -58,9 +58,9 @@ fn what_was_freed_is_not_freed_twice() {
             [(FREES[0].1, Kind::Vmalloc), (FREES[1].1, Kind::Vmap), (FREES[2].1, Kind::Sparse)]
         {
             let addr = match kind {
-                Kind::Vmalloc => space.alloc(&Request::new(PAGE)).expect("room"),
-                Kind::Vmap => space.vmap(all.spare(), RW, None).expect("room"),
-                _ => space.sparse(&Request::new(PAGE)).expect("room"),
+                Kind::Vmalloc => space.raw().alloc(&Request::new(PAGE)).expect("room"),
+                Kind::Vmap => space.raw().map(all.spare(), RW, None).expect("room"),
+                _ => space.raw().alloc_sparse(&Request::new(PAGE)).expect("room"),
             };
             free(space, addr).expect("busy");
             let again = unchanged(space, || free(space, addr));
@@ -77,7 +77,7 @@ fn what_was_freed_is_not_freed_twice() {
 
 fn unmap(space: &Space<Sim>, addr: usize, count: usize) -> Result<(), FreeError> {
     // SAFETY: the frames are the test's.
-    unsafe { space.vm_unmap_ram(addr, count) }
+    unsafe { space.raw().unmap_short(addr, count) }
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn slots_are_not_returned_from_their_middle_or_by_others_names() {
 fn slots_are_returned_once() {
     with_blocks(|space| {
         let all = Everything::new(space);
-        let addr = space.vm_map_ram(all.spare()).expect("room");
+        let addr = space.raw().map_short(all.spare()).expect("room");
         fill(space, addr, 3);
         unmap_ram(space, addr, 3);
         for count in [0, 1, 3, 4] {
@@ -143,8 +143,8 @@ fn slots_are_returned_once() {
 fn returned_slots_are_not_let_go_by_a_number_that_looks_like_them() {
     with_blocks(|space| {
         let all = Everything::new(space);
-        let addr = space.vm_map_ram(all.spare()).expect("room");
-        let beside = space.vm_map_ram(all.spare()).expect("room");
+        let addr = space.raw().map_short(all.spare()).expect("room");
+        let beside = space.raw().map_short(all.spare()).expect("room");
         let words = fill(space, beside, 3);
         unmap_ram(space, addr, 3);
         let again = unchanged(space, || unmap(space, addr, 128 + 3));
@@ -160,7 +160,7 @@ fn runs_of_the_linear_map_end_as_they_began() {
     let space =
         crate::support::space(crate::support::plain(1024, 2).linear(0x10_0000), vmalloc::Config::default());
     let frames = crate::support::take_run(&space, 4);
-    let addr = space.vm_map_ram(&frames[1..]).expect("there");
+    let addr = space.raw().map_short(&frames[1..]).expect("there");
     for given in [0, 1, 2, 4, 64, 65, usize::MAX] {
         let refused = unchanged(&space, || unmap(&space, addr, given));
         assert_eq!(refused, Err(FreeError::WrongCount { page: page(addr), mapped: 3, given: given as u64 }));

@@ -14,7 +14,7 @@ fn replacing(pages: u64, config: Config) -> Space<Sim> {
 fn a_block_that_is_all_returned_is_whole_after_a_purge() {
     let space = replacing(PAGES, Config::default());
     let frames = take(&space, 2);
-    let addr = space.vm_map_ram(&frames).expect("room");
+    let addr = space.raw().map_short(&frames).expect("room");
     fill(&space, addr, 2);
     unmap_ram(&space, addr, 2);
     give(&space, &frames);
@@ -26,14 +26,14 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
     let space = replacing(128, Config::default());
     let frames = take(&space, 64);
     // All slots of a block, so that its window is used up.
-    let addr = space.vm_map_ram(&frames).expect("room");
+    let addr = space.raw().map_short(&frames).expect("room");
     fill(&space, addr, 64);
-    let other = space.vm_map_ram(&frames).expect("room");
+    let other = space.raw().map_short(&frames).expect("room");
     space.purge().expect("nothing fails");
     unmap_ram(&space, addr, 64);
     space.purge().expect("nothing fails");
     let request = Request::new(64 * PAGE).without_guard();
-    let memory = space.alloc(&request).expect("the block is given back");
+    let memory = space.raw().alloc(&request).expect("the block is given back");
     fill(&space, memory, 64);
     vfree(&space, memory);
     unmap_ram(&space, other, 64);
@@ -45,18 +45,18 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
 fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
     let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
-    let addr = space.vm_map_ram(&frames).expect("room");
-    let other = space.vm_map_ram(&frames[..2]).expect("room");
+    let addr = space.raw().map_short(&frames).expect("room");
+    let other = space.raw().map_short(&frames[..2]).expect("room");
     fill(&space, addr, 64);
     space.purge().expect("nothing fails");
     unmap_ram(&space, addr, 64);
     // Frees so much that a purge is due.
-    let memory = space.alloc(&Request::new(300 * PAGE)).expect("room");
+    let memory = space.raw().alloc(&Request::new(300 * PAGE)).expect("room");
     fill(&space, memory, 300);
     vfree(&space, memory);
     // A new area where the block was.
     let range = (addr, addr + 64 * PAGE);
-    if let Ok(memory) = space.alloc(&Request::new(64 * PAGE).without_guard().within(range.0, range.1)) {
+    if let Ok(memory) = space.raw().alloc(&Request::new(64 * PAGE).without_guard().within(range.0, range.1)) {
         fill(&space, memory, 64);
         vfree(&space, memory);
     }
@@ -70,7 +70,7 @@ fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
     let space = space(plain(1 << 15, 2).replaces(), Config::default().block_slots(1024));
     let frames = take(&space, 64);
     // Twelve blocks full.
-    let mapped: Vec<usize> = (0..12 * 16).map(|_| space.vm_map_ram(&frames).expect("room")).collect();
+    let mapped: Vec<usize> = (0..12 * 16).map(|_| space.raw().map_short(&frames).expect("room")).collect();
     space.purge().expect("nothing fails");
     let (kept, gone): (Vec<_>, Vec<_>) = mapped.into_iter().enumerate().partition(|(nth, _)| nth % 16 == 0);
     gone.iter().for_each(|&(_, addr)| {
@@ -78,8 +78,8 @@ fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
         unmap_ram(&space, addr, 64);
     });
     // There is no window: what was returned is made clean.
-    let next = space.vm_map_ram(&frames).expect("room");
-    space.flush_unmap_aliases().expect("nothing fails");
+    let next = space.raw().map_short(&frames).expect("room");
+    space.flush().expect("nothing fails");
     let gone = gone.into_iter().map(|(_, addr)| addr).filter(|&addr| addr != next);
     gone.for_each(|addr| crate::support::forgotten(&space, addr, 64));
     kept.into_iter().for_each(|(_, addr)| unmap_ram(&space, addr, 64));

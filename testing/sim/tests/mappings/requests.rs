@@ -2,7 +2,6 @@
 
 use crate::support::{PAGE, PAGES, everywhere, fill, finish, kind, page, pages, plain, shows, space, vfree};
 use std::alloc::Layout;
-use std::ptr::NonNull;
 use vmalloc::{AllocError, Config, Kind, Request, RequestError, Space};
 use vmalloc_sim::{Direct, Point, Sim};
 
@@ -16,28 +15,28 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).expect("a power of two")
 }
 
-fn addr(memory: NonNull<u8>) -> usize {
-    memory.as_ptr().expose_provenance()
+fn pointer(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
 }
 
-fn kvfree(space: &Space<Direct>, memory: NonNull<u8>, layout: Layout) {
+fn kvfree(space: &Space<Direct>, memory: usize, layout: Layout) {
     // SAFETY: the memory came from there for this layout, and nothing uses it.
-    unsafe { space.kvfree(memory, layout) }.expect("it is memory");
+    unsafe { space.raw().free_or_heap(memory, layout) }.expect("it is memory");
 }
 
 #[test]
 fn small_memory_is_the_heaps_and_large_memory_an_area() {
     let space = direct(PAGES);
     let sizes = [1, 16, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 70 * PAGE + 5];
-    let made = sizes.map(|bytes| (space.kvmalloc(layout(bytes)).expect("room"), layout(bytes)));
+    let made = sizes.map(|bytes| (space.raw().alloc_or_heap(layout(bytes)).expect("room"), layout(bytes)));
     for (memory, layout) in made {
-        assert_eq!(space.is_vmalloc_addr(addr(memory)), layout.size() > PAGE, "{} bytes", layout.size());
+        assert_eq!(space.contains(memory), layout.size() > PAGE, "{} bytes", layout.size());
         // SAFETY: so many bytes are the test's.
-        unsafe { memory.write_bytes(layout.size() as u8, layout.size()) };
+        unsafe { pointer(memory).write_bytes(layout.size() as u8, layout.size()) };
     }
     for (memory, layout) in made {
         // SAFETY: as above.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.as_ptr(), layout.size()) };
+        let bytes = unsafe { std::slice::from_raw_parts(pointer(memory), layout.size()) };
         assert!(bytes.iter().all(|&byte| byte == layout.size() as u8));
     }
     assert_eq!(space.stats().busy_areas, 3);
@@ -51,8 +50,8 @@ fn kvmalloc_keeps_to_its_alignment() {
     for align in [1, 8, PAGE, 8 * PAGE] {
         for bytes in [24, PAGE, 5 * PAGE] {
             let layout = Layout::from_size_align(bytes, align).expect("a power of two");
-            let memory = space.kvmalloc(layout).expect("room");
-            assert_eq!(addr(memory) % align, 0);
+            let memory = space.raw().alloc_or_heap(layout).expect("room");
+            assert_eq!(memory % align, 0);
             kvfree(&space, memory, layout);
         }
     }
@@ -63,22 +62,26 @@ fn kvmalloc_keeps_to_its_alignment() {
 fn kvmalloc_of_nothing_and_of_too_much_is_refused() {
     let space = direct(PAGES);
     let empty = Layout::from_size_align(0, 1).expect("a power of two");
-    assert_eq!(space.kvmalloc(empty), Err(RequestError::ZeroSize.into()));
-    assert!(matches!(space.kvmalloc(layout((PAGES as usize + 1) * PAGE)), Err(AllocError::NoSpace(_))));
+    assert_eq!(space.raw().alloc_or_heap(empty), Err(RequestError::ZeroSize.into()));
+    assert!(matches!(
+        space.raw().alloc_or_heap(layout((PAGES as usize + 1) * PAGE)),
+        Err(AllocError::NoSpace(_))
+    ));
     finish(&space);
 }
 
 #[test]
 fn kvfree_tells_what_is_not_its_own() {
     let space = direct(PAGES);
-    let memory = space.kvmalloc(layout(5 * PAGE)).expect("room");
-    let inside = NonNull::new(memory.as_ptr().wrapping_add(PAGE)).expect("not null");
+    let memory = space.raw().alloc_or_heap(layout(5 * PAGE)).expect("room");
+    let inside = memory + PAGE;
     // SAFETY: nothing is freed.
-    let refused = crate::support::unchanged(&space, || unsafe { space.kvfree(inside, layout(5 * PAGE)) });
+    let refused =
+        crate::support::unchanged(&space, || unsafe { space.raw().free_or_heap(inside, layout(5 * PAGE)) });
     assert!(refused.is_err());
     kvfree(&space, memory, layout(5 * PAGE));
     // SAFETY: nothing is freed.
-    assert!(unsafe { space.kvfree(memory, layout(5 * PAGE)) }.is_err(), "twice");
+    assert!(unsafe { space.raw().free_or_heap(memory, layout(5 * PAGE)) }.is_err(), "twice");
     finish(&space);
 }
 
@@ -86,13 +89,13 @@ fn kvfree_tells_what_is_not_its_own() {
 fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
     everywhere(|space| {
         let before = space.platform().counts().huge_pages;
-        let addr = space.alloc(&Request::new(20 * PAGE).huge().zeroed()).expect("room");
+        let addr = space.raw().alloc(&Request::new(20 * PAGE).huge().zeroed()).expect("room");
         assert_eq!((page(addr) % 8, space.platform().counts().huge_pages - before), (0, 2));
         shows(space, addr, &[0; 20]);
         fill(space, addr, 20);
         crate::support::faults(space, addr + 20 * PAGE, 1);
         vfree(space, addr);
-        let small = space.alloc(&Request::new(7 * PAGE).huge()).expect("room");
+        let small = space.raw().alloc(&Request::new(7 * PAGE).huge()).expect("room");
         assert_eq!(space.platform().counts().huge_pages - before, 2, "smaller than one");
         vfree(space, small);
     });
@@ -103,7 +106,7 @@ fn where_the_machine_has_no_huge_page_left_base_pages_do() {
     everywhere(|space| {
         space.platform().fail_from(Point::HugePage, 1);
         let before = space.platform().counts().huge_pages;
-        let addr = space.alloc(&Request::new(20 * PAGE).huge()).expect("room");
+        let addr = space.raw().alloc(&Request::new(20 * PAGE).huge()).expect("room");
         space.platform().heal();
         assert_eq!(space.platform().counts().huge_pages, before);
         fill(space, addr, 20);
@@ -114,28 +117,28 @@ fn where_the_machine_has_no_huge_page_left_base_pages_do() {
 #[test]
 fn vmalloc_huge_is_memory() {
     let space = direct(PAGES);
-    let memory = space.vmalloc_huge(33 * PAGE).expect("room");
+    let memory = space.raw().alloc(&vmalloc::Request::new(33 * PAGE).huge()).expect("room");
     // SAFETY: so many bytes are the test's.
-    unsafe { memory.write_bytes(3, 33 * PAGE) };
+    unsafe { pointer(memory).write_bytes(3, 33 * PAGE) };
     assert_eq!(space.platform().sim().counts().huge_pages, 4);
-    vfree(&space, addr(memory));
+    vfree(&space, memory);
     finish(&space);
 }
 
 type Call = fn(&Space<Sim>, &Request) -> Result<usize, AllocError>;
 
 const CALLS: [(&str, Call); 5] = [
-    ("alloc", Space::alloc),
-    ("reserve", Space::reserve),
-    ("vmalloc_user", Space::vmalloc_user),
-    ("vmalloc_exec", Space::vmalloc_exec),
-    ("sparse", Space::sparse),
+    ("alloc", |space, request| space.raw().alloc(request)),
+    ("reserve", |space, request| space.raw().reserve(request)),
+    ("alloc_shared", |space, request| space.raw().alloc_shared(request)),
+    ("alloc_exec", |space, request| space.raw().alloc_exec(request)),
+    ("alloc_sparse", |space, request| space.raw().alloc_sparse(request)),
 ];
 
 /// All addresses are lazy, and the request does not wait for a purge.
 fn refuses_to_wait(name: &str, call: Call) {
     let space = space(plain(64, 2), Config::default().unmap_on_free());
-    let lazy = space.alloc(&Request::new(60 * PAGE)).expect("room");
+    let lazy = space.raw().alloc(&Request::new(60 * PAGE)).expect("room");
     fill(&space, lazy, 60);
     vfree(&space, lazy);
     let request = Request::new(40 * PAGE);
@@ -147,7 +150,7 @@ fn refuses_to_wait(name: &str, call: Call) {
     let addr = call(&space, &request).expect("a purge makes room");
     match kind(&space, addr) {
         // SAFETY: nothing uses the addresses any more.
-        Some(Kind::Reserved) => unsafe { space.unreserve(addr) }.expect("reserved"),
+        Some(Kind::Reserved) => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
         Some(Kind::Sparse) => crate::support::free_sparse(&space, addr),
         _ => vfree(&space, addr),
     }
@@ -170,10 +173,10 @@ fn without_waiting_all_is_made_that_there_is_room_for() {
         let space = space(plain(PAGES, 2), Config::default());
         let addr = call(&space, &Request::new(3 * PAGE).no_block().tag("now")).expect("room");
         let area = space.find(addr).expect("busy");
-        assert_eq!((area.tag, area.pages), (Some("now"), 3), "{name}");
+        assert_eq!((area.tag, area.pages), (Some("now".into()), 3), "{name}");
         match area.kind {
             // SAFETY: nothing uses the addresses any more.
-            Kind::Reserved => unsafe { space.unreserve(addr) }.expect("reserved"),
+            Kind::Reserved => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
             Kind::Sparse => crate::support::free_sparse(&space, addr),
             _ => {
                 space.platform().prefetch(1, pages(addr, 3));

@@ -10,27 +10,27 @@ use vmalloc_sim::{LetGo, Point, Sim};
 const RW: Protection = Protection::ReadWrite;
 
 fn sparse(space: &Space<Sim>, count: usize) -> usize {
-    space.sparse(&Request::new(count * PAGE)).expect("room")
+    space.raw().alloc_sparse(&Request::new(count * PAGE)).expect("room")
 }
 
 fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nobody else maps there.
-    unsafe { space.map_pages(addr, frames, RW) }.expect("nothing is mapped there");
+    unsafe { space.raw().map_pages(addr, frames, RW) }.expect("nothing is mapped there");
 }
 
 fn unmap(space: &Space<Sim>, addr: usize, count: u64) {
     // SAFETY: nothing uses the pages any more.
-    unsafe { space.unmap_pages(addr, count) }.expect("they are mapped");
+    unsafe { space.raw().unmap_pages(addr, count) }.expect("they are mapped");
 }
 
 #[test]
 fn only_what_was_mapped_can_be_reached() {
     everywhere(|space| {
         let frames = take(space, 4);
-        let addr = space.sparse(&Request::new(20 * PAGE).tag("sparse")).expect("room");
+        let addr = space.raw().alloc_sparse(&Request::new(20 * PAGE).tag("sparse")).expect("room");
         assert_eq!(
             space.find(addr).map(|area| (area.kind, area.pages, area.tag)),
-            Some((Kind::Sparse, 20, Some("sparse")))
+            Some((Kind::Sparse, 20, Some("sparse".into())))
         );
         faults(space, addr, 21);
         map(space, addr + 3 * PAGE, &frames[..3]);
@@ -109,7 +109,7 @@ fn pages_that_were_not_unmapped_are_unmapped_before_they_are_mapped_anew() {
             fill(&space, addr, 4);
             space.platform().fail_nth(point, 1);
             // SAFETY: nothing uses the pages any more.
-            let first = unsafe { space.unmap_pages(addr, 4) };
+            let first = unsafe { space.raw().unmap_pages(addr, 4) };
             assert!(matches!(first, Err(AreaError::Platform(_))), "{first:?}");
             space.verify().expect("every invariant holds");
             map(&space, addr, &frames);
@@ -126,12 +126,12 @@ fn pages_that_were_not_unmapped_are_unmapped_before_they_are_mapped_anew() {
 fn areas_of_any_request_can_be_sparse() {
     everywhere(|space| {
         let request = Request::new(5 * PAGE + 1).align(16 * PAGE).without_guard();
-        let addr = space.sparse(&request).expect("room");
+        let addr = space.raw().alloc_sparse(&request).expect("room");
         let area = space.find(addr).expect("busy");
         assert_eq!((page(addr) % 16, area.bytes, area.pages, area.guard), (0, 5 * PAGE + 1, 6, false));
         assert_eq!(kind(space, addr + 6 * PAGE), None);
         let limits = (0x1100 * PAGE, 0x1108 * PAGE);
-        let low = space.sparse(&Request::new(7 * PAGE).within(limits.0, limits.1)).expect("room");
+        let low = space.raw().alloc_sparse(&Request::new(7 * PAGE).within(limits.0, limits.1)).expect("room");
         assert_eq!(low, limits.0);
         [addr, low].into_iter().for_each(|addr| free_sparse(space, addr));
     });
@@ -160,7 +160,7 @@ fn pages_beyond_all_numbers_are_refused_as_such() {
     let space = space(plain(PAGES, 1), Config::default());
     let addr = sparse(&space, 8);
     // SAFETY: nothing is mapped there.
-    let refused = |count| unsafe { space.unmap_pages(addr, count) }.expect_err("not so many");
+    let refused = |count| unsafe { space.raw().unmap_pages(addr, count) }.expect_err("not so many");
     let overflow = RequestError::SizeOverflow { bytes: usize::MAX };
     assert_eq!(refused(u64::MAX), AreaError::from(overflow));
     assert_eq!(refused(0), AreaError::from(RequestError::ZeroSize));

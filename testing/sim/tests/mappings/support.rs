@@ -1,7 +1,7 @@
 //! Machines of every kind, and what tests do with them.
 
 use std::fmt;
-use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, PageRange, Platform, Space, Stats};
+use vmalloc::{Config, Frame, FrameSupply, Kind, PageRange, Platform, Space, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Counts, Fault, LetGo, Options, Sight, Sim};
 
@@ -180,22 +180,22 @@ pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usiz
 /// Ends a mapping of the test's.
 pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.vunmap(addr) }.expect("it is mapped");
+    unsafe { space.raw().unmap(addr) }.expect("it is mapped");
 }
 
 pub(crate) fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.vfree(addr) }.expect("it is busy");
+    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.vm_unmap_ram(addr, count) }.expect("it is mapped");
+    unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
 }
 
 pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.free_sparse(addr) }.expect("it is busy");
+    unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
 /// What `addr` is for.

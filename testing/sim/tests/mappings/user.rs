@@ -10,11 +10,11 @@ use vmalloc_sim::{Point, Sim};
 const RW: Protection = Protection::ReadWrite;
 
 fn user(space: &Space<Sim>, pages: usize) -> usize {
-    space.vmalloc_user(&Request::new(pages * PAGE)).expect("room")
+    space.raw().alloc_shared(&Request::new(pages * PAGE)).expect("room")
 }
 
 fn remap(space: &Space<Sim>, addr: usize, pages: usize) -> usize {
-    space.remap_vmalloc_range(addr, pages * PAGE, RW, None).expect("room")
+    space.raw().map_shared(addr, pages * PAGE, RW, None).expect("room")
 }
 
 fn taken(space: &Space<Sim>) -> usize {
@@ -25,10 +25,10 @@ fn taken(space: &Space<Sim>) -> usize {
 fn user_memory_is_zeroed_and_guarded() {
     everywhere(|space| {
         for _ in 0..3 {
-            let addr = space.vmalloc_user(&Request::new(5 * PAGE - 1).tag("user")).expect("room");
+            let addr = space.raw().alloc_shared(&Request::new(5 * PAGE - 1).tag("user")).expect("room");
             let area = space.find(addr).expect("busy");
-            assert_eq!((area.kind, area.bytes, area.pages), (Kind::User, 5 * PAGE - 1, 5));
-            assert_eq!((area.guard, area.tag), (true, Some("user")));
+            assert_eq!((area.kind, area.bytes, area.pages), (Kind::Shared, 5 * PAGE - 1, 5));
+            assert_eq!((area.guard, area.tag), (true, Some("user".into())));
             shows(space, addr, &[0; 5]);
             fill(space, addr, 5);
             faults(space, addr + 5 * PAGE, 1);
@@ -44,7 +44,7 @@ fn what_is_shown_elsewhere_is_the_same_memory() {
         let words = fill(space, addr, 5);
         let all = remap(space, addr, 5);
         let part = remap(space, addr + 2 * PAGE, 2);
-        let odd = space.remap_vmalloc_range(addr + 4 * PAGE, 1, RW, Some("odd")).expect("room");
+        let odd = space.raw().map_shared(addr + 4 * PAGE, 1, RW, Some("odd")).expect("room");
         shows(space, all, &words);
         shows(space, part, &words[2..4]);
         shows(space, odd, &words[4..]);
@@ -62,7 +62,7 @@ fn what_is_shown_elsewhere_is_the_same_memory() {
 fn a_second_look_may_be_read_only() {
     everywhere(|space| {
         let addr = user(space, 2);
-        let shown = space.remap_vmalloc_range(addr, 2 * PAGE, Protection::Read, None).expect("room");
+        let shown = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).expect("room");
         let words = fill(space, addr, 2);
         shows(space, shown, &words);
         assert!(space.platform().write(0, page(shown), 1).is_err());
@@ -77,7 +77,7 @@ fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         // Nothing is purged but when it is asked for.
         for config in [Config::default(), Config::default().unmap_on_free()] {
-            for flush in [Space::flush_unmap_aliases, Space::purge] {
+            for flush in [Space::flush, Space::purge] {
                 let space = space(plain(PAGES, 3), config);
                 let addr = user(&space, 4);
                 let areas = [addr, remap(&space, addr, 4), remap(&space, addr + PAGE, 2)];
@@ -146,7 +146,7 @@ fn many_lots_go_back_in_one_flush() {
 fn an_area_with_limits_lies_inside_them() {
     everywhere(|space| {
         let (start, end) = (0x1100 * PAGE, 0x1110 * PAGE);
-        let addr = space.vmalloc_user(&Request::new(3 * PAGE).within(start, end)).expect("room");
+        let addr = space.raw().alloc_shared(&Request::new(3 * PAGE).within(start, end)).expect("room");
         assert!(addr >= start && addr + 4 * PAGE <= end);
         fill(space, addr, 3);
         vfree(space, addr);
@@ -157,9 +157,9 @@ fn an_area_with_limits_lies_inside_them() {
 fn without_frames_nothing_is_taken() {
     everywhere(|space| {
         let request = Request::new((FRAMES as usize + 1) * PAGE);
-        assert!(space.vmalloc_user(&request).is_err());
+        assert!(space.raw().alloc_shared(&request).is_err());
         space.platform().fail_nth(Point::TakeFrames, 1);
-        let _ = space.vmalloc_user(&Request::new(PAGE)).map(|addr| vfree(space, addr));
+        let _ = space.raw().alloc_shared(&Request::new(PAGE)).map(|addr| vfree(space, addr));
         space.platform().heal();
     });
 }
@@ -179,7 +179,7 @@ fn frames_of_freed_areas_are_there_for_the_next() {
 #[test]
 fn memory_that_is_kept_is_given_up_for_frames() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
-    let memory = space.alloc(&Request::new(6 * PAGE)).expect("room");
+    let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
     fill(&space, memory, 6);
     vfree(&space, memory);
     let addr = user(&space, 6);

@@ -40,7 +40,7 @@ fn later_purges_go_on_at_the_price_of_one_call() {
             assert!(made <= 6, "{made} calls");
             assert_eq!(space.stats().lazy_areas, 1);
         }
-        assert!(space.decay().is_err() && space.flush_unmap_aliases().is_err());
+        assert!(space.decay().is_err() && space.flush().is_err());
         assert_eq!(space.shrink(1000).map(|_| space.stats().lazy_areas), Ok(1));
         space.platform().relent();
         while space.drain() == Ok(DrainStatus::More) {}
@@ -97,7 +97,7 @@ fn where_everything_is_refused_allocation_ends_and_goes_on() {
         for config in [lazy(), lazy().lazy_max_pages(1), Config::default()] {
             let space = space(256, config);
             space.platform().fail_from(call, 1);
-            let refused = (0..100_000).find_map(|_| match space.alloc(&Request::new(3 * PAGE)) {
+            let refused = (0..100_000).find_map(|_| match space.raw().alloc(&Request::new(3 * PAGE)) {
                 Ok(addr) => {
                     vfree(&space, addr);
                     None

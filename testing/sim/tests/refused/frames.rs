@@ -20,12 +20,12 @@ fn give(space: &Space<Sim>, frames: &[Frame]) {
 fn frames_of_a_refused_area_wait_and_those_of_others_do_not() {
     for call in CALLS {
         let space = space(1 << 10, lazy());
-        let user = |pages| space.vmalloc_user(&Request::new(pages * PAGE)).expect("room");
+        let user = |pages| space.raw().alloc_shared(&Request::new(pages * PAGE)).expect("room");
         let (first, second) = (user(4), user(5));
-        let shown = space.remap_vmalloc_range(first, 4 * PAGE, Protection::Read, None).expect("room");
+        let shown = space.raw().map_shared(first, 4 * PAGE, Protection::Read, None).expect("room");
         refuse(&space, call, shown + PAGE);
         // SAFETY: nothing uses the areas any more.
-        unsafe { space.vunmap(shown).expect("it is busy") };
+        unsafe { space.raw().unmap(shown).expect("it is busy") };
         vfree(&space, first);
         vfree(&space, second);
         for _ in 0..3 {
@@ -45,22 +45,22 @@ fn one_torn_range_keeps_nobody_else_back() {
     for call in CALLS {
         let space = space(1 << 10, lazy());
         let frames = take(&space, 8);
-        let sparse = || space.sparse(&Request::new(8 * PAGE)).expect("room");
+        let sparse = || space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         let (torn, other) = (sparse(), sparse());
         // SAFETY: nobody else maps there, here and below.
         unsafe {
-            space.map_pages(torn, &frames, Protection::ReadWrite).unwrap();
+            space.raw().map_pages(torn, &frames, Protection::ReadWrite).unwrap();
             refuse(&space, call, torn + 2 * PAGE);
-            let refused = space.unmap_pages(torn, 8);
+            let refused = space.raw().unmap_pages(torn, 8);
             assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
-            assert!(matches!(space.unmap_pages(torn + PAGE, 3), Err(AreaError::Platform(_))));
+            assert!(matches!(space.raw().unmap_pages(torn + PAGE, 3), Err(AreaError::Platform(_))));
             // Others are mapped, unmapped and purged.
-            space.map_pages(other, &frames, Protection::ReadWrite).unwrap();
-            space.unmap_pages(other, 8).unwrap();
+            space.raw().map_pages(other, &frames, Protection::ReadWrite).unwrap();
+            space.raw().unmap_pages(other, 8).unwrap();
             assert!(space.purge().is_err());
             assert_eq!(space.stats().lazy_areas, 0);
             // The area may be freed. Its addresses are nobody's before the range is mended.
-            space.free_sparse(torn).unwrap();
+            space.raw().free_sparse(torn).unwrap();
         }
         assert!(space.purge().is_err());
         assert_eq!(space.stats().refused_areas, 1);
@@ -79,13 +79,13 @@ fn one_torn_range_keeps_nobody_else_back() {
 
 fn vfree_sparse(space: &Space<Sim>, addr: usize) {
     // SAFETY: the area is the test's, and nothing is mapped there.
-    unsafe { space.free_sparse(addr) }.expect("it is busy");
+    unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
 /// Short mappings of which some are refused: of a block that is given back, and of one with live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
-        let addr = space.vm_map_ram(frames).expect("room");
+        let addr = space.raw().map_short(frames).expect("room");
         touch(space, addr, frames.len());
         addr
     };
@@ -94,7 +94,7 @@ fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
 
 fn unmap(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nothing uses the mapping any more.
-    unsafe { space.vm_unmap_ram(addr, frames.len()) }.expect("it is mapped");
+    unsafe { space.raw().unmap_short(addr, frames.len()) }.expect("it is mapped");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
         let area = alloc(&space, 2);
         vfree(&space, area);
         for _ in 0..2 {
-            assert!(space.flush_unmap_aliases().is_err());
+            assert!(space.flush().is_err());
             let stats = space.stats();
             assert_eq!((stats.refused_areas, stats.refused_pages), (1, 64), "{stats:?}");
             assert_eq!((stats.lazy_areas, stats.lazy_pages), (1, 64), "{stats:?}");

@@ -30,7 +30,7 @@ fn lazy() -> Config {
 }
 
 fn alloc<P: Simulated>(space: &Space<P>, pages: usize) -> usize {
-    let addr = space.alloc(&Request::new(pages * PAGE)).expect("there is room");
+    let addr = space.raw().alloc(&Request::new(pages * PAGE)).expect("there is room");
     touch(space, addr, pages);
     addr
 }
@@ -44,7 +44,7 @@ fn touch<P: Simulated>(space: &Space<P>, addr: usize, pages: usize) {
 
 fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.vfree(addr) }.expect("it is busy");
+    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 fn range(addr: usize, pages: usize) -> PageRange {

@@ -20,12 +20,12 @@ fn a_refused_tail_is_nobodys_until_it_is_unmapped() {
             let area = alloc(&space, 20);
             refuse(&space, call, area + refused * PAGE);
             // SAFETY: the area is the test's.
-            assert_eq!(unsafe { space.vrealloc_addr(area, 10 * PAGE) }, Ok(area));
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(10 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
-            assert_eq!((space.stats().refused_areas, space.stats().torn_ranges), (1, 1));
+            assert_eq!((space.stats().refused_areas, space.stats().pending_ranges), (1, 1));
             // What was cut off before is still refused, so what meets it is, too.
             // SAFETY: as above.
-            assert_eq!(unsafe { space.vrealloc_addr(area, 8 * PAGE) }, Ok(area));
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(8 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
             let others: Vec<_> = (0..20).map(|_| alloc(&space, 5)).collect();
             assert!(others.iter().all(|addr| !range(area, 21).contains(range(*addr, 1).start())));
@@ -52,10 +52,10 @@ fn a_tail_that_could_be_unmapped_at_last_is_not_unmapped_again() {
         space.platform().sim().fail_nth(call, 1);
         for pages in [10, 3] {
             // SAFETY: the area is the test's.
-            assert_eq!(unsafe { space.vrealloc_addr(area, pages * PAGE) }, Ok(area));
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(pages * PAGE)) }, Ok(area));
         }
         // All that was given back so far, up to where the first tail began.
-        let inside = space.alloc(&Request::new(7 * PAGE).without_guard()).expect("there is room");
+        let inside = space.raw().alloc(&Request::new(7 * PAGE).without_guard()).expect("there is room");
         assert_eq!(inside, area + 4 * PAGE, "it is the lowest place");
         space.purge().unwrap();
         touch(&space, inside, 7);
@@ -76,11 +76,11 @@ fn a_torn_range_keeps_no_other_area_from_growing() {
         refuse(&space, call, torn + 15 * PAGE);
         // SAFETY: the areas are the test's.
         unsafe {
-            assert_eq!(space.vrealloc_addr(torn, 10 * PAGE), Ok(torn));
-            assert_eq!(space.vrealloc_addr(other, 9 * PAGE), Ok(other));
+            assert_eq!(space.raw().realloc(torn, &vmalloc::Request::new(10 * PAGE)), Ok(torn));
+            assert_eq!(space.raw().realloc(other, &vmalloc::Request::new(9 * PAGE)), Ok(other));
             touch(&space, other, 9);
             // It grows itself as well, elsewhere.
-            let moved = space.vrealloc_addr(torn, 18 * PAGE).unwrap();
+            let moved = space.raw().realloc(torn, &vmalloc::Request::new(18 * PAGE)).unwrap();
             assert_ne!(moved, torn);
             touch(&space, moved, 18);
             [moved, other].iter().for_each(|addr| vfree(&space, *addr));

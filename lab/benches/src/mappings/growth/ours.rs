@@ -16,13 +16,13 @@ struct Area {
 impl Area {
     fn new(pages: usize) -> Self {
         let space = space();
-        let addr = space.alloc(&Request::new(pages * PAGE_BYTES)).expect("memory for an area");
+        let addr = space.raw().alloc(&Request::new(pages * PAGE_BYTES)).expect("memory for an area");
         Self { space, addr, pages }
     }
 
     fn vrealloc(&mut self, pages: usize) {
         // SAFETY: the area is this one's alone, which knows it by this address only.
-        let addr = unsafe { self.space.vrealloc_addr(self.addr, pages * PAGE_BYTES) };
+        let addr = unsafe { self.space.raw().realloc(self.addr, &vmalloc::Request::new(pages * PAGE_BYTES)) };
         (self.addr, self.pages) = (addr.expect("memory for a larger area"), pages);
     }
 }
@@ -30,7 +30,7 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: as above.
-        unsafe { self.space.vfree(self.addr) }.expect("a live area");
+        unsafe { self.space.raw().free(self.addr) }.expect("a live area");
     }
 }
 
@@ -64,7 +64,7 @@ impl Blocked {
     fn clear(&mut self) {
         if let Some(addr) = self.neighbour.take() {
             // SAFETY: nothing uses the addresses any more.
-            unsafe { self.area.space.unreserve(addr) }.expect("a neighbour");
+            unsafe { self.area.space.raw().unreserve(addr) }.expect("a neighbour");
         }
     }
 }
@@ -82,7 +82,7 @@ impl Growth for Blocked {
         // Behind the guard page.
         let behind = self.area.addr + (self.area.pages + 1) * PAGE_BYTES;
         let page = Request::new(PAGE_BYTES).without_guard().within(behind, behind + PAGE_BYTES);
-        self.neighbour = Some(self.area.space.reserve(&page).expect("a page behind the area"));
+        self.neighbour = Some(self.area.space.raw().reserve(&page).expect("a page behind the area"));
     }
 
     fn grow(&mut self, pages: usize) {
@@ -113,13 +113,20 @@ impl Growth for Copied {
 
     fn grow(&mut self, pages: usize) {
         let area = &mut self.0;
-        let new = area.space.vmalloc(pages * PAGE_BYTES).expect("memory for a larger area");
+        let new = area
+            .space
+            .raw()
+            .alloc(&vmalloc::Request::new(pages * PAGE_BYTES))
+            .expect("memory for a larger area");
         let old = core::ptr::with_exposed_provenance::<u8>(area.addr);
         // SAFETY: both areas are live, this one's alone, and at least as large as the smaller.
-        unsafe { new.as_ptr().copy_from_nonoverlapping(old, area.pages * PAGE_BYTES) };
+        unsafe {
+            core::ptr::with_exposed_provenance_mut::<u8>(new)
+                .copy_from_nonoverlapping(old, area.pages * PAGE_BYTES)
+        };
         // SAFETY: nobody uses the old one any more.
-        unsafe { area.space.vfree(area.addr) }.expect("a live area");
-        (area.addr, area.pages) = (new.as_ptr().expose_provenance(), pages);
+        unsafe { area.space.raw().free(area.addr) }.expect("a live area");
+        (area.addr, area.pages) = (new, pages);
     }
 
     fn addr(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use super::{Area, Cell, RW, User, What, cells};
 use crate::support::{DEVICES, FRAMES, PAGE, page};
-use vmalloc::{Frame, FrameSupply, MapFrames, Request};
+use vmalloc::{Frame, MapFrames, Request};
 use vmalloc_model::Source;
 use vmalloc_sim::Point;
 
@@ -34,12 +34,12 @@ impl User {
         let id = self.number();
         let space = &self.space;
         let (addr, what) = match self.source.below(11) {
-            0 => (space.alloc(&request.zeroed()).ok()?, What::Memory),
-            1 => (space.vmalloc_exec(&request).ok()?, What::Exec),
-            2 => (space.vmalloc_user(&request).ok()?, What::User),
-            3 => (space.sparse(&request).ok()?, What::Sparse),
-            4 => (space.reserve(&request).ok()?, What::Reserved),
-            5 => (space.pcpu_get_vm_areas(&[0], &[count * PAGE], PAGE).ok()?, What::Percpu),
+            0 => (space.raw().alloc(&request.zeroed()).ok()?, What::Memory),
+            1 => (space.raw().alloc_exec(&request).ok()?, What::Exec),
+            2 => (space.raw().alloc_shared(&request).ok()?, What::User),
+            3 => (space.raw().alloc_sparse(&request).ok()?, What::Sparse),
+            4 => (space.raw().reserve(&request).ok()?, What::Reserved),
+            5 => (space.raw().alloc_congruent(&[0], &[count * PAGE], PAGE).ok()?, What::Percpu),
             6 => return self.make_shown(id),
             7 => return self.make_device(id),
             8 => return self.make_vmap(id, count),
@@ -62,19 +62,19 @@ impl User {
 
     fn make_vmap(&mut self, id: u64, count: usize) -> Option<Area> {
         let frames = self.choose(count)?;
-        let addr = self.space.vmap(&frames, RW, None).ok()?;
+        let addr = self.space.raw().map(&frames, RW, None).ok()?;
         Some(Area { id, addr, what: What::Vmap, protection: RW, cells: cells(&frames) })
     }
 
     fn make_ram(&mut self, id: u64, count: usize) -> Option<Area> {
         let frames = self.choose(count)?;
-        let addr = self.space.vm_map_ram(&frames).ok()?;
+        let addr = self.space.raw().map_short(&frames).ok()?;
         Some(Area { id, addr, what: What::Ram, protection: RW, cells: cells(&frames) })
     }
 
     fn make_device(&mut self, id: u64) -> Option<Area> {
         let frames: Vec<Frame> = (0..3).map(|_| Frame(FRAMES + self.source.below(DEVICES))).collect();
-        let addr = self.space.vmap_pfn(&frames, RW, None).ok()?;
+        let addr = self.space.raw().map_device(&frames, RW, None).ok()?;
         Some(Area { id, addr, what: What::Device, protection: RW, cells: cells(&frames) })
     }
 
@@ -82,7 +82,7 @@ impl User {
         let from = self.any(|area| area.what == What::User)?;
         let (start, area) = (self.below(self.areas[from].cells.len()), self.areas[from].clone());
         let count = 1 + self.below(area.cells.len() - start);
-        let addr = self.space.remap_vmalloc_range(area.addr + start * PAGE, count * PAGE, RW, None).ok()?;
+        let addr = self.space.raw().map_shared(area.addr + start * PAGE, count * PAGE, RW, None).ok()?;
         let cells = area.cells[start..start + count].to_vec();
         Some(Area { id, addr, what: What::Shown(area.id), protection: RW, cells })
     }

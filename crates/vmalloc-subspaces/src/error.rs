@@ -1,0 +1,56 @@
+//! Why a sub-space cannot be made.
+
+use thiserror::Error;
+use vmalloc::{NoSpace, PageRange, RequestError, SpaceError};
+
+/// Why a sub-space cannot be made. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum SubspaceError {
+    /// Another sub-space has that name.
+    #[error("there is a sub-space {name:?} already, at {range:?}")]
+    DuplicateName {
+        /// The name.
+        name: &'static str,
+        /// Where the other one is.
+        range: PageRange,
+    },
+    /// The range is, at least in part, outside the parent.
+    #[error("{asked:?} is not inside the parent's {parent:?}")]
+    Outside {
+        /// The pages asked for.
+        asked: PageRange,
+        /// The pages of the parent.
+        parent: PageRange,
+    },
+    /// The range overlaps that of another sub-space.
+    #[error("{asked:?} overlaps the sub-space {sibling:?} at {range:?}")]
+    Overlap {
+        /// The pages asked for.
+        asked: PageRange,
+        /// The lowest sub-space in the way.
+        sibling: &'static str,
+        /// Its pages.
+        range: PageRange,
+    },
+    /// The range is empty or reversed, or does not consist of whole pages.
+    #[error("addresses {start:#x} to {end:#x} are no range of whole pages")]
+    NotPages {
+        /// The first address.
+        start: usize,
+        /// The address behind the last.
+        end: usize,
+    },
+    /// The size or alignment is wrong.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// No free range is large enough.
+    #[error(transparent)]
+    NoSpace(#[from] NoSpace),
+    /// No space can be made in the range.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// Too little memory for the allocator's own metadata.
+    #[error("out of memory for metadata")]
+    Metadata,
+}

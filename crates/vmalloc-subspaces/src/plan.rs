@@ -1,0 +1,116 @@
+//! Which sub-space has which range.
+
+use crate::counted::Counted;
+use crate::mapped_set::MappedSet;
+use crate::placement::PagePlacement;
+use crate::{SubspaceError, SubspaceState};
+use alloc::vec::Vec;
+use lock_api::Mutex;
+use vmalloc::{AllocError, AreaMap, PageRange, RequestError};
+
+/// A sub-space, as the plan knows it.
+pub(crate) struct Entry<L> {
+    pub(crate) name: &'static str,
+    pub(crate) range: PageRange,
+    pub(crate) limit_bytes: Option<usize>,
+    pub(crate) mapped: Counted<Mutex<L, MappedSet>>,
+    pub(crate) state: SubspaceState,
+}
+
+impl<L> Clone for Entry<L> {
+    fn clone(&self) -> Self {
+        Self { mapped: self.mapped.clone(), ..*self }
+    }
+}
+
+/// The ranges of a root's sub-spaces: each is a busy area of the map, and an entry, in address
+/// order.
+pub(crate) struct Plan<L> {
+    map: AreaMap<'static>,
+    entries: Vec<Entry<L>>,
+}
+
+impl<L> Plan<L> {
+    pub(crate) fn new(span: PageRange) -> Result<Self, AllocError> {
+        Ok(Self { map: AreaMap::new(span)?, entries: Vec::new() })
+    }
+
+    /// Allocates a range for `name`, and enters what `entry` makes for it.
+    pub(crate) fn insert(
+        &mut self,
+        name: &'static str,
+        placement: &PagePlacement,
+        entry: impl FnOnce(PageRange) -> Result<Entry<L>, AllocError>,
+    ) -> Result<Entry<L>, SubspaceError> {
+        if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
+            return Err(SubspaceError::DuplicateName { name, range: other.range });
+        }
+        self.entries.try_reserve(1).map_err(|_| SubspaceError::Metadata)?;
+        let range = self.alloc(placement)?;
+        match entry(range) {
+            Ok(entry) => {
+                let index = self.entries.partition_point(|other| other.range.start() < range.start());
+                self.entries.insert(index, entry.clone());
+                Ok(entry)
+            }
+            Err(error) => {
+                self.remove(range);
+                Err(self.named(error))
+            }
+        }
+    }
+
+    fn alloc(&mut self, placement: &PagePlacement) -> Result<PageRange, SubspaceError> {
+        let result = match placement {
+            PagePlacement::At(range) => self.map.alloc_at(*range).map(|()| *range),
+            PagePlacement::Fit(fit) => self.map.alloc(fit),
+        };
+        result.map_err(|error| self.named(error))
+    }
+
+    /// Returns `error` with the name of the sibling in the way.
+    fn named(&self, error: AllocError) -> SubspaceError {
+        match error {
+            AllocError::Occupied { asked, by } => {
+                let sibling = self.entries.iter().find(|entry| entry.range == by);
+                SubspaceError::Overlap { asked, sibling: sibling.map_or("", |entry| entry.name), range: by }
+            }
+            AllocError::Request(RequestError::OutsideSpace { asked, space }) => {
+                SubspaceError::Outside { asked, parent: space }
+            }
+            AllocError::Request(error) => error.into(),
+            AllocError::NoSpace(error) => error.into(),
+            _ => SubspaceError::Metadata,
+        }
+    }
+
+    /// Frees `range`, and removes its entry if there is one.
+    pub(crate) fn remove(&mut self, range: PageRange) {
+        self.entries.retain(|entry| entry.range != range);
+        let freed = self.map.free(range.start());
+        debug_assert!(freed.is_ok(), "{range:?} was allocated");
+    }
+
+    /// Sets the state of the sub-space in `range`.
+    pub(crate) fn set_state(&mut self, range: PageRange, state: SubspaceState) {
+        let entry = self.entries.iter_mut().find(|entry| entry.range == range);
+        entry.into_iter().for_each(|entry| entry.state = state);
+    }
+
+    /// Marks every sub-space that a thread was making or dropping as lingering. The child of a fork
+    /// calls it, since it does not have that thread.
+    pub(crate) fn repair(&mut self) {
+        let left = self.entries.iter_mut().filter(|entry| entry.state == SubspaceState::Changing);
+        left.for_each(|entry| entry.state = SubspaceState::Lingering);
+    }
+
+    /// Returns the mapped sets of all entries, in address order.
+    pub(crate) fn mapped_sets(&self) -> impl Iterator<Item = &Mutex<L, MappedSet>> {
+        self.entries.iter().map(|entry| &*entry.mapped)
+    }
+
+    /// Returns the first entry that starts at `page` or behind.
+    pub(crate) fn at_or_behind(&self, page: u64) -> Option<&Entry<L>> {
+        self.entries.iter().find(|entry| entry.range.start() >= page)
+    }
+}

@@ -1,0 +1,196 @@
+//! A platform whose span is divided.
+
+use crate::counted::Counted;
+use crate::mapped_set::MappedSet;
+use crate::plan::{Entry, Plan};
+use crate::{Placement, Protected, Subspace, SubspaceConfig, SubspaceError, SubspaceInfo, SubspaceState};
+use lock_api::Mutex;
+use vmalloc::{AllocError, PageRange, Platform, PlatformError, Protection, Space, SpaceError};
+
+/// The [`PlatformError::call`] of a sub-space that would have more mapped than its limit allows.
+pub const LIMIT_BYTES: &str = "limit_bytes of the sub-space";
+
+/// A platform that can be divided: it goes from thread to thread with its sub-spaces.
+pub trait Divisible: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send {}
+
+impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible for P {}
+
+/// A platform whose span is divided among named sub-spaces. See the
+/// [crate's documentation](crate).
+///
+/// ```
+/// use vmalloc::{Config, Policy};
+/// use vmalloc_subspaces::{Divisible, Placement, Root, SubspaceConfig};
+///
+/// fn divide(platform: impl Divisible) -> Result<(), Box<dyn std::error::Error>> {
+///     let root = Root::new(platform)?;
+///     let small = SubspaceConfig::default().limit_bytes(8 << 20);
+///     let modules = root.subspace("modules", Placement::highest(16 << 20), small)?;
+///     let down = SubspaceConfig::default().config(Config::default().policy(Policy::Highest));
+///     let windows = root.subspace("windows", Placement::lowest(1 << 30).align(1 << 21), down)?;
+///     let module = modules.alloc(&vmalloc::Request::new(100_000))?;
+///     assert!(modules.is_vmalloc_addr(module) && !windows.is_vmalloc_addr(module));
+///     let names: Vec<_> = root.subspaces().map(|subspace| subspace.name).collect();
+///     assert_eq!(names, ["windows", "modules"]);
+///     Ok(())
+/// }
+/// ```
+pub struct Root<P: Platform> {
+    pub(crate) shared: Counted<Shared<P>>,
+}
+
+/// The part that a root and its sub-spaces share.
+pub(crate) struct Shared<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) plan: Mutex<P::RawLock, Plan<P::RawLock>>,
+    /// Held while lingering ranges are reclaimed.
+    pub(crate) sweeper: Mutex<P::PurgeLock, ()>,
+}
+
+impl<P: Divisible> Root<P> {
+    /// Returns a root over the platform's span, all of it free.
+    ///
+    /// # Errors
+    /// [`SpaceError`]: the span holds page 0 or ends behind the last address, or memory for
+    /// metadata is short.
+    pub fn new(platform: P) -> Result<Self, SpaceError> {
+        let geometry = platform.geometry();
+        SpaceError::check_span(&geometry)?;
+        let plan = Mutex::new(Plan::new(geometry.span).map_err(|_| SpaceError::Metadata)?);
+        let shared = Shared { platform, plan, sweeper: Mutex::new(()) };
+        Ok(Self { shared: Counted::new(shared).map_err(|_| SpaceError::Metadata)? })
+    }
+
+    /// Returns the platform below.
+    pub fn platform(&self) -> &P {
+        &self.shared.platform
+    }
+
+    /// Makes a space in a part of the span, which it keeps until it is dropped.
+    ///
+    /// # Errors
+    /// [`SubspaceError`] names the sibling in the way; nothing is changed.
+    pub fn subspace(
+        &self,
+        name: &'static str,
+        placement: Placement,
+        config: SubspaceConfig,
+    ) -> Result<Space<Subspace<P>>, SubspaceError> {
+        let space = Space::new(self.make(name, placement, config.limit_bytes)?, config.config)?;
+        space.platform().set_live();
+        Ok(space)
+    }
+
+    /// Makes a space whose memory is mapped with `protection` from the beginning. It caches
+    /// nothing, since memory that cannot be written cannot be cleared.
+    ///
+    /// Memory of such a space is no [`DirectMemory`](vmalloc::DirectMemory). For code, take a
+    /// [`subspace`](Self::subspace), write, and [protect](vmalloc::Protect::protect) what was
+    /// written.
+    ///
+    /// # Errors
+    /// As for [`subspace`](Self::subspace).
+    pub fn protected_subspace(
+        &self,
+        name: &'static str,
+        placement: Placement,
+        protection: Protection,
+        config: SubspaceConfig,
+    ) -> Result<Space<Subspace<P, Protected>>, SubspaceError> {
+        let part = self.make(name, placement, config.limit_bytes)?.protected(protection);
+        let space = Space::new(part, config.config.unmap_on_free())?;
+        space.platform().set_live();
+        Ok(space)
+    }
+
+    /// Makes a part of the span a platform of its own, to be divided again or to make a space on.
+    ///
+    /// # Errors
+    /// As for [`subspace`](Self::subspace).
+    pub fn divide(
+        &self,
+        name: &'static str,
+        placement: Placement,
+        limit_bytes: Option<usize>,
+    ) -> Result<Subspace<P>, SubspaceError> {
+        let part = self.make(name, placement, limit_bytes)?;
+        part.set_live();
+        Ok(part)
+    }
+
+    /// Makes a part of the span that is still [`Changing`](SubspaceState::Changing).
+    fn make(
+        &self,
+        name: &'static str,
+        placement: Placement,
+        limit_bytes: Option<usize>,
+    ) -> Result<Subspace<P>, SubspaceError> {
+        let shift = self.platform().geometry().page_shift;
+        let placement = placement.in_pages(shift)?;
+        self.reclaim_lingering();
+        let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
+        let entry = |range| {
+            let mapped = Mutex::new(MappedSet::new(range, limit)?);
+            let mapped = Counted::new(mapped).map_err(|_| AllocError::Metadata)?;
+            Ok::<_, AllocError>(Entry { name, range, limit_bytes, mapped, state: SubspaceState::Changing })
+        };
+        let Entry { range, mapped, .. } = self.shared.plan.lock().insert(name, &placement, entry)?;
+        Ok(Subspace::new(self.shared.clone(), range, mapped))
+    }
+
+    /// Returns the sub-spaces in address order. It takes the lock again for each: those that come
+    /// or go meanwhile may be missed or seen.
+    pub fn subspaces(&self) -> impl Iterator<Item = SubspaceInfo> + '_ {
+        let mut page = 0;
+        core::iter::from_fn(move || {
+            let entry = self.shared.plan.lock().at_or_behind(page).cloned()?;
+            page = entry.range.end();
+            Some(self.info(&entry))
+        })
+    }
+
+    fn info(&self, entry: &Entry<P::RawLock>) -> SubspaceInfo {
+        let Entry { name, range, limit_bytes, state, .. } = *entry;
+        let used_bytes = (entry.mapped.lock().used() << self.platform().geometry().page_shift) as usize;
+        SubspaceInfo { name, range, limit_bytes, used_bytes, state }
+    }
+
+    /// Reclaims the lingering ranges, as far as the platform unmaps and flushes them now.
+    fn reclaim_lingering(&self) {
+        let lingers = |info: &SubspaceInfo| info.state == SubspaceState::Lingering;
+        if !self.subspaces().any(|info| lingers(&info)) {
+            return;
+        }
+        let _sweeper = self.shared.sweeper.lock();
+        for info in self.subspaces().filter(lingers) {
+            let entry = self.shared.plan.lock().at_or_behind(info.range.start()).cloned();
+            // Only the holder of the sweeper removes lingering ranges, so it is still there.
+            if let Some(entry) = entry.filter(|entry| entry.range == info.range) {
+                self.shared.reclaim(entry.range, &entry.mapped);
+            }
+        }
+    }
+}
+
+impl<P: Platform> Shared<P> {
+    /// Reclaims the range of a sub-space that was dropped.
+    pub(crate) fn reclaim(&self, range: PageRange, mapped: &Mutex<P::RawLock, MappedSet>) {
+        // From here to the end a child of a fork sees that a thread was at it.
+        self.plan.lock().set_state(range, SubspaceState::Changing);
+        let left = mapped.lock().bounds();
+        match left.map_or(Ok(()), |left| self.unmap_and_flush(left)) {
+            Ok(()) => self.plan.lock().remove(range),
+            Err(_) => self.plan.lock().set_state(range, SubspaceState::Lingering),
+        }
+    }
+
+    fn unmap_and_flush(&self, left: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: the range is that of a sub-space which was dropped, and its space and memory
+        // ended with it. By SUB-1 no other sub-space has any of it, and by SUB-4 none gets it
+        // before this has succeeded.
+        unsafe {
+            self.platform.unmap(&[left])?;
+            self.platform.flush(&[left])
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A part of a platform, as a platform.
+
+use crate::SubspaceState;
+use crate::counted::Counted;
+use crate::mapped_set::{Charge, MappedSet};
+use crate::root::{Divisible, Shared};
+use core::fmt;
+use core::marker::PhantomData;
+use lock_api::Mutex;
+use vmalloc::{
+    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
+};
+
+/// A sub-space whose memory can be read and written.
+#[derive(Debug)]
+pub enum Writable {}
+
+/// A sub-space whose memory is mapped with another protection: it is no [`DirectMemory`].
+#[derive(Debug)]
+pub enum Protected {}
+
+/// A part of a platform's span, which a [`Root`](crate::Root) reclaims when it is dropped.
+///
+/// It hands every call on to the platform, within its limit. No background thread drains it: the
+/// freeing thread does, or the caller of [`Space::drain`](vmalloc::Space::drain).
+pub struct Subspace<P: Platform, A = Writable> {
+    lease: Lease<P>,
+    protection: Protection,
+    access: PhantomData<fn() -> A>,
+}
+
+/// The range of a sub-space, reclaimed on drop.
+struct Lease<P: Platform> {
+    shared: Counted<Shared<P>>,
+    range: PageRange,
+    mapped: Counted<Mutex<P::RawLock, MappedSet>>,
+}
+
+impl<P: Platform> Drop for Lease<P> {
+    fn drop(&mut self) {
+        self.shared.reclaim(self.range, &self.mapped);
+    }
+}
+
+impl<P: Divisible> Subspace<P> {
+    pub(crate) fn new(
+        shared: Counted<Shared<P>>,
+        range: PageRange,
+        mapped: Counted<Mutex<P::RawLock, MappedSet>>,
+    ) -> Self {
+        let lease = Lease { shared, range, mapped };
+        Self { lease, protection: Protection::ReadWrite, access: PhantomData }
+    }
+
+    pub(crate) fn protected(self, protection: Protection) -> Subspace<P, Protected> {
+        Subspace { lease: self.lease, protection, access: PhantomData }
+    }
+}
+
+impl<P: Divisible, A> Subspace<P, A> {
+    /// Returns the platform that this is a part of.
+    #[inline]
+    pub fn parent(&self) -> &P {
+        &self.lease.shared.platform
+    }
+
+    /// Marks the sub-space as live: it is ready for use by its owner.
+    pub(crate) fn set_live(&self) {
+        self.lease.shared.plan.lock().set_state(self.lease.range, SubspaceState::Live);
+    }
+
+    /// Returns `asked`, or the sub-space's own protection where the caller asks for the default.
+    fn protection(&self, asked: Protection) -> Protection {
+        if asked == Protection::default() { self.protection } else { asked }
+    }
+
+    /// Calls `map` with `range` entered in the mapped set, if the limit allows it.
+    fn charged(
+        &self,
+        range: PageRange,
+        map: impl FnOnce() -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        let charge = self.lease.mapped.lock().charge(range)?;
+        self.settled(&charge, map())
+    }
+
+    fn settled(&self, charge: &Charge, result: Result<(), PlatformError>) -> Result<(), PlatformError> {
+        if result.is_err() {
+            self.lease.mapped.lock().refund(charge);
+        }
+        result
+    }
+}
+
+// SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other
+// sub-space's. The platform below keeps the promises on mapped, unmapped and flushed pages: it gets
+// every call, with the caller's promises. Only a `Protected` sub-space, which is no `DirectMemory`,
+// maps with a protection that forbids writing. The locks are those of the platform below.
+unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
+    type RawLock = P::RawLock;
+    type PurgeLock = P::PurgeLock;
+
+    fn geometry(&self) -> Geometry {
+        self.lease.shared.platform.geometry().span(self.lease.range)
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        self.parent().cpu()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map(range, self.protection(protection)) })
+    }
+
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection)) })
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().unmap(ranges) }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().flush(ranges)? };
+        for range in ranges {
+            // Locked again for each: a purge may have many ranges, and other threads wait to map.
+            self.lease.mapped.lock().clear(*range);
+        }
+        Ok(())
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().zero(range) };
+    }
+
+    /// Returns false: the drain of the platform below serves the space over all of it, not this
+    /// one.
+    fn drain_later(&self, _: DrainReason) -> bool {
+        false
+    }
+
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().mark_altered(range) }
+    }
+
+    fn entropy(&self) -> u64 {
+        self.parent().entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.parent().fatal(damage)
+    }
+}
+
+// SAFETY: its pages are those of the platform below, mapped readable and writable.
+unsafe impl<P: Divisible + DirectMemory> DirectMemory for Subspace<P> {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Subspace<P> {
+    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
+        // Both count until `from` is flushed, whatever the limit: the memory is the same.
+        let charge = self.lease.mapped.lock().enter(to)?;
+        // SAFETY: the caller's promise is passed on.
+        self.settled(&charge, unsafe { self.parent().relocate(from, to) })
+    }
+}
+
+// SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
+unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Subspace<P, A> {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.parent().take_frames(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.parent().take_run(count, align)
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().give_frames(frames) };
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.parent().origin(frame)
+    }
+
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        self.parent().are_taken(first, count)
+    }
+}
+
+// SAFETY: see `FrameSupply`.
+unsafe impl<P: Divisible + MapFrames, A> MapFrames for Subspace<P, A> {
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        let protection = self.protection(protection);
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map_frames(range, frames, protection) })
+    }
+
+    unsafe fn discard_hint(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().discard_hint(range) };
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.parent().frame_at(page)
+    }
+
+    fn first_mapped(&self, range: PageRange) -> Option<u64> {
+        self.parent().first_mapped(range)
+    }
+}
+
+// SAFETY: the platform below protects the pages, and answers for it.
+unsafe impl<P: Divisible + Protect, A> Protect for Subspace<P, A> {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().protect(range, protection) }
+    }
+}
+
+impl<P: Divisible + ReadNofault, A> ReadNofault for Subspace<P, A> {
+    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
+        self.parent().read_nofault(addr, to)
+    }
+}
+
+impl<P: Divisible + Translate, A> Translate for Subspace<P, A> {
+    fn physical_page(&self, page: u64) -> Option<u64> {
+        self.parent().physical_page(page)
+    }
+}

@@ -1,0 +1,85 @@
+//! The kinds of areas, and the call that frees each.
+
+use core::fmt;
+
+/// The kind of an area: what it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Memory of its own.
+    Vmalloc,
+    /// Addresses only.
+    Reserved,
+    /// Frames of the caller's ([`Raw::map`](crate::Raw::map)).
+    Vmap,
+    /// Memory of a device ([`Raw::map_device`](crate::Raw::map_device)).
+    IoMap,
+    /// Memory that can be mapped a second time ([`Raw::alloc_shared`](crate::Raw::alloc_shared)).
+    Shared,
+    /// Memory that can be made executable ([`Raw::alloc_exec`](crate::Raw::alloc_exec)).
+    Exec,
+    /// Addresses in which the caller maps frames page by page
+    /// ([`Raw::alloc_sparse`](crate::Raw::alloc_sparse)).
+    Sparse,
+    /// One of a group of [congruent areas](crate::Raw::alloc_congruent).
+    Percpu,
+    /// A block of short mappings ([`short_map`](crate::short_map)).
+    Block,
+    /// A short mapping too large for a block ([`Raw::map_short`](crate::Raw::map_short)).
+    ShortMap,
+}
+
+/// The call that frees an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FreedBy {
+    Free,
+    Unreserve,
+    Unmap,
+    UnmapShort,
+    FreeSparse,
+    FreeCongruent,
+    /// None: the purge does.
+    Purge,
+}
+
+impl Kind {
+    /// Returns the call that frees areas of this kind.
+    pub(crate) fn freed(self) -> FreedBy {
+        match self {
+            Self::Vmalloc | Self::Shared | Self::Exec => FreedBy::Free,
+            Self::Reserved => FreedBy::Unreserve,
+            Self::Vmap | Self::IoMap => FreedBy::Unmap,
+            Self::ShortMap => FreedBy::UnmapShort,
+            Self::Sparse => FreedBy::FreeSparse,
+            Self::Percpu => FreedBy::FreeCongruent,
+            Self::Block => FreedBy::Purge,
+        }
+    }
+
+    /// Returns whether areas of this kind may show frames that the space took for them.
+    pub(crate) fn may_show_frames(self) -> bool {
+        matches!(self, Self::Shared | Self::Vmap)
+    }
+
+    /// Returns whether reading it has no effect but reading.
+    pub(crate) fn is_memory(self) -> bool {
+        !matches!(self, Self::IoMap | Self::Reserved)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vmalloc => "vmalloc",
+            Self::Reserved => "reserved",
+            Self::Vmap => "vmap",
+            Self::IoMap => "ioremap",
+            Self::Shared => "vmalloc user",
+            Self::Exec => "vmalloc exec",
+            Self::Sparse => "sparse",
+            Self::Percpu => "percpu",
+            Self::Block => "vm_map_ram block",
+            Self::ShortMap => "vm_map_ram",
+        })
+    }
+}

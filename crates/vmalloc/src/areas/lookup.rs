@@ -1,0 +1,131 @@
+//! From an address to its area.
+
+use super::{Annotation, Areas, Kind, Tag};
+use crate::addr::PageRange;
+use crate::area_map::Look;
+use crate::sync::size;
+use core::fmt;
+use lock_api::RawMutex;
+
+/// The facts of a busy area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct AreaInfo {
+    /// Its first address.
+    pub addr: usize,
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// Pages, the guard not counted.
+    pub pages: u64,
+    /// Whether a guard page follows.
+    pub guard: bool,
+    /// What it is for.
+    pub kind: Kind,
+    /// The caller's tag.
+    pub tag: Option<Tag>,
+}
+
+/// The call would have to wait for a lock that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contended;
+
+impl fmt::Display for Contended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a lock of the space is held")
+    }
+}
+
+impl core::error::Error for Contended {}
+
+/// Whether a call may wait for locks, for a purge, or for notifiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blocking {
+    Allowed,
+    Forbidden,
+}
+
+/// How often a look without locks is repeated when the bitmaps were changing: a change takes less
+/// than a microsecond.
+const LOOKS: usize = size(16, 2) as usize;
+
+impl<L: RawMutex> Areas<L> {
+    /// Returns the facts of `area`, whose annotation this is, or which has none.
+    fn info(&self, area: PageRange, annotation: Option<Annotation>) -> AreaInfo {
+        let annotation = annotation.unwrap_or(self.plain());
+        let pages = area.len().saturating_sub(annotation.guard_pages);
+        let bytes = (pages << self.shift).saturating_sub(annotation.slack);
+        AreaInfo {
+            addr: self.addr(area.start()),
+            bytes: bytes as usize,
+            pages,
+            guard: annotation.guard_pages != 0,
+            kind: annotation.kind,
+            tag: annotation.tag,
+        }
+    }
+
+    /// Returns the area that holds `page`. All of the answer was true at one moment during the call.
+    pub(crate) fn find(&self, page: u64) -> Option<AreaInfo> {
+        match self.look(page) {
+            Some(Look::Nothing) => None,
+            Some(Look::Plain(area)) => Some(self.info(area, None)),
+            Some(Look::Annotated(_)) | None => self.find_slow(page),
+        }
+    }
+
+    #[inline(never)]
+    fn find_slow(&self, page: u64) -> Option<AreaInfo> {
+        loop {
+            // It gives up only after other threads have put areas there and freed them again.
+            if let Ok(found) = self.find_by_locks(page, Blocking::Allowed) {
+                return found;
+            }
+        }
+    }
+
+    /// Returns the area that holds `page`, without waiting for a lock.
+    pub(crate) fn try_find(&self, page: u64) -> Result<Option<AreaInfo>, Contended> {
+        match self.look(page) {
+            Some(Look::Nothing) => Ok(None),
+            Some(Look::Plain(area)) => Ok(Some(self.info(area, None))),
+            Some(Look::Annotated(_)) | None => self.find_by_locks(page, Blocking::Forbidden),
+        }
+    }
+
+    /// Finds the area that holds `page` with its annotation's table locked: by AREA-1, area and
+    /// annotation belong together then.
+    fn find_by_locks(&self, page: u64, blocking: Blocking) -> Result<Option<AreaInfo>, Contended> {
+        for _ in 0..LOOKS {
+            let Some(seen) = self.area_at(page, blocking)? else { return Ok(None) };
+            let table = match blocking {
+                Blocking::Allowed => self.table(seen.start()),
+                Blocking::Forbidden => self.try_table(seen.start()).ok_or(Contended)?,
+            };
+            match self.area_at(page, blocking)? {
+                None => return Ok(None),
+                Some(area) if area.start() == seen.start() => {
+                    return Ok(Some(self.info(area, table.get(&area.start()).copied())));
+                }
+                // Another area is there now, whose annotation may be in another table.
+                Some(_) => {}
+            }
+        }
+        Err(Contended)
+    }
+
+    /// Returns the range of the busy area that holds `page`.
+    fn area_at(&self, page: u64, blocking: Blocking) -> Result<Option<PageRange>, Contended> {
+        match (self.look(page), blocking) {
+            (Some(Look::Nothing), _) => Ok(None),
+            (Some(Look::Plain(area) | Look::Annotated(area)), _) => Ok(Some(area)),
+            (None, Blocking::Allowed) => Ok(self.map().find(page)),
+            (None, Blocking::Forbidden) => Ok(self.try_map().ok_or(Contended)?.find(page)),
+        }
+    }
+
+    /// Returns what the bitmaps tell of `page` without a lock, if they do.
+    #[inline]
+    fn look(&self, page: u64) -> Option<Look> {
+        (0..LOOKS).find_map(|_| self.bitmaps.look(page).ok())
+    }
+}

@@ -1,0 +1,52 @@
+//! The area map under its lock: the state that all nodes share.
+
+use super::Areas;
+use crate::area_map::{AreaMap, Bitmaps};
+use core::ops::{Deref, DerefMut};
+use lock_api::{MutexGuard, RawMutex};
+
+/// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
+/// be changing.
+pub(crate) struct HeldMap<'a, L: RawMutex> {
+    map: MutexGuard<'a, L, AreaMap<'static>>,
+    bitmaps: &'a Bitmaps<'static>,
+}
+
+impl<L: RawMutex> Areas<L> {
+    /// Locks the map.
+    pub(crate) fn map(&self) -> HeldMap<'_, L> {
+        HeldMap::of(self.map.0.lock(), &self.bitmaps)
+    }
+
+    /// Locks the map unless it is held.
+    pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
+        self.map.0.try_lock().map(|map| HeldMap::of(map, &self.bitmaps))
+    }
+}
+
+impl<'a, L: RawMutex> HeldMap<'a, L> {
+    fn of(map: MutexGuard<'a, L, AreaMap<'static>>, bitmaps: &'a Bitmaps<'static>) -> Self {
+        bitmaps.begin_change();
+        Self { map, bitmaps }
+    }
+}
+
+impl<L: RawMutex> Drop for HeldMap<'_, L> {
+    fn drop(&mut self) {
+        // Before the lock is released, which is dropped after this.
+        self.bitmaps.end_change();
+    }
+}
+
+impl<L: RawMutex> Deref for HeldMap<'_, L> {
+    type Target = AreaMap<'static>;
+    fn deref(&self) -> &AreaMap<'static> {
+        &self.map
+    }
+}
+
+impl<L: RawMutex> DerefMut for HeldMap<'_, L> {
+    fn deref_mut(&mut self) -> &mut AreaMap<'static> {
+        &mut self.map
+    }
+}

@@ -1,0 +1,105 @@
+//! Areas: which addresses are busy, what each area is for, and looking it up by any address inside.
+//!
+//! - [`map`]: the [`AreaMap`](crate::AreaMap) under its lock. An area's range and state are bits there.
+//! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than whole
+//!   pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no annotation.
+//! - [`states`]: claimed, busy, retired. [`reshape`]: another range for a busy area.
+//! - [`lookup`]: from an address to its area, mostly without a lock.
+//! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
+//!
+//! Whether an area is busy is a bit that its owner flips without any lock
+//! ([`Bitmaps`]): of two that free it, one is told that it came second.
+//!
+//! # Locks
+//! A table of annotations comes before the map. Nothing here takes any other lock.
+//!
+//! # Invariants
+//! - **AREA-1** A busy area's annotation, if it has one, is in its table: areas become busy last, under
+//!   the table's lock.
+//! - **AREA-2** A table has no annotation of an area that is free.
+
+pub(crate) mod annotations;
+mod kind;
+mod lookup;
+mod map;
+mod reshape;
+mod states;
+mod tag;
+
+pub(crate) use annotations::{Annotation, Table};
+pub(crate) use kind::FreedBy;
+pub use kind::Kind;
+pub(crate) use lookup::Blocking;
+pub use lookup::{AreaInfo, Contended};
+pub(crate) use map::HeldMap;
+pub(crate) use states::Disposition;
+pub use tag::Tag;
+
+use crate::addr::PageRange;
+use crate::area_map::{AreaMap, Bitmaps};
+use crate::cache::Padded;
+use crate::error::SpaceError;
+use crate::shared::Shared;
+use annotations::Annotations;
+use lock_api::{Mutex, RawMutex};
+
+/// The areas of a space.
+pub(crate) struct Areas<L> {
+    shift: u32,
+    /// Whether areas have guard pages where nothing else is asked for.
+    guard: bool,
+    pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
+    annotations: Annotations<L>,
+    map: Padded<Mutex<L, AreaMap<'static>>>,
+}
+
+impl<L: RawMutex> Areas<L> {
+    /// Returns a map over `span`, all of it free, with as many tables of annotations.
+    pub(crate) fn new(span: PageRange, shift: u32, guard: bool, tables: usize) -> Result<Self, SpaceError> {
+        let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
+        Ok(Self {
+            shift,
+            guard,
+            // SAFETY: the map is not replaced, and is dropped with the struct, of which nothing reads bitmaps then.
+            bitmaps: unsafe { map.bitmaps().reader() },
+            annotations: Annotations::new(tables).ok_or(SpaceError::Metadata)?,
+            map: Padded(Mutex::new(map)),
+        })
+    }
+
+    /// Returns the annotation that stands for none.
+    pub(crate) fn plain(&self) -> Annotation {
+        Annotation::plain(self.guard)
+    }
+
+    #[inline(always)]
+    pub(crate) fn addr(&self, page: u64) -> usize {
+        (page << self.shift) as usize
+    }
+
+    /// Returns the bytes of the tables.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.annotations.tables().map(|table| table.lock().allocation_size()).sum()
+    }
+
+    /// Locks the tables, for a fork. [`lock_map`](Self::lock_map) comes after them.
+    pub(crate) fn lock_tables(&self) {
+        self.annotations.tables().for_each(|table| core::mem::forget(table.lock()));
+    }
+
+    pub(crate) fn lock_map(&self) {
+        core::mem::forget(self.map.0.lock());
+    }
+
+    /// Releases the map and the tables.
+    ///
+    /// # Safety
+    /// The calling thread, or the one it was forked from, has locked all.
+    pub(crate) unsafe fn unlock_all(&self) {
+        // SAFETY: by the caller's promise all are held.
+        unsafe {
+            self.map.0.force_unlock();
+            self.annotations.tables().for_each(|table| table.force_unlock());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The states of an area: claimed, busy, retired.
+//!
+//! ```text
+//!   free ── claim ──► claimed ── hand out ──► busy ── retire ──► retired ── release ──► free
+//!                        ▲                                          │
+//!                        └───────────── taken from a node ◄─────────┘   (claimed and retired are one
+//!                                                                        state of the map: not busy)
+//! ```
+
+use super::annotations::remove;
+use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
+use crate::addr::PageRange;
+use crate::area_map::Leaf;
+use crate::error::FreeError;
+use crate::sync::{Mutant, is};
+use lock_api::{MutexGuard, RawMutex};
+
+/// What becomes of the memory of a freed area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Disposition {
+    /// It may be cached for reuse.
+    MayCache,
+    /// It has to be unmapped, or there is none.
+    MustUnmap,
+}
+
+/// An area out of use, on its way to a list.
+pub(crate) struct Retired {
+    pub(crate) area: PageRange,
+    /// The node that owns it, if its chunk is dense enough for a pool.
+    pub(crate) owner_node: Option<usize>,
+    pub(crate) disposition: Disposition,
+    pub(crate) kind: Kind,
+}
+
+impl<L: RawMutex> Areas<L> {
+    /// Enters the annotation of a claimed area, if it is not plain, and makes the area busy, under
+    /// the lock of the annotation's table. Returns `None`, and changes nothing, when memory is
+    /// short, and whether the area was claimed otherwise.
+    pub(crate) fn hand_out(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
+        if annotation.is_plain(self.guard) {
+            return Some(self.make_busy(area.start()));
+        }
+        self.annotate(area, annotation)
+    }
+
+    /// Enters the annotation of a claimed area and makes the area busy. See
+    /// [`hand_out`](Self::hand_out).
+    #[inline(never)]
+    pub(crate) fn annotate(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
+        let start = area.start();
+        let mut was_claimed = true;
+        if is(Mutant::LateNote) {
+            was_claimed = self.make_busy(start);
+        }
+        let entered = self.annotations.enter(area, annotation, || {
+            // The mark changes under the table's lock, as when the last annotation beside it goes.
+            self.with_leaf(start, |leaf| leaf.annotation_entered(start));
+            if !is(Mutant::LateNote) {
+                was_claimed = self.make_busy(start);
+            }
+        });
+        entered.then_some(was_claimed)
+    }
+
+    /// Makes a claimed area busy. Returns whether it was claimed.
+    pub(crate) fn make_busy(&self, start: u64) -> bool {
+        self.with_leaf(start, |leaf| leaf.make_busy(start))
+    }
+
+    /// Makes a retired area of a dense chunk busy. Returns whether it was one.
+    #[inline(always)]
+    pub(crate) fn revive(&self, start: u64) -> bool {
+        match self.bitmaps.home(start) {
+            Some(leaf) => self.bitmaps.revive(leaf, start),
+            None => self.revive_slow(start),
+        }
+    }
+
+    /// Makes a retired area busy that is not among the first chunks.
+    #[inline(never)]
+    fn revive_slow(&self, start: u64) -> bool {
+        self.bitmaps.sure_home(start).is_some_and(|leaf| self.bitmaps.revive(leaf, start))
+    }
+
+    /// Locks the table of the annotation of the area at `page`.
+    pub(crate) fn table(&self, page: u64) -> MutexGuard<'_, L, Table> {
+        self.annotations.lock(page)
+    }
+
+    /// Locks the table of the annotation of the area at `page`, unless it is held.
+    pub(crate) fn try_table(&self, page: u64) -> Option<MutexGuard<'_, L, Table>> {
+        self.annotations.try_lock(page)
+    }
+
+    /// Locks all tables, in order.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = MutexGuard<'_, L, Table>> {
+        self.annotations.tables().map(lock_api::Mutex::lock)
+    }
+
+    /// Takes an area that `by` frees out of use, and its annotation. It locks the map by `map` where
+    /// it has to, once. If that is not to be had, the answer is [`FreeError::Contended`]. No lock is
+    /// waited for here.
+    pub(crate) fn retire<'a>(
+        &'a self,
+        mut table: MutexGuard<'_, L, Table>,
+        page: u64,
+        by: FreedBy,
+        map: impl FnOnce() -> Option<HeldMap<'a, L>>,
+    ) -> Result<Retired, FreeError> {
+        let annotation = table.get(&page).copied().unwrap_or(self.plain());
+        let home = self.bitmaps.sure_home(page);
+        let mut held = None;
+        let area = match home.filter(|leaf| self.bitmaps.is_busy(leaf, page)) {
+            Some(_) if annotation.kind.freed() != by => return Err(FreeError::WrongKind { page }),
+            Some(leaf) => self.bitmaps.retire(leaf, page).ok_or(FreeError::AlreadyFreed { page })?,
+            None => {
+                let map = held.insert(map().ok_or(FreeError::Contended { page })?);
+                retire_by_map(map, page, annotation.kind.freed() == by)?
+            }
+        };
+        if remove(&mut table, page)
+            // Without a home it took the map.
+            && let Some(leaf) = home.or_else(|| held.as_ref().map(|map| map.leaf(page)))
+        {
+            leaf.annotations_left(page);
+        }
+        // Only areas with the usual guard are cached: every area of a size can then stand in for
+        // every other.
+        let is_usual = annotation.guard_pages == u64::from(self.guard) && annotation.kind == Kind::Vmalloc;
+        let disposition = if is_usual { Disposition::MayCache } else { Disposition::MustUnmap };
+        let owner_node = home.and_then(Leaf::owner_node);
+        Ok(Retired { area, owner_node, disposition, kind: annotation.kind })
+    }
+
+    /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is
+    /// nothing to flush.
+    #[cold]
+    pub(crate) fn give_up(&self, area: PageRange, annotation: Annotation) -> Result<(), FreeError> {
+        let page = area.start();
+        let mut table = (!annotation.is_plain(self.guard)).then(|| self.annotations.lock(page));
+        let mut map = self.map();
+        map.retire(page)?;
+        if let Some(table) = &mut table
+            && remove(table, page)
+        {
+            map.leaf(page).annotations_left(page);
+        }
+        map.release(page).map(|_| ())
+    }
+
+    /// Releases claimed or retired areas.
+    pub(crate) fn release(&self, areas: &[PageRange]) -> Result<(), FreeError> {
+        let mut map = self.map();
+        areas.iter().try_for_each(|area| map.release(area.start()).map(|_| ()))
+    }
+
+    /// Removes the annotation of an area that is busy no more, and is in no list yet.
+    pub(crate) fn forget_annotation(&self, page: u64) {
+        if remove(&mut self.annotations.lock(page), page) {
+            self.with_leaf(page, |leaf| leaf.annotations_left(page));
+        }
+    }
+
+    /// Does something with the chunk in which the area at `page` starts.
+    pub(crate) fn with_leaf<T>(&self, page: u64, change: impl FnOnce(&Leaf) -> T) -> T {
+        match self.bitmaps.sure_home(page) {
+            Some(leaf) => change(leaf),
+            None => change(self.map().leaf(page)),
+        }
+    }
+}
+
+/// Takes an area out of use whose chunk is sparse, or tells why there is none.
+fn retire_by_map<L: RawMutex>(
+    map: &mut HeldMap<'_, L>,
+    page: u64,
+    right_kind: bool,
+) -> Result<PageRange, FreeError> {
+    if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
+        return Err(FreeError::WrongKind { page });
+    }
+    map.retire(page)
+}

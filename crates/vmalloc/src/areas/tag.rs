@@ -1,0 +1,102 @@
+//! Tags: names that callers give their areas.
+
+use core::fmt;
+use core::ops::Deref;
+
+/// The most bytes of a tag.
+const LEN: usize = 31;
+
+/// A name for an area, as reports show it. It keeps the first 31 bytes of a longer string, cut at a
+/// character.
+///
+/// ```
+/// use vmalloc::Tag;
+///
+/// let number = 7;
+/// assert_eq!(&*Tag::new(&format!("worker {number}")), "worker 7");
+/// assert_eq!(Tag::new(&"x".repeat(100)).len(), 31);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag {
+    len: u8,
+    bytes: [u8; LEN],
+}
+
+impl Tag {
+    /// Returns the tag with this name.
+    #[must_use]
+    pub const fn new(name: &str) -> Self {
+        let (name, mut bytes) = (name.as_bytes(), [0; LEN]);
+        let mut len = if name.len() < LEN { name.len() } else { LEN };
+        // Bytes 10xxxxxx go on with a character.
+        while len < name.len() && name[len] & 0xc0 == 0x80 {
+            len -= 1;
+        }
+        let mut nth = 0;
+        while nth < len {
+            bytes[nth] = name[nth];
+            nth += 1;
+        }
+        Self { len: len as u8, bytes }
+    }
+}
+
+impl Deref for Tag {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl From<&str> for Tag {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<&alloc::string::String> for Tag {
+    fn from(name: &alloc::string::String) -> Self {
+        Self::new(name)
+    }
+}
+
+impl PartialEq<str> for Tag {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Tag {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tag;
+
+    #[test]
+    fn a_long_tag_is_cut_at_a_character() {
+        let name = "aäaäaäaäaäaäaäaäaäaäaäaä";
+        for start in 0..6 {
+            let Some(name) = name.get(start..) else { continue };
+            let tag = Tag::new(name);
+            assert!(name.starts_with(&*tag) && (30..=31).contains(&tag.len()), "{tag}");
+        }
+        assert_eq!(Tag::new(""), *"");
+    }
+}

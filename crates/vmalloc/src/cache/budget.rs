@@ -1,0 +1,128 @@
+//! Two numbers that all nodes share, each changed in batches: so a CPU touches them once in many
+//! areas.
+
+use super::Padded;
+use crate::sync::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Pages that may be cached, and are no node's credit.
+pub(crate) struct Budget {
+    free: Padded<AtomicU64>,
+    /// Pages that a node takes at a time.
+    batch: u64,
+    /// Free pages that leave no reason to reuse larger areas.
+    plenty: u64,
+}
+
+/// The largest batch: 1 MiB in pages of 4 KiB.
+const MAX_BATCH: u64 = crate::sync::size(256, 2);
+
+impl Budget {
+    /// Returns a budget of `pages` pages for `nodes` nodes. Each node takes its part in about four
+    /// batches.
+    pub(crate) fn new(pages: u64, nodes: usize) -> Self {
+        let batch = (pages / nodes as u64 / 4).clamp(1, MAX_BATCH);
+        Self { free: Padded(AtomicU64::new(pages)), batch, plenty: pages / 4 }
+    }
+
+    pub(crate) fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// Returns whether much is free: then new areas let every size have its own.
+    pub(crate) fn is_plenty(&self) -> bool {
+        self.free.0.load(Relaxed) > self.plenty
+    }
+
+    /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
+    /// fewer.
+    pub(crate) fn take(&self, pages: u64) -> Option<u64> {
+        let wanted = pages.max(self.batch);
+        let rest = |free: u64| (free >= pages).then(|| free - free.min(wanted));
+        // Relaxed: a number that protects nothing.
+        self.free.0.fetch_update(Relaxed, Relaxed, rest).ok().map(|free| free.min(wanted))
+    }
+
+    /// Gives pages back.
+    pub(crate) fn put(&self, pages: u64) {
+        self.free.0.fetch_add(pages, Relaxed);
+    }
+}
+
+/// Pages that are lazy, but for less than a batch in each node.
+pub(crate) struct LazyPages {
+    pages: Padded<AtomicU64>,
+    /// Lazy pages that start a drain.
+    threshold: u64,
+    /// Lazy pages that make allocations drain as well.
+    limit: u64,
+    batch: u64,
+}
+
+impl LazyPages {
+    /// Returns a count whose threshold is `pages` pages. All nodes together hold back at most a
+    /// quarter of that.
+    pub(crate) fn new(pages: u64, nodes: usize) -> Self {
+        Self {
+            pages: Padded(AtomicU64::new(0)),
+            threshold: pages,
+            limit: pages.saturating_mul(2),
+            batch: (pages / 4 / nodes as u64).max(1),
+        }
+    }
+
+    /// Adds pages. Returns how many there are then.
+    pub(crate) fn add(&self, pages: u64) -> u64 {
+        // Relaxed: a number that starts work, and protects nothing.
+        self.pages.0.fetch_add(pages, Relaxed) + pages
+    }
+
+    pub(crate) fn sub(&self, pages: u64) {
+        self.pages.0.fetch_sub(pages, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn level(&self) -> u64 {
+        self.pages.0.load(Relaxed)
+    }
+
+    pub(crate) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    #[inline(always)]
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns how many lazy pages a node keeps to itself.
+    pub(crate) fn batch(&self) -> u64 {
+        self.batch
+    }
+}
+
+/// What a call did to the number of lazy pages. The space acts on it when no lock is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "the drain has to be triggered"]
+pub(crate) struct Trigger {
+    /// Lazy pages that there are now.
+    pub(crate) total: u64,
+    /// How many of them are new.
+    pub(crate) added: u64,
+    /// Whether nothing waited before where something waits now.
+    pub(crate) is_first: bool,
+}
+
+impl Trigger {
+    /// Nothing to act on.
+    pub(crate) const NONE: Self = Self { total: 0, added: 0, is_first: false };
+
+    /// Returns one trigger for two.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            total: self.total.max(other.total),
+            added: self.added.max(other.added),
+            is_first: self.is_first | other.is_first,
+        }
+    }
+}

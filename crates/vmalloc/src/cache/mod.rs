@@ -1,0 +1,179 @@
+//! The cache: what the CPUs keep of freed areas, so that most allocations and frees touch nothing
+//! that CPUs share.
+//!
+//! ```text
+//!            alloc                              free, here                 purge
+//!              │ 1                                  │                        │
+//!     cached ◄─┤      freed, memory kept            ├─► cached ──(decay)──┐  │
+//!     pooled ◄─┤ 2    addresses, flushed            │                     ▼  ▼
+//!        map ◄─┘ 3    shared by all nodes           └──────────────────► lazy ──► pool of the owner node
+//! ```
+//!
+//! - [`node`]: what one CPU, or a few, have. Each node has one lock.
+//! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
+//! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
+//!   that are lazy.
+//!
+//! A CPU works on its own node, whoever's area it frees. An area of another owner node is a *remote
+//! free*, and the purge returns it. (Linux sorts busy and lazy areas to nodes by address, 16 pages in
+//! turn. Here the state of an area is a bit beside its address, which needs no list, and a free needs
+//! no lock but the freeing CPU's own.)
+//!
+//! Nothing here knows the platform or the area map.
+
+mod budget;
+mod node;
+mod stacks;
+
+pub(crate) use budget::{Budget, LazyPages, Trigger};
+pub(crate) use node::{Lazy, Node, clear, has_room};
+pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SizeStacks};
+
+use crate::addr::PageRange;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use lock_api::{Mutex, MutexGuard, RawMutex};
+
+/// A value on cache lines of its own, two at a time as the prefetcher takes them.
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+/// The nodes of a space, and the numbers that they share.
+pub(crate) struct Cache<L> {
+    pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
+    pub(crate) budget: Budget,
+    pub(crate) lazy: LazyPages,
+}
+
+impl<L: RawMutex> Cache<L> {
+    /// Returns `count` empty nodes; `None` when memory is short.
+    pub(crate) fn new(count: usize, budget: Budget, lazy: LazyPages) -> Option<Self> {
+        let mut nodes = Vec::new();
+        nodes.try_reserve_exact(count).ok()?;
+        for _ in 0..count {
+            nodes.push(Padded(Mutex::new(Node::new()?)));
+        }
+        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy })
+    }
+
+    /// Locks the node of `cpu`. The CPU is a hint: any node would do.
+    #[inline(always)]
+    pub(crate) fn lock(&self, cpu: usize) -> (usize, MutexGuard<'_, L, Node>) {
+        match self.nodes.get(cpu) {
+            Some(node) => (cpu, node.0.lock()),
+            None => self.lock_shared(cpu),
+        }
+    }
+
+    /// Locks the node that `cpu` shares with others.
+    #[inline(never)]
+    fn lock_shared(&self, cpu: usize) -> (usize, MutexGuard<'_, L, Node>) {
+        let id = cpu % self.nodes.len();
+        (id, self.nodes[id].0.lock())
+    }
+
+    /// Locks the node of `cpu`, unless it is held or shared.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, cpu: usize) -> Option<MutexGuard<'_, L, Node>> {
+        self.nodes.get(cpu).and_then(|node| node.0.try_lock())
+    }
+
+    /// Locks one node after the other.
+    pub(crate) fn each(&self) -> impl ExactSizeIterator<Item = MutexGuard<'_, L, Node>> {
+        self.nodes.iter().map(|node| node.0.lock())
+    }
+
+    /// Keeps the memory of `area` in `node`, if that is within the budget.
+    #[inline(always)]
+    pub(crate) fn keep(&self, node: &mut Node, area: PageRange) -> bool {
+        if node.credit < area.len() && !self.extend_credit(node, area.len()) {
+            return false;
+        }
+        let kept = node.cached.put(area);
+        if kept {
+            node.credit -= area.len();
+        }
+        kept
+    }
+
+    /// Extends the credit of `node` to `pages` pages, if the budget allows it.
+    #[inline(never)]
+    fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
+        let missing = pages - node.credit;
+        if let Some(more) = self.budget.take(missing) {
+            node.credit += more;
+        } else if node.may_search() {
+            self.gather_credit(node, missing);
+        }
+        node.credit >= pages
+    }
+
+    /// Takes half of the credit that other nodes do not use, if that is much. What a node has just
+    /// reused it will want to keep again.
+    #[cold]
+    fn gather_credit(&self, node: &mut Node, missing: u64) {
+        for other in &self.nodes {
+            // Nothing is waited for: our own node is among those that are held.
+            let Some(mut other) = other.0.try_lock() else { continue };
+            if other.credit > 4 * self.budget.batch() {
+                let half = other.credit / 2;
+                other.credit -= half;
+                node.credit += half;
+            }
+            if node.credit >= missing {
+                return;
+            }
+        }
+    }
+
+    /// Adds a node's lazy pages to the number that all share.
+    #[inline(never)]
+    pub(crate) fn publish(&self, mut node: MutexGuard<'_, L, Node>) -> Trigger {
+        let added = core::mem::take(&mut node.unpublished);
+        let is_first = core::mem::replace(&mut node.publish_at, self.lazy.batch()) == 0;
+        // Added before a purge can take what it counts.
+        Trigger { total: self.lazy.add(added), added, is_first }
+    }
+
+    /// Lets a node in which nothing waits tell the platform of the next free. Returns whether
+    /// nothing does.
+    pub(crate) fn rest(&self, node: &mut Node) -> bool {
+        let is_idle = node.is_empty();
+        if is_idle {
+            self.forget(node);
+        }
+        is_idle
+    }
+
+    /// Lets each node tell the platform of its next free: in the child of a fork, where no drain
+    /// knows of what waits there.
+    pub(crate) fn forget_all(&self) {
+        self.each().for_each(|mut node| self.forget(&mut node));
+    }
+
+    fn forget(&self, node: &mut Node) {
+        node.publish_at = 0;
+        self.budget.put(core::mem::take(&mut node.credit));
+    }
+
+    /// Puts areas into the pool of node `id`. Those that do not go in are in `rest` then.
+    pub(crate) fn pool(&self, id: usize, areas: &[PageRange], rest: &mut Vec<PageRange>) {
+        rest.clear();
+        let mut node = self.nodes[id].0.lock();
+        rest.extend(areas.iter().filter(|area| !node.pooled.put(**area)));
+    }
+
+    /// Locks all nodes, for a fork.
+    pub(crate) fn lock_all(&self) {
+        self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
+    }
+
+    /// Releases all nodes.
+    ///
+    /// # Safety
+    /// The calling thread, or the one it was forked from, has called `lock_all`.
+    pub(crate) unsafe fn unlock_all(&self) {
+        // SAFETY: by the caller's promise they are held.
+        self.nodes.iter().for_each(|node| unsafe { node.0.force_unlock() });
+    }
+}

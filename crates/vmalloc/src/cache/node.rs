@@ -1,0 +1,141 @@
+//! A node: what one CPU, or a few, free and take without meeting the others.
+
+use super::stacks::SizeStacks;
+use crate::addr::PageRange;
+use alloc::vec::Vec;
+
+/// The state that a node's lock protects.
+#[derive(Default)]
+pub(crate) struct Node {
+    /// Freed areas that kept their memory.
+    pub(crate) cached: SizeStacks,
+    /// Addresses without memory that no CPU translates any more.
+    pub(crate) pooled: SizeStacks,
+    /// Areas freed here, to be unmapped.
+    pub(crate) lazy: Lazy,
+    /// Pages of these that the shared count does not know of yet.
+    pub(crate) unpublished: u64,
+    /// Unpublished pages at which they are published; 0 while the platform does not know that
+    /// something waits here.
+    pub(crate) publish_at: u64,
+    /// Pages that may be cached here, of the budget that all nodes share; 0 while the platform does
+    /// not know that something waits here.
+    pub(crate) credit: u64,
+    /// The chunk that this node got when it would have had to share another's.
+    pub(crate) private_chunk: Option<PageRange>,
+    /// The node that was looked at last for memory of a size that this one has none of.
+    pub(crate) looked_at: usize,
+    /// How often no credit was given.
+    refusals: u32,
+}
+
+/// Areas freed on one node and not unmapped yet.
+#[derive(Default)]
+pub(crate) struct Lazy {
+    /// Areas that this node owns.
+    pub(crate) own: Vec<PageRange>,
+    /// Areas that other nodes own, or that are too large for any pool.
+    pub(crate) remote: Vec<PageRange>,
+}
+
+impl Node {
+    /// Returns an empty node; `None` when memory is short.
+    pub(crate) fn new() -> Option<Self> {
+        Some(Self { lazy: Lazy::new()?, ..Self::default() })
+    }
+
+    /// Returns whether it is time to look at other nodes for credit that they do not use: not for
+    /// every area that is refused.
+    pub(crate) fn may_search(&mut self) -> bool {
+        self.refusals = self.refusals.wrapping_add(1);
+        self.refusals % 32 == 1
+    }
+
+    /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages more.
+    pub(crate) fn take_cached(&mut self, pages: u64, align: u64, extra: u64) -> Option<PageRange> {
+        let exact = self.cached.take(pages, align).map(|start| PageRange::of(start, start + pages));
+        let area = match exact {
+            None if extra != 0 => self.cached.take_larger(pages, pages + extra, align),
+            exact => exact,
+        }?;
+        self.credit += area.len();
+        Some(area)
+    }
+
+    /// Returns how many areas are in its lists.
+    pub(crate) fn areas(&self) -> u64 {
+        self.cached.areas() + self.pooled.areas() + self.lazy.areas()
+    }
+
+    /// Returns whether nothing waits in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lazy.is_empty() && self.cached.is_empty() && self.pooled.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.cached.bytes() + self.pooled.bytes() + self.lazy.bytes()
+    }
+}
+
+/// Remote frees that a node can take without memory: an area can be freed where there may be none.
+const REMOTE: usize = 32;
+
+impl Lazy {
+    /// Returns an empty set; `None` when memory is short.
+    pub(crate) fn new() -> Option<Self> {
+        let mut remote = Vec::new();
+        remote.try_reserve_exact(REMOTE).ok()?;
+        Some(Self { own: Vec::new(), remote })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.remote.is_empty()
+    }
+
+    pub(crate) fn areas(&self) -> u64 {
+        (self.own.len() + self.remote.len()) as u64
+    }
+
+    /// Returns all areas.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
+        self.own.iter().chain(&self.remote)
+    }
+
+    /// Empties it, and keeps memory for as many the next time.
+    pub(crate) fn clear(&mut self) {
+        clear(&mut self.own);
+        let small = if is_too_large(&self.remote) { Self::new() } else { None };
+        self.remote.clear();
+        // Without memory for less it keeps what it has.
+        if let Some(small) = small {
+            self.remote = small.remote;
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        (self.own.capacity() + self.remote.capacity()) * size_of::<PageRange>()
+    }
+}
+
+/// Empties a list. If its memory is much more than it held, the memory goes as a whole: a smaller
+/// piece would have to be asked for, and may be refused.
+pub(crate) fn clear<T>(list: &mut Vec<T>) {
+    if is_too_large(list) {
+        *list = Vec::new();
+    }
+    list.clear();
+}
+
+fn is_too_large<T>(list: &Vec<T>) -> bool {
+    list.capacity() > 4 * list.len().max(LIST)
+}
+
+/// The room that lists keep in any case: a page or two.
+const LIST: usize = 256;
+
+/// Makes sure that the next push succeeds. Returns whether it does.
+#[inline(always)]
+#[must_use]
+pub(crate) fn has_room(list: &mut Vec<PageRange>) -> bool {
+    list.len() < list.capacity() || list.try_reserve(1).is_ok()
+}

@@ -1,0 +1,108 @@
+//! Memory for code: writable, or executable.
+
+use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
+use crate::error::{AllocError, AreaError, FreeError};
+use crate::platform::{DirectMemory, Protect, Protection};
+use crate::space::{Request, Space};
+use core::ops::{Deref, DerefMut};
+
+/// Memory for code: see [`CodeBuffer`] and [`Code`].
+#[derive(Debug)]
+pub struct Exec<const EXECUTABLE: bool> {
+    bytes: usize,
+}
+
+impl<const X: bool> Sealed for Exec<X> {}
+
+// SAFETY: areas of `Raw::alloc_exec` end by `Raw::free`.
+unsafe impl<P: Protect, const X: bool> Ends<P> for Exec<X> {
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: the caller owns it.
+        unsafe { space.raw().free(addr) }
+    }
+}
+
+/// Owned memory for code, zeroed and writable. [`seal`](Self::seal) makes it [`Code`].
+///
+/// ```
+/// # use vmalloc::{CodeBuffer, DirectMemory, Protect, Request, Space};
+/// # fn example<P: DirectMemory + Protect>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut buffer = CodeBuffer::new(space, &Request::new(4096))?;
+/// buffer[0] = 0xc3;
+/// let code = buffer.seal().map_err(|(_, error)| error)?;
+/// assert_eq!(code[0], 0xc3);
+/// # Ok(())
+/// # }
+/// ```
+pub type CodeBuffer<S> = Owned<S, Exec<false>>;
+
+/// Owned memory that can be read and executed, and not written.
+pub type Code<S> = Owned<S, Exec<true>>;
+
+impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {
+    /// Allocates memory for code. Cost as [`Raw::alloc`](crate::Raw::alloc).
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
+        let addr = space.raw().alloc_exec(request)?;
+        Ok(Self::own(space, addr, Exec { bytes: request.bytes() }))
+    }
+
+    /// Makes the memory executable, and no longer writable. On return that holds for every CPU.
+    ///
+    /// # Errors
+    /// The platform's: the memory comes back, of which some pages may not be writable any more, so it
+    /// can only be sealed again or dropped.
+    pub fn seal(self) -> Result<Code<S>, (Code<S>, AreaError)> {
+        self.change(Protection::ReadExecute)
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect + DirectMemory>> Code<S> {
+    /// Makes the memory writable again, and no longer executable.
+    ///
+    /// # Safety
+    /// No thread executes the code any more.
+    ///
+    /// # Errors
+    /// The platform's: the memory comes back as it was, but for some pages that are writable and not
+    /// executable.
+    pub unsafe fn unseal(self) -> Result<CodeBuffer<S>, (Self, AreaError)> {
+        self.change(Protection::ReadWrite)
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect>, const X: bool> Owned<S, Exec<X>> {
+    /// Changes the protection. The memory comes back readable in any case.
+    fn change<const Y: bool>(
+        self,
+        protection: Protection,
+    ) -> Result<Owned<S, Exec<Y>>, (Owned<S, Exec<true>>, AreaError)> {
+        let (space, addr, Exec { bytes }) = self.into_parts();
+        // SAFETY: this owns the area, and no reference into it is left. The owner of code answers for
+        // what it executes.
+        match unsafe { space.raw().protect(addr, protection) } {
+            Ok(()) => Ok(Owned::own(space, addr, Exec { bytes })),
+            Err(error) => Err((Owned::own(space, addr, Exec { bytes }), error)),
+        }
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect + DirectMemory>, const X: bool> Deref for Owned<S, Exec<X>> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = core::ptr::with_exposed_provenance(self.addr());
+        // SAFETY: the area is mapped, readable and owned by this (`DirectMemory`); it began as zeros.
+        unsafe { core::slice::from_raw_parts(start, self.kind.bytes) }
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect + DirectMemory>> DerefMut for CodeBuffer<S> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = core::ptr::with_exposed_provenance_mut(self.addr());
+        // SAFETY: as for `deref`; it is writable until it is sealed, and borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(start, self.kind.bytes) }
+    }
+}

@@ -1,0 +1,267 @@
+//! Frames of the supply, and mappings of them.
+
+use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
+use crate::error::{AllocError, FreeError};
+use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
+use crate::purge::FrameShare;
+use crate::space::Space;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::sync::atomic::AtomicU8;
+
+/// Owned frames of the platform's supply. Each [`Mapping`] of them has a share, so they go back to the
+/// supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
+///
+/// See [`owned`](super) for an example.
+pub struct Frames<S: SpaceRef> {
+    space: S,
+    frames: Box<[Frame]>,
+    share: ManuallyDrop<FrameShare>,
+}
+
+impl<P: FrameSupply> Space<P> {
+    /// Takes `count` frames of any content from the supply. In bulk, all or none. Where the supply is
+    /// short of them, everything freed is given back first.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn frames(&self, count: usize) -> Result<Frames<&Self>, AllocError> {
+        Frames::new(self, count)
+    }
+}
+
+impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
+    /// Takes frames from the supply: see [`Space::frames`].
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(space: S, count: usize) -> Result<Self, AllocError> {
+        let take = |frames: &mut [Frame]| space.platform().take_frames(frames);
+        let frames = space.take_frames(count, take)?;
+        Self::enter(space, frames)
+    }
+
+    /// Takes `count` consecutive frames, the first at a multiple of `align`, a power of two.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn consecutive(space: S, count: usize, align: u64) -> Result<Self, AllocError> {
+        let take = |frames: &mut [Frame]| {
+            let first = space.platform().take_run(frames.len() as u64, align)?;
+            frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
+            Ok(())
+        };
+        let frames = space.take_frames(count, take)?;
+        Self::enter(space, frames)
+    }
+
+    fn enter(space: S, frames: Box<[Frame]>) -> Result<Self, AllocError> {
+        let mut copy = Vec::new();
+        if copy.try_reserve_exact(frames.len()).is_ok() {
+            copy.extend_from_slice(&frames);
+        }
+        let is_short = copy.len() != frames.len();
+        let share = space.enter_frames(frames)?;
+        if is_short {
+            space.end_share(share);
+            return Err(AllocError::Metadata);
+        }
+        Ok(Self { space, frames: copy.into_boxed_slice(), share: ManuallyDrop::new(share) })
+    }
+
+    /// Owns frames that were taken from the supply by hand.
+    ///
+    /// # Safety
+    /// They were taken from the supply of this space's platform, and have no other owner. Pages that
+    /// lead to them already are not used once this is dropped.
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`]: the frames go back to the supply.
+    pub unsafe fn from_raw(space: S, frames: Vec<Frame>) -> Result<Self, AllocError> {
+        Self::enter(space, frames.into_boxed_slice())
+    }
+}
+
+impl<S: SpaceRef> Frames<S> {
+    /// Changes the order of the frames, in which they are mapped from now on.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.frames.swap(one, other);
+    }
+
+    /// Returns the reference to the space.
+    pub fn space(&self) -> &S {
+        &self.space
+    }
+
+    pub(super) fn share_again(&self) -> Result<FrameShare, AllocError> {
+        self.space.share_again(&self.share).ok_or(AllocError::Metadata)
+    }
+}
+
+impl<S: SpaceRef> core::ops::Deref for Frames<S> {
+    type Target = [Frame];
+
+    fn deref(&self) -> &[Frame] {
+        &self.frames
+    }
+}
+
+impl<S: SpaceRef> Drop for Frames<S> {
+    fn drop(&mut self) {
+        // SAFETY: it is taken once, here.
+        let share = unsafe { ManuallyDrop::take(&mut self.share) };
+        self.space.end_share(share);
+    }
+}
+
+impl<S: SpaceRef> fmt::Debug for Frames<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Frames").field(&self.frames).finish()
+    }
+}
+
+/// Frames behind an area: see [`Mapping`].
+#[derive(Debug)]
+pub struct Mapped<const WRITABLE: bool> {
+    pages: usize,
+}
+
+impl<const W: bool> Sealed for Mapped<W> {}
+
+// SAFETY: areas of `Raw::map` end by `Raw::unmap`.
+unsafe impl<P: MapFrames, const W: bool> Ends<P> for Mapped<W> {
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: the caller owns it.
+        unsafe { space.raw().unmap(addr) }
+    }
+}
+
+/// An address that shows [`Frames`], readable and writable, with a guard page behind it. It keeps the
+/// frames alive.
+pub type Mapping<S> = Owned<S, Mapped<true>>;
+
+/// An address that shows [`Frames`], and may only be read.
+pub type ReadOnlyMapping<S> = Owned<S, Mapped<false>>;
+
+impl<S: SpaceRef<Platform: MapFrames> + Clone, const W: bool> Owned<S, Mapped<W>> {
+    /// Maps all frames, in their order. Cost as [`Raw::map`](crate::Raw::map).
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
+        let protection = if W { Protection::ReadWrite } else { Protection::Read };
+        let space = frames.space.clone();
+        let addr = space.raw().map(frames, protection, None)?;
+        let mapping = Self::own(space, addr, Mapped { pages: frames.len() });
+        if mapping.space().show(&frames.share, addr) {
+            return Ok(mapping);
+        }
+        // The frames have no share for it, so it must not lead to them any longer than this.
+        let space = mapping.space().clone();
+        drop(mapping);
+        let _ = space.flush();
+        Err(AllocError::Metadata)
+    }
+}
+
+impl<S: SpaceRef<Platform: MapFrames>, const W: bool> Owned<S, Mapped<W>> {
+    /// Returns the bytes that it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kind.pages << self.space().geometry().page_shift
+    }
+
+    /// Returns whether it has no bytes, which is never so.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kind.pages == 0
+    }
+}
+
+impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
+    /// Returns the bytes. Other mappings may show them too, so each is atomic.
+    #[must_use]
+    pub fn bytes(&self) -> &[AtomicU8] {
+        // SAFETY: the frames are mapped, readable and writable, for as long as this lives
+        // (`DirectMemory`). Safe code accesses them by atomics only.
+        unsafe { atomics(self.addr(), self.len()) }
+    }
+}
+
+impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ReadOnlyMapping<S> {
+    /// Copies bytes from `offset` on into `to`. Returns how many there were.
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
+        let count = self.len().saturating_sub(offset).min(to.len());
+        for (nth, to) in to[..count].iter_mut().enumerate() {
+            let from = core::ptr::with_exposed_provenance::<u8>(self.addr() + offset + nth);
+            // SAFETY: the byte is mapped and readable. Safe code writes it by atomics only, and a
+            // volatile read of one byte does not tear.
+            *to = unsafe { from.read_volatile() };
+        }
+        count
+    }
+}
+
+/// # Safety
+/// The bytes are mapped, readable and writable, for as long as the result lives.
+unsafe fn atomics<'a>(addr: usize, bytes: usize) -> &'a [AtomicU8] {
+    let start = core::ptr::with_exposed_provenance::<AtomicU8>(addr);
+    // SAFETY: the caller's promise; an atomic byte has the layout of a byte.
+    unsafe { core::slice::from_raw_parts(start, bytes) }
+}
+
+/// Frames behind a short mapping: see [`ShortMapping`].
+#[derive(Debug)]
+pub struct ShortlyMapped {
+    pages: usize,
+    share: Option<FrameShare>,
+}
+
+impl Sealed for ShortlyMapped {}
+
+// SAFETY: mappings of `Raw::map_short` end by `Raw::unmap_short`.
+unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: the caller owns it.
+        let ended = unsafe { space.raw().unmap_short(addr, self.pages) };
+        self.share.take().into_iter().for_each(|share| space.release_share(share));
+        ended
+    }
+}
+
+/// An address that shows [`Frames`] for a short while, readable and writable, without a guard page. It
+/// keeps the frames alive.
+pub type ShortMapping<S> = Owned<S, ShortlyMapped>;
+
+impl<S: SpaceRef<Platform: MapFrames> + Clone> ShortMapping<S> {
+    /// Maps all frames, in their order. Cost as [`Raw::map_short`](crate::Raw::map_short).
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
+        let (space, share) = (frames.space.clone(), frames.share_again()?);
+        match space.raw().map_short(frames) {
+            Ok(addr) => {
+                let kind = ShortlyMapped { pages: frames.len(), share: Some(share) };
+                Ok(Self::own(space, addr, kind))
+            }
+            Err(error) => {
+                space.end_share(share);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ShortMapping<S> {
+    /// Returns the bytes. Other mappings may show them too, so each is atomic.
+    #[must_use]
+    pub fn bytes(&self) -> &[AtomicU8] {
+        let bytes = self.kind.pages << self.space().geometry().page_shift;
+        // SAFETY: the frames are mapped, readable and writable, for as long as this lives
+        // (`DirectMemory`). Safe code accesses them by atomics only.
+        unsafe { atomics(self.addr(), bytes) }
+    }
+}

@@ -1,0 +1,206 @@
+//! The owner of one area, whatever its kind.
+
+use crate::error::{AllocError, FreeError};
+use crate::platform::Platform;
+use crate::space::{Raw, Request, Space};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use stable_deref_trait::StableDeref;
+
+/// A reference that always leads to the same space: `&Space<P>`, `Arc<Space<P>>`, `Box<Space<P>>` and
+/// others that are [`StableDeref`].
+pub trait SpaceRef: StableDeref<Target = Space<Self::Platform>> {
+    /// The platform of the space.
+    type Platform: Platform;
+}
+
+impl<P: Platform, S: StableDeref<Target = Space<P>>> SpaceRef for S {
+    type Platform = P;
+}
+
+/// The way in which an area ends. Only the kinds of this crate implement it.
+///
+/// # Safety
+/// `end` ends an area of the kind that the type stands for, and no other.
+pub unsafe trait Ends<P: Platform>: sealed::Sealed {
+    /// Ends the area at `addr`.
+    ///
+    /// # Safety
+    /// The caller owns the area, which is of this kind, and nothing uses it any more.
+    #[doc(hidden)]
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError>;
+}
+
+pub(super) mod sealed {
+    pub trait Sealed {}
+}
+
+/// The owner of an area of a space, which ends the area when it is dropped.
+///
+/// The aliases name its kinds: [`Area`], [`Reservation`], [`Mapping`](super::Mapping) and the others
+/// of [`owned`](super).
+pub struct Owned<S: SpaceRef, K: Ends<S::Platform>> {
+    space: S,
+    addr: usize,
+    pub(super) kind: K,
+}
+
+impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
+    pub(super) fn own(space: S, addr: usize, kind: K) -> Self {
+        Self { space, addr, kind }
+    }
+
+    /// Returns the address of the first byte.
+    #[must_use]
+    pub fn addr(&self) -> usize {
+        self.addr
+    }
+
+    /// Returns the reference to the space.
+    pub fn space(&self) -> &S {
+        &self.space
+    }
+
+    pub(super) fn raw(&self) -> Raw<'_, S::Platform> {
+        self.space.raw()
+    }
+
+    /// Notes the new address of an area that has moved.
+    pub(super) fn moved_to(&mut self, addr: usize) {
+        self.addr = addr;
+    }
+
+    /// Takes the owner apart, without ending its area.
+    pub(super) fn into_parts(self) -> (S, usize, K) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: each field is read once, and `this` is never dropped.
+        unsafe { (core::ptr::read(&this.space), this.addr, core::ptr::read(&this.kind)) }
+    }
+}
+
+impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
+    fn drop(&mut self) {
+        // SAFETY: this owned the area, of this kind, and is gone.
+        if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
+            self.space.platform().fatal(&error);
+        }
+    }
+}
+
+impl<S: SpaceRef, K: Ends<S::Platform>> fmt::Debug for Owned<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owned")
+            .field("addr", &format_args!("{:#x}", self.addr))
+            .field("area", &self.space.find(self.addr))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Memory: see [`Area`].
+#[derive(Debug)]
+pub struct Memory(pub(super) ());
+
+impl sealed::Sealed for Memory {}
+
+// SAFETY: areas of `Raw::alloc` and `Raw::alloc_shared` end by `Raw::free`.
+unsafe impl<P: Platform> Ends<P> for Memory {
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: the caller owns it.
+        unsafe { space.raw().free(addr) }
+    }
+}
+
+/// Owned memory, by its address: for platforms whose memory this program can't touch, and for memory
+/// that is not read or written as bytes. See [`Buffer`](crate::Buffer) for bytes.
+///
+/// ```
+/// # use vmalloc::{Area, Platform, Request, Space};
+/// # fn example<P: Platform>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
+/// let area = Area::new(space, &Request::new(10_000).tag("example"))?;
+/// assert_eq!(area.usable_size(), 12_288);
+/// # Ok(())
+/// # }
+/// ```
+pub type Area<S> = Owned<S, Memory>;
+
+impl<S: SpaceRef> Area<S> {
+    /// Allocates memory. Cost as [`Raw::alloc`].
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
+        let addr = space.raw().alloc(request)?;
+        Ok(Self::own(space, addr, Memory(())))
+    }
+
+    /// Returns how many bytes can be used: at least as many as were asked for.
+    #[must_use]
+    pub fn usable_size(&self) -> usize {
+        self.space.usable_size(self.addr).unwrap_or(0)
+    }
+
+    /// Makes the area larger without moving it.
+    ///
+    /// # Errors
+    /// See [`Raw::grow_in_place`]; nothing is changed.
+    pub fn grow_in_place(&mut self, bytes: usize) -> Result<(), crate::AreaError> {
+        // SAFETY: this owns the area.
+        unsafe { self.raw().grow_in_place(self.addr, bytes) }
+    }
+
+    /// Gives the memory up without freeing it. Returns its address.
+    #[must_use = "the memory is lost without its address"]
+    pub fn leak(self) -> usize {
+        self.into_parts().1
+    }
+
+    /// Owns memory that was [leaked](Self::leak).
+    ///
+    /// # Safety
+    /// An area of [`Raw::alloc`] of this space starts at `addr`, and has no other owner.
+    pub unsafe fn from_raw(space: S, addr: usize) -> Self {
+        Self::own(space, addr, Memory(()))
+    }
+}
+
+/// Addresses alone: see [`Reservation`].
+#[derive(Debug)]
+pub struct Addresses(());
+
+impl sealed::Sealed for Addresses {}
+
+// SAFETY: areas of `Raw::reserve` end by `Raw::unreserve`.
+unsafe impl<P: Platform> Ends<P> for Addresses {
+    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
+        // SAFETY: the caller owns it.
+        unsafe { space.raw().unreserve(addr) }
+    }
+}
+
+/// Owned addresses without memory, for mappings of one's own.
+pub type Reservation<S> = Owned<S, Addresses>;
+
+impl<S: SpaceRef> Reservation<S> {
+    /// Reserves addresses. Cost as [`Raw::reserve`].
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost or changed.
+    pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
+        let addr = space.raw().reserve(request)?;
+        Ok(Self::own(space, addr, Addresses(())))
+    }
+
+    /// Gives the addresses up without freeing them. Returns the first.
+    #[must_use = "the addresses are lost without the first"]
+    pub fn leak(self) -> usize {
+        self.into_parts().1
+    }
+
+    /// Owns addresses that were [leaked](Self::leak).
+    ///
+    /// # Safety
+    /// An area of [`Raw::reserve`] of this space starts at `addr`, and has no other owner.
+    pub unsafe fn from_raw(space: S, addr: usize) -> Self {
+        Self::own(space, addr, Addresses(()))
+    }
+}

@@ -1,0 +1,117 @@
+//! Deferred frees: where nothing may be waited for, in an interrupt, in a signal handler, under another
+//! owner's spin lock.
+//!
+//! ```text
+//!   free_atomic ─── retire ──► deferred ──► │ area │──►│ area │──►│ area │      a stack through the areas' own first words
+//!                                                                   │
+//!                        the next purge takes it whole ◄────────────┘
+//! ```
+//!
+//! Retiring is one atomic operation, and so is entering the stack; neither takes a lock or memory.
+//! (Linux's `vfree_atomic` has a list of its own and a work queue.)
+//!
+//! # The drain
+//! The platform is only woken ([`Platform::wake_drain`]): to ask it for a drain could mean to
+//! create a thread. That something was freed here is remembered ([`Deferred::unseen`]) until a
+//! purge begins. The next call of the space that goes the long way sees it and asks: an allocation
+//! that is not served from its CPU's node, or a free that has much to tell. So where a drain takes
+//! something that is not there yet, or not there any more in the child of a fork, no request is
+//! lost; but nobody asks before such a call comes.
+
+use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at};
+use core::sync::atomic::Ordering;
+
+/// Areas that were retired and are in no list of a node. Their memory is still there.
+#[derive(Debug, Default)]
+pub(crate) struct Deferred {
+    /// The address of the last; 0 = none. The first word of each area holds the address of the one before.
+    last: AtomicUsize,
+    areas: AtomicU64,
+    pages: AtomicU64,
+    /// 1 if something was freed here, or in a node by [`Space::try_free`], that no purge has begun
+    /// with.
+    unseen: AtomicU8,
+}
+
+impl Deferred {
+    /// Returns whether something was freed that no purge has begun with.
+    #[inline]
+    pub(crate) fn is_unseen(&self) -> bool {
+        // Relaxed: a hint; what it leads to takes locks.
+        self.unseen.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that something was freed. The caller has put it where a purge finds it.
+    pub(crate) fn tell(&self) {
+        // Release: pairs with the Acquire in `see`.
+        self.unseen.store(1, Ordering::Release);
+    }
+
+    /// Notes that a purge looks for areas from now on.
+    pub(crate) fn see(&self) {
+        if self.is_unseen() {
+            // Acquire: pairs with the Release in `tell`: the purge finds what was told of. What is
+            // told of later stays unseen.
+            let _ = self.unseen.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn areas(&self) -> u64 {
+        self.areas.load(Ordering::Relaxed)
+    }
+
+    /// Returns the address of the area entered last, or 0.
+    pub(crate) fn last(&self) -> usize {
+        self.last.load(Ordering::Acquire)
+    }
+
+    /// Counts an area that is entered.
+    pub(crate) fn count(&self, pages: u64) {
+        self.areas.fetch_add(1, Ordering::Relaxed);
+        self.pages.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts an area off that was taken.
+    pub(crate) fn count_off(&self, pages: u64) {
+        self.areas.fetch_sub(1, Ordering::Relaxed);
+        self.pages.fetch_sub(pages, Ordering::Relaxed);
+    }
+
+    /// Sets the counts, in a child of a fork.
+    pub(crate) fn set_counts(&self, areas: u64, pages: u64) {
+        self.pages.store(pages, Ordering::Relaxed);
+        self.areas.store(areas, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+}
+
+impl Deferred {
+    /// Takes the whole stack. Returns the address of the area entered last, or 0.
+    pub(crate) fn take(&self) -> usize {
+        // Acquire: pairs with the Release in `enter`.
+        self.last.swap(0, Ordering::Acquire)
+    }
+
+    /// Pushes the area at `addr`.
+    ///
+    /// # Safety
+    /// A word can be written there, and the caller owns it.
+    pub(crate) unsafe fn enter(&self, addr: usize) {
+        let mut last = self.last.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller's promise.
+            unsafe { set_word_at(addr, last) };
+            // Release: the thread that takes the stack sees the word just written.
+            match self.last.compare_exchange_weak(last, addr, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => last = other,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;

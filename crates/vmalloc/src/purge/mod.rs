@@ -1,0 +1,164 @@
+//! Lazy free and purge: the sets of freed areas on their way back to the map.
+//!
+//! A freed area is taken out of use at once, but its pages and its addresses are given back in bulk:
+//!
+//! ```text
+//!   free ─── retire ──► cached ───(decay, pressure)──┐
+//!               │                                     ▼
+//!               └─────────────────────────────────► lazy ──► unmap all, flush once ──► pools ──(decay, pressure)──► map
+//! ```
+//!
+//! Protocol:
+//! 1. The **purger** is locked: one purge runs at a time. An allocation that runs out of addresses
+//!    waits for it, so none fails while freed addresses are on their way back. The second of two
+//!    callers, who would find nothing lazy, waits until the first has given everything back.
+//! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
+//! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
+//! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a lock.
+//! 5. Flushed areas go to the pools of their owner nodes, or to the map, in such batches too. The lazy
+//!    count falls as they do.
+//!
+//! A set stays in the purger from the moment when it is taken until each area is given back. So when
+//! the platform fails nothing is lost, and no area that may still be translated somewhere is handed
+//! out. An area that the platform refuses stays back alone, and every later purge tries it again: see
+//! [`refused`].
+//!
+//! The steps are ordered by the space; here are the sets and what becomes of them.
+//!
+//! - [`plan`]: how much a purge does. [`coalesce`]: from areas to ranges. [`refused`]: areas that the
+//!   platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]: frames
+//!   that go back to their supply after a flush.
+
+mod coalesce;
+mod deferred;
+mod frame_sets;
+mod plan;
+mod refused;
+
+pub(crate) use deferred::Deferred;
+pub(crate) use frame_sets::{FrameSets, FrameShare};
+pub use plan::DrainStatus;
+pub(crate) use plan::{Done, PurgePlan};
+pub(crate) use refused::Unmapper;
+
+use crate::addr::PageRange;
+use crate::cache::{Lazy, clear};
+use crate::short_map::Taken;
+use crate::sync::{AtomicU64, size};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+use refused::Refused;
+
+/// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at
+/// most 32).
+pub(crate) const BATCH: usize = size(32, 2) as usize;
+
+/// The sets that the one purge under way works on.
+pub(crate) struct Purger {
+    /// For each node, the areas that were taken from it and are not given back yet.
+    pub(crate) taken: Vec<Lazy>,
+    /// Pages of areas in use that the platform refused to unmap or to flush.
+    pub(crate) pending: Vec<PageRange>,
+    /// The blocks that were taken.
+    pub(crate) blocks: Taken,
+    /// Areas and blocks that the platform refuses.
+    pub(crate) refused: Refused,
+    /// Memory for the ranges to unmap, and for sorting them.
+    ranges: Vec<PageRange>,
+    keys: Vec<u64>,
+    /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
+    pub(crate) batch: Vec<PageRange>,
+}
+
+/// Counts over the life of a space.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) purges: AtomicU64,
+    pub(crate) purged_areas: AtomicU64,
+    /// The most areas that a purge moved or gave back under one hold of a lock.
+    longest_hold: AtomicU64,
+    /// Areas that the purger has.
+    pub(crate) taken_areas: AtomicU64,
+    /// Areas among them that the platform refused, and spent blocks.
+    pub(crate) refused_areas: AtomicU64,
+    /// Pages of these. They start no purge, so the space's count of lazy pages is without them.
+    pub(crate) refused_pages: AtomicU64,
+    /// Blocks that the platform refused, spent or not.
+    pub(crate) refused_blocks: AtomicU64,
+    /// Ranges of areas in use that have still to be unmapped.
+    pub(crate) pending: AtomicU64,
+    /// Bytes of the purger's lists.
+    pub(crate) list_bytes: AtomicU64,
+}
+
+impl Counts {
+    /// Notes how long a lock was held, in areas.
+    pub(crate) fn held(&self, areas: usize) {
+        self.longest_hold.fetch_max(areas as u64, Relaxed);
+    }
+
+    pub(crate) fn longest_hold(&self) -> u64 {
+        self.longest_hold.load(Relaxed)
+    }
+
+    /// Returns whether the platform has refused something that was freed, and not relented since.
+    pub(crate) fn is_anything_refused(&self) -> bool {
+        // Relaxed: a hint; a purge under way may change it at any time.
+        let refused = [&self.refused_areas, &self.refused_blocks, &self.pending];
+        refused.iter().any(|count| count.load(Relaxed) != 0)
+    }
+
+    /// Returns whether ranges of areas in use have still to be unmapped.
+    pub(crate) fn is_anything_pending(&self) -> bool {
+        // Relaxed: the caller that owns these pages either incremented the counter itself or
+        // synchronised with the thread that did.
+        self.pending.load(Relaxed) != 0
+    }
+}
+
+impl Purger {
+    /// Returns a purger for `nodes` nodes; `None` when memory is short.
+    pub(crate) fn new(nodes: usize) -> Option<Self> {
+        let (mut taken, mut batch) = (Vec::new(), Vec::new());
+        taken.try_reserve_exact(nodes).ok()?;
+        for _ in 0..nodes {
+            taken.push(Lazy::new()?);
+        }
+        batch.try_reserve_exact(BATCH).ok()?;
+        Some(Self {
+            taken,
+            pending: Vec::new(),
+            blocks: Taken::default(),
+            refused: Refused::new()?,
+            ranges: Vec::new(),
+            keys: Vec::new(),
+            batch,
+        })
+    }
+
+    /// Returns the list for areas that no node's list had.
+    pub(crate) fn remote(&mut self) -> &mut Vec<PageRange> {
+        &mut self.taken[0].remote
+    }
+
+    /// Returns whether there is nothing to unmap, but what was refused before.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.iter().all(Lazy::is_empty) && self.blocks.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
+        self.taken.iter().flat_map(Lazy::iter).chain(self.refused.areas())
+    }
+
+    /// Lets go of memory that one purge needed.
+    pub(crate) fn tidy(&mut self) {
+        clear(&mut self.ranges);
+        clear(&mut self.keys);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let lists: usize = self.taken.iter().map(|lazy| lazy.bytes() + size_of::<Lazy>()).sum();
+        let ranges = (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>();
+        lists + ranges + self.keys.capacity() * size_of::<u64>() + self.refused.bytes()
+    }
+}

@@ -1,0 +1,87 @@
+//! How much a purge does, and what it has done.
+
+use crate::cache::Fraction;
+use crate::platform::PlatformError;
+
+/// What a purge does beside unmapping lazy areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PurgePlan {
+    /// The fraction of the cached areas that becomes lazy first.
+    pub(crate) cached: Option<Fraction>,
+    /// The fraction of the pooled areas that goes back to the map.
+    pub(crate) pooled: Option<Fraction>,
+    /// The most areas of both together.
+    pub(crate) most: u64,
+    /// Whether flushed areas go to the pools.
+    pub(crate) refill: bool,
+    /// Whether each area that was refused before is tried again by itself, however many there are.
+    pub(crate) insists: bool,
+    /// Whether blocks leave their queues, and only live slots stay mapped in them.
+    pub(crate) sweep: bool,
+}
+
+/// What a purge has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Done {
+    /// Areas released to the map.
+    pub(crate) given: u64,
+    /// Areas evicted from the cache or from pools.
+    pub(crate) evicted: u64,
+    /// Why something stays with the purger, if something does.
+    pub(crate) refusal: Option<PlatformError>,
+}
+
+impl Done {
+    /// Returns the refusal as the error that it is to callers who need everything done.
+    pub(crate) fn complete(self) -> Result<(), PlatformError> {
+        self.refusal.map_or(Ok(()), Err)
+    }
+}
+
+impl PurgePlan {
+    /// Lazy pages have passed the threshold: a quarter of the idle areas goes as well.
+    pub(crate) const MAKE_ROOM: Self = Self {
+        cached: Some(Fraction::QuarterOfIdle),
+        pooled: Some(Fraction::QuarterOfIdle),
+        most: u64::MAX,
+        refill: true,
+        insists: false,
+        sweep: false,
+    };
+    /// Lazy areas only, for the sake of blocks.
+    pub(crate) const FLUSH: Self = Self { cached: None, pooled: None, ..Self::MAKE_ROOM };
+    /// By age: a quarter of everything.
+    pub(crate) const DECAY: Self = Self {
+        cached: Some(Fraction::Quarter),
+        pooled: Some(Fraction::Quarter),
+        sweep: true,
+        ..Self::MAKE_ROOM
+    };
+    /// Until no freed memory is left, and no stale translation of it.
+    pub(crate) const UNMAP: Self =
+        Self { cached: Some(Fraction::All), pooled: None, insists: true, sweep: true, ..Self::MAKE_ROOM };
+    /// Everything, to the map.
+    pub(crate) const ALL: Self = Self::at_most(u64::MAX);
+
+    /// Returns the plan to release everything lazy, and at most so many cached and pooled areas.
+    pub(crate) const fn at_most(most: u64) -> Self {
+        Self {
+            cached: Some(Fraction::All),
+            pooled: Some(Fraction::All),
+            most,
+            refill: false,
+            insists: true,
+            sweep: true,
+        }
+    }
+}
+
+/// Tells whether anything is left to decay after a drain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "the rest decays only if drain is called again"]
+pub enum DrainStatus {
+    /// Nothing is lazy, cached or pooled, and nothing was refused by the platform.
+    Done,
+    /// Something is left: call [`Space::drain`](crate::Space::drain) again after a while.
+    More,
+}

@@ -1,0 +1,294 @@
+//! Unmapping what a purge has taken; and areas, blocks and pages that the platform refuses to unmap
+//! or to flush.
+//!
+//! One page can make the platform refuse a whole set: on Linux one that is locked in memory. It must
+//! not keep the other areas of the set back, nor those of later sets.
+//!
+//! ```text
+//!   taken ──► all in one call ──ok─────────────────────────────────────► given back
+//!                 │ refused                                                 ▲  ▲
+//!                 ▼                                                         │  │
+//!               sift: a part of a list, half of it while that is refused ───┘  │
+//!                 │ an area is refused by itself                               │
+//!                 ▼                                                            │
+//!               refused ──► first of all in every later purge: in one call, ───┘
+//!                           else one by one
+//! ```
+//!
+//! Invariants:
+//! - **REFUSED-1** An area that was taken is in the purger until the platform has unmapped and flushed
+//!   it: in `taken`, or in `refused` once it was refused by itself. Where there is no memory to set it
+//!   aside it stays in `taken`, and the purge ends there.
+//! - **REFUSED-2** Refused areas start no purge: the count of lazy pages, by which that is decided, is
+//!   without them. [`Stats`](crate::Stats) count them as lazy.
+//! - **REFUSED-3** A *pending* range is a part of an area in use that was refused, or of an area that
+//!   was cut off from one. An area that meets a pending range is not given back before that range was
+//!   unmapped; else the range would be unmapped when another owner has it.
+//! - **REFUSED-4** A block that is refused stays in its purge: it has no windows, and its live slots
+//!   stay.
+//!
+//! # Cost
+//! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes one
+//! call where the platform has relented. Otherwise a purge that was asked for tries each by itself,
+//! for each may be what an allocation needs, and a purge that starts by itself tries [`BATCH`] of them
+//! in turn.
+
+use super::coalesce::Keys;
+use super::{BATCH, Counts, Done, PurgePlan, Purger};
+use crate::addr::PageRange;
+use crate::cache::{Lazy, LazyPages};
+use crate::platform::{Platform, PlatformError};
+use crate::short_map::{Parted, Taken};
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Refused areas that a space can set aside without memory.
+const ROOM: usize = 32;
+
+/// The areas and blocks that the platform has refused by themselves.
+pub(crate) struct Refused {
+    areas: Vec<PageRange>,
+    pub(crate) blocks: Taken,
+    /// Where a purge that starts by itself goes on to try areas.
+    next: usize,
+}
+
+impl Refused {
+    /// Returns an empty set; `None` when memory is short.
+    pub(super) fn new() -> Option<Self> {
+        let mut areas = Vec::new();
+        areas.try_reserve_exact(ROOM).ok()?;
+        Some(Self { areas, blocks: Taken::default(), next: 0 })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.areas.is_empty() && self.blocks.is_empty()
+    }
+
+    pub(crate) fn areas(&self) -> impl Iterator<Item = &PageRange> {
+        self.areas.iter()
+    }
+
+    /// Returns whether an area that begins at `page` is refused.
+    pub(crate) fn has(&self, page: u64) -> bool {
+        self.areas.iter().any(|area| area.start() == page)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.areas.capacity() * size_of::<PageRange>()
+    }
+
+    /// Returns the areas that a purge tries one by one.
+    fn turn(&mut self, plan: PurgePlan) -> Range<usize> {
+        let len = self.areas.len();
+        if plan.insists {
+            return 0..len;
+        }
+        let start = if self.next < len { self.next } else { 0 };
+        self.next = len.min(start + BATCH);
+        start..self.next
+    }
+}
+
+/// The means to unmap freed areas, and the counts of what is refused. The caller holds the purger:
+/// one purge at a time, as the platform is promised.
+pub(crate) struct Unmapper<'a, P> {
+    pub(crate) platform: &'a P,
+    pub(crate) counts: &'a Counts,
+    pub(crate) lazy: &'a LazyPages,
+    /// The first page of the span, and the slots of a block.
+    pub(crate) base: u64,
+    pub(crate) slots: u64,
+}
+
+impl<P: Platform> Unmapper<'_, P> {
+    fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the ranges are made of retired areas that were taken out of the lazy sets: they
+        // have no other owner, their owners gave them up, and they are not given back before this
+        // has succeeded.
+        unsafe {
+            self.platform.unmap(ranges)?;
+            self.platform.flush(ranges)
+        }
+    }
+
+    fn move_to_refused(&self, areas: u64, pages: u64) {
+        // Relaxed, here and below: numbers that protect nothing.
+        self.counts.refused_areas.fetch_add(areas, Relaxed);
+        self.counts.refused_pages.fetch_add(pages, Relaxed);
+        self.lazy.sub(pages);
+    }
+
+    pub(crate) fn move_from_refused(&self, areas: u64, pages: u64) {
+        let _ = self.lazy.add(pages);
+        self.counts.refused_areas.fetch_sub(areas, Relaxed);
+        self.counts.refused_pages.fetch_sub(pages, Relaxed);
+    }
+}
+
+impl Purger {
+    /// Unmaps and flushes everything that was taken. The areas that are refused are set aside, and
+    /// taken no more (step 3).
+    ///
+    /// # Errors
+    /// There is no memory to set something aside: it is still taken, and unmapped or not.
+    pub(crate) fn unmap_taken<P: Platform>(
+        &mut self,
+        means: &Unmapper<'_, P>,
+        done: &mut Done,
+    ) -> Result<(), PlatformError> {
+        let Self { taken, ranges, keys, blocks, .. } = self;
+        let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
+        let unmapped = match (Keys { base: means.base, keys }).coalesce(areas(), ranges) {
+            Some(()) => means.unmap_and_flush(ranges),
+            // One by one it takes no memory.
+            None => areas().try_for_each(|area| means.unmap_and_flush(&[*area])),
+        };
+        // REFUSED-3
+        if unmapped.is_ok() && self.pending.is_empty() { Ok(()) } else { self.sift(means, done) }
+    }
+
+    /// Unmaps what was taken as far as the platform lets it, and sets the rest aside.
+    #[cold]
+    fn sift<P: Platform>(&mut self, means: &Unmapper<'_, P>, done: &mut Done) -> Result<(), PlatformError> {
+        let Self { taken, pending, refused, .. } = self;
+        for list in taken.iter_mut().flat_map(|lazy| [&mut lazy.own, &mut lazy.remote]) {
+            let count = sift_areas(means, list, pending, &mut done.refusal);
+            if refused.areas.try_reserve(count).is_err() {
+                return done.complete();
+            }
+            let pages = list[..count].iter().map(PageRange::len).sum();
+            means.move_to_refused(count as u64, pages);
+            refused.areas.extend(list.drain(..count));
+        }
+        self.sift_blocks(means, done)
+    }
+
+    /// Unmaps the blocks that were taken: in one call, else block by block.
+    fn sift_blocks<P: Platform>(
+        &mut self,
+        means: &Unmapper<'_, P>,
+        done: &mut Done,
+    ) -> Result<(), PlatformError> {
+        let Self { blocks, refused, ranges, keys, .. } = self;
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let joined = Keys { base: means.base, keys }.coalesce(blocks.runs.iter(), ranges);
+        if joined.is_some() && means.unmap_and_flush(ranges).is_ok() {
+            return Ok(());
+        }
+        let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
+        let Parted { refusal, is_complete, spent } =
+            blocks.part(&mut refused.blocks, unmap, |unmapped| unmapped.is_err());
+        done.refusal = refusal.or(done.refusal);
+        means.move_to_refused(spent, spent * means.slots);
+        means.counts.refused_blocks.store(refused.blocks.len(), Relaxed);
+        if is_complete { Ok(()) } else { done.complete() }
+    }
+
+    /// Tries again to unmap what was refused. `give` gets the areas that no longer are, and a list
+    /// for its own use.
+    #[cold]
+    pub(crate) fn retry<P: Platform>(
+        &mut self,
+        means: &Unmapper<'_, P>,
+        plan: PurgePlan,
+        done: &mut Done,
+        give: impl FnOnce(&[PageRange], &mut Vec<PageRange>) -> u64,
+    ) {
+        let Self { refused, pending, batch, blocks, .. } = self;
+        // Blocks that are unmapped now go the way of all that was taken.
+        let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
+        let parted = refused.blocks.part(blocks, unmap, |unmapped| unmapped.is_ok());
+        means.move_from_refused(parted.spent, parted.spent * means.slots);
+        means.counts.refused_blocks.store(refused.blocks.len(), Relaxed);
+        refused.areas.sort_unstable_by_key(PageRange::start);
+        let is_any = !refused.areas.is_empty();
+        let at_once = if is_any { means.unmap_and_flush(&refused.areas) } else { Ok(()) };
+        done.refusal = at_once.err().or(parted.refusal).or(done.refusal);
+        let mut gone = 0..refused.areas.len();
+        if at_once.is_err() || !pending.is_empty() {
+            gone = refused.turn(plan);
+            let tried = &mut refused.areas[gone.clone()];
+            gone.start += sift_areas(means, tried, pending, &mut done.refusal);
+        }
+        let relented = &refused.areas[gone.clone()];
+        let (areas, pages) = (relented.len() as u64, relented.iter().map(PageRange::len).sum());
+        means.move_from_refused(areas, pages);
+        means.counts.purged_areas.fetch_add(areas, Relaxed);
+        done.given += give(relented, batch);
+        refused.areas.drain(gone);
+    }
+
+    /// Unmaps and flushes `range` of an area in use. If that fails it is remembered as pending, for
+    /// which there is room.
+    pub(crate) fn unmap_or_remember<P: Platform>(
+        &mut self,
+        means: &Unmapper<'_, P>,
+        range: PageRange,
+    ) -> Result<(), PlatformError> {
+        // REFUSED-3: a range that was refused there before must not be unmapped later, when the
+        // addresses may be another owner's.
+        let finished = self.finish_pending(means, |pending| pending.intersection(&range).is_some());
+        let unmapped = means.unmap_and_flush(&[range]);
+        finished.map_or(unmapped, Err).inspect_err(|_| {
+            self.pending.push(range);
+            means.counts.pending.store(self.pending.len() as u64, Relaxed);
+        })
+    }
+
+    /// Unmaps pending ranges, as far as the platform lets it. Returns why not all.
+    pub(crate) fn finish_pending<P: Platform>(
+        &mut self,
+        means: &Unmapper<'_, P>,
+        is_wanted: impl Fn(&PageRange) -> bool,
+    ) -> Option<PlatformError> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let mut refusal = None;
+        self.pending.retain(|pending| {
+            let unmapped = is_wanted(pending).then(|| means.unmap_and_flush(&[*pending]));
+            refusal = unmapped.and_then(Result::err).or(refusal);
+            unmapped != Some(Ok(()))
+        });
+        means.counts.pending.store(self.pending.len() as u64, Relaxed);
+        refusal
+    }
+}
+
+/// Unmaps `areas`, each alone or with others, and puts those first that are refused, or meet a
+/// pending range. Returns how many these are.
+fn sift_areas<P: Platform>(
+    means: &Unmapper<'_, P>,
+    areas: &mut [PageRange],
+    pending: &[PageRange],
+    refusal: &mut Option<PlatformError>,
+) -> usize {
+    let mut refused = 0;
+    for index in 0..areas.len() {
+        // REFUSED-3
+        if pending.iter().any(|pending| pending.intersection(&areas[index]).is_some()) {
+            areas.swap(refused, index);
+            refused += 1;
+        }
+    }
+    areas[refused..].sort_unstable_by_key(PageRange::start);
+    let (mut tried, mut step) = (refused, areas.len());
+    while tried < areas.len() {
+        let end = areas.len().min(tried.saturating_add(step));
+        match means.unmap_and_flush(&areas[tried..end]) {
+            Ok(()) => (tried, step) = (end, step.saturating_mul(2)),
+            Err(_) if end - tried > 1 => step = (end - tried) / 2,
+            Err(error) => {
+                *refusal = Some(error);
+                // Before it there are those refused so far, and then those unmapped so far.
+                areas.swap(refused, tried);
+                (refused, tried, step) = (refused + 1, tried + 1, 1);
+            }
+        }
+    }
+    refused
+}

@@ -1,0 +1,55 @@
+//! The invariants of blocks, checked.
+
+use super::{Block, BlockState, Run, ShortMaps, Window};
+use crate::area_map::Violation;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+
+impl<L: RawMutex> ShortMaps<L> {
+    /// Checks SPACE-3 and BLOCK-1 to BLOCK-3, for a space at rest with `areas` areas that are blocks.
+    pub(crate) fn verify(&self, areas: usize) -> Result<(), Violation> {
+        let _queues: Vec<_> = self.queues.iter().map(|queue| queue.0.state.lock()).collect();
+        let windows: Vec<Window> = self.open_windows().collect();
+        let lists = self.lists.0.lock();
+        if areas != lists.all.len() {
+            return Err(Violation { invariant: "SPACE-3: not every block is an area", page: 0 });
+        }
+        for &first in &lists.all {
+            let Some(block) = self.get(first) else {
+                return Err(Violation { invariant: "SPACE-3: a block without its record", page: first });
+            };
+            let window = windows.iter().find(|window| self.first(window.end - 1) == first);
+            self.verify_block(block, first, window)?;
+        }
+        Ok(())
+    }
+
+    fn verify_block(&self, block: &Block, first: u64, window: Option<&Window>) -> Result<(), Violation> {
+        let wrong = |invariant| Err(Violation { invariant, page: first });
+        let range = || self.range(first).into();
+        if (block.state() == BlockState::Open) != window.is_some() {
+            return wrong("BLOCK-4: a block is open without a window, or has one and is not");
+        }
+        if block.clean() == self.slots() || block.state() == BlockState::Spent {
+            let is_right = block.held() == 0;
+            let invariant = "BLOCK-2: something of a block is held that is not in use";
+            return if is_right { Ok(()) } else { wrong(invariant) };
+        }
+        if block.state() == BlockState::Ready {
+            return wrong("BLOCK-3: a block is ready, and not all clean");
+        }
+        let sum = |wanted| {
+            let runs = block.runs(range()).filter(|(_, run)| *run == wanted);
+            runs.map(|(pages, _)| pages.end - pages.start).sum::<u64>()
+        };
+        let [clean, live, dirty, reserved] = [Run::Clean, Run::Live, Run::Dirty, Run::Reserved].map(sum);
+        let is_all = clean + live + dirty + reserved == self.slots();
+        if !is_all || reserved != window.map_or(0, Window::len) {
+            return wrong("BLOCK-1: the bytes of a block do not read as its runs");
+        }
+        if block.held() != live + reserved {
+            return wrong("BLOCK-2: held slots");
+        }
+        if block.clean() != clean { wrong("BLOCK-3: clean slots") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,230 @@
+//! Handing slots out and taking them back: what every short mapping does.
+
+use super::{
+    AtomicWindow, Block, BlockState, MOST_KEPT, ORDERS, Queue, ShortMaps, SlotState, Window, kept_index,
+    order_of, slots_for,
+};
+use crate::addr::PageRange;
+use crate::cache::{LazyPages, Trigger};
+use crate::error::FreeError;
+use crate::platform::Platform;
+use crate::sync::{Mutant, is};
+use lock_api::RawMutex;
+
+/// The answer of [`ShortMaps::take_opened`].
+pub(crate) enum Opened {
+    /// Slots were taken: their first page.
+    Slots(u64),
+    /// A window was opened: try again. The drain may have to be triggered.
+    Retry(Trigger),
+    /// No block has clean slots.
+    Empty,
+}
+
+impl<L: RawMutex> ShortMaps<L> {
+    /// Takes slots for `pages` pages from this CPU's window, if it is not used up. Returns their
+    /// first page, or 0.
+    #[inline(never)]
+    pub(crate) fn take<P: Platform>(&self, platform: &P, pages: u64) -> u64 {
+        let order = order_of(pages);
+        let window = self.queues.get(platform.cpu()).and_then(|queue| queue.0.windows.get(order));
+        let Some(start) = window.and_then(|window| window.take(order)) else { return 0 };
+        match self.near(start) {
+            Some(block) => block.take(start, pages),
+            None => self.mark_taken(platform, start, pages),
+        }
+        start
+    }
+
+    /// Takes slots of this CPU's window for an order of requests, or opens the next window.
+    pub(crate) fn take_opened<P: Platform>(&self, platform: &P, lazy: &LazyPages, pages: u64) -> Opened {
+        let order = order_of(pages);
+        let queue = self.queue(platform);
+        let state = queue.state.lock();
+        // Other CPUs exchange the word as well, so it may take more than one try.
+        let window = &queue.windows[order];
+        let taken = core::iter::from_fn(|| (window.window().len() > 0).then(|| window.take(order)));
+        if let Some(start) = { taken }.flatten().next() {
+            self.mark_taken(platform, start, pages);
+            return Opened::Slots(start);
+        }
+        let opened = self.open_next(queue, order);
+        drop(state);
+        match opened {
+            Some(before) => Opened::Retry(self.close(platform, lazy, before)),
+            None => Opened::Empty,
+        }
+    }
+
+    /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it into
+    /// this CPU's queue. Returns their first page.
+    pub(crate) fn take_new<P: Platform>(
+        &self,
+        platform: &P,
+        lazy: &LazyPages,
+        mut window: Window,
+        pages: u64,
+    ) -> (u64, Trigger) {
+        let order = order_of(pages);
+        let start = window.next;
+        window.next += 1 << order;
+        self.mark_taken(platform, start, pages);
+        let queue = self.queue(platform);
+        let state = queue.state.lock();
+        let before = queue.windows[order].close();
+        queue.windows[order].open(window);
+        drop(state);
+        (start, self.close(platform, lazy, before))
+    }
+
+    fn queue<P: Platform>(&self, platform: &P) -> &Queue<L> {
+        &self.queues[platform.cpu() % self.queues.len()].0
+    }
+
+    /// Opens the next window for requests of an order. Returns the one before, which has to be
+    /// closed if there is anything left to close of it.
+    fn open_next(&self, queue: &Queue<L>, order: usize) -> Option<Window> {
+        let before = queue.windows[order].window();
+        if let Some(window) = self.advance(before, order) {
+            queue.windows[order].open(window);
+            return Some(Window::default());
+        }
+        queue.windows[order].open(self.open_part(order)?);
+        Some(before)
+    }
+
+    #[inline(never)]
+    fn mark_taken<P: Platform>(&self, platform: &P, start: u64, pages: u64) {
+        match self.get(start) {
+            Some(block) => block.take(start, pages),
+            None => platform.fatal(&"a window without its block"),
+        }
+    }
+
+    /// Returns the live slots of `pages` pages at `page`, if the block is one of the first. Says
+    /// whether it did, and whether a drain is to be triggered.
+    #[inline(always)]
+    pub(crate) fn give_near(&self, page: u64, pages: u64) -> Given<'_> {
+        let Some(block) = self.near(page) else { return Given::Not };
+        let order = order_of(pages);
+        if order >= ORDERS || !block.give_run(page, pages) {
+            return Given::Not;
+        }
+        if block.give(1 << order) == 1 << order { Given::Last(block) } else { Given::Some }
+    }
+
+    /// Notes that nothing of `block`, in which `page` is, is held any more.
+    #[inline(never)]
+    pub(crate) fn emptied(&self, lazy: &LazyPages, block: &Block, page: u64) -> Trigger {
+        // If it is elsewhere, the purge under way or the next one sees to it.
+        let lists = self.lists.0.lock();
+        let is_closed = block.state() == BlockState::Closed || is(Mutant::SpendAnywhere);
+        if is_closed && block.held() == 0 {
+            return self.spend(lists, lazy, block, self.first(page));
+        }
+        Trigger::NONE
+    }
+
+    /// Returns the live slots of `pages` pages at `page`, which is in a block.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no `pages` pages are mapped there; nothing is changed.
+    pub(crate) fn give_slow(
+        &self,
+        lazy: &LazyPages,
+        block: &Block,
+        page: u64,
+        pages: u64,
+    ) -> Result<Trigger, FreeError> {
+        let slots = slots_for(pages);
+        if slots != 0 && block.give_run(page, pages) {
+            return Ok(self.given(lazy, block, page, slots));
+        }
+        match block.slot(page) {
+            SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { page }),
+            SlotState::Live { pages: mapped } => Err(FreeError::WrongCount { page, mapped, given: pages }),
+            SlotState::Kept { .. } | SlotState::Dirty { .. } => Err(FreeError::AlreadyFreed { page }),
+        }
+    }
+
+    /// Counts slots off that were held.
+    fn given(&self, lazy: &LazyPages, block: &Block, page: u64, slots: u64) -> Trigger {
+        let is_last = block.give(slots) == slots;
+        if is_last { self.emptied(lazy, block, page) } else { Trigger::NONE }
+    }
+
+    /// Returns the record of the block in use that `page` is in.
+    pub(crate) fn in_use(&self, page: u64) -> Option<&Block> {
+        self.get(page).filter(|block| block.state() != BlockState::Unused)
+    }
+
+    /// Returns whether runs of `pages` pages may stay mapped for the next caller that maps the same
+    /// frames.
+    pub(crate) fn may_keep(&self, pages: u64) -> bool {
+        self.remaps_atomically && pages <= MOST_KEPT
+    }
+
+    /// Takes a run of `pages` pages that this CPU has kept mapped, of which the first may lead to
+    /// frame `frame`. Returns its first page.
+    pub(crate) fn take_kept_run<P: Platform>(&self, platform: &P, frame: u64, pages: u64) -> Option<u64> {
+        let mut queue = self.queues.get(platform.cpu())?.0.state.try_lock()?;
+        let entry = &mut queue.kept[kept_index(frame, pages)];
+        let block = self.get(*entry)?;
+        block.revive_run(*entry, pages).then(|| core::mem::take(entry))
+    }
+
+    /// Keeps a live run mapped, in the place of another. Returns `None` if there is no such run.
+    pub(crate) fn keep_run<P: Platform>(
+        &self,
+        platform: &P,
+        lazy: &LazyPages,
+        page: u64,
+        frame: u64,
+        pages: u64,
+    ) -> Option<Trigger> {
+        self.get(page).filter(|block| block.keep_run(page, pages))?;
+        let queue = self.queues.get(platform.cpu()).and_then(|queue| queue.0.state.try_lock());
+        let other = match queue {
+            Some(mut queue) => core::mem::replace(&mut queue.kept[kept_index(frame, pages)], page),
+            None => page,
+        };
+        Some(self.drop_kept_run(lazy, other))
+    }
+
+    /// Returns the slots of the run at `page` if it is kept.
+    pub(crate) fn drop_kept_run(&self, lazy: &LazyPages, page: u64) -> Trigger {
+        let block = if page == 0 { None } else { self.get(page) };
+        match block.map(|block| (block, block.slot(page))) {
+            Some((block, SlotState::Kept { pages })) if block.drop_run(page, pages) => {
+                self.given(lazy, block, page, slots_for(pages))
+            }
+            _ => Trigger::NONE,
+        }
+    }
+
+    /// Returns the ranges that are mapped for an owner in the block at `first`, in address order.
+    pub(crate) fn live_ranges(&self, first: u64) -> impl Iterator<Item = PageRange> + '_ {
+        let block = self.get(first).filter(|block| block.held() > 0);
+        let runs = block.map(|block| block.runs(self.range(first).into()).map(move |run| (block, run)));
+        runs.into_iter().flatten().filter_map(|(block, (run, _))| match block.slot(run.start) {
+            SlotState::Live { pages } => PageRange::from_len(run.start, pages),
+            _ => None,
+        })
+    }
+
+    /// Returns all windows that are open, used up or not. The caller holds the queues.
+    pub(super) fn open_windows(&self) -> impl Iterator<Item = Window> + '_ {
+        let queues = self.queues.iter().flat_map(|queue| queue.0.windows.iter());
+        queues.map(AtomicWindow::window).filter(Window::is_some)
+    }
+}
+
+/// The answer of [`ShortMaps::give_near`].
+pub(crate) enum Given<'a> {
+    /// Nothing was returned.
+    Not,
+    /// Some slots were returned.
+    Some,
+    /// The last slots that were held of this block were returned.
+    Last(&'a Block),
+}

@@ -1,0 +1,212 @@
+//! The life of a block: from a new one to windows, from windows to a flush, and to windows again.
+
+use super::{Block, BlockState, Lists, MOST_PAGES, ShortMaps, Window};
+use crate::cache::{LazyPages, Trigger};
+use crate::platform::Platform;
+use crate::sync::size;
+use core::ops::Range;
+use lock_api::{MutexGuard, RawMutex};
+
+/// As many dirty blocks are always worth a flush.
+const FEW: u64 = size(16, 2);
+
+/// The ways to make returned slots available.
+pub(crate) enum Recycling {
+    /// A new block is better.
+    None,
+    /// It was done, without a flush.
+    Done(Trigger),
+    /// A flush makes so many blocks clean, as are worth one.
+    Flush(u64),
+}
+
+impl<L: RawMutex> ShortMaps<L> {
+    /// Opens a window for requests of an order in a block that is on a list.
+    pub(super) fn open_part(&self, order: usize) -> Option<Window> {
+        let mut lists = self.lists.0.lock();
+        let (range, block) = match lists.pop_part(order, self) {
+            // By its list it has such a range.
+            Some((first, block)) => (self.clean_runs(block, self.range(first).into(), order)?, block),
+            None => {
+                let (first, block) = lists.ready.pop(self)?;
+                (self.range(first).into(), block)
+            }
+        };
+        block.set_state(BlockState::Open);
+        Some(self.open_window(&lists, block, range, order))
+    }
+
+    /// Opens the next window in the block of `before`, which is used up. So a block is read once from
+    /// end to end, not once for each window.
+    pub(super) fn advance(&self, before: Window, order: usize) -> Option<Window> {
+        if before.len() != 0 || !before.is_some() {
+            return None;
+        }
+        let end = self.first(before.end - 1) + self.slots();
+        let block = self.get(before.end - 1).filter(|block| before.end < end && block.clean() > 0)?;
+        let lists = self.lists.0.lock();
+        let range = self.clean_runs(block, before.end..end, order)?;
+        Some(self.open_window(&lists, block, range, order))
+    }
+
+    /// Returns the first range of clean slots in `range` that is enough for an order, in whole runs.
+    fn clean_runs(&self, block: &Block, range: Range<u64>, order: usize) -> Option<Range<u64>> {
+        let clean = block.clean_range(range, 1 << order)?;
+        let runs = (clean.end - clean.start) >> order;
+        (runs > 0).then(|| clean.start..clean.start + (runs << order))
+    }
+
+    /// Makes clean slots a window.
+    fn open_window(&self, _: &Lists, block: &Block, range: Range<u64>, order: usize) -> Window {
+        let window = Window { next: range.start, end: range.end };
+        block.reserve(range, order as u32);
+        block.set_clean(block.clean().saturating_sub(window.len()));
+        block.hold(window.len());
+        window
+    }
+
+    /// Makes the area at `first` a block, all of it a window. Returns `None` when memory is short.
+    pub(crate) fn enter(&self, first: u64, pages: u64) -> Option<Window> {
+        let mut lists = self.lists.0.lock();
+        let block = self.reach(first).ok()?;
+        lists.all.try_reserve(1).ok()?;
+        lists.enter(first, block);
+        block.set_state(BlockState::Open);
+        block.set_clean(0);
+        let order = super::order_of(pages);
+        Some(self.open_window(&lists, block, self.range(first).into(), order))
+    }
+
+    /// Ends a window, and puts its block where it belongs now.
+    pub(super) fn close<P: Platform>(&self, platform: &P, lazy: &LazyPages, window: Window) -> Trigger {
+        if !window.is_some() {
+            return Trigger::NONE;
+        }
+        let Some(block) = self.get(window.end - 1) else { platform.fatal(&"a window without its block") };
+        block.clear(window.next..window.end);
+        let lists = self.lists.0.lock();
+        block.set_clean(block.clean() + window.len());
+        block.set_stale(true);
+        block.give(window.len());
+        self.settle(lists, lazy, block, self.first(window.end - 1))
+    }
+
+    /// Puts a block without windows where it belongs.
+    pub(super) fn settle(
+        &self,
+        mut lists: MutexGuard<'_, L, Lists>,
+        lazy: &LazyPages,
+        block: &Block,
+        first: u64,
+    ) -> Trigger {
+        if block.held() == 0 && block.clean() < self.slots() {
+            return self.spend(lists, lazy, block, first);
+        }
+        if block.clean() == self.slots() {
+            block.set_state(BlockState::Ready);
+            lists.ready.push(first, block);
+            return Trigger::NONE;
+        }
+        let has_clean = (block.clean() > 0).then(|| self.range(first).into());
+        match has_clean.and_then(|range| block.clean_range(range, MOST_PAGES)) {
+            Some(best) => {
+                block.set_state(BlockState::Part);
+                lists.part_for(best.end - best.start).push(first, block);
+            }
+            None => block.set_state(BlockState::Closed),
+        }
+        Trigger::NONE
+    }
+
+    /// Puts a block of which nothing is held any more where it belongs.
+    pub(super) fn spend(
+        &self,
+        mut lists: MutexGuard<'_, L, Lists>,
+        lazy: &LazyPages,
+        block: &Block,
+        first: u64,
+    ) -> Trigger {
+        let slots = self.slots();
+        if self.remaps_atomically {
+            block.set_clean(slots);
+            block.set_stale(true);
+            block.set_state(BlockState::Ready);
+            lists.ready.push(first, block);
+            return Trigger { total: 0, added: 0, is_first: lists.ready.len() == 1 };
+        }
+        block.set_state(BlockState::Spent);
+        lists.spent += 1;
+        // Added before a purge can take what it counts: the lists are held.
+        Trigger { total: lazy.add(slots), added: slots, is_first: lists.spent == 1 }
+    }
+
+    /// Decides whether returned slots are so many that recycling them is better than a new block.
+    pub(crate) fn recycle(&self, lazy: &LazyPages) -> Recycling {
+        let mut lists = self.lists.0.lock();
+        lists.unseen += 1;
+        // Where there are many, they are looked through once for each thirty-second that comes.
+        let may_look = lists.unseen * 32 >= lists.all.len() as u64;
+        if !may_look && lists.spent < lists.worth {
+            return Recycling::None;
+        }
+        lists.unseen = 0;
+        drop(lists);
+        let (dirty, live) = self.idle_slots();
+        // Where nothing lives long, a flush for a few blocks is cheap enough. Where much does, dirty
+        // slots shall be few against it.
+        let is_idle = live < self.slots() / 2;
+        let worth = if is_idle { FEW } else { (live / self.slots() / 32).max(1) };
+        self.lists.0.lock().worth = worth;
+        match dirty < worth * self.slots() {
+            true => Recycling::None,
+            false if self.remaps_atomically => Recycling::Done(self.clean_replaceable(lazy)),
+            false => Recycling::Flush(worth),
+        }
+    }
+
+    /// Counts the slots that a flush would make clean, and the slots in use, of blocks without
+    /// windows.
+    fn idle_slots(&self) -> (u64, u64) {
+        let (mut dirty, mut live) = (0, 0);
+        let _ = self.each_block(|_, _, block| {
+            if matches!(block.state(), BlockState::Closed | BlockState::Part | BlockState::Spent) {
+                dirty += self.dirty_of(block);
+                live += block.held();
+            }
+            Trigger::NONE
+        });
+        (dirty, live)
+    }
+
+    /// Makes all dirty slots clean, where mapping replaces what was there.
+    fn clean_replaceable(&self, lazy: &LazyPages) -> Trigger {
+        self.each_block(|lists, first, block| {
+            let is_dirty = block.held() + block.clean() < self.slots();
+            if block.state() != BlockState::Closed || !is_dirty {
+                return Trigger::NONE;
+            }
+            block.set_stale(true);
+            block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
+            self.settle(lists, lazy, block, first)
+        })
+    }
+
+    /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile are
+    /// not among them.
+    pub(super) fn each_block(
+        &self,
+        mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block) -> Trigger,
+    ) -> Trigger {
+        let (mut index, mut trigger) = (self.lists.0.lock().all.len(), Trigger::NONE);
+        // Downwards: a block that leaves is replaced by one from further up.
+        while index > 0 {
+            index -= 1;
+            let lists = self.lists.0.lock();
+            let first = lists.all.get(index).copied();
+            if let Some((first, block)) = first.and_then(|first| Some((first, self.get(first)?))) {
+                trigger = trigger.and(act(lists, first, block));
+            }
+        }
+        trigger
+    }
+}

@@ -1,0 +1,219 @@
+//! Claiming areas of the map, and finding room when there is none.
+
+use super::Space;
+use super::request::Checked;
+use crate::addr::PageRange;
+use crate::area_map::{AreaMap, LEAF_SHIFT};
+use crate::areas::{Blocking, Kind};
+use crate::cache::Node;
+use crate::error::{AllocError, RequestError};
+use crate::platform::{Platform, PlatformError};
+use crate::purge::PurgePlan;
+use crate::request::{Fit, Policy};
+use crate::sync::{Mutant, is, size};
+
+/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a chunk at
+/// least stays for others, and a node holds less without need than it frees before a drain.
+const RUN_PAGES: u64 = size(64, 6);
+/// Areas of such a run: a lock may be held for so many.
+const RUN_AREAS: u64 = size(32, 2);
+/// How often everything freed is given back before an allocation is refused, as long as anything is.
+pub(super) const ROUNDS: usize = 8;
+/// How often in a row other threads may be quicker to take what was given back, before an allocation
+/// in need gives up.
+const RACES: usize = 64;
+
+impl<P: Platform> Space<P> {
+    /// Claims an area of the map, not mapped yet. When there is no room for it, everything freed is
+    /// given back first.
+    pub(super) fn claim(&self, mut fit: Fit) -> Result<PageRange, AllocError> {
+        if let Policy::Random { seed } = fit.placement() {
+            fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
+        }
+        match self.try_claim(&fit) {
+            Err(AllocError::NoSpace(mut refusal)) => {
+                let claimed = self.until_room(fit.pages(), || match self.try_claim(&fit) {
+                    Err(AllocError::NoSpace(again)) => {
+                        refusal = again;
+                        None
+                    }
+                    result => Some(result),
+                });
+                claimed.unwrap_or(Err(refusal.into()))
+            }
+            result => result,
+        }
+    }
+
+    /// Claims an area within the limits asked for, or in the upper half of the span: for an area that
+    /// is not memory of its own from the start.
+    pub(super) fn claim_checked(&self, checked: &Checked) -> Result<PageRange, AllocError> {
+        let fit = checked.fit;
+        match checked.blocking {
+            Blocking::Forbidden => self.try_claim(&fit),
+            Blocking::Allowed if fit.limits().is_some() => self.claim(fit),
+            Blocking::Allowed => self.claim_high(fit),
+        }
+    }
+
+    /// Claims an area from the middle of the span upwards. Mappings lie there, so that they are not
+    /// in the way of ordinary areas, which begin at its start.
+    pub(super) fn claim_high(&self, fit: Fit) -> Result<PageRange, AllocError> {
+        let span = self.geometry.span;
+        let high = fit.within(span.start() + span.len() / 2, span.end());
+        match self.try_claim(&high) {
+            Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {
+                self.claim(fit)
+            }
+            result => result,
+        }
+    }
+
+    /// Purges, and then asks the notifiers for room for `pages` pages, for as long as either brings
+    /// anything and `retry` has no result.
+    #[cold]
+    pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
+        let _in_need = self.need.0.enter();
+        let mut result = self.after_purges(&mut retry);
+        for _ in 0..ROUNDS {
+            if result.is_some() || self.notify(pages) == 0 {
+                break;
+            }
+            result = self.after_purges(&mut retry);
+        }
+        result
+    }
+
+    /// Purges until `retry` has a result, or nothing is left that could be given back.
+    fn after_purges<T>(&self, retry: &mut impl FnMut() -> Option<T>) -> Option<T> {
+        for _ in 0..RACES {
+            // Waits for a purge under way: the addresses that it gives back count for this allocation
+            // as well.
+            let purge = self.purge_with(PurgePlan::ALL);
+            if let Some(found) = retry() {
+                return Some(found);
+            }
+            match purge {
+                // Other threads took it first.
+                Ok(done) if done.given > 0 => continue,
+                // The last look would hide that these protocols are broken.
+                Ok(_) if !is(Mutant::NoWait) && !is(Mutant::Hoard) => {}
+                // Less is free than could be, for the platform fails.
+                _ => return None,
+            }
+            // That nothing was given back does not say that nothing waits: other threads may have
+            // freed areas behind the purge. While none purges, freed areas are in a node.
+            let _nobody_purges = self.purger.0.lock();
+            let found = retry();
+            if found.is_some() || !self.is_anything_kept() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn is_anything_kept(&self) -> bool {
+        self.deferred.areas() != 0 || self.cache.each().any(|node| !node.is_empty())
+    }
+
+    /// Claims an area of the map: it is the caller's, but not busy before it is
+    /// [handed out](Self::hand_out).
+    pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
+        let (id, mut node) = self.cache.lock(self.platform.cpu());
+        let mut map = self.areas.map();
+        let area = self.place(id, &mut node, &mut map, fit)?;
+        let leaf = map.leaf(area.start());
+        leaf.set_owner_node(id);
+        leaf.withhold(area.start());
+        let others_wait = self.need.0.is_any() && !is(Mutant::Hoard);
+        let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
+        let more = if is_small && !others_wait {
+            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
+        } else {
+            0
+        };
+        // Downwards, so that the lowest is taken first.
+        for number in (1..=more).rev() {
+            let start = area.start() + number * area.len();
+            if !node.pooled.put(PageRange::of(start, start + area.len())) {
+                self.sure(map.release(start));
+            }
+        }
+        Ok(area)
+    }
+
+    /// Takes the lowest place, but in no chunk where another node's areas are, if that can be had:
+    /// two CPUs that flip bits of one chunk wait for each other's cache lines. A space with one busy
+    /// node never sees the difference.
+    #[inline]
+    fn place(
+        &self,
+        id: usize,
+        node: &mut Node,
+        map: &mut AreaMap<'_>,
+        fit: &Fit,
+    ) -> Result<PageRange, AllocError> {
+        let is_small =
+            fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
+        if let Some(chunk) = node.private_chunk.filter(|_| is_small) {
+            match map.alloc(&fit.within(chunk.start(), chunk.end())) {
+                Ok(area) => return Ok(area),
+                Err(_) => node.private_chunk = None,
+            }
+        }
+        let area = map.alloc(fit)?;
+        let owner_node = map.leaf(area.start()).owner_node();
+        let is_free = owner_node.is_none_or(|owner| owner == id);
+        if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
+    }
+
+    /// Moves an area just placed to a chunk of its own, if one is free.
+    #[inline(never)]
+    fn move_apart(
+        &self,
+        node: &mut Node,
+        map: &mut AreaMap<'_>,
+        fit: &Fit,
+        area: PageRange,
+    ) -> Result<PageRange, AllocError> {
+        let Ok(chunk) = map.alloc(&Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT)) else {
+            return Ok(area);
+        };
+        self.sure(map.free(area.start()).and_then(|_| map.free(chunk.start())));
+        node.private_chunk = Some(chunk);
+        map.alloc(&fit.within(chunk.start(), chunk.end()))
+    }
+
+    /// Does what needs something of the platform. Where the platform is short of that, everything
+    /// freed is given back, and it is done once more.
+    pub(super) fn or_after_purge(
+        &self,
+        checked: &Checked,
+        mut act: impl FnMut() -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        act().or_else(|error| match checked.blocking {
+            Blocking::Allowed if self.purge_with(PurgePlan::ALL).is_ok() => act(),
+            _ => Err(error),
+        })
+    }
+
+    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
+    pub(super) fn claim_mapping(
+        &self,
+        pages: u64,
+        guard_pages: u64,
+        kind: Kind,
+        tag: Option<crate::Tag>,
+    ) -> Result<PageRange, AllocError> {
+        if pages == 0 {
+            return Err(RequestError::ZeroSize.into());
+        }
+        if pages >= isize::MAX as u64 >> self.shift {
+            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
+        }
+        let area = self.claim_high(Fit::new(pages + guard_pages))?;
+        let annotation = super::mapping::annotation(kind, guard_pages, tag);
+        self.hand_out(area, annotation, super::alloc::Backing::None)?;
+        Ok(area)
+    }
+}

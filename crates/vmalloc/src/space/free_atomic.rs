@@ -1,0 +1,175 @@
+//! Freeing where nothing may be waited for.
+
+use super::{Raw, Space};
+use crate::addr::PageRange;
+use crate::area_map::State;
+use crate::areas::FreedBy;
+use crate::cache::has_room;
+use crate::error::FreeError;
+use crate::platform::{DirectMemory, DrainReason, Platform};
+use crate::purge::Purger;
+use crate::sync::word_at;
+
+impl<P: DirectMemory> Raw<'_, P> {
+    /// Frees memory as [`free`](Self::free) does, but never waits, takes no memory, and creates
+    /// nothing: for interrupts, signal handlers, and wherever a lock is held that the heap or this
+    /// space may want. O(1).
+    ///
+    /// This and [`Space::try_find`] are the only calls of a space that a signal handler may make. All
+    /// others, [`free`](Self::free) and the drop of a [`Buffer`](crate::Buffer) among them, take locks
+    /// that the interrupted thread may hold.
+    ///
+    /// The memory is unmapped by the next purge, and the background drain of this space is woken for
+    /// that. Where there is none to be woken, the next allocation or free on the slow path asks the
+    /// platform for a drain; until such a call comes, the memory stays. A program that makes none
+    /// calls [`Space::drain`] or [`Space::purge`] where it may wait.
+    ///
+    /// # Safety
+    /// As for `free`.
+    ///
+    /// # Errors
+    /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that is
+    /// held to say whether this is an area that can be freed: where areas with tags, odd sizes or no
+    /// guard start within the same 8 pages, or far out in a sparse span; or when the list for such
+    /// areas is full. Then it has to be tried again, after a purge.
+    #[doc(alias = "vfree_atomic")]
+    pub unsafe fn free_atomic(&self, addr: usize) -> Result<(), FreeError> {
+        let page = self.page(addr)?;
+        let bitmaps = &self.areas.bitmaps;
+        let area = match bitmaps.sure_home(page).filter(|leaf| !leaf.may_be_annotated(page)) {
+            Some(leaf) => bitmaps.retire(leaf, page),
+            None => None,
+        };
+        let Some(area) = area else { return self.try_free(page) };
+        self.deferred.count(area.len());
+        // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page.
+        // It was just retired, so no other caller frees it or hands it out, and its owner has given
+        // it up.
+        unsafe { self.deferred.enter(addr) };
+        self.deferred.tell();
+        self.platform.wake_drain();
+        Ok(())
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Asks for a drain of areas that were freed where nothing could be asked. Purges if they are many
+    /// and nothing drains, or very many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drain_deferred(&self) {
+        let lazy = &self.cache.lazy;
+        let is_promised = self.platform.drain_later(DrainReason::Threshold);
+        let most = if is_promised { lazy.limit() } else { lazy.threshold() };
+        if lazy.level() + self.deferred.pages() > most {
+            self.purge_if_idle();
+        }
+    }
+
+    /// Takes all deferred areas into a purge. Without memory for them they stay.
+    pub(super) fn take_deferred(&self, purger: &mut Purger) {
+        if self.deferred.last() == 0 {
+            return;
+        }
+        let remote = purger.remote();
+        let mut addr = self.deferred.take();
+        while addr != 0 {
+            let page = (addr >> self.shift) as u64;
+            // SAFETY: only `free_atomic` enters areas, so this platform's memory is direct, and the
+            // area begins with the word that was written there. It is mapped until the purge that
+            // holds the purger has unmapped it.
+            let before = unsafe { word_at(addr) };
+            let Some(area) = self.areas.map().retired(page) else {
+                self.platform.fatal(&"a deferred area is gone")
+            };
+            if has_room(remote) {
+                remote.push(area);
+                self.deferred.count_off(area.len());
+                self.count_taken(1, area.len());
+            } else {
+                // SAFETY: as when it was entered first; it has just been taken out, and has no other
+                // owner.
+                unsafe { self.deferred.enter(addr) };
+                self.deferred.tell();
+            }
+            addr = before;
+        }
+    }
+
+    /// Makes areas lazy that are neither busy nor in a list, in a child of a fork, where none purges.
+    /// Another thread had claimed them and not yet handed them out, or had retired them and not yet
+    /// entered them. O(chunks), and O(areas) if there are such areas.
+    pub(super) fn repair_retired(&self) {
+        let (mut areas, mut pages) = (0, 0);
+        self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
+        self.deferred.set_counts(areas, pages);
+        let listed = self.purger.0.lock().iter().count() as u64 + areas;
+        let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>();
+        if self.areas.map().idle_areas() != listed + nodes {
+            self.find_retired();
+        }
+    }
+
+    /// Makes all areas that are retired and in no list lazy. It takes memory for them alone: the areas
+    /// in a list are busy meanwhile, so the areas that are still retired then are in none.
+    fn find_retired(&self) {
+        self.each_listed(|area| {
+            self.sure(self.areas.map().revive(area.start()));
+        });
+        for lost in self.segments().filter(|segment| segment.state == State::Retired) {
+            let mut node = self.cache.nodes[0].0.lock();
+            if has_room(&mut node.lazy.remote) {
+                node.lazy.remote.push(lost.range);
+                node.unpublished += lost.range.len();
+            }
+        }
+        self.each_listed(|area| {
+            // An area that was just found is retired.
+            let _ = self.areas.map().retire(area.start());
+        });
+    }
+
+    /// Calls `act` for all areas that wait in a list.
+    fn each_listed(&self, mut act: impl FnMut(PageRange)) {
+        self.purger.0.lock().iter().copied().for_each(&mut act);
+        self.cache.each().for_each(|node| node.lazy.iter().copied().for_each(&mut act));
+        self.cached().for_each(|(area, _)| act(area));
+        self.each_deferred(act);
+    }
+
+    fn each_deferred(&self, mut act: impl FnMut(PageRange)) {
+        let mut addr = self.deferred.last();
+        while addr != 0 {
+            let page = (addr >> self.shift) as u64;
+            let segment = self.areas.map().segments_from(page).next();
+            segment.into_iter().for_each(|area| act(area.range));
+            // SAFETY: as in `take_deferred`: none purges.
+            addr = unsafe { word_at(addr) };
+        }
+    }
+
+    /// Frees by locks, if all of them are free, and only as far as that takes no memory.
+    fn try_free(&self, page: u64) -> Result<(), FreeError> {
+        let contended = FreeError::Contended { page };
+        let mut nodes = self.cache.nodes.iter();
+        let mut node = nodes.find_map(|node| node.0.try_lock()).ok_or(contended)?;
+        let table = self.areas.try_table(page).ok_or(contended)?;
+        if node.lazy.remote.len() == node.lazy.remote.capacity() {
+            let found = self.areas.try_map().ok_or(contended)?.find(page);
+            if found.is_some_and(|area| area.start() == page) {
+                return Err(contended);
+            }
+        }
+        let mut sets = self.frame_sets.try_lock().ok_or(contended)?;
+        let retired = self.areas.retire(table, page, FreedBy::Free, || self.areas.try_map())?;
+        node.lazy.remote.push(retired.area);
+        node.unpublished += retired.area.len();
+        if let Some(share) = sets.leave(page) {
+            sets.release(share);
+        }
+        drop(node);
+        self.deferred.tell();
+        self.platform.wake_drain();
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+//! Purging: the steps, in their order. The sets and the protocol are in [`purge`](crate::purge).
+
+use super::Space;
+use crate::addr::PageRange;
+use crate::area_map::Leaf;
+use crate::cache::{Cursor, EvictOrder, Fraction, SizeStacks};
+use crate::platform::{Platform, PlatformError};
+use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
+use crate::sync::{Mutant, is};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl<P: Platform> Space<P> {
+    /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After it
+    /// returns no CPU holds a translation for anything freed before the call, and its addresses are
+    /// free.
+    ///
+    /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy
+    /// vunmap (Piggin, 2008). Other threads may allocate and free meanwhile.
+    ///
+    /// # Errors
+    /// The platform's, if it refuses some areas. All others are given back all the same. The refused
+    /// ones stay lazy, are counted in [`Stats::refused_areas`](super::Stats::refused_areas), and every
+    /// later purge tries them again. So it is for parts of areas in use, and for short mappings: this
+    /// is an error as long as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0.
+    pub fn purge(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::ALL)?.complete()
+    }
+
+    /// Unmaps everything that is lazy or cached, and waits for a purge under way. After it returns no
+    /// CPU holds a translation for anything freed before the call. Its addresses may wait in pools.
+    /// Cost as [`purge`](Self::purge).
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area that
+    /// it refuses.
+    #[doc(alias = "vm_unmap_aliases")]
+    pub fn flush(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::UNMAP)?.complete()
+    }
+
+    /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
+    /// unused; waits for a purge under way. Call it now and then where nothing else frees: repeated,
+    /// it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn decay(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::DECAY)?.complete()
+    }
+
+    /// Drains in the background: a platform calls this that was asked to
+    /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold it
+    /// purges, and gives back a quarter of the areas that were kept and not needed since the last
+    /// time; else it is [`decay`](Self::decay). Says whether there is a reason to come again. It may
+    /// block. Allocations do not wait for it unless addresses or memory are exhausted.
+    ///
+    /// # Errors
+    /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing
+    /// else is purged before them. Otherwise areas that are refused are a reason to come again, and no
+    /// error.
+    pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
+        let is_much = self.cache.lazy.level() > self.cache.lazy.threshold();
+        self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;
+        let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
+        let is_done = busy.count() == 0 && self.short.are_at_rest() && !self.counts.is_anything_refused();
+        Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
+    }
+
+    /// Returns how many areas [`shrink`](Self::shrink) could give back now: those whose memory is
+    /// cached, or whose addresses are pooled. O(nodes).
+    #[must_use]
+    pub fn shrinkable(&self) -> u64 {
+        let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
+        kept + self.short.counts().ready
+    }
+
+    /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
+    /// many. Lazy areas are purged as well, and not counted. Waits for a purge under way, and costs
+    /// what a [`purge`](Self::purge) of as many areas does.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn shrink(&self, areas: u64) -> Result<u64, PlatformError> {
+        self.purge_with(PurgePlan::at_most(areas)).map(|done| done.evicted)
+    }
+
+    /// Runs one purge, after the one under way.
+    pub(super) fn purge_with(&self, plan: PurgePlan) -> Result<Done, PlatformError> {
+        if is(Mutant::NoWait) && self.purger.0.is_locked() {
+            return Ok(Done::default());
+        }
+        self.run(&mut self.purger.0.lock(), plan)
+    }
+
+    /// Purges because many pages are lazy, unless another thread is at it.
+    #[cold]
+    pub(super) fn purge_if_idle(&self) {
+        if let Some(mut purger) = self.purger.0.try_lock() {
+            // A failure stays with the purger; the next allocation in need reports it.
+            let _ = self.run(&mut purger, PurgePlan::MAKE_ROOM);
+        }
+    }
+
+    /// Purges for the sake of blocks, unless another thread is at it. Returns whether that worked.
+    pub(super) fn flush_if_idle(&self) -> bool {
+        let purger = self.purger.0.try_lock();
+        purger.is_some_and(|mut purger| self.run(&mut purger, PurgePlan::FLUSH).is_ok())
+    }
+
+    /// Returns the means to unmap freed areas, for a caller that holds the purger.
+    pub(super) fn unmapper(&self) -> Unmapper<'_, P> {
+        Unmapper {
+            platform: &self.platform,
+            counts: &self.counts,
+            lazy: &self.cache.lazy,
+            base: self.geometry.span.start(),
+            slots: self.short.slots(),
+        }
+    }
+
+    fn run(&self, purger: &mut Purger, plan: PurgePlan) -> Result<Done, PlatformError> {
+        let means = self.unmapper();
+        let mut done = Done { refusal: purger.finish_pending(&means, |_| true), ..Done::default() };
+        if !purger.refused.is_empty() {
+            let give = |areas: &[PageRange], rest: &mut Vec<PageRange>| self.give_remote(areas, plan, rest);
+            purger.retry(&means, plan, &mut done, give);
+        }
+        if !purger.is_empty() {
+            // The set that an earlier purge could not finish comes first.
+            purger.unmap_taken(&means, &mut done)?;
+            done.given += self.give_back(purger, plan);
+        }
+        // First the shares in frame sets, then the areas: their lists had them before.
+        let released = self.frame_sets.lock().released();
+        self.deferred.see();
+        self.take(purger);
+        self.take_deferred(purger);
+        let lazy = &self.cache.lazy;
+        let trigger = self.short.take_blocks(&self.platform, lazy, &mut purger.blocks, plan.sweep);
+        self.trigger_drain(trigger);
+        if let Some(fraction) = plan.cached {
+            done.evicted += self.take_cached_areas(purger, fraction, plan.most);
+        }
+        let is_some = !purger.is_empty();
+        if is_some {
+            purger.unmap_taken(&means, &mut done)?;
+        }
+        if let Some(fraction) = plan.pooled {
+            let pooled = self.decay_pools(purger, fraction, plan.most - done.evicted);
+            (done.given, done.evicted) = (done.given + pooled, done.evicted + pooled);
+        }
+        if is_some {
+            done.given += self.give_back(purger, plan);
+            purger.tidy();
+            self.counts.purges.fetch_add(1, Relaxed);
+            self.counts.list_bytes.store(purger.bytes() as u64, Relaxed);
+        }
+        self.settle_frames(released, purger);
+        let part = self.short.ready_part(plan.pooled).min(plan.most - done.evicted);
+        let blocks = self.release_blocks(part);
+        Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, ..done })
+    }
+
+    /// Ends the first `count` shares in frame sets whose areas were flushed, and gives frames back
+    /// that no area shows any more.
+    fn settle_frames(&self, count: usize, purger: &Purger) {
+        for _ in 0..count {
+            let set = self.frame_sets.lock().settle(|page| purger.refused.has(page));
+            if let Some(set) = set {
+                set.give_back(&self.platform);
+            }
+        }
+    }
+
+    /// Takes the lazy sets of all nodes (step 2).
+    fn take(&self, purger: &mut Purger) {
+        for (node, taken) in self.cache.nodes.iter().zip(&mut purger.taken) {
+            let mut node = crate::sync::unlocked(Mutant::UnlockedTake, || node.0.lock());
+            if !node.lazy.is_empty() {
+                core::mem::swap(&mut node.lazy, taken);
+                let unpublished = core::mem::take(&mut node.unpublished);
+                self.count_taken(taken.areas(), unpublished);
+                if is(Mutant::EarlyCount) {
+                    self.cache.lazy.sub(taken.iter().map(PageRange::len).sum());
+                }
+            }
+        }
+    }
+
+    /// Takes a fraction of the cached areas, `most` at most. Returns how many.
+    fn take_cached_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+        let Purger { taken, batch, .. } = purger;
+        let mut count = 0;
+        for (node, taken) in self.cache.nodes.iter().zip(taken) {
+            let (mut cursor, mut more) = (Cursor::default(), true);
+            while more && count < most && taken.remote.try_reserve(BATCH).is_ok() {
+                batch.clear();
+                let mut node = node.0.lock();
+                let wanted = batch_of(most - count);
+                more = node.cached.evict(fraction, EvictOrder::Oldest, &mut cursor, wanted, batch);
+                let pages = batch.iter().map(PageRange::len).sum();
+                node.credit += pages;
+                self.count_taken(batch.len() as u64, pages);
+                drop(node);
+                taken.remote.extend_from_slice(batch);
+                count += batch.len() as u64;
+                self.counts.held(batch.len());
+            }
+        }
+        count
+    }
+
+    /// Counts areas that go to the purger. Returns how many pages are lazy now.
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) -> u64 {
+        self.counts.taken_areas.fetch_add(areas, Relaxed);
+        self.cache.lazy.add(pages)
+    }
+
+    /// Gives a fraction of the pools to the map, `most` areas at most (step 4). Returns how many.
+    fn decay_pools(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+        let (batch, mut given) = (&mut purger.batch, 0);
+        for node in &self.cache.nodes {
+            let (mut cursor, mut more) = (Cursor::default(), true);
+            while more && given < most {
+                batch.clear();
+                let (wanted, order) = (batch_of(most - given), EvictOrder::Newest);
+                more = node.0.lock().pooled.evict(fraction, order, &mut cursor, wanted, batch);
+                given += self.release(batch);
+            }
+        }
+        given
+    }
+
+    /// Gives flushed areas to pools or to the map (step 5). Returns how many went to the map.
+    fn give_back(&self, purger: &mut Purger, plan: PurgePlan) -> u64 {
+        let Purger { taken, batch, blocks, .. } = purger;
+        let (mut given, mut purged) = (0, 0);
+        let trigger = self.short.put_blocks(&self.cache.lazy, blocks);
+        self.trigger_drain(trigger);
+        for (id, taken) in taken.iter_mut().enumerate() {
+            purged += taken.areas();
+            for areas in taken.own.chunks(BATCH) {
+                given += if plan.refill { self.pool(id, areas, batch) } else { self.release(areas) };
+                self.count_given(areas);
+            }
+            given += self.give_remote(&taken.remote, plan, batch);
+            taken.clear();
+        }
+        self.counts.purged_areas.fetch_add(purged, Relaxed);
+        given
+    }
+
+    /// Gives areas of any node back. Returns how many went to the map.
+    fn give_remote(&self, areas: &[PageRange], plan: PurgePlan, rest: &mut Vec<PageRange>) -> u64 {
+        let give = |areas: &[PageRange]| {
+            let given = if plan.refill { self.return_to_owners(areas, rest) } else { self.release(areas) };
+            self.count_given(areas);
+            given
+        };
+        areas.chunks(BATCH).map(give).sum()
+    }
+
+    fn count_given(&self, areas: &[PageRange]) {
+        let is_early = is(Mutant::EarlyCount);
+        let pages = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
+        self.cache.lazy.sub(pages);
+        self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
+    }
+
+    /// Puts areas into the pool of a node; those that do not go in go to the map.
+    fn pool(&self, id: usize, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
+        self.cache.pool(id, areas, rest);
+        self.counts.held(areas.len());
+        self.release(rest)
+    }
+
+    /// Puts areas into the pools of their owner nodes.
+    fn return_to_owners(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
+        let owner_node = |area: &PageRange| {
+            let home = self.areas.bitmaps.sure_home(area.start());
+            let home = home.filter(|_| SizeStacks::takes(area.len()));
+            home.and_then(Leaf::owner_node).map(|owner| owner % self.cache.nodes.len())
+        };
+        let mut given = 0;
+        for areas in areas.chunk_by(|a, b| owner_node(a) == owner_node(b)) {
+            given += match areas.first().and_then(owner_node) {
+                Some(id) => self.pool(id, areas, rest),
+                None => self.release(areas),
+            };
+        }
+        given
+    }
+
+    /// Gives at most [`BATCH`] areas to the map. Returns how many.
+    pub(super) fn release(&self, areas: &[PageRange]) -> u64 {
+        if areas.is_empty() {
+            return 0;
+        }
+        self.sure(self.areas.release(areas));
+        self.counts.held(areas.len());
+        areas.len() as u64
+    }
+}
+
+/// Returns how many of `wanted` areas are moved under one hold of a lock.
+fn batch_of(wanted: u64) -> usize {
+    wanted.min(BATCH as u64) as usize
+}

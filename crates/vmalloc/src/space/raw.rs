@@ -1,0 +1,66 @@
+//! The unsafe layer: areas by their addresses.
+
+use super::Space;
+use crate::platform::Platform;
+use core::fmt;
+use core::ops::Deref;
+
+/// The unsafe layer of a space: areas are made, changed and ended by address (`usize`).
+///
+/// The calls that make an area are safe, for an address alone allows nothing. The calls that end one
+/// are unsafe: nothing may use the area any more, and its owner calls them once. All of them check
+/// what they can, and answer with an error that changes nothing. The types of
+/// [`owned`](crate::owned) keep these promises by themselves.
+///
+/// | makes | ends | what |
+/// |---|---|---|
+/// | [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared), [`alloc_exec`](Self::alloc_exec) | [`free`](Self::free) | memory |
+/// | [`reserve`](Self::reserve) | [`unreserve`](Self::unreserve) | addresses alone |
+/// | [`map`](Self::map), [`map_device`](Self::map_device), [`map_shared`](Self::map_shared) | [`unmap`](Self::unmap) | given frames |
+/// | [`map_short`](Self::map_short) | [`unmap_short`](Self::unmap_short) | given frames, for a short while |
+/// | [`alloc_sparse`](Self::alloc_sparse) | [`free_sparse`](Self::free_sparse) | addresses for frames, page by page |
+/// | [`alloc_congruent`](Self::alloc_congruent) | [`free_congruent`](Self::free_congruent) | addresses for per-CPU memory |
+///
+/// ```
+/// # use vmalloc::{DirectMemory, Request, Space};
+/// fn first_byte<P: DirectMemory>(space: &Space<P>) -> Result<u8, Box<dyn std::error::Error>> {
+///     let addr = space.raw().alloc(&Request::new(5000).zeroed())?;
+///     // SAFETY: the area is mapped, and this function's alone until it frees it.
+///     unsafe {
+///         let byte = std::ptr::with_exposed_provenance::<u8>(addr).read();
+///         space.raw().free(addr)?;
+///         Ok(byte)
+///     }
+/// }
+/// ```
+pub struct Raw<'s, P: Platform>(&'s Space<P>);
+
+impl<'s, P: Platform> Raw<'s, P> {
+    #[inline(always)]
+    pub(super) fn new(space: &'s Space<P>) -> Self {
+        Self(space)
+    }
+}
+
+impl<P: Platform> Clone for Raw<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Raw<'_, P> {}
+
+impl<P: Platform> Deref for Raw<'_, P> {
+    type Target = Space<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Space<P> {
+        self.0
+    }
+}
+
+impl<P: Platform> fmt::Debug for Raw<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Raw").field(self.0).finish()
+    }
+}

@@ -1,0 +1,244 @@
+//! Changing the size of an area: in place where that is possible.
+//!
+//! ```text
+//!   grow, the neighbour is free      │ area │g│   free   │    ──►   │ area  new │g│ free │
+//!   grow, it is not                  │ area │g│ other │          ──►   pages move to an area elsewhere, with as much again free behind it
+//!   shrink                           │ area     │g│             ──►   │ area │g│ given back │
+//! ```
+
+use super::alloc::{Backing, payload};
+use super::request::Checked;
+use super::{Raw, Request, Space};
+use crate::addr::PageRange;
+use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
+use crate::error::{AllocError, AreaError, FreeError};
+use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
+use crate::purge::Purger;
+use crate::request::Fit;
+
+impl<P: DirectMemory + Relocate> Raw<'_, P> {
+    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is now.
+    /// The content is kept as far as it fits; new bytes are of any content, or zeros if the request
+    /// asks for them. It grows in place when the addresses behind it are free, and else its pages are
+    /// moved, without copying them where the platform can do that. Pages that it no longer needs are
+    /// given back at once. Its tag and its guard stay.
+    ///
+    /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
+    /// for a purge under way when it shrinks.
+    ///
+    /// # Safety
+    /// The caller owns the area. If another address is returned nothing uses the old one any more.
+    ///
+    /// # Errors
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or addresses, memory or
+    /// metadata for it run out; nothing is changed.
+    #[doc(alias = "vrealloc")]
+    pub unsafe fn realloc(&self, addr: usize, request: &Request) -> Result<usize, AreaError> {
+        let info = self.resizable(addr)?;
+        let checked = self.check_resize(&info, request)?;
+        let page = (addr >> self.shift) as u64;
+        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
+        let stays = page & (checked.fit.alignment() - 1) == 0;
+        let new_addr = if stays && checked.fit.pages() <= old.len() {
+            self.shrink_area(old, &info, &checked)?;
+            addr
+        } else if stays && self.grow_area(old, &info, &checked)? {
+            addr
+        } else {
+            self.move_area(old, &info, &checked)?
+        };
+        self.zero_new(new_addr, &info, request);
+        Ok(new_addr)
+    }
+}
+
+impl<P: Platform> Raw<'_, P> {
+    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n) and
+    /// one call of the platform.
+    ///
+    /// # Safety
+    /// The caller owns the area.
+    ///
+    /// # Errors
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind it
+    /// are not free ([`AllocError::Occupied`]); nothing is changed.
+    pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
+        let info = self.resizable(addr)?;
+        let checked = self.check_resize(&info, &Request::new(bytes))?;
+        let page = (addr >> self.shift) as u64;
+        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
+        let asked = PageRange::of(page, page + checked.fit.pages());
+        if asked.len() <= old.len() {
+            let annotation = checked.annotation_of(old, &info);
+            return self.areas.reannotate(old, annotation).map_err(AreaError::from);
+        }
+        if self.grow_area(old, &info, &checked)? {
+            return Ok(());
+        }
+        Err(AllocError::Occupied { asked, by: PageRange::of(old.end(), asked.end()) }.into())
+    }
+
+    /// Makes the area at `addr` smaller without moving it. Pages that it no longer needs are given
+    /// back at once. Waits for a purge under way.
+    ///
+    /// # Safety
+    /// The caller owns the area, and nothing uses the bytes behind the new size.
+    ///
+    /// # Errors
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than it
+    /// has; nothing is changed.
+    pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
+        let info = self.resizable(addr)?;
+        let checked = self.check_resize(&info, &Request::new(bytes))?;
+        let page = (addr >> self.shift) as u64;
+        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
+        if checked.fit.pages() > old.len() {
+            let asked = PageRange::of(page, page + checked.fit.pages());
+            return Err(AreaError::Beyond { asked, pages: self.pages_of(&info) });
+        }
+        self.shrink_area(old, &info, &checked)
+    }
+}
+
+impl<P: Platform> Space<P> {
+    fn resizable(&self, addr: usize) -> Result<AreaInfo, FreeError> {
+        let info = self.area_starting(addr)?;
+        match info.kind {
+            Kind::Vmalloc => Ok(info),
+            _ => Err(FreeError::WrongKind { page: (addr >> self.shift) as u64 }),
+        }
+    }
+
+    fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {
+        self.check(&if info.guard { *request } else { request.without_guard() })
+    }
+
+    /// Zeroes the bytes that an area has gained, if the request asks for that.
+    fn zero_new(&self, addr: usize, info: &AreaInfo, request: &Request)
+    where
+        P: DirectMemory,
+    {
+        if let Some(new) = request.zeroed_bytes().and_then(|bytes| bytes.checked_sub(info.bytes)) {
+            let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + info.bytes);
+            // SAFETY: the area is the caller's, mapped, and has that many bytes now (`DirectMemory`).
+            unsafe { start.write_bytes(0, new) };
+        }
+    }
+
+    /// Gives back the pages that `old` has and the request does not need.
+    fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
+        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
+        let annotation = checked.annotation_of(new, info);
+        let Some(tail) = PageRange::new(new.end(), old.end()) else {
+            return self.areas.reannotate(old, annotation).map_err(AreaError::from);
+        };
+        let mut purger = self.purger.0.lock();
+        purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        self.sure(self.areas.reshape(old, new, annotation))?;
+        self.give_tail(&mut purger, tail, checked.guard_pages);
+        Ok(())
+    }
+
+    /// Unmaps the retired pages `tail` and as many before them as a guard has, and gives their
+    /// addresses back. Pages that the platform refuses to unmap are tried again by the next purge;
+    /// until then the guard page before them may be accessible.
+    fn give_tail(&self, purger: &mut Purger, tail: PageRange, guard_pages: u64) {
+        let gone = PageRange::of(tail.start() - guard_pages, tail.end());
+        if purger.unmap_or_remember(&self.unmapper(), gone).is_ok() {
+            self.release(&[tail]);
+        } else {
+            purger.remote().push(tail);
+            self.count_taken(1, tail.len());
+        }
+    }
+
+    /// Grows `old` if the addresses behind it are free. Returns whether they were.
+    fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
+        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
+        if !self.geometry.span.covers(&new) || self.finish_pending(new).is_err() {
+            return Ok(false);
+        }
+        match self.sure(self.areas.reshape(old, new, checked.annotation_of(new, info))) {
+            Ok(()) => {}
+            Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
+            Err(_) => return Ok(false),
+        }
+        let guard = checked.guard_pages;
+        let more = PageRange::of(old.end() - guard, new.end() - guard);
+        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard
+        // page, and free ones.
+        let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
+        if let Err(cause) = self.or_after_purge(checked, map) {
+            self.sure(self.areas.unreshape(new, old, self.areas.annotation_of(info)));
+            return Err(self.unbacked(&checked.fit, cause).into());
+        }
+        Ok(true)
+    }
+
+    /// Claims an area for the request, behind which as much again is free if possible: so that it can
+    /// grow in place the next time.
+    fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
+        let pages = checked.fit.pages();
+        let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
+        let Ok(area) = self.try_claim(&roomy) else { return self.claim(checked.fit) };
+        let part = PageRange::of(area.start(), area.start() + pages);
+        self.sure(self.areas.trim(area, part));
+        Ok(part)
+    }
+}
+
+impl<P: DirectMemory + Relocate> Space<P> {
+    /// Moves the area to a larger one, or to one that is aligned.
+    fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
+        let new = self.claim_with_room(checked)?;
+        let annotation = checked.annotation_of(new, info);
+        self.hand_out(new, annotation, Backing::None)?;
+        let payload = payload(new, checked.guard_pages);
+        let kept_pages = info.pages.min(payload.len());
+        let kept = PageRange::of(new.start(), new.start() + kept_pages);
+        if let Some(more) = PageRange::new(kept.end(), payload.end()) {
+            // SAFETY: the area was just obtained for this caller alone.
+            let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
+            if let Err(cause) = self.or_after_purge(checked, map) {
+                self.give_up(new, annotation);
+                return Err(self.unbacked(&checked.fit, cause).into());
+            }
+        }
+        let from = PageRange::of(old.start(), old.start() + kept_pages);
+        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
+        let disposition = match unsafe { self.platform.relocate(from, kept) } {
+            Ok(()) => Disposition::MustUnmap,
+            Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
+                // Some part of it is mapped, and no caller has seen it.
+                let page = new.start();
+                self.sure(self.free_as(page, FreedBy::Free, Disposition::MustUnmap));
+                self.unbacked(&checked.fit, cause)
+            })?,
+        };
+        self.free_as(old.start(), FreedBy::Free, disposition)?;
+        Ok(self.addr(new.start()))
+    }
+
+    /// Copies pages that could not be moved. Returns what becomes of those they were in.
+    fn copy_area(
+        &self,
+        from: PageRange,
+        to: PageRange,
+        why: PlatformError,
+        checked: &Checked,
+    ) -> Result<Disposition, PlatformError> {
+        if why.fault != PlatformFault::Unsupported && why.fault != PlatformFault::MapLimit {
+            return Err(why);
+        }
+        // SAFETY: the pages were obtained for this caller alone, and are not mapped.
+        let map = || unsafe { self.platform.map(to, Protection::ReadWrite) };
+        self.or_after_purge(checked, map)?;
+        let [source, target] =
+            [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(self.addr(range.start())));
+        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint,
+        // and the caller's alone.
+        unsafe { target.copy_from_nonoverlapping(source, self.bytes(from.len())) };
+        Ok(Disposition::MayCache)
+    }
+}

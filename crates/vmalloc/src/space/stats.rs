@@ -1,0 +1,141 @@
+//! The counts of a space.
+
+use super::Space;
+use crate::platform::Platform;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Counts of a space: pages unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Pages of the whole span: the sum of free, busy, lazy, cached and pooled ones.
+    pub span_pages: u64,
+    /// Areas handed out.
+    pub busy_areas: u64,
+    /// Pages handed out, guards included.
+    pub busy_pages: u64,
+    /// Areas freed and not yet purged.
+    pub lazy_areas: u64,
+    /// Pages freed and not yet purged.
+    pub lazy_pages: u64,
+    /// Areas among the lazy ones that the platform has refused to unmap or to flush. Every later purge
+    /// tries them again.
+    pub refused_areas: u64,
+    /// Pages of these.
+    pub refused_pages: u64,
+    /// Blocks of short mappings that the platform has refused to unmap or to flush something of. Those
+    /// of which nothing is in use are lazy, and among the refused areas, too.
+    pub refused_blocks: u64,
+    /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
+    /// tries them again.
+    pub pending_ranges: u64,
+    /// Areas freed that keep their pages.
+    pub cached_areas: u64,
+    /// Pages of areas freed that keep their pages.
+    pub cached_pages: u64,
+    /// Areas freed and flushed whose addresses wait in a node for reuse.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
+    /// Free pages.
+    pub free_pages: u64,
+    /// Pages of the largest free range.
+    pub largest_free_pages: u64,
+    /// Sets purged so far: each was one unmap and one flush, but where something was refused.
+    pub purges: u64,
+    /// Areas purged so far.
+    pub purged_areas: u64,
+    /// The most areas that a purge moved or gave back under one hold of a lock that allocations and
+    /// frees take.
+    pub longest_hold_areas: u64,
+    /// Blocks of short mappings that there are: busy, lazy or pooled areas.
+    pub blocks: u64,
+    /// Blocks made so far.
+    pub blocks_made: u64,
+    /// Blocks given up so far: when their addresses went back to the map.
+    pub blocks_freed: u64,
+    /// Bytes of metadata.
+    pub metadata_bytes: u64,
+}
+
+/// Counts of one node: pages unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// Areas freed on it and not purged yet.
+    pub lazy_areas: u64,
+    /// Areas freed on it that keep their memory.
+    pub cached_areas: u64,
+    /// Pages of these.
+    pub cached_pages: u64,
+    /// Areas whose addresses wait in it.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
+}
+
+impl<P: Platform> Space<P> {
+    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call; their sum
+    /// may not be while other threads allocate and free.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.purge_stats();
+        for node in self.cache.each() {
+            stats.lazy_areas += node.lazy.areas();
+            stats.lazy_pages += node.unpublished;
+            stats.cached_areas += node.cached.areas();
+            stats.cached_pages += node.cached.pages();
+            stats.pooled_areas += node.pooled.areas();
+            stats.pooled_pages += node.pooled.pages();
+            stats.metadata_bytes += node.bytes() as u64;
+        }
+        let blocks = self.short.counts();
+        stats.lazy_areas += blocks.spent;
+        stats.pooled_areas += blocks.ready;
+        stats.pooled_pages += blocks.ready * self.short.slots();
+        (stats.blocks, stats.blocks_made) = (blocks.blocks, blocks.made);
+        stats.blocks_freed = blocks.freed;
+        let kept = self.short.bytes() + self.frame_sets.lock().bytes() + self.areas.table_bytes();
+        let map = self.areas.map();
+        stats.free_pages = map.free_pages();
+        stats.largest_free_pages = map.largest_free();
+        stats.metadata_bytes += (map.metadata_bytes() + kept) as u64;
+        // Every area is one of these; while other threads free and allocate, one may have been counted
+        // twice.
+        let areas = stats.lazy_areas + stats.cached_areas + stats.pooled_areas;
+        let idle = stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
+        stats.busy_areas = map.area_count().saturating_sub(areas);
+        stats.busy_pages = stats.span_pages.saturating_sub(idle + stats.free_pages);
+        stats
+    }
+
+    /// Returns the counts that purges change.
+    fn purge_stats(&self) -> Stats {
+        let counts = &self.counts;
+        let refused_pages = counts.refused_pages.load(Relaxed);
+        Stats {
+            span_pages: self.geometry.span.len(),
+            lazy_areas: counts.taken_areas.load(Relaxed) + self.deferred.areas(),
+            lazy_pages: self.cache.lazy.level() + refused_pages + self.deferred.pages(),
+            refused_areas: counts.refused_areas.load(Relaxed),
+            refused_pages,
+            refused_blocks: counts.refused_blocks.load(Relaxed),
+            pending_ranges: counts.pending.load(Relaxed),
+            purges: counts.purges.load(Relaxed),
+            purged_areas: counts.purged_areas.load(Relaxed),
+            longest_hold_areas: counts.longest_hold(),
+            metadata_bytes: counts.list_bytes.load(Relaxed),
+            ..Stats::default()
+        }
+    }
+
+    /// Returns the counts of each node.
+    pub fn node_stats(&self) -> impl ExactSizeIterator<Item = NodeStats> {
+        self.cache.each().map(|node| NodeStats {
+            lazy_areas: node.lazy.areas(),
+            cached_areas: node.cached.areas(),
+            cached_pages: node.cached.pages(),
+            pooled_areas: node.pooled.areas(),
+            pooled_pages: node.pooled.pages(),
+        })
+    }
+}

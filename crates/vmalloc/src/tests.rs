@@ -1,0 +1,86 @@
+//! Repairs in the child of a fork, on a platform without memory.
+
+use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Space};
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use lock_api::{GuardSend, RawMutex};
+
+/// A lock that panics instead of waiting.
+struct Flag(AtomicBool);
+
+// SAFETY: the thread that sets the flag holds the lock until it clears it.
+unsafe impl RawMutex for Flag {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        assert!(self.try_lock(), "one thread takes a lock twice");
+    }
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// A platform without memory, on which every call succeeds.
+struct Machine;
+
+// SAFETY: nothing is ever reached through it.
+unsafe impl Platform for Machine {
+    type RawLock = Flag;
+    type PurgeLock = Flag;
+
+    fn geometry(&self) -> Geometry {
+        Geometry::new(PageRange::of(0x100, 0x200), 12, 1).maps_zeroed(false).remaps_atomically(true)
+    }
+
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    unsafe fn map(&self, _: PageRange, _: Protection) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, _: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, _: PageRange) {}
+
+    fn entropy(&self) -> u64 {
+        0
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}
+
+/// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the other
+/// has marked slots as returned and not counted them off. The child repairs both.
+#[test]
+fn slots_are_repaired_in_the_child_of_a_fork() {
+    let space = Space::new(Machine, Config::default()).unwrap();
+    let kept = space.raw().reserve_short(3).unwrap();
+    let returned = space.raw().reserve_short(3).unwrap();
+    space.quiesce();
+    let page = (returned >> 12) as u64;
+    assert!(space.short.get(page).unwrap().give_run(page, 3), "returned, and never counted off");
+    space.short.queues[0].0.windows[2].take(2).expect("taken, and never marked");
+    // SAFETY: this is the only thread, and it has just called `quiesce`.
+    unsafe { space.resume_in_child() };
+    space.verify().unwrap();
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.raw().unreserve_short(kept, 3) }.unwrap();
+    space.purge().unwrap();
+    let stats = space.stats();
+    assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
+}

@@ -1,0 +1,84 @@
+//! Rules of `docs/glossary.md`: few words, each defined once, in an order.
+
+use super::{Error, Violation};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+
+const PATH: &str = "docs/glossary.md";
+/// The most words that a reader has to learn.
+const MOST: usize = 40;
+
+/// A definition: its line, the word, and the other words in bold.
+struct Entry {
+    line: usize,
+    word: String,
+    uses: Vec<String>,
+}
+
+pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
+    let text = match fs::read_to_string(PATH) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => {
+            println!("NOT RUN: there is no {PATH}");
+            return Ok(());
+        }
+        Err(cause) => return Err(Error::Read { path: PATH.into(), cause }),
+    };
+    let violation = |(line, what)| Violation {
+        rule: "glossary",
+        package: "docs".into(),
+        place: format!("{PATH}:{line}"),
+        what,
+    };
+    found.extend(wrong(&entries(&text)).into_iter().map(violation));
+    Ok(())
+}
+
+/// Returns the definitions: lines, items of lists or rows that begin with a word in bold.
+fn entries(text: &str) -> Vec<Entry> {
+    let entry = |(index, line): (usize, &str)| {
+        let line = line.trim_start_matches(['-', '*', '|', ' ']);
+        let (word, rest) = line.split_once("**")?;
+        let uses = rest.split("**").skip(1).step_by(2).map(str::to_lowercase).collect();
+        let is_word = !word.is_empty() && word.len() < 30;
+        is_word.then(|| Entry { line: index + 1, word: word.to_lowercase(), uses })
+    };
+    let is_start = |(_, line): &(usize, &str)| line.trim_start_matches(['-', '|', ' ']).starts_with("**");
+    text.lines().enumerate().filter(is_start).filter_map(entry).collect()
+}
+
+/// Returns the lines that break a rule, and how.
+fn wrong(entries: &[Entry]) -> Vec<(usize, String)> {
+    let mut all = Vec::new();
+    if let Some(entry) = entries.get(MOST) {
+        all.push((entry.line, format!("{} words are more than {MOST}", entries.len())));
+    }
+    let is_alphabetical = entries.is_sorted_by_key(|entry| &entry.word);
+    let words: BTreeSet<_> = entries.iter().map(|entry| &entry.word).collect();
+    let mut defined = BTreeSet::new();
+    for entry in entries {
+        let early = entry.uses.iter().find(|word| words.contains(word) && !defined.contains(*word));
+        if let Some(word) = early.filter(|word| !is_alphabetical && **word != entry.word) {
+            all.push((entry.line, format!("{word:?} is used before it is defined")));
+        }
+        if !defined.insert(&entry.word) {
+            all.push((entry.line, format!("{:?} is defined twice", entry.word)));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_defined_once_and_before_their_use() {
+        let right = "# Words\n- **page**: a unit.\n- **area**: some **page**s.\n";
+        assert_eq!(wrong(&entries(right)), []);
+        let wrong_text = "- **page**: a unit of an **area**.\n- **area**: pages.\n- **page**: again.\n";
+        let lines: Vec<_> = wrong(&entries(wrong_text)).into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [1, 3]);
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules of language: summaries that stand alone, lines of comments that fit, words of the field.
+
+use super::Violation;
+use super::source::{File, Package};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+/// Beginnings of a summary that needs its neighbours, or has no actor and verb.
+const OPENINGS: [&str; 18] = [
+    "The same",
+    "Same ",
+    "What ",
+    "Whatever ",
+    "Whether ",
+    "Who ",
+    "Whoever ",
+    "Whose ",
+    "Which ",
+    "As [`",
+    "As for",
+    "As `",
+    "As above",
+    "If ",
+    "Nobody ",
+    "There is ",
+    "There are ",
+    "See ",
+];
+
+/// Words made at home, for which the field has its own.
+const HOME_MADE: [&str; 19] = [
+    "asker", "askers", "barren", "buried", "bury", "crew", "exhume", "islands", "ledger", "lots", "planes",
+    "shelf", "stray", "strays", "tenure", "torn", "whoever", "anew", "nobody",
+];
+
+/// The most columns of a line of comment.
+const COLUMNS: usize = 100;
+
+pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
+    for file in &package.files {
+        let mut summaries = Summaries { package, file, last_line: 0, found };
+        summaries.visit_file(&file.syntax);
+        comments(package, file, found);
+    }
+}
+
+/// Looks at the first line of every doc comment.
+struct Summaries<'a> {
+    package: &'a Package,
+    file: &'a File,
+    /// The line of the doc comment before: those of the next line go on with it.
+    last_line: usize,
+    found: &'a mut Vec<Violation>,
+}
+
+impl Visit<'_> for Summaries<'_> {
+    fn visit_attribute(&mut self, attribute: &syn::Attribute) {
+        let line = attribute.span().start().line;
+        if !attribute.path().is_ident("doc") {
+            return;
+        }
+        let goes_on = std::mem::replace(&mut self.last_line, line) + 1 == line;
+        if goes_on {
+            return;
+        }
+        let syn::Meta::NameValue(value) = &attribute.meta else { return };
+        let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &value.value else { return };
+        let summary = text.value();
+        let summary = summary.trim();
+        if let Some(opening) = OPENINGS.iter().find(|opening| summary.starts_with(**opening)) {
+            self.found.push(Violation {
+                rule: "summaries",
+                package: self.package.folder.clone(),
+                place: self.file.at(line),
+                what: format!("a summary begins with {:?}: {summary}", opening.trim_end()),
+            });
+        }
+    }
+
+    fn visit_file(&mut self, file: &syn::File) {
+        // The file's own attributes are those of a module, which has a title and no summary.
+        file.items.iter().for_each(|item| visit::visit_item(self, item));
+    }
+}
+
+/// Looks at every line that is a comment and nothing else.
+fn comments(package: &Package, file: &File, found: &mut Vec<Violation>) {
+    let mut in_fence = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            in_fence = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim();
+        if comment.starts_with("```") {
+            in_fence = !in_fence;
+        }
+        let mut push = |rule, what| {
+            let (package, place) = (package.folder.clone(), file.at(index + 1));
+            found.push(Violation { rule, package, place, what });
+        };
+        if line.chars().count() > COLUMNS && !in_fence && !may_be_long(comment) {
+            push("columns", format!("{} columns of comment", line.chars().count()));
+        }
+        if let Some(word) = home_made(comment) {
+            push("words", format!("a word made at home: {word:?}"));
+        }
+    }
+}
+
+/// Returns true for rows of tables, links and drawings.
+fn may_be_long(comment: &str) -> bool {
+    let is_drawn = |c: char| ('\u{2500}'..='\u{257f}').contains(&c) || ('\u{2190}'..='\u{21ff}').contains(&c);
+    comment.starts_with('|')
+        || comment.contains("](")
+        || comment.contains("://")
+        || comment.contains(is_drawn)
+}
+
+/// Returns the first home-made word of `comment`.
+fn home_made(comment: &str) -> Option<&str> {
+    let mut words = comment.split(|c: char| !c.is_alphanumeric());
+    words.find(|word| HOME_MADE.iter().any(|made| word.eq_ignore_ascii_case(made)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_made_words_are_found_whole() {
+        assert_eq!(home_made("The asker's node"), Some("asker"));
+        assert_eq!(home_made("several tasks, and a plane"), None);
+    }
+
+    #[test]
+    fn tables_links_and_drawings_may_be_long() {
+        assert!(["| a | b |", "see [this](that)", "a ──► b"].iter().all(|line| may_be_long(line)));
+        assert!(!may_be_long("a sentence"));
+    }
+}
