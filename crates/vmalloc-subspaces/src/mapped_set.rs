@@ -83,9 +83,9 @@ impl MappedSet {
     /// Removes `range`, through which nothing is reachable any more.
     pub(crate) fn clear(&mut self, range: PageRange) {
         for edge in [range.start(), range.end()] {
-            if let Some(around) = self.mapped.find(edge) {
-                // Where that fails the range around stays entered.
-                let _ = self.mapped.split(around.start(), edge);
+            // Where that fails the range around stays entered.
+            if let Some(area) = self.mapped.find(edge).filter(|area| area.start() != edge) {
+                let _ = self.mapped.split(area.start(), edge);
             }
         }
         let mut page = range.start();

@@ -60,7 +60,7 @@ impl<L: RawMutex> Areas<L> {
         Ok(Self {
             shift,
             guard,
-            // SAFETY: the map is not replaced, and is dropped with the struct, of which nothing reads bitmaps then.
+            // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
             bitmaps: unsafe { map.bitmaps().reader() },
             annotations: Annotations::new(tables).ok_or(SpaceError::Metadata)?,
             map: Padded(Mutex::new(map)),

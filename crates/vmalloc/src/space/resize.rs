@@ -181,7 +181,8 @@ impl<P: Platform> Space<P> {
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
         let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
-        let Ok(area) = self.try_claim(&roomy) else { return self.claim(checked.fit) };
+        let roomy = self.try_claim(&roomy).ok();
+        let Some(area) = roomy else { return self.claim(checked.fit) };
         let part = PageRange::of(area.start(), area.start() + pages);
         self.sure(self.areas.trim(area, part));
         Ok(part)
