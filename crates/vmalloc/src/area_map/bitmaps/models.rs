@@ -165,8 +165,8 @@ fn a_look_while_an_area_with_a_note_comes_and_goes() {
 #[test]
 fn models_of_a_look_at_an_area_with_a_note_need_every_order() {
     let orders = [
-        "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",
         "Release: fence(Release);",
+        "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",
         "Acquire: fence(Acquire);",
         "Acquire: fence(Acquire);",
     ];
