@@ -43,8 +43,8 @@ impl Ranges for Map {
     }
 }
 
-/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the default), or
-/// else lazy free and purge, by the callers or a thread.
+/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the
+/// default), or else lazy free and purge, by the callers or a thread.
 pub struct OurSpace<const RETAIN: bool, H>(H);
 
 impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
