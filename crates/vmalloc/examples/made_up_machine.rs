@@ -27,7 +27,7 @@ const UNMAPPED: u8 = 2;
 // Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`. This one spins.
 struct SpinLock(AtomicBool);
 
-// SAFETY: one CPU wins the exchange, and only who holds the lock stores `false`; Acquire and Release order what it protects.
+// SAFETY: one CPU wins the exchange, and only the holder stores `false`; Acquire and Release order what it protects.
 unsafe impl lock_api::RawMutex for SpinLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicBool::new(false));
@@ -53,7 +53,7 @@ struct Machine {
     first: u64,
     /// The page table: EMPTY, PRESENT or UNMAPPED.
     table: Vec<AtomicU8>,
-    /// What each CPU's TLB still believes.
+    /// The translations that each CPU's TLB still holds.
     cached: [Mutex<Vec<bool>>; CPUS],
     /// Frames in the supply.
     frames: AtomicU64,
@@ -83,7 +83,7 @@ impl Machine {
         (range.start() - self.first) as usize..(range.end() - self.first) as usize
     }
 
-    /// What a load on `cpu` finds: a cached translation, or what the table says, which is cached then.
+    /// Returns whether a load on `cpu` succeeds: by a cached translation, or by the table's, which is cached then.
     fn can_touch(&self, cpu: usize, addr: usize) -> bool {
         let page = ((addr as u64 >> PAGE_SHIFT) - self.first) as usize;
         let mut cached = self.cached[cpu].lock().expect("no panic");
@@ -94,7 +94,7 @@ impl Machine {
 
 // Step 3: the platform. What each method promises is said at the trait.
 //
-// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nobody else has; after `unmap` and `flush` no CPU
+// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nothing else has; after `unmap` and `flush` no CPU
 // translates it. The locks exclude.
 unsafe impl Platform for Machine {
     type RawLock = SpinLock;
@@ -173,7 +173,7 @@ unsafe impl DirectMemory for Machine {}
 // SAFETY: see `relocate`; what it moves shows what it held.
 unsafe impl Relocate for Machine {}
 
-/// What a kernel does from its first instruction to its first `vmalloc`.
+/// Does all that a kernel does from its first instruction to its first area.
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Before there is a heap: addresses that the firmware and early boot use are taken in memory of one's own.
     let mut early = [0u8; 64 << 10];
@@ -192,7 +192,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(space.platform().can_touch(0, addr) && space.platform().can_touch(1, addr));
 
     // Freed: unmapped and flushed by the next purge, not before. Until then the other CPU may still see it.
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nothing uses it any more.
     unsafe { space.raw().free(addr) }?;
     assert!(space.platform().can_touch(1, addr));
     space.purge()?;

@@ -40,7 +40,7 @@ pub enum RequestError {
         /// The size, in pages.
         pages: u64,
     },
-    /// There is no such node.
+    /// The node does not exist.
     #[error("there is no node {node}: there are {nodes}")]
     NoSuchNode {
         /// The node asked for.
@@ -94,7 +94,7 @@ pub struct Unbacked {
     pub within: PageRange,
     /// The largest free range in the whole space, in pages: addresses were not what was short.
     pub largest: u64,
-    /// What the platform ran into, after everything freed had been given back to it.
+    /// The platform's error, after everything freed had been given back to it.
     #[source]
     pub cause: PlatformError,
 }
@@ -176,7 +176,7 @@ pub enum AllocError {
     BadFrame {
         /// The first such frame.
         frame: u64,
-        /// What it is.
+        /// The origin that the platform reports for it.
         origin: Origin,
     },
     /// No memory for the allocator's own metadata.
@@ -296,7 +296,7 @@ pub enum FreeError {
         /// The page of the address given.
         page: u64,
     },
-    /// There is no memory to remember the area until it is unmapped, and the purge that would make room for it failed. Free it again
+    /// Memory is short: the area cannot be remembered until it is unmapped, and the purge that would make room for it failed. Free it again
     /// later.
     #[error("no memory to remember page {page:#x} until it is unmapped")]
     NoMemory {
@@ -369,7 +369,7 @@ pub enum PercpuError {
     /// An offset is not a multiple of the page size.
     #[error("offset {offset:#x} of area {index} is not at a page boundary")]
     OffsetNotPages {
-        /// Which area.
+        /// The index of the area in the group.
         index: usize,
         /// Its offset in bytes.
         offset: usize,
@@ -385,7 +385,7 @@ pub enum PercpuError {
     Congruent(#[from] CongruentError),
 }
 
-/// There is no memory to remember a notifier. Nothing was changed.
+/// Memory is short: a notifier cannot be remembered. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("no memory to remember a notifier")]
 pub struct NotifierError;
@@ -402,7 +402,7 @@ pub enum PercpuFreeError {
     Area {
         /// Which.
         index: usize,
-        /// What is there instead.
+        /// The reason why it is no area of the group.
         #[source]
         cause: FreeError,
     },

@@ -38,7 +38,7 @@ pub(crate) use word::{set_word_at, word_at};
 pub enum Mutant {
     /// Lazy pages are counted off when a purge takes them, not when it gives them back.
     EarlyCount,
-    /// Who needs addresses does not wait for the purge under way.
+    /// An allocation that needs addresses does not wait for the purge under way.
     NoWait,
     /// Addresses are taken for later while others are in need.
     Hoard,
@@ -62,6 +62,6 @@ pub enum Mutant {
     SplitHeld,
     /// A flush makes all dirty slots of a block clean, those too that were returned meanwhile.
     EagerClean,
-    /// Who returns the last slots of a block does not look where it is.
+    /// The thread that returns the last slots of a block does not look which state it has.
     SpendAnywhere,
 }

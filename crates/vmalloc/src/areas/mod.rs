@@ -46,7 +46,7 @@ use lock_api::{Mutex, RawMutex};
 /// The areas of a space.
 pub(crate) struct Areas<L> {
     shift: u32,
-    /// Whether areas have guard pages where nothing else is asked for.
+    /// True if areas have guard pages by default.
     guard: bool,
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     annotations: Annotations<L>,

@@ -15,7 +15,7 @@ use crate::error::FreeError;
 use crate::sync::{Mutant, is};
 use lock_api::{MutexGuard, RawMutex};
 
-/// What becomes of the memory of a freed area.
+/// The fate of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Disposition {
     /// It may be cached for reuse.

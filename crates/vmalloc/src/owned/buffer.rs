@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 /// The content that a buffer begins with.
 pub trait Content: super::handle::sealed::Sealed {
-    /// Whether it is zeros.
+    /// True if the memory began as zeros.
     #[doc(hidden)]
     const ZEROED: bool;
 }

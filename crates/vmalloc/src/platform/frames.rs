@@ -17,7 +17,7 @@ impl Frame {
     }
 }
 
-/// Whose a frame is.
+/// The origin of a frame, as its platform reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Origin {
@@ -33,7 +33,7 @@ pub enum Origin {
 ///
 /// # Safety
 /// - A frame that [`take_frames`](Self::take_frames) or [`take_run`](Self::take_run) has handed out
-///   is handed out to nobody else until it is given back.
+/// is handed out to no other caller until it is given back.
 /// - What [`Geometry::linear_map`](super::Geometry::linear_map) says is true for as long as the
 ///   platform lives.
 pub unsafe trait FrameSupply: Platform {
@@ -57,7 +57,7 @@ pub unsafe trait FrameSupply: Platform {
     /// still leads to them.
     unsafe fn give_frames(&self, frames: &[Frame]);
 
-    /// Returns whose `frame` is. Never waits.
+    /// Returns the origin of `frame`. Never waits.
     fn origin(&self, frame: Frame) -> Origin;
 
     /// Returns whether `count` frames from `first` on are all the [supply's](Origin::Supply). Never

@@ -28,11 +28,11 @@ pub struct Geometry {
     pub cpus: usize,
     /// log2 of the base pages in a huge page, if this machine has any. Default: none.
     pub huge_order: Option<u32>,
-    /// Whether pages that were not mapped before read as zero. Where clearing costs the platform what
+    /// True if pages that were not mapped before read as zero. Where clearing costs the platform what
     /// it costs the caller, as in a kernel, `false` leaves it to
     /// [`zero`](super::Platform::zero), and so to requests of zeros. Default: yes.
     pub maps_zeroed: bool,
-    /// Whether mapping over mapped pages replaces the old mapping on every CPU before the call
+    /// True if mapping over mapped pages replaces the old mapping on every CPU before the call
     /// returns. If so, [block](crate::short_map) slots can be mapped again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,

@@ -41,7 +41,7 @@ pub use geometry::Geometry;
 use crate::addr::PageRange;
 use core::fmt;
 
-/// What the program may do with the pages of an area.
+/// The access that the program has to the pages of an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Protection {

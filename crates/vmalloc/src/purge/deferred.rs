@@ -16,7 +16,7 @@
 //! purge begins. The next call of the space that goes the long way sees it and asks: an allocation
 //! that is not served from its CPU's node, or a free that has much to tell. So where a drain takes
 //! something that is not there yet, or not there any more in the child of a fork, no request is
-//! lost; but nobody asks before such a call comes.
+//! lost; but no request is made before such a call comes.
 
 use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at};
 use core::sync::atomic::Ordering;

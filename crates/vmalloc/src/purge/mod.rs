@@ -11,7 +11,7 @@
 //! Protocol:
 //! 1. The **purger** is locked: one purge runs at a time. An allocation that runs out of addresses
 //!    waits for it, so none fails while freed addresses are on their way back. The second of two
-//!    callers, who would find nothing lazy, waits until the first has given everything back.
+//! callers, which would find nothing lazy, waits until the first has given everything back.
 //! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
 //! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
 //! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a lock.

@@ -127,7 +127,7 @@ pub(crate) fn slots_for(pages: u64) -> u64 {
 /// The short mappings of a space.
 pub(crate) struct ShortMaps<L> {
     // Constant.
-    /// Whether dirty slots may be handed out at once.
+    /// True if dirty slots may be handed out at once.
     pub(crate) remaps_atomically: bool,
     /// log2 of the slots of a block.
     shift: u32,

@@ -1,5 +1,5 @@
-//! Bytes and windows of a block under weak memory. What a page leads to is a cell that loom watches: whoever maps or
-//! unmaps a page must come after everybody who did so before.
+//! Bytes and windows of a block under weak memory. The page behind a slot is a cell that loom watches: a thread that maps or
+//! unmaps a page must come after every thread that did so before.
 
 use super::{AtomicWindow, Block, Window};
 use crate::sync::Mutant;
@@ -38,7 +38,7 @@ impl Scene {
 
     /// Maps or unmaps a page, which the caller owns.
     fn set(&self, page: u64, entry: u64) {
-        // SAFETY: all threads of a model run in one of the system's; loom reports who is not alone.
+        // SAFETY: all threads of a model run in one of the system's; loom reports a thread that is not alone.
         self.entries[(page - FIRST) as usize].with_mut(|place| unsafe { *place = entry });
     }
 
@@ -52,7 +52,7 @@ impl Scene {
         Some(self.block.give(1) == 1)
     }
 
-    /// What a purge does with slots that are dirty, while others live on: they are unmapped and become a window of
+    /// Recycles dirty slots as a purge does, while others live on: they are unmapped and become a window of
     /// another queue.
     fn recycle(&self) {
         for page in FIRST..END {

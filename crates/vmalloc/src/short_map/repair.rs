@@ -5,7 +5,7 @@ use crate::cache::{LazyPages, Trigger};
 use lock_api::RawMutex;
 
 impl<L: RawMutex> ShortMaps<L> {
-    /// Puts the blocks of a purge that nobody will end back. Returns how many of the refused ones
+    /// Puts back the blocks of a purge that no thread will end. Returns how many of the refused ones
     /// are spent.
     pub(crate) fn repair_purge(&self, taken: &mut Taken, refused: &mut Taken) -> u64 {
         self.put_off(taken);

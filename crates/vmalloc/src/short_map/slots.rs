@@ -88,7 +88,7 @@ pub(crate) struct Block {
     pub(super) next: AtomicU64,
     /// Its place among all blocks.
     pub(super) index: AtomicU64,
-    /// Whether pages may be mapped that are not live: where mapping replaces what was there.
+    /// Not 0 if pages may be mapped that are not live: where mapping replaces what was there.
     stale: AtomicU64,
 }
 

@@ -55,7 +55,7 @@ impl<P: MapFrames> Raw<'_, P> {
 
     /// Ends a mapping that [`map`](Self::map), [`map_device`](Self::map_device) or
     /// [`map_shared`](Self::map_shared) made at `addr`. The addresses are flushed before they are
-    /// handed out again; until then a stray access may reach the frames.
+    /// handed out again; until then a wrong access may reach the frames.
     ///
     /// # Safety
     /// Nothing uses the frames through this area any more: its owner calls this, once.

@@ -79,9 +79,9 @@ pub struct Space<P: Platform> {
     /// The bits of an address inside its page.
     offset_mask: usize,
     guard_pages: u64,
-    /// What the pages of a request, shifted down, are away from the size of its area in the stacks.
+    /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its area in the stacks.
     guard_less_one: usize,
-    /// Whether freed areas may keep their memory.
+    /// True if freed areas may keep their memory.
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,

@@ -10,8 +10,8 @@
 //!             └─ all retired ─► forget the annotations ─► lazy, as any area
 //! ```
 //!
-//! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
-//! who free the same group one is told so.
+//! No other thread finds an area that is retired and on no list. So a group that is being looked at is not lost to it. Of two
+//! threads that free the same group, one gets an error.
 
 use super::{Raw, Space};
 use crate::addr::PageRange;
@@ -115,7 +115,7 @@ impl<'a> Group<'a> {
 impl<P: Platform> Raw<'_, P> {
     /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base, which is returned: the highest
     /// multiple of `align` from which all are free. All areas are made, or none. They have no guard pages and no
-    /// memory: the caller maps into them what he wants. The base itself need not lie in the space. Bytes throughout.
+    /// memory: the caller maps its pages into them. The base itself need not lie in the space. Bytes throughout.
     ///
     /// When there is no room, everything freed is given back first, and the [notifiers](Self::register_notifier) are asked,
     /// as for [`alloc`](Self::alloc). Cost: see [`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent).

@@ -17,7 +17,7 @@ use core::alloc::Layout;
 pub struct Request {
     bytes: usize,
     align: usize,
-    /// Whether anything but size and alignment was asked for.
+    /// True if anything but size and alignment was asked for.
     special: bool,
     within: Option<(usize, usize)>,
     pub(super) content: Content,
@@ -46,12 +46,12 @@ pub(super) enum PageSize {
 /// The content of the memory when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// Whatever was there: zeros, or what an earlier area of this space left.
+    /// Zeros, or bytes that an earlier area of this space left.
     Any,
     Zeros,
 }
 
-/// Whether an unmapped page follows.
+/// The choice of an unmapped page behind the area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
     /// As the space is configured.

@@ -33,7 +33,7 @@ impl<P: MapFrames> Raw<'_, P> {
     }
 
     /// Ends the mapping that [`map_short`](Self::map_short) made at `addr` for `count` frames, on
-    /// whatever CPU. The addresses are flushed before they lead elsewhere; until then a stray access
+    /// whatever CPU. The addresses are flushed before they lead elsewhere; until then a wrong access
     /// may reach the frames.
     ///
     /// # Safety

@@ -7,7 +7,7 @@
 //!
 //! All threads of a model run in one thread of the system, so what is set for it is thread-local.
 
-// The models are tests; without them nobody calls what runs them.
+// All threads of a model run in one thread of the system, so what is set for it is thread-local.
 #![cfg_attr(not(test), allow(dead_code))]
 
 extern crate std;
@@ -120,7 +120,7 @@ fn line(place: &Location<'_>) -> String {
     text.lines().nth(place.line() as usize - 1).map_or_else(String::new, |line| line.trim().to_string())
 }
 
-/// What is left of an order at a place of the code.
+/// Returns the order that is left of `order` at a place of the code.
 fn weakened(order: Ordering, place: &'static Location<'static>) -> Ordering {
     let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst);
     let releases = matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst);

@@ -15,7 +15,7 @@ pub(crate) fn unlocked<R>(_: Mutant, lock: impl FnOnce() -> R) -> R {
     lock()
 }
 
-/// Whether the protocol is broken in this way.
+/// Returns whether the protocol is broken in this way.
 #[inline(always)]
 pub(crate) const fn is(_: Mutant) -> bool {
     false

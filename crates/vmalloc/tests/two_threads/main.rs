@@ -18,7 +18,7 @@ const TURNS: usize = if cfg!(miri) { 6 } else { 4000 };
 /// Slots of a block. Under Miri blocks are smaller, and so are most bounds of the allocator.
 const SLOTS: u64 = if cfg!(miri) { 16 } else { 64 };
 
-/// What a thread does, in an order of its own.
+/// The random choices of one thread.
 struct Dice(u64);
 
 impl Dice {

@@ -22,7 +22,7 @@ const PAGES: u64 = if cfg!(miri) { 512 } else { 2048 };
 const NO_SUPPLY: PlatformError =
     PlatformError { call: "take_frames", fault: PlatformFault::Unsupported, code: 0 };
 
-/// What the bytes of an unmapped page become.
+/// The value of all bytes of an unmapped page.
 const POISON: u8 = 0xdb;
 
 thread_local! {
@@ -66,11 +66,11 @@ pub(crate) struct Plain {
     layout: Layout,
     span: PageRange,
     table: Box<[UnsafeCell<Entry>]>,
-    /// Whether a new mapping takes the place of an old one.
+    /// True if a new mapping takes the place of an old one.
     replaces: bool,
 }
 
-/// What a page leads to.
+/// The memory behind a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     Nothing,
@@ -130,7 +130,7 @@ impl Drop for Plain {
     }
 }
 
-// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nobody else has.
+// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nothing else has.
 // No CPU caches a translation. The lock excludes.
 unsafe impl Platform for Plain {
     type RawLock = YieldLock;
@@ -188,7 +188,7 @@ unsafe impl DirectMemory for Plain {}
 unsafe impl Relocate for Plain {}
 
 // SAFETY: the supply is only looked at. A page leads to the frame that its entry names until it is unmapped
-// or mapped anew. There is no linear map.
+// or mapped again. There is no linear map.
 unsafe impl FrameSupply for Plain {
     fn take_frames(&self, _: &mut [Frame]) -> Result<(), PlatformError> {
         Err(NO_SUPPLY)

@@ -44,7 +44,7 @@ fn alloc(map: &mut AreaMap<'_>, pages: u64) -> PageRange {
 }
 
 /// The holder of the map frees two areas that lie across two words of their leaf, and cuts them
-/// anew at another place, while somebody looks.
+/// again at another place, while a reader looks.
 fn a_look_while_the_map_changes() {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
     let bitmaps = map.bitmaps().reader_in_test();
@@ -91,7 +91,7 @@ fn models_of_a_change_without_version_fail() {
     fails_with(Mutant::NoVersion, 2, a_look_while_the_map_changes);
 }
 
-/// An owner frees the first area without the map and takes it again, while somebody looks at it and
+/// An owner frees the first area without the map and takes it again, while a reader looks at it and
 /// at its neighbour, and the neighbour's owner does the same.
 fn looks_while_areas_are_freed_and_reused() {
     let (map, bitmaps) = scene();
@@ -141,7 +141,7 @@ fn models_of_a_flip_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
-/// An area with an annotation is handed out and freed, while somebody looks: it never seems to have
+/// An area with an annotation is handed out and freed, while a reader looks: it never seems to have
 /// none.
 fn a_look_while_an_area_with_a_note_comes_and_goes() {
     let (_map, bitmaps) = scene();
