@@ -64,7 +64,8 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Returns the area that holds `page`. All of the answer was true at one moment during the call.
+    /// Returns the area that holds `page`. All of the answer was true at one moment during the
+    /// call.
     pub(crate) fn find(&self, page: u64) -> Option<AreaInfo> {
         match self.look(page) {
             Some(Look::Nothing) => None,

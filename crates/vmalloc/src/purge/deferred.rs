@@ -1,5 +1,5 @@
-//! Deferred frees: where nothing may be waited for, in an interrupt, in a signal handler, under another
-//! owner's spin lock.
+//! Deferred frees: where nothing may be waited for, in an interrupt, in a signal handler, under
+//! another owner's spin lock.
 //!
 //! ```text
 //!   free_atomic ─── retire ──► deferred ──► │ area │──►│ area │──►│ area │      a stack through the areas' own first words
@@ -24,7 +24,8 @@ use core::sync::atomic::Ordering;
 /// Areas that were retired and are in no list of a node. Their memory is still there.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
-    /// The address of the last; 0 = none. The first word of each area holds the address of the one before.
+    /// The address of the last; 0 = none. The first word of each area holds the address of the one
+    /// before.
     last: AtomicUsize,
     areas: AtomicU64,
     pages: AtomicU64,

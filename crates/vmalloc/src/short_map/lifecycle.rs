@@ -36,8 +36,8 @@ impl<L: RawMutex> ShortMaps<L> {
         Some(self.open_window(&lists, block, range, order))
     }
 
-    /// Opens the next window in the block of `before`, which is used up. So a block is read once from
-    /// end to end, not once for each window.
+    /// Opens the next window in the block of `before`, which is used up. So a block is read once
+    /// from end to end, not once for each window.
     pub(super) fn advance(&self, before: Window, order: usize) -> Option<Window> {
         if before.len() != 0 || !before.is_some() {
             return None;
@@ -49,7 +49,8 @@ impl<L: RawMutex> ShortMaps<L> {
         Some(self.open_window(&lists, block, range, order))
     }
 
-    /// Returns the first range of clean slots in `range` that is enough for an order, in whole runs.
+    /// Returns the first range of clean slots in `range` that is enough for an order, in whole
+    /// runs.
     fn clean_runs(&self, block: &Block, range: Range<u64>, order: usize) -> Option<Range<u64>> {
         let clean = block.clean_range(range, 1 << order)?;
         let runs = (clean.end - clean.start) >> order;
@@ -152,8 +153,8 @@ impl<L: RawMutex> ShortMaps<L> {
         lists.unseen = 0;
         drop(lists);
         let (dirty, live) = self.idle_slots();
-        // Where nothing lives long, a flush for a few blocks is cheap enough. Where much does, dirty
-        // slots shall be few against it.
+        // Where nothing lives long, a flush for a few blocks is cheap enough. Where much does,
+        // dirty slots shall be few against it.
         let is_idle = live < self.slots() / 2;
         let worth = if is_idle { FEW } else { (live / self.slots() / 32).max(1) };
         self.lists.0.lock().worth = worth;
@@ -191,8 +192,8 @@ impl<L: RawMutex> ShortMaps<L> {
         })
     }
 
-    /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile are
-    /// not among them.
+    /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile
+    /// are not among them.
     pub(super) fn each_block(
         &self,
         mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block) -> Trigger,

@@ -4,7 +4,8 @@ use super::Mutant;
 
 pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
 
-/// Chooses a bound: an exploration makes it smaller, and so does Miri, which is a thousand times slower.
+/// Chooses a bound: an exploration makes it smaller, and so does Miri, which is a thousand times
+/// slower.
 pub(crate) const fn size(ordinary: u64, explored: u64) -> u64 {
     if cfg!(miri) { explored } else { ordinary }
 }

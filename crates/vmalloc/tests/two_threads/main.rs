@@ -1,9 +1,9 @@
 //! A whole space used by two threads, on a machine of plain memory.
 //!
-//! An ordinary run checks what each thread sees. Under Miri (`cargo xtask miri`) the accesses to memory and
-//! to the page table are checked as well: the machine has no lock, so every page that goes from one thread to
-//! the other must go by an order that the space made. Its seeds also choose among the values that weak memory
-//! allows a load to see.
+//! An ordinary run checks what each thread sees. Under Miri (`cargo xtask miri`) the accesses to
+//! memory and to the page table are checked as well: the machine has no lock, so every page that
+//! goes from one thread to the other must go by an order that the space made. Its seeds also choose
+//! among the values that weak memory allows a load to see.
 
 mod plain;
 
