@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_say_no() {
+    fn exhausted_source_answers_no() {
         assert!(!Words::new(&[]).chance(255));
     }
 }

@@ -284,7 +284,7 @@ pub fn notifier_makes_room() {
 }
 
 /// Who looks without locks sees areas as they are or were, never a mixture.
-pub fn looks_while_areas_change() {
+pub fn seqlock_read_is_consistent() {
     let world = World::new(12, World::tight());
     // The area below stays, so that what comes and goes starts behind it.
     let below = world.take(3);

@@ -31,7 +31,7 @@ holds! {
     freed_space_on_its_way;
     pooled_by_others;
     notifier_makes_room;
-    looks_while_areas_change;
+    seqlock_read_is_consistent;
     found_with_its_own_note;
     found_with_its_own_note_when_reused;
     found_while_it_is_resized;

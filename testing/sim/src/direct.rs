@@ -222,7 +222,7 @@ mod tests {
     use vmalloc::{Config, Request, Space};
 
     #[test]
-    fn memory_is_zeroed_where_it_is_mapped_and_gone_where_not() {
+    fn mapped_memory_is_zeroed_and_unmapped_memory_poisoned() {
         let space =
             Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
         let addr = space.raw().alloc(&Request::new(5000)).unwrap();

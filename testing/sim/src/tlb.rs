@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unbounded_one_forgets_what_it_is_told_to_and_nothing_else() {
+    fn unbounded_tlb_drops_flushed_entries_alone() {
         let mut tlb = filled(None, 1);
         assert_eq!(pages_of(&tlb, 6), [12, 13]);
         tlb.flush(PageRange::new(10, 13).unwrap());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_one_replaces_by_its_seed() {
+    fn bounded_tlb_replaces_by_seed() {
         let tlb = filled(Some(8), 1);
         assert_eq!(pages(&tlb).len(), 8);
         assert_eq!(pages(&tlb), pages(&filled(Some(8), 1)));

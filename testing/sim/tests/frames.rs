@@ -290,7 +290,7 @@ fn machines() -> Vec<Options> {
 }
 
 #[test]
-fn right_use_is_never_a_fault() {
+fn correct_use_never_faults() {
     for (nth, options) in machines().into_iter().enumerate() {
         for seed in 0..4 {
             let mut user = User::new(options.clone(), env::seed(nth as u64 * 100 + seed));

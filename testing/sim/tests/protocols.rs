@@ -66,7 +66,7 @@ fn has(faults: &[Fault], is: impl Fn(&Fault) -> bool) -> bool {
 }
 
 #[test]
-fn a_right_protocol_is_no_fault() {
+fn correct_protocol_has_no_fault() {
     let space = Space::new(options().build(), config()).expect("an empty space");
     assert_eq!(program(&space, space.platform()), []);
     let flushes = space.platform().flushes();
@@ -99,7 +99,7 @@ fn a_delayed_flush_is_caught() {
 }
 
 #[test]
-fn frames_that_are_kept_and_given_back_are_caught() {
+fn frames_returned_while_mapped_are_caught() {
     let space =
         Space::new(Broken::new(options().build(), Mistake::KeepAll), config()).expect("an empty space");
     let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
@@ -116,7 +116,7 @@ fn frames_that_are_kept_and_given_back_are_caught() {
 }
 
 #[test]
-fn a_forgotten_cpu_is_caught() {
+fn flush_that_skips_a_cpu_is_caught() {
     let faults = with_flaw(Flaw::ForgottenCpu);
     let last = CPUS - 1;
     assert!(has(&faults, |fault| matches!(*fault, Fault::FlushedTooLittle { cpu, .. } if cpu == last)));
@@ -135,7 +135,7 @@ fn early_recycling_is_caught() {
 
 /// A program from a seed runs into every mistake, at once and as a panic, with nobody looking behind the addresses.
 #[test]
-fn every_mistake_stops_a_random_program() {
+fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
         let sim = options().on_fault(Reaction::Panic).build();
         let space = Space::new(Broken::new(sim, mistake), config()).expect("an empty space");

@@ -131,7 +131,7 @@ fn a_run_repeats() {
 }
 
 #[test]
-fn no_bytes_are_refused_even_where_areas_of_a_page_wait() {
+fn empty_request_is_refused_with_pooled_areas() {
     let span = PageRange::new(0x100, 0x200).expect("not empty");
     let space =
         Space::new(Options::new(span).build(), Config::default().unmap_on_free()).expect("an empty space");

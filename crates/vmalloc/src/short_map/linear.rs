@@ -27,7 +27,7 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// Annotations a mapping of `pages` pages that begins at `first`; `false` when it can't be
+    /// Notes a mapping of `pages` pages that begins at `first`; `false` when it can't be
     /// noted.
     #[inline]
     pub(crate) fn take(&self, first: Frame, pages: u64) -> bool {

@@ -80,7 +80,7 @@ fn slots_go_round() {
 }
 
 #[test]
-fn models_of_slots_that_go_round_need_every_order() {
+fn models_of_recycled_slots_need_every_order() {
     let orders = [
         "Acquire: && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();",
         "Release: self.0.store(window.next << LEN_BITS | window.len(), Ordering::Release);",
@@ -108,7 +108,7 @@ fn the_last_unmaps_all() {
 }
 
 #[test]
-fn models_of_the_last_slots_need_every_order() {
+fn models_of_last_slots_returned_need_every_order() {
     let orders =
         ["Acquire: self.held.fetch_sub(slots, AcqRel)", "Release: self.held.fetch_sub(slots, AcqRel)"];
     needs(&orders, 3, the_last_unmaps_all);

@@ -26,7 +26,7 @@ fn holes(count: u64, stride: u64, sizes: &[u64]) -> (AreaMap<'static>, Vec<PageR
 
 /// Two parts, one in each of two neighbouring holes, that need `large` pages in both: every second hole is too small.
 #[test]
-fn holes_that_refuse_one_part_each_are_passed_once() {
+fn free_ranges_that_refuse_a_part_are_visited_once() {
     for (count, stride) in [(1_000, 64), (1_000, 1 << 30), (10_000, 16)] {
         let (mut map, ranges) = holes(count, stride, &[7, 8]);
         let (offsets, sizes) = ([0, stride], [8, 8]);

@@ -61,7 +61,7 @@ fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64>
 /// No bound to be proud of: a phase, a boundary or an alignment above 2^13 pages is not in the rooms, so every range
 /// that is large enough may be tried. At least none is tried again and again.
 #[test]
-fn what_rooms_do_not_know_costs_a_walk() {
+fn constraints_unknown_to_summaries_cost_a_walk() {
     let plain = Ask::new(1);
     for ask in [
         Ask { align: 512, phase: 511, ..plain },

@@ -149,17 +149,17 @@ fn measure_family(count: u64, builds: &[Build]) {
 }
 
 #[test]
-fn a_thousand_holes() {
+fn a_thousand_free_ranges() {
     measure_family(1_000, &[Build::Ascending, Build::Shuffled]);
 }
 
 #[test]
-fn ten_thousand_holes() {
+fn ten_thousand_free_ranges() {
     measure_family(10_000, &[Build::Ascending, Build::Shuffled]);
 }
 
 #[test]
-fn a_hundred_thousand_holes() {
+fn a_hundred_thousand_free_ranges() {
     measure_family(100_000, &[Build::Shuffled]);
 }
 
@@ -180,7 +180,7 @@ fn the_walk_is_the_reference() {
 
 /// Of a large tree only every third, eighth … leaf is kept.
 #[test]
-fn a_thinned_tree_stays_low() {
+fn tree_height_falls_after_frees() {
     let holes = holes::isolated(100_000, 256);
     for keep in [3, 8, 64] {
         let mut map = holes.map(Build::Shuffled);

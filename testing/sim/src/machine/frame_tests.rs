@@ -51,7 +51,7 @@ pub(super) fn unmap_and_flush(machine: &mut Machine, range: PageRange) {
 }
 
 #[test]
-fn right_use_is_no_fault() {
+fn correct_use_has_no_fault() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = mapped(options().let_go(let_go));
         put(&mut machine, range(120, 124), &[frames[0], Frame(DEVICE), frames[0], frames[1]]);
@@ -71,7 +71,7 @@ fn right_use_is_no_fault() {
 }
 
 #[test]
-fn frames_are_whose_they_are() {
+fn origin_tells_supply_device_and_foreign_frames() {
     let mut machine = Machine::new(&options());
     let [taken] = take(&mut machine);
     machine.map(range(110, 111), ReadWrite).unwrap();
@@ -143,7 +143,7 @@ fn giving_back_what_is_mapped_is_reported() {
 }
 
 #[test]
-fn unmapping_is_letting_go() {
+fn unmapping_frames_discards_them() {
     let (mut machine, frames) = mapped(options());
     machine.unmap(HERE, &[range(110, 112)]).unwrap();
     machine.give_frames(&frames);
@@ -151,7 +151,7 @@ fn unmapping_is_letting_go() {
 }
 
 #[test]
-fn a_frame_that_was_given_back_is_reached_by_nobody() {
+fn stale_reach_of_returned_frame_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = gone(options().let_go(let_go));
         machine.give_frames(&frames);
@@ -163,7 +163,7 @@ fn a_frame_that_was_given_back_is_reached_by_nobody() {
 }
 
 #[test]
-fn letting_go_is_noticed_here_at_once_or_by_nobody() {
+fn discard_is_noticed_on_this_cpu_or_on_none() {
     let (mut machine, frames) = gone(options());
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
     let stale = Fault::StaleAccess { cpu: THERE, page: 110, frame: frames[0].0, now: None };
@@ -173,7 +173,7 @@ fn letting_go_is_noticed_here_at_once_or_by_nobody() {
 }
 
 #[test]
-fn letting_go_of_what_was_not_mapped_to_frames_is_reported() {
+fn discard_of_pages_without_frames_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, _) = gone(options().let_go(let_go));
         machine.map(range(120, 121), ReadWrite).unwrap();
@@ -183,7 +183,7 @@ fn letting_go_of_what_was_not_mapped_to_frames_is_reported() {
 }
 
 #[test]
-fn what_was_let_go_is_flushed_only_after_it_was_unmapped() {
+fn flush_of_discarded_page_before_unmap_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, _) = gone(options().let_go(let_go));
         machine.flush(HERE, &[range(110, 112)]).unwrap();
@@ -192,7 +192,7 @@ fn what_was_let_go_is_flushed_only_after_it_was_unmapped() {
 }
 
 #[test]
-fn memory_may_get_a_frame_to_which_a_page_led_that_was_let_go() {
+fn memory_may_get_the_frame_of_a_discarded_page() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = gone(options().let_go(let_go));
         machine.give_frames(&frames);
@@ -203,7 +203,7 @@ fn memory_may_get_a_frame_to_which_a_page_led_that_was_let_go() {
 }
 
 #[test]
-fn memory_must_not_get_a_frame_to_which_a_page_leads() {
+fn memory_with_a_mapped_frame_is_reported() {
     let (mut machine, frames) = mapped(options());
     machine.give_frames(&frames);
     machine.faults.clear();
@@ -215,7 +215,7 @@ fn memory_must_not_get_a_frame_to_which_a_page_leads() {
 }
 
 #[test]
-fn mapping_over_frames_is_reported_where_the_machine_does_not_replace() {
+fn remap_without_remap_mode_is_reported() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = gone(options().let_go(let_go));
         put(&mut machine, range(110, 111), &frames[1..]);
@@ -228,7 +228,7 @@ fn mapping_over_frames_is_reported_where_the_machine_does_not_replace() {
 }
 
 #[test]
-fn what_was_not_flushed_is_reported_when_frames_are_mapped_there() {
+fn map_frames_over_unflushed_page_is_reported() {
     for options in [options(), options().replaces()] {
         let (mut machine, frames) = mapped(options);
         machine.unmap(HERE, &[range(110, 112)]).unwrap();
@@ -239,7 +239,7 @@ fn what_was_not_flushed_is_reported_when_frames_are_mapped_there() {
 }
 
 #[test]
-fn a_machine_that_replaces_flushes_everybody() {
+fn remapping_machine_flushes_every_cpu() {
     for let_go in [LetGo::Unmaps, LetGo::Keeps] {
         let (mut machine, frames) = mapped(options().replaces().let_go(let_go));
         let fresh = take::<2>(&mut machine);
@@ -260,7 +260,7 @@ fn a_machine_that_replaces_flushes_everybody() {
 }
 
 #[test]
-fn replacing_that_forgets_a_cpu_is_caught() {
+fn remap_that_skips_a_cpu_is_caught() {
     let (mut machine, frames) = mapped(options().replaces().flaw(Flaw::ForgottenCpu));
     let [fresh] = take(&mut machine);
     put(&mut machine, range(110, 111), &[fresh]);
@@ -270,7 +270,7 @@ fn replacing_that_forgets_a_cpu_is_caught() {
 }
 
 #[test]
-fn memory_is_not_replaced_on_any_machine() {
+fn memory_is_never_remapped() {
     let mut machine = Machine::new(&options().replaces());
     machine.map(range(110, 111), ReadWrite).unwrap();
     let frames = take::<1>(&mut machine);

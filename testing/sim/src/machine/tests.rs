@@ -43,7 +43,7 @@ fn flushed(options: Options) -> Machine {
 }
 
 #[test]
-fn right_use_is_no_fault() {
+fn correct_use_has_no_fault() {
     let mut machine = flushed(options());
     map(&mut machine, range(111, 114)).unwrap();
     machine.write(THERE, 111, 5).unwrap();
@@ -73,7 +73,7 @@ fn a_double_map_is_reported() {
 }
 
 #[test]
-fn reuse_before_the_flush_is_reported_even_if_no_cpu_remembers() {
+fn reuse_before_flush_is_reported_without_stale_tlb() {
     let mut machine = machine();
     map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(110, 112)]).unwrap();
@@ -107,7 +107,7 @@ fn the_cpu_that_unmaps_notices_at_once_and_the_others_do_not() {
 }
 
 #[test]
-fn a_stale_access_is_reported_and_does_its_damage() {
+fn stale_access_is_reported_and_carried_out() {
     let mut machine = unmapped(options());
     let fault = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: None };
     assert_eq!(machine.read(THERE, 110), Err(fault));
@@ -117,7 +117,7 @@ fn a_stale_access_is_reported_and_does_its_damage() {
 }
 
 #[test]
-fn an_access_to_where_a_page_led_before_is_stale() {
+fn access_to_the_earlier_frame_is_stale() {
     let mut machine = unmapped(options());
     map(&mut machine, range(110, 111)).unwrap();
     machine.faults.clear();
@@ -137,13 +137,13 @@ fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
 }
 
 #[test]
-fn a_flush_that_forgets_a_cpu_is_reported_when_the_frames_are_recycled() {
+fn flush_that_skips_a_cpu_is_reported_at_recycling() {
     let machine = flushed(options().flaw(Flaw::ForgottenCpu));
     assert_eq!(machine.faults, [Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);
 }
 
 #[test]
-fn reuse_of_a_page_that_a_cpu_remembers_is_reported() {
+fn reuse_of_a_page_in_a_tlb_is_reported() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(110, 111)).unwrap();
@@ -151,7 +151,7 @@ fn reuse_of_a_page_that_a_cpu_remembers_is_reported() {
 }
 
 #[test]
-fn reuse_of_a_frame_that_a_cpu_reaches_elsewhere_is_reported() {
+fn reuse_of_a_frame_in_a_tlb_is_reported() {
     let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(150, 152)).unwrap();
@@ -167,7 +167,7 @@ fn recycling_before_the_flush_is_reported() {
 }
 
 #[test]
-fn a_flush_of_what_was_not_unmapped_is_reported() {
+fn flush_of_mapped_pages_is_reported() {
     let mut machine = unmapped(options());
     map(&mut machine, range(120, 121)).unwrap();
     machine.flush(HERE, &[range(110, 113), range(120, 121)]).unwrap();
@@ -175,7 +175,7 @@ fn a_flush_of_what_was_not_unmapped_is_reported() {
 }
 
 #[test]
-fn zeros_for_what_is_not_mapped_are_reported() {
+fn zeroing_unmapped_pages_is_reported() {
     let mut machine = machine();
     map(&mut machine, range(110, 111)).unwrap();
     machine.zero(HERE, range(110, 112));
@@ -183,7 +183,7 @@ fn zeros_for_what_is_not_mapped_are_reported() {
 }
 
 #[test]
-fn zeros_through_a_stale_entry_are_reported() {
+fn zeroing_through_a_stale_entry_is_reported() {
     let mut machine = unmapped(options());
     machine.zero(THERE, range(110, 111));
     assert_eq!(machine.faults, [Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: None }]);
@@ -203,7 +203,7 @@ fn ranges_out_of_the_span_or_out_of_order_are_reported() {
 }
 
 #[test]
-fn leaks_are_told_by_their_stage() {
+fn leaks_are_reported_by_stage() {
     let mut machine = machine();
     map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(111, 113)]).unwrap();
@@ -229,7 +229,7 @@ fn an_audit_finds_aliases_stale_entries_and_lost_frames() {
 }
 
 #[test]
-fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
+fn flush_interrupts_each_holding_cpu_once() {
     let mut machine = machine();
     map(&mut machine, range(110, 120)).unwrap();
     machine.prefetch(THERE, range(110, 120));
@@ -248,7 +248,7 @@ fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
 }
 
 #[test]
-fn a_full_tlb_replaces_and_its_cpu_is_interrupted_all_the_same() {
+fn full_tlb_replaces_entries_and_is_still_interrupted() {
     let mut machine = Machine::new(&options().tlb_entries(1));
     map(&mut machine, range(110, 112)).unwrap();
     machine.prefetch(THERE, range(110, 112));
@@ -259,7 +259,7 @@ fn a_full_tlb_replaces_and_its_cpu_is_interrupted_all_the_same() {
 }
 
 #[test]
-fn a_map_without_frames_undoes_what_it_began() {
+fn failed_map_is_undone() {
     let mut machine = Machine::new(&options().frames(4));
     map(&mut machine, range(110, 112)).unwrap();
     let error = map(&mut machine, range(120, 123)).unwrap_err();

@@ -285,21 +285,21 @@ fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
 }
 
 #[test]
-fn what_makes_mappings() {
+fn creating_mappings() {
     for (config, scene) in grounds() {
         table(config, makers::<Whole>(scene));
     }
 }
 
 #[test]
-fn what_changes_mappings() {
+fn changing_mappings() {
     for (config, scene) in grounds() {
         table(config, changes::<Whole>(scene));
     }
 }
 
 #[test]
-fn what_ends_mappings() {
+fn ending_mappings() {
     for (config, scene) in grounds() {
         table(config, ends::<Whole>(scene));
     }

@@ -23,7 +23,7 @@ fn pages(addr: usize) -> PageRange {
 }
 
 #[test]
-fn what_is_right_is_not_caught() {
+fn correct_operations_are_not_caught() {
     assert!(!is_caught(|space, ()| reserve(space).map(|_| ())));
 }
 

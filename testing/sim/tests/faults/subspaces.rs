@@ -69,7 +69,7 @@ fn make_one(settings: Config, injection: Injection) -> bool {
 }
 
 #[test]
-fn parts_are_given_back_and_made_anew() {
+fn subspaces_are_returned_and_remade() {
     for (config, settings) in configs() {
         for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
             for lasting in [Lasting::Once, Lasting::Onward] {

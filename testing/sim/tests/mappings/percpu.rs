@@ -49,7 +49,7 @@ fn chunks_are_populated_and_depopulated() {
 }
 
 #[test]
-fn what_is_left_in_a_group_is_unmapped_by_the_purge() {
+fn pages_left_in_a_group_are_unmapped_by_the_purge() {
     everywhere(|space| {
         let frames = take(space, 3);
         for _ in 0..3 {

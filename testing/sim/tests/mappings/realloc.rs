@@ -109,7 +109,7 @@ fn grows_in_place_where_the_neighbour_is_free() {
 }
 
 #[test]
-fn what_is_new_in_place_is_zeroed_memory_of_its_own() {
+fn pages_grown_in_place_are_zeroed() {
     everywhere(|space| {
         let addr = alloc(space, LARGE * PAGE);
         write(space, addr, LARGE * PAGE);
@@ -138,7 +138,7 @@ fn moves_where_the_neighbour_is_in_use_and_keeps_its_content() {
 }
 
 #[test]
-fn what_was_moved_once_grows_in_place_the_next_time() {
+fn moved_area_grows_in_place_next_time() {
     everywhere(|space| {
         let addr = alloc(space, LARGE * PAGE);
         let neighbour = alloc(space, LARGE * PAGE);
@@ -193,7 +193,7 @@ fn shrinking_gives_pages_back_and_moves_the_guard() {
 }
 
 #[test]
-fn what_was_cut_off_is_somebody_elses() {
+fn pages_cut_off_are_reused() {
     everywhere(|space| {
         let addr = alloc(space, 2 * LARGE * PAGE);
         write(space, addr, 2 * LARGE * PAGE);
@@ -274,7 +274,7 @@ fn a_refusal_leaves_memory_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_resized_is_not_changed() {
+fn failed_resize_changes_nothing() {
     let space = direct(Config::default(), |options| options);
     let plain = alloc(&space, 3 * PAGE);
     let exec = space.raw().alloc_exec(&Request::new(PAGE)).expect("room");
@@ -296,7 +296,7 @@ fn what_cannot_be_resized_is_not_changed() {
 
 /// What the machine refuses to unmap when memory shrinks is unmapped by the next purge: also the page that is the guard now.
 #[test]
-fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
+fn refused_guard_faults_after_the_next_purge() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
@@ -311,7 +311,7 @@ fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
 }
 
 #[test]
-fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
+fn memory_grows_over_a_refused_guard() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
@@ -328,7 +328,7 @@ fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
 }
 
 #[test]
-fn memory_that_is_kept_is_given_up_for_growth() {
+fn cached_memory_is_evicted_for_growth() {
     let space = direct(Config::default(), |options| options.frames(40).relocates());
     let [addr, freed] = [0; 2].map(|_| alloc(&space, 16 * PAGE));
     write(&space, addr, 16 * PAGE);

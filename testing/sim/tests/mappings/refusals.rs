@@ -14,7 +14,7 @@ fn bad(frame: u64, origin: Origin) -> AllocError {
 }
 
 #[test]
-fn frames_have_to_be_of_the_right_origin() {
+fn frames_of_the_wrong_origin_are_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (own, device) = (all.spare()[0], Frame(FRAMES));
@@ -87,7 +87,7 @@ fn addresses_without_number_are_refused() {
 }
 
 #[test]
-fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
+fn map_shared_takes_shared_memory_alone() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let show = |addr, bytes| unchanged(space, || space.raw().map_shared(addr, bytes, RW, None));
@@ -111,7 +111,7 @@ fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
 }
 
 #[test]
-fn pages_are_mapped_where_nothing_is_and_unmapped_where_something_is() {
+fn map_pages_needs_unmapped_pages() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (addr, spare) = (all.addr(SPARSE), all.spare());
@@ -144,7 +144,7 @@ fn pages_are_mapped_where_nothing_is_and_unmapped_where_something_is() {
 }
 
 #[test]
-fn only_code_and_mappings_change_what_they_allow() {
+fn protect_takes_code_and_mappings_alone() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let set = |addr| {

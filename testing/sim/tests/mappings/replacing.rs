@@ -11,7 +11,7 @@ fn replacing(pages: u64, config: Config) -> Space<Sim> {
 }
 
 #[test]
-fn a_block_that_is_all_returned_is_whole_after_a_purge() {
+fn returned_block_is_clean_after_a_purge() {
     let space = replacing(PAGES, Config::default());
     let frames = take(&space, 2);
     let addr = space.raw().map_short(&frames).expect("room");
@@ -22,7 +22,7 @@ fn a_block_that_is_all_returned_is_whole_after_a_purge() {
 }
 
 #[test]
-fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses() {
+fn slots_returned_after_a_purge_are_flushed_before_reuse() {
     let space = replacing(128, Config::default());
     let frames = take(&space, 64);
     // All slots of a block, so that its window is used up.
@@ -42,7 +42,7 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
 }
 
 #[test]
-fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
+fn small_purge_releases_no_unflushed_block() {
     let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
     let addr = space.raw().map_short(&frames).expect("room");
@@ -66,7 +66,7 @@ fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
 }
 
 #[test]
-fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
+fn clean_slots_without_a_flush_are_flushed_on_request() {
     let space = space(plain(1 << 15, 2).replaces(), Config::default().block_slots(1024));
     let frames = take(&space, 64);
     // Twelve blocks full.

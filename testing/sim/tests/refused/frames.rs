@@ -41,7 +41,7 @@ fn frames_of_a_refused_area_wait_and_those_of_others_do_not() {
 }
 
 #[test]
-fn one_torn_range_keeps_nobody_else_back() {
+fn pending_range_keeps_no_other_area_back() {
     for call in CALLS {
         let space = space(1 << 10, lazy());
         let frames = take(&space, 8);
@@ -150,7 +150,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
 
 /// A child of a fork goes on with what its parent could not purge.
 #[test]
-fn what_is_refused_survives_a_fork() {
+fn refused_areas_survive_a_fork() {
     for live in [false, true] {
         let space = space(1 << 12, lazy());
         let frames = take(&space, 4);

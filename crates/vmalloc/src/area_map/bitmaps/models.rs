@@ -76,7 +76,7 @@ fn a_look_while_the_map_changes() {
 }
 
 #[test]
-fn models_of_a_look_while_the_map_changes_need_every_order() {
+fn models_of_seqlock_reads_need_every_order() {
     let orders = [
         "Release: fence(Release);",
         "Release: fence(Release);",
@@ -87,7 +87,7 @@ fn models_of_a_look_while_the_map_changes_need_every_order() {
 }
 
 #[test]
-fn models_of_a_change_without_version_fail() {
+fn models_of_writes_without_version_fail() {
     fails_with(Mutant::NoVersion, 2, a_look_while_the_map_changes);
 }
 
@@ -132,12 +132,12 @@ fn two_free_one_area() {
 }
 
 #[test]
-fn models_of_two_who_free_one_area_hold() {
+fn models_of_concurrent_double_free_hold() {
     holds(3, two_free_one_area);
 }
 
 #[test]
-fn models_of_a_flip_in_two_steps_fail() {
+fn models_of_busy_bits_flipped_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
@@ -163,7 +163,7 @@ fn a_look_while_an_area_with_a_note_comes_and_goes() {
 }
 
 #[test]
-fn models_of_a_look_at_an_area_with_a_note_need_every_order() {
+fn models_of_reads_of_annotated_areas_need_every_order() {
     let orders = [
         "Release: fence(Release);",
         "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",

@@ -71,6 +71,6 @@ fn an_area_comes_back() {
 }
 
 #[test]
-fn models_of_an_area_that_comes_back_hold() {
+fn models_of_deferred_aba_hold() {
     holds(3, an_area_comes_back);
 }
