@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use vmalloc::FrameSupply;
 use vmalloc::sync::point;
-use vmalloc_sim::{LetGo, Sight};
+use vmalloc_sim::{Discard, TlbVisibility};
 
 /// What becomes of slots that are returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +31,8 @@ fn world_of(pages: u64, slots: Slots) -> World {
     let options = World::options(pages).frames(2 * pages);
     let options = match slots {
         Slots::Recycled => options,
-        Slots::Kept => options.let_go(LetGo::Keeps),
-        Slots::Replaced => options.let_go(LetGo::Keeps).replaces(),
+        Slots::Kept => options.discard(Discard::Keeps),
+        Slots::Replaced => options.discard(Discard::Keeps).remaps_atomically(),
     };
     World::on(options, World::tight().lazy_max_pages(100).block_slots(0), Flushes::Done)
 }
@@ -175,7 +175,11 @@ pub fn flushed_while_unmapping(slots: Slots) {
     });
     world.flush().expect("no fault was asked for");
     for (cpu, page) in (0..4).flat_map(|cpu| [(cpu, first), (cpu, first + 1)]) {
-        assert_eq!(world.platform().sim().look(cpu, page), Sight::Nothing, "cpu {cpu} translates {page:#x}");
+        assert_eq!(
+            world.platform().sim().look(cpu, page),
+            TlbVisibility::Nothing,
+            "cpu {cpu} translates {page:#x}"
+        );
     }
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
     world.finish();

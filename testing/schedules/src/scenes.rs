@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 use vmalloc::{AllocError, AreaInfo, Config, DrainStatus, Kind, Request};
-use vmalloc_sim::{Point, Sight};
+use vmalloc_sim::{Point, TlbVisibility};
 
 /// Takes and gives areas of one and two pages.
 fn work(world: &World) {
@@ -191,7 +191,7 @@ pub fn no_alias_is_left(flushes: Flushes) {
     if addr != 0 {
         for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
             let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
-            assert!(!matches!(sight, Sight::Stale(_)), "cpu {cpu} still translates page {page}");
+            assert!(!matches!(sight, TlbVisibility::Stale(_)), "cpu {cpu} still translates page {page}");
         }
     }
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));

@@ -18,7 +18,7 @@ pub enum Mistake {
     /// A flush comes after the map that follows it.
     DelayFlush,
     /// Nothing is ever let go.
-    KeepAll,
+    NeverDiscard,
 }
 
 /// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
@@ -85,7 +85,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
         match self.mistake {
             Mistake::DropFlush => Ok(()),
             // SAFETY: the caller's promise is passed on.
-            Mistake::KeepAll => unsafe { self.inner.flush(ranges) },
+            Mistake::NeverDiscard => unsafe { self.inner.flush(ranges) },
             // SAFETY: the caller's promise is passed on, for a part of it.
             Mistake::FlushLowestOnly => unsafe { self.inner.flush(&ranges[..1]) },
             Mistake::DelayFlush => {
@@ -146,7 +146,7 @@ unsafe impl<L: RawMutex> MapFrames for Broken<L> {
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
-        if self.mistake != Mistake::KeepAll {
+        if self.mistake != Mistake::NeverDiscard {
             // SAFETY: the caller's promise is passed on.
             unsafe { self.inner.discard_hint(range) };
         }

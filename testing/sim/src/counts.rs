@@ -13,7 +13,7 @@ pub struct Counts {
     /// Pages that a frame was put behind while they led, or had led, to another.
     pub replaced_pages: u64,
     /// Ranges let go.
-    pub let_gos: u64,
+    pub discards: u64,
     /// Calls of `protect`.
     pub protects: u64,
     /// Ranges relocated.

@@ -18,7 +18,7 @@ const POISON: u8 = 0xdb;
 /// memory. The simulator judges the calls, as ever; accesses it does not see. Pages that were unmapped are full of a
 /// pattern, and reading them is no fault.
 ///
-/// It has no [`Frames`](vmalloc::Frames): a block of the heap is nowhere twice.
+/// It has no [`FrameSupply`](vmalloc::FrameSupply): a block of the heap is nowhere twice.
 #[derive(Debug)]
 pub struct Direct<L = parking_lot::RawMutex> {
     block: NonNull<u8>,

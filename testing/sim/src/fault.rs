@@ -186,7 +186,7 @@ pub enum Fault {
     },
     /// A page was let go that `map_frames` did not map, or that was let go already.
     #[error("page {page:#x} is let go but leads to no frame of a user")]
-    LetGoUnmapped {
+    DiscardedUnmapped {
         /// The first such page of the range.
         page: u64,
     },

@@ -338,7 +338,7 @@ impl Before {
     }
 }
 
-/// Frees all areas that [`Space::vfree`] and [`Space::unreserve`] are for.
+/// Frees all areas that [`vmalloc::Raw::free`] and [`vmalloc::Raw::unreserve`] are for.
 pub fn free_all<P: Platform>(space: &Space<P>) {
     for area in space.areas() {
         match area.kind {

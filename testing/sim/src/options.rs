@@ -7,7 +7,7 @@ use vmalloc::PageRange;
 
 /// What happens at a [`Fault`](crate::Fault), besides recording it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Reaction {
+pub enum OnViolation {
     /// A panic at once.
     #[default]
     Panic,
@@ -18,7 +18,7 @@ pub enum Reaction {
 /// A machine whose flush protocol is wrong. What calls it is right: for the other way round see
 /// [`Broken`](crate::Broken).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum InjectedBug {
     /// A flush never tells the last of the other CPUs.
     ForgottenCpu,
     /// Frames are recycled when their pages are unmapped.
@@ -29,7 +29,7 @@ pub enum Flaw {
 
 /// What becomes of pages that are let go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LetGo {
+pub enum Discard {
     /// They are unmapped at once, as where that takes a store.
     #[default]
     Unmaps,
@@ -39,7 +39,7 @@ pub enum LetGo {
 
 /// Whether pages can change their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Moving {
+pub(crate) enum RelocateMode {
     /// They can't.
     #[default]
     Unsupported,
@@ -49,7 +49,7 @@ pub(crate) enum Moving {
 
 /// What `map_frames` does about pages that lead somewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Remap {
+pub(crate) enum RemapMode {
     /// Nothing: that is a fault.
     #[default]
     Refuses,
@@ -74,17 +74,17 @@ pub struct Options {
     pub(crate) cpus: usize,
     pub(crate) frames: u64,
     pub(crate) devices: u64,
-    pub(crate) let_go: LetGo,
-    pub(crate) remap: Remap,
+    pub(crate) discard: Discard,
+    pub(crate) remap: RemapMode,
     pub(crate) linear: Option<u64>,
     pub(crate) huge_order: Option<u32>,
-    pub(crate) moving: Moving,
+    pub(crate) relocate_mode: RelocateMode,
     pub(crate) new_pages: NewPages,
     pub(crate) max_slack_percent: u8,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
-    pub(crate) reaction: Reaction,
-    pub(crate) flaw: Option<Flaw>,
+    pub(crate) on_violation: OnViolation,
+    pub(crate) injected_bug: Option<InjectedBug>,
     pub(crate) current_cpu: fn() -> usize,
 }
 
@@ -96,17 +96,17 @@ impl Options {
             cpus: 4,
             frames: span.len(),
             devices: 0,
-            let_go: LetGo::default(),
-            remap: Remap::default(),
+            discard: Discard::default(),
+            remap: RemapMode::default(),
             linear: None,
             huge_order: None,
-            moving: Moving::default(),
+            relocate_mode: RelocateMode::default(),
             new_pages: NewPages::default(),
             max_slack_percent: 0,
             seed: 0,
             tlb_entries: None,
-            reaction: Reaction::default(),
-            flaw: None,
+            on_violation: OnViolation::default(),
+            injected_bug: None,
             current_cpu: cpu::bound,
         }
     }
@@ -134,15 +134,15 @@ impl Options {
 
     /// What becomes of pages that are let go.
     #[must_use]
-    pub fn let_go(mut self, let_go: LetGo) -> Self {
-        self.let_go = let_go;
+    pub fn discard(mut self, discard: Discard) -> Self {
+        self.discard = discard;
         self
     }
 
-    /// A machine that [replaces](vmalloc::Platform::replaces) what is mapped.
+    /// A machine that [replaces](vmalloc::Geometry::remaps_atomically) what is mapped.
     #[must_use]
-    pub fn replaces(mut self) -> Self {
-        self.remap = Remap::Replaces;
+    pub fn remaps_atomically(mut self) -> Self {
+        self.remap = RemapMode::Replaces;
         self
     }
 
@@ -161,14 +161,14 @@ impl Options {
         self
     }
 
-    /// A machine that can [relocate](vmalloc::DirectMemory::relocate) pages: for [`Direct`](crate::Direct).
+    /// A machine that can [relocate](vmalloc::Relocate::relocate) pages: for [`Direct`](crate::Direct).
     #[must_use]
     pub fn relocates(mut self) -> Self {
-        self.moving = Moving::Moves;
+        self.relocate_mode = RelocateMode::Moves;
         self
     }
 
-    /// A machine that leaves it to the space to [zero](vmalloc::Platform::zeroes) new pages.
+    /// A machine that leaves it to the space to [zero](vmalloc::Geometry::maps_zeroed) new pages.
     #[must_use]
     pub fn dirty(mut self) -> Self {
         self.new_pages = NewPages::Dirty;
@@ -199,15 +199,15 @@ impl Options {
 
     /// What a fault leads to.
     #[must_use]
-    pub fn on_fault(mut self, reaction: Reaction) -> Self {
-        self.reaction = reaction;
+    pub fn on_violation(mut self, on_violation: OnViolation) -> Self {
+        self.on_violation = on_violation;
         self
     }
 
     /// A machine that gets its own part of the protocol wrong.
     #[must_use]
-    pub fn flaw(mut self, flaw: Flaw) -> Self {
-        self.flaw = Some(flaw);
+    pub fn injected_bug(mut self, injected_bug: InjectedBug) -> Self {
+        self.injected_bug = Some(injected_bug);
         self
     }
 

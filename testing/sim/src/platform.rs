@@ -1,6 +1,6 @@
 //! The machine as the allocator sees it.
 
-use crate::options::{NewPages, Remap};
+use crate::options::{NewPages, RemapMode};
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
@@ -21,7 +21,7 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
             .huge_order(self.huge_order)
             .maps_zeroed(self.new_pages == NewPages::Zeroed)
             .max_slack_percent(self.max_slack_percent)
-            .remaps_atomically(self.remap == Remap::Replaces)
+            .remaps_atomically(self.remap == RemapMode::Replaces)
             .linear_map(self.linear)
     }
 

@@ -4,8 +4,8 @@ use crate::counts::{Counts, Flush};
 use crate::cpu;
 use crate::fault::Fault;
 use crate::heap;
-use crate::machine::{Machine, Sight};
-use crate::options::{NewPages, Options, Reaction, Remap};
+use crate::machine::{Machine, TlbVisibility};
+use crate::options::{NewPages, OnViolation, Options, RemapMode};
 use crate::plan::Point;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
@@ -22,11 +22,11 @@ pub struct Sim<L = parking_lot::RawMutex> {
     pub(crate) cpus: usize,
     pub(crate) huge_order: Option<u32>,
     pub(crate) linear: Option<PageRange>,
-    pub(crate) remap: Remap,
+    pub(crate) remap: RemapMode,
     pub(crate) new_pages: NewPages,
     pub(crate) max_slack_percent: u8,
     current_cpu: fn() -> usize,
-    reaction: Reaction,
+    on_violation: OnViolation,
     machine: Mutex<Machine>,
     lock: PhantomData<fn() -> L>,
 }
@@ -53,7 +53,7 @@ impl<L: RawMutex> Sim<L> {
             new_pages: options.new_pages,
             max_slack_percent: options.max_slack_percent,
             current_cpu: options.current_cpu,
-            reaction: options.reaction,
+            on_violation: options.on_violation,
             machine: Mutex::new(Machine::new(&options)),
             lock: PhantomData,
         }
@@ -85,7 +85,7 @@ impl<L: RawMutex> Sim<L> {
 
     /// What `cpu` would read at `page`, without a fault and without filling its TLB: for freed areas, where a
     /// stale answer is no surprise before the purge.
-    pub fn look(&self, cpu: usize, page: u64) -> Sight {
+    pub fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         self.step(|machine| machine.look(cpu, page))
     }
 
@@ -194,7 +194,7 @@ impl<L: RawMutex> Sim<L> {
         let fault = machine.faults.get(before).copied();
         drop(machine);
         match fault {
-            Some(fault) if self.reaction == Reaction::Panic => panic!("{fault}"),
+            Some(fault) if self.on_violation == OnViolation::Panic => panic!("{fault}"),
             _ => result,
         }
     }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_fault_is_only_recorded_where_that_is_wanted() {
-        let sim = leaky(options().on_fault(Reaction::Record));
+        let sim = leaky(options().on_violation(OnViolation::Record));
         let leak = [Fault::LeakedPage { page: 110, frame: 0 }];
         assert_eq!((&*sim.check_end(), &*sim.faults()), (&leak[..], &leak[..]));
     }

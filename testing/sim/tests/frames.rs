@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection};
 use vmalloc_model::{Seeded, Source, env};
-use vmalloc_sim::{Access, Fault, LetGo, Options, Point, Reaction, Sim};
+use vmalloc_sim::{Access, Discard, Fault, OnViolation, Options, Point, Sim};
 
 const START: u64 = 0x100;
 const PAGES: u64 = 96;
@@ -20,7 +20,7 @@ enum State {
     Free,
     Memory,
     Leads(Frame),
-    LetGo,
+    Discarded,
     Unmapped,
 }
 
@@ -114,7 +114,7 @@ impl User {
 
     fn map_frames(&mut self) -> Option<()> {
         let replaces = self.sim.geometry().remaps_atomically;
-        let may_replace = move |state| matches!(state, State::Leads(_) | State::LetGo) && replaces;
+        let may_replace = move |state| matches!(state, State::Leads(_) | State::Discarded) && replaces;
         let range = self.range_of(|state| state == State::Free || may_replace(state))?;
         let devices = (FRAMES..FRAMES + DEVICES).map(Frame);
         let choice: Vec<Frame> = self.taken.iter().copied().chain(devices).collect();
@@ -129,7 +129,7 @@ impl User {
                 Ok(()) => self.set(self::page(page), State::Leads(frame), protection),
                 // Some of what was there may be gone.
                 Err(_) if self.sim.frame_at(page).is_none() && self.state(page) != State::Free => {
-                    self.set(self::page(page), State::LetGo, protection);
+                    self.set(self::page(page), State::Discarded, protection);
                 }
                 Err(_) => (),
             }
@@ -137,11 +137,11 @@ impl User {
         Some(())
     }
 
-    fn let_go(&mut self) -> Option<()> {
+    fn discard(&mut self) -> Option<()> {
         let range = self.range_of(|state| matches!(state, State::Leads(_)))?;
         // SAFETY: nobody uses the pages any more.
         unsafe { self.sim.discard_hint(range) };
-        self.set(range, State::LetGo, Protection::ReadWrite);
+        self.set(range, State::Discarded, Protection::ReadWrite);
         Some(())
     }
 
@@ -202,7 +202,7 @@ impl User {
             State::Memory => self.access_mapped(cpu, page, protection, None),
             State::Leads(frame) => self.access_mapped(cpu, page, protection, Some(frame)),
             // Others may still get somewhere; nobody looks.
-            State::LetGo | State::Unmapped => _ = self.sim.look(cpu, page),
+            State::Discarded | State::Unmapped => _ = self.sim.look(cpu, page),
             State::Free => assert_eq!(self.sim.read(cpu, page), Err(Fault::NotMapped { cpu, page })),
         }
     }
@@ -255,7 +255,7 @@ impl User {
             0 | 1 => self.give(),
             2 | 3 => self.map(),
             4..7 => _ = self.map_frames(),
-            7 => _ = self.let_go(),
+            7 => _ = self.discard(),
             8 => _ = self.unmap(),
             9 => _ = self.flush_some(),
             10 => _ = self.protect(),
@@ -281,11 +281,12 @@ impl User {
 
 fn machines() -> Vec<Options> {
     let span = PageRange::from_len(START, PAGES).expect("not empty");
-    let plain = Options::new(span).cpus(CPUS).frames(FRAMES).devices(DEVICES).on_fault(Reaction::Panic);
-    let kinds = [plain.clone(), plain.replaces().linear(LINEAR).huge_order(1).tlb_entries(8)];
+    let plain =
+        Options::new(span).cpus(CPUS).frames(FRAMES).devices(DEVICES).on_violation(OnViolation::Panic);
+    let kinds = [plain.clone(), plain.remaps_atomically().linear(LINEAR).huge_order(1).tlb_entries(8)];
     kinds
         .into_iter()
-        .flat_map(|kind| [LetGo::Unmaps, LetGo::Keeps].map(|let_go| kind.clone().let_go(let_go)))
+        .flat_map(|kind| [Discard::Unmaps, Discard::Keeps].map(|discard| kind.clone().discard(discard)))
         .collect()
 }
 
@@ -301,7 +302,7 @@ fn correct_use_never_faults() {
                 }
             }
             let counts = user.sim.counts();
-            assert!(counts.frame_maps > 100 && counts.let_gos > 10 && counts.protects > 10, "{counts:?}");
+            assert!(counts.frame_maps > 100 && counts.discards > 10 && counts.protects > 10, "{counts:?}");
             assert_eq!((counts.replaced_pages > 0, counts.huge_pages > 0), (nth > 1, nth > 1), "{counts:?}");
             user.end();
         }

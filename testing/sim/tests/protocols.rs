@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
 use vmalloc_model::space::{NoWitness, SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
-use vmalloc_sim::{Broken, Fault, Flaw, Mistake, Options, Reaction, Sim};
+use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CPUS: usize = 4;
@@ -14,7 +14,7 @@ fn span() -> PageRange {
 }
 
 fn options() -> Options {
-    Options::new(span()).cpus(CPUS).on_fault(Reaction::Record)
+    Options::new(span()).cpus(CPUS).on_violation(OnViolation::Record)
 }
 
 fn config() -> Config {
@@ -56,8 +56,8 @@ fn with_mistake(mistake: Mistake) -> Vec<Fault> {
     program(&space, space.platform().inner())
 }
 
-fn with_flaw(flaw: Flaw) -> Vec<Fault> {
-    let space = Space::new(options().flaw(flaw).build(), config()).expect("an empty space");
+fn with_bug(injected_bug: InjectedBug) -> Vec<Fault> {
+    let space = Space::new(options().injected_bug(injected_bug).build(), config()).expect("an empty space");
     program(&space, space.platform())
 }
 
@@ -101,7 +101,7 @@ fn a_delayed_flush_is_caught() {
 #[test]
 fn frames_returned_while_mapped_are_caught() {
     let space =
-        Space::new(Broken::new(options().build(), Mistake::KeepAll), config()).expect("an empty space");
+        Space::new(Broken::new(options().build(), Mistake::NeverDiscard), config()).expect("an empty space");
     let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
     let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
     let range = PageRange::from_len(page, 1).expect("not empty");
@@ -117,7 +117,7 @@ fn frames_returned_while_mapped_are_caught() {
 
 #[test]
 fn flush_that_skips_a_cpu_is_caught() {
-    let faults = with_flaw(Flaw::ForgottenCpu);
+    let faults = with_bug(InjectedBug::ForgottenCpu);
     let last = CPUS - 1;
     assert!(has(&faults, |fault| matches!(*fault, Fault::FlushedTooLittle { cpu, .. } if cpu == last)));
     assert!(has(&faults, |fault| matches!(*fault, Fault::ReusedWhileHeld { cpu, .. } if cpu == last)));
@@ -128,7 +128,7 @@ fn flush_that_skips_a_cpu_is_caught() {
 
 #[test]
 fn early_recycling_is_caught() {
-    let faults = with_flaw(Flaw::EarlyRecycling);
+    let faults = with_bug(InjectedBug::EarlyRecycling);
     assert!(has(&faults, |fault| matches!(fault, Fault::RecycledBeforeFlush { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::FlushedTooLittle { .. })), "{faults:?}");
 }
@@ -137,7 +137,7 @@ fn early_recycling_is_caught() {
 #[test]
 fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
-        let sim = options().on_fault(Reaction::Panic).build();
+        let sim = options().on_violation(OnViolation::Panic).build();
         let space = Space::new(Broken::new(sim, mistake), config()).expect("an empty space");
         let generator = SpaceGenerator::new(Seeded::new(env::seed(1)), span(), Sim::PAGE_SHIFT);
         let session = SpaceSession::new(space, NoWitness);

@@ -9,7 +9,7 @@ use vmalloc::{
 };
 use vmalloc_model::space::{Call, Content, SpaceGenerator, SpaceSession, Witness};
 use vmalloc_model::{Seeded, env};
-use vmalloc_sim::{Options, Point, Sight, Sim};
+use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::{
     LIMIT_BYTES, Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState,
 };
@@ -175,7 +175,7 @@ fn memory_ends_with_its_space() {
         root.platform().write(cpu, page, 1).expect("it is mapped");
     }
     drop(part);
-    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == Sight::Nothing));
+    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
     // The simulator panics if the same addresses come back with a stale translation.
     let again = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
     let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");

@@ -8,7 +8,7 @@ use vmalloc::PageRange;
 
 /// What a CPU would find behind a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sight {
+pub enum TlbVisibility {
     /// The content of the page's frame.
     Right(u64),
     /// The content of a frame that is no longer the page's.
@@ -38,8 +38,8 @@ impl Machine {
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {
-                Sight::Right(word) | Sight::Stale(word) => Some(word),
-                Sight::Nothing => None,
+                TlbVisibility::Right(word) | TlbVisibility::Stale(word) => Some(word),
+                TlbVisibility::Nothing => None,
             };
         }
         let entry = self.translate(cpu, page).ok()?;
@@ -48,15 +48,19 @@ impl Machine {
     }
 
     /// What a read would find. Changes nothing and reports nothing.
-    pub(crate) fn look(&self, cpu: usize, page: u64) -> Sight {
+    pub(crate) fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         if let Some(frame) = self.linear_frame(page) {
             let is_free = self.memory.holder(frame) == Some(Holder::Supply);
-            return if is_free { Sight::Nothing } else { Sight::Right(self.memory.content(frame)) };
+            return if is_free {
+                TlbVisibility::Nothing
+            } else {
+                TlbVisibility::Right(self.memory.content(frame))
+            };
         }
         let (held, now) = (self.tlbs[cpu].get(page), self.page_table.get(page));
-        let Some(entry) = held.or(now) else { return Sight::Nothing };
+        let Some(entry) = held.or(now) else { return TlbVisibility::Nothing };
         let content = self.memory.content(entry.frame);
-        if Some(entry) == now { Sight::Right(content) } else { Sight::Stale(content) }
+        if Some(entry) == now { TlbVisibility::Right(content) } else { TlbVisibility::Stale(content) }
     }
 
     /// Fills the TLB with what is mapped of `range`, as speculation may at any time.

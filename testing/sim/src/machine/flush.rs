@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::counts::Flush;
 use crate::fault::Fault;
-use crate::options::Flaw;
+use crate::options::InjectedBug;
 use crate::plan::Point;
 use crate::tlb::Entry;
 use rand_xoshiro::rand_core::Rng;
@@ -34,7 +34,7 @@ impl Machine {
         self.unflushed.insert(range);
         self.idle.remove(range);
         self.tlbs[cpu].flush(range);
-        if self.flaw == Some(Flaw::EarlyRecycling) {
+        if self.injected_bug == Some(InjectedBug::EarlyRecycling) {
             self.recycle(range);
         }
     }
@@ -82,7 +82,7 @@ impl Machine {
         if !ranges.iter().any(|&range| tlb.may_hold(range)) {
             return false;
         }
-        if self.flaw == Some(Flaw::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
+        if self.injected_bug == Some(InjectedBug::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
             return false;
         }
         ranges.iter().for_each(|&range| self.tlbs[other].flush(range));

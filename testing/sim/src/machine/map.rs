@@ -129,8 +129,8 @@ impl Machine {
 
     /// Whether `entry` may linger at `page`, whoever has its frame now: its user has let the page go, or its frame is elsewhere.
     pub(super) fn is_past(&self, page: u64, entry: &Entry) -> bool {
-        let is_let_go = || self.idle.contains(page) || self.unflushed.contains(page);
-        if entry.is_shared() { is_let_go() } else { self.left.contains(&(page, entry.frame)) }
+        let is_discarded = || self.idle.contains(page) || self.unflushed.contains(page);
+        if entry.is_shared() { is_discarded() } else { self.left.contains(&(page, entry.frame)) }
     }
 
     /// Takes back what a failing map had done. No flush: within the call nobody has seen these translations.

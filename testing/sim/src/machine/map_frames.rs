@@ -1,7 +1,7 @@
 //! Putting frames of users and devices behind pages, and letting them go.
 
 use super::flush::first_half;
-use super::{LetGo, Machine, Remap};
+use super::{Discard, Machine, RemapMode};
 use crate::fault::Fault;
 use crate::plan::Point;
 use crate::tlb::{Backing, Entry};
@@ -42,10 +42,10 @@ impl Machine {
     pub(crate) fn discard_hint(&mut self, cpu: usize, range: PageRange) {
         let (used, unused): (Vec<u64>, _) =
             (range.start()..range.end()).partition(|&page| self.is_shared(page) && !self.idle.contains(page));
-        self.faults.extend(unused.first().map(|&page| Fault::LetGoUnmapped { page }));
+        self.faults.extend(unused.first().map(|&page| Fault::DiscardedUnmapped { page }));
         let used = used.into_iter().filter_map(|page| PageRange::from_len(page, 1));
-        used.for_each(|page| self.let_page_go(cpu, page));
-        self.counts.let_gos += 1;
+        used.for_each(|page| self.discard_page(cpu, page));
+        self.counts.discards += 1;
     }
 
     /// The frame that `map_frames` put behind `page`.
@@ -62,9 +62,9 @@ impl Machine {
         self.page_table.get(page).is_some_and(|entry| entry.is_shared())
     }
 
-    fn let_page_go(&mut self, cpu: usize, page: PageRange) {
+    fn discard_page(&mut self, cpu: usize, page: PageRange) {
         self.idle.insert(page);
-        if self.let_go == LetGo::Unmaps {
+        if self.discard == Discard::Unmaps {
             self.drop_translation(cpu, page);
         }
     }
@@ -88,7 +88,7 @@ impl Machine {
 
     /// Whether `page` leads, or led before it was let go, to a frame that another may take the place of.
     fn may_replace(&self, page: u64) -> bool {
-        self.remap == Remap::Replaces && (self.idle.contains(page) || self.is_shared(page))
+        self.remap == RemapMode::Replaces && (self.idle.contains(page) || self.is_shared(page))
     }
 
     /// Makes every CPU forget what is replaced in `range`.

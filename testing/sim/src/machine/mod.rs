@@ -15,11 +15,11 @@
 //! letting go is what makes it legal to give them back while a page, or a TLB, still leads there:
 //!
 //! ```text
-//!            map_frames                  let_go                      unmap                    flush
+//!            map_frames                  discard                      unmap                    flush
 //!   clean ───────────────► mapped ──────────────────► let go ──────────────────► unflushed ─────────────► clean
 //!   MappedForeign          │ GivenWhileMapped         ReachedGiven               NotUnmapped
 //!   MappedOver             │ ReachedGiven             as it is, or               ReachedGiven
-//!   ReusedBeforeFlush      │ LetGoUnmapped            unmapped ([`LetGo`])
+//!   ReusedBeforeFlush      │ DiscardedUnmapped            unmapped ([`Discard`])
 //!        ▲                 ▼                          │
 //!        └─────────────────┴── on a machine that replaces, which flushes them then
 //! ```
@@ -51,12 +51,12 @@ mod supply;
 #[cfg(test)]
 mod tests;
 
-pub use access::Sight;
+pub use access::TlbVisibility;
 
 use crate::counts::{Counts, Flush};
 use crate::fault::Fault;
 use crate::memory::Memory;
-use crate::options::{Flaw, LetGo, Moving, Options, Remap};
+use crate::options::{Discard, InjectedBug, Options, RelocateMode, RemapMode};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::tlb::Tlb;
@@ -70,12 +70,12 @@ use vmalloc::{PageRange, PlatformError, PlatformFault};
 #[derive(Debug)]
 pub(crate) struct Machine {
     span: PageRange,
-    flaw: Option<Flaw>,
-    let_go: LetGo,
-    remap: Remap,
+    injected_bug: Option<InjectedBug>,
+    discard: Discard,
+    remap: RemapMode,
     linear: Option<PageRange>,
     huge_order: Option<u32>,
-    moving: Moving,
+    relocate_mode: RelocateMode,
     page_table: PageTable,
     tlbs: Vec<Tlb>,
     memory: Memory,
@@ -102,12 +102,12 @@ impl Machine {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             span: options.span,
-            flaw: options.flaw,
-            let_go: options.let_go,
+            injected_bug: options.injected_bug,
+            discard: options.discard,
             remap: options.remap,
             linear: options.linear_pages(),
             huge_order: options.huge_order,
-            moving: options.moving,
+            relocate_mode: options.relocate_mode,
             page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
             memory: Memory::new(options.frames, options.devices, options.new_pages),

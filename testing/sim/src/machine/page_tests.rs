@@ -33,7 +33,7 @@ fn protection_belongs_to_a_page_and_not_to_its_frame() {
 
 #[test]
 fn protection_that_was_not_flushed_is_caught() {
-    let (mut machine, frames) = mapped(options().flaw(Flaw::UnflushedProtection));
+    let (mut machine, frames) = mapped(options().injected_bug(InjectedBug::UnflushedProtection));
     machine.protect(HERE, range(110, 112), Read).unwrap();
     let fault = Fault::StaleProtection { cpu: THERE, page: 110, held: ReadWrite, now: Read };
     assert_eq!((machine.read(THERE, 110), machine.write(THERE, 110, 2)), (Ok(1), Err(fault)));
@@ -72,7 +72,7 @@ fn linear_map_reaches_taken_frames() {
         (machine.read(THERE, 1000 + frame), machine.read_nofault(THERE, 1000 + frame)),
         (Err(fault), None)
     );
-    assert_eq!(machine.look(THERE, 1000 + frame), Sight::Nothing);
+    assert_eq!(machine.look(THERE, 1000 + frame), TlbVisibility::Nothing);
     let devices = Err(Fault::NotMapped { cpu: HERE, page: 1000 + DEVICE });
     assert_eq!((machine.read(HERE, 1000 + DEVICE), machine.faults), (devices, vec![fault]));
 }
@@ -124,7 +124,7 @@ fn machine_without_frames_has_no_huge_pages_and_no_linear_map() {
         (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
         (None, None, false)
     );
-    let sim = options().huge_order(3).linear(1000).replaces().build();
+    let sim = options().huge_order(3).linear(1000).remaps_atomically().build();
     assert_eq!(
         (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
         (Some(3), PageRange::new(1000, 1016), true)
@@ -190,7 +190,7 @@ fn recycling_before_flush_of_relocation_source_is_reported() {
 
 #[test]
 fn stale_tlb_after_flush_is_reported() {
-    let mut machine = relocated(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = relocated(options().injected_bug(InjectedBug::ForgottenCpu));
     unmap_and_flush(&mut machine, range(110, 112));
     let alias = Fault::Aliased { frame: 0, page: 150, other: 110, cpu: Some(LAST) };
     assert_eq!(machine.audit(), [alias, Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);

@@ -1,8 +1,8 @@
-//! Moving frames to other pages, and the translations that this leaves behind.
+//! RelocateMode frames to other pages, and the translations that this leaves behind.
 
 use super::Machine;
 use crate::fault::Fault;
-use crate::options::Moving;
+use crate::options::RelocateMode;
 use crate::plan::Point;
 use crate::tlb::Entry;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
@@ -15,7 +15,7 @@ impl Machine {
         from: PageRange,
         to: PageRange,
     ) -> Result<(), PlatformError> {
-        if self.moving == Moving::Unsupported {
+        if self.relocate_mode == RelocateMode::Unsupported {
             return Err(self.refuse("relocate", PlatformFault::Unsupported));
         }
         let is_possible = self.check_relocation(from, to);

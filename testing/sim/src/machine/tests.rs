@@ -1,7 +1,7 @@
 //! One test for each detection: it fails if the detection is taken out.
 
 use super::*;
-use crate::options::Reaction;
+use crate::options::OnViolation;
 use vmalloc::Protection;
 
 const HERE: usize = 0;
@@ -13,7 +13,7 @@ fn range(start: u64, end: u64) -> PageRange {
 }
 
 fn options() -> Options {
-    Options::new(range(100, 200)).cpus(3).on_fault(Reaction::Record)
+    Options::new(range(100, 200)).cpus(3).on_violation(OnViolation::Record)
 }
 
 fn map(machine: &mut Machine, range: PageRange) -> Result<(), PlatformError> {
@@ -102,7 +102,10 @@ fn the_cpu_that_unmaps_notices_at_once_and_the_others_do_not() {
     let mut machine = unmapped(options());
     machine.memory.fill(0, 7);
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
-    assert_eq!((machine.look(HERE, 110), machine.look(THERE, 110)), (Sight::Nothing, Sight::Stale(7)));
+    assert_eq!(
+        (machine.look(HERE, 110), machine.look(THERE, 110)),
+        (TlbVisibility::Nothing, TlbVisibility::Stale(7))
+    );
     assert_eq!(machine.faults, []);
 }
 
@@ -123,13 +126,13 @@ fn access_to_the_earlier_frame_is_stale() {
     machine.faults.clear();
     let fault = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: Some(2) };
     assert_eq!((machine.read(THERE, 110), &*machine.faults), (Err(fault), &[fault][..]));
-    assert_eq!((machine.read(HERE, 110), machine.look(HERE, 110)), (Ok(0), Sight::Right(0)));
+    assert_eq!((machine.read(HERE, 110), machine.look(HERE, 110)), (Ok(0), TlbVisibility::Right(0)));
 }
 
 /// The frame is the same again, but it is another mapping: right by luck alone.
 #[test]
 fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     map(&mut machine, range(111, 112)).unwrap();
     map(&mut machine, range(110, 111)).unwrap();
     let fault = Fault::StaleAccess { cpu: LAST, page: 110, frame: 0, now: Some(0) };
@@ -138,13 +141,13 @@ fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
 
 #[test]
 fn flush_that_skips_a_cpu_is_reported_at_recycling() {
-    let machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     assert_eq!(machine.faults, [Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);
 }
 
 #[test]
 fn reuse_of_a_page_in_a_tlb_is_reported() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(110, 111)).unwrap();
     assert!(machine.faults.contains(&Fault::ReusedWhileHeld { page: 110, cpu: LAST, frame: 0 }));
@@ -152,7 +155,7 @@ fn reuse_of_a_page_in_a_tlb_is_reported() {
 
 #[test]
 fn reuse_of_a_frame_in_a_tlb_is_reported() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(150, 152)).unwrap();
     assert_eq!(machine.faults, [Fault::Aliased { frame: 0, page: 151, other: 110, cpu: Some(LAST) }]);
@@ -160,7 +163,7 @@ fn reuse_of_a_frame_in_a_tlb_is_reported() {
 
 #[test]
 fn recycling_before_the_flush_is_reported() {
-    let machine = unmapped(options().flaw(Flaw::EarlyRecycling));
+    let machine = unmapped(options().injected_bug(InjectedBug::EarlyRecycling));
     let early = |page, frame| Fault::RecycledBeforeFlush { frame, page };
     let reached = |cpu| Fault::FlushedTooLittle { frame: 0, page: 110, cpu };
     assert_eq!(machine.faults, [early(110, 0), reached(THERE), reached(LAST), early(111, 1)]);
@@ -215,7 +218,7 @@ fn leaks_are_reported_by_stage() {
 
 #[test]
 fn an_audit_finds_aliases_stale_entries_and_lost_frames() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     let held = Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST };
     assert_eq!(machine.audit(), [held]);
     map(&mut machine, range(150, 152)).unwrap();
@@ -253,7 +256,7 @@ fn full_tlb_replaces_entries_and_is_still_interrupted() {
     map(&mut machine, range(110, 112)).unwrap();
     machine.prefetch(THERE, range(110, 112));
     machine.unmap(HERE, &[range(110, 111)]).unwrap();
-    assert_eq!(machine.look(THERE, 110), Sight::Nothing);
+    assert_eq!(machine.look(THERE, 110), TlbVisibility::Nothing);
     machine.flush(HERE, &[range(110, 111)]).unwrap();
     assert_eq!(machine.counts.interrupts, 1);
 }
@@ -307,7 +310,7 @@ fn a_failing_flush_reaches_some_cpus_and_recycles_nothing() {
         machine.plan.fail_nth(Point::Flush, 1);
         assert_eq!(machine.flush(LAST, &[range(110, 112)]).unwrap_err().call, "flush");
         for cpu in [THERE, LAST] {
-            left[cpu] += u32::from(machine.look(cpu, 110) != Sight::Nothing);
+            left[cpu] += u32::from(machine.look(cpu, 110) != TlbVisibility::Nothing);
         }
         assert_eq!(machine.leaks().len(), 3, "two frames in limbo and their range");
         map(&mut machine, range(110, 111)).unwrap();

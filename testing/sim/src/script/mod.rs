@@ -18,7 +18,7 @@ pub fn family(input: &[u8]) {
     Player::play(input, Weights::FAMILY);
 }
 
-/// The same, for the most part read: what [`vread`](vmalloc::Space::vread) tells of any addresses.
+/// The same, for the most part read: what [`read`](vmalloc::Raw::read) tells of any addresses.
 pub fn vread(input: &[u8]) {
     Player::play(input, Weights::VREAD);
 }

@@ -2,7 +2,7 @@
 
 use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::Simulated;
-use vmalloc_sim::{Direct, LetGo, Options, Reaction, Sim};
+use vmalloc_sim::{Direct, Discard, OnViolation, Options, Sim};
 
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// Pages of a roomy span: two leaves and more.
@@ -77,8 +77,8 @@ impl Scene {
     fn options(&self, options: Options) -> Options {
         let options = match self.machine {
             Machine::Plain => options,
-            Machine::Keeps => options.let_go(LetGo::Keeps),
-            Machine::Replaces => options.let_go(LetGo::Keeps).replaces(),
+            Machine::Keeps => options.discard(Discard::Keeps),
+            Machine::Replaces => options.discard(Discard::Keeps).remaps_atomically(),
         };
         options
             .cpus(CPUS)
@@ -87,7 +87,7 @@ impl Scene {
             .huge_order(3)
             .relocates()
             .seed(1)
-            .on_fault(Reaction::Record)
+            .on_violation(OnViolation::Record)
     }
 
     pub(crate) fn config(&self) -> Config {

@@ -236,9 +236,9 @@ impl User {
             // SAFETY: nothing uses the addresses any more.
             What::Reserved => unsafe { space.raw().unreserve(area.addr) }.expect("it was made"),
         }
-        let is_let_go =
+        let is_discarded =
             !matches!(area.what, What::Sparse | What::Percpu) && (area.what != What::Ram || count <= 64);
-        if !is_let_go {
+        if !is_discarded {
             self.lingering.extend(area.cells.iter().flatten().filter_map(frame));
         }
     }

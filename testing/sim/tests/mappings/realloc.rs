@@ -3,7 +3,7 @@
 use crate::support::{Context, PAGE, PAGES, cpus, faults, finish, forgotten, page, pages, unchanged, vfree};
 use vmalloc::{AllocError, AreaError, Config, Platform, Request, RequestError, Space};
 use vmalloc_sim::harness::check;
-use vmalloc_sim::{Direct, LetGo, Options, Point, Sim};
+use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 
 /// Too large for pools: what is behind such an area is free.
 const LARGE: usize = 300;
@@ -11,7 +11,7 @@ const LARGE: usize = 300;
 fn direct(config: Config, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     let machine =
-        Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_fault(Default::default())));
+        Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_violation(Default::default())));
     Space::new(machine, config).expect("an empty space")
 }
 
@@ -23,11 +23,11 @@ fn everywhere(test: impl Fn(&Space<Direct>)) {
         Config::default().unmap_on_free().guard(false),
     ];
     for config in settings {
-        for let_go in [LetGo::Unmaps, LetGo::Keeps] {
+        for discard in [Discard::Unmaps, Discard::Keeps] {
             for moves in ["moves", "copies"] {
                 let _context = Context((config, moves));
                 let space = direct(config, |options| {
-                    let options = options.let_go(let_go);
+                    let options = options.discard(discard);
                     if moves == "moves" { options.relocates() } else { options }
                 });
                 test(&space);

@@ -7,7 +7,7 @@ use vmalloc_sim::Sim;
 const PAGE: usize = crate::support::PAGE;
 
 fn replacing(pages: u64, config: Config) -> Space<Sim> {
-    space(plain(pages, 2).replaces(), config.block_slots(64))
+    space(plain(pages, 2).remaps_atomically(), config.block_slots(64))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn small_purge_releases_no_unflushed_block() {
 
 #[test]
 fn clean_slots_without_a_flush_are_flushed_on_request() {
-    let space = space(plain(1 << 15, 2).replaces(), Config::default().block_slots(1024));
+    let space = space(plain(1 << 15, 2).remaps_atomically(), Config::default().block_slots(1024));
     let frames = take(&space, 64);
     // Twelve blocks full.
     let mapped: Vec<usize> = (0..12 * 16).map(|_| space.raw().map_short(&frames).expect("room")).collect();

@@ -5,7 +5,7 @@ use crate::support::{
     pages, plain, shows, space, take,
 };
 use vmalloc::{AreaError, Config, Frame, Kind, Protection, Request, RequestError, Space};
-use vmalloc_sim::{LetGo, Point, Sim};
+use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
 
@@ -101,8 +101,8 @@ fn frames_may_be_given_back_as_soon_as_their_area_is_freed() {
 #[test]
 fn pending_pages_are_unmapped_before_they_are_mapped_again() {
     for point in [Point::Unmap, Point::Flush] {
-        for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-            let space = space(plain(PAGES, 3).let_go(let_go), Config::default());
+        for discard in [Discard::Unmaps, Discard::Keeps] {
+            let space = space(plain(PAGES, 3).discard(discard), Config::default());
             let frames = take(&space, 4);
             let addr = sparse(&space, 6);
             map(&space, addr, &frames);
@@ -150,7 +150,7 @@ fn sparse_area_is_freed_from_inside_it() {
         map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
         free_sparse(&space, addr);
     }
-    assert_eq!(space.platform().counts().let_gos, 4, "one for each run of frames");
+    assert_eq!(space.platform().counts().discards, 4, "one for each run of frames");
     give(&space, &frames);
     finish(&space);
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use vmalloc::{Config, Frame, FrameSupply, Kind, PageRange, Platform, Space, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{Counts, Fault, LetGo, Options, Sight, Sim};
+use vmalloc_sim::{Counts, Discard, Fault, Options, Sim, TlbVisibility};
 
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The span.
@@ -28,8 +28,8 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
     let with = |powers: usize| {
         let power = |nth: usize| powers >> nth & 1 != 0;
         let machine = plain(pages, 1 + powers % 3);
-        let machine = machine.let_go(if power(0) { LetGo::Keeps } else { LetGo::Unmaps });
-        let machine = if power(1) { machine.replaces() } else { machine };
+        let machine = machine.discard(if power(0) { Discard::Keeps } else { Discard::Unmaps });
+        let machine = if power(1) { machine.remaps_atomically() } else { machine };
         let machine = if power(2) { machine.linear(LINEAR) } else { machine };
         let machine = if power(3) { machine.dirty() } else { machine };
         if power(4) { machine.max_slack_percent(25) } else { machine }
@@ -172,7 +172,7 @@ pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usiz
     for cpu in cpus(space) {
         for page in page(addr)..page(addr) + count as u64 {
             let sight = space.platform().machine().look(cpu, page);
-            assert_eq!(sight, Sight::Nothing, "page {page:#x} on CPU {cpu}");
+            assert_eq!(sight, TlbVisibility::Nothing, "page {page:#x} on CPU {cpu}");
         }
     }
 }

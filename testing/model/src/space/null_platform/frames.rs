@@ -14,7 +14,7 @@ pub struct FrameCounts {
     /// Put behind pages.
     pub mapped: u64,
     /// Pages that were let go.
-    pub let_go: u64,
+    pub discard: u64,
 }
 
 impl NullPlatform {
@@ -72,7 +72,7 @@ unsafe impl MapFrames for NullPlatform {
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
-        self.state.lock().counts.let_go += range.len();
+        self.state.lock().counts.discard += range.len();
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -103,7 +103,7 @@ mod tests {
             platform.give_frames(&frames);
         }
         assert_eq!(platform.frame_at(111), None);
-        let counts = FrameCounts { taken: 5, given: 2, mapped: 2, let_go: 2 };
+        let counts = FrameCounts { taken: 5, given: 2, mapped: 2, discard: 2 };
         assert_eq!(platform.frame_counts(), counts);
     }
 }
