@@ -17,7 +17,7 @@ pub struct BitMap {
     areas: u64,
 }
 
-/// What a page is; every area has a number of its own, so neighbours differ.
+/// The state of a page. Every area has a number of its own, so neighbours differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cell {
     Free,

@@ -33,7 +33,7 @@ impl Failure {
         self
     }
 
-    /// What differed, in the shrunk program.
+    /// Returns the difference that the shrunk program shows.
     pub const fn mismatch(&self) -> &Mismatch {
         &self.mismatch
     }

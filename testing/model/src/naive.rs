@@ -51,7 +51,7 @@ impl NaiveMap {
         }
     }
 
-    /// Whether every page of `range` is free.
+    /// Returns whether every page of `range` is free.
     pub fn is_free(&self, range: PageRange) -> bool {
         self.free_ranges().any(|free| free.covers(&range))
     }

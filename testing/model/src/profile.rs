@@ -47,11 +47,11 @@ pub struct Profile {
     pub end: u64,
     /// How many areas live at the crest of the wave; the trough has an eighth of them.
     pub live: usize,
-    /// What sizes are asked for.
+    /// The sizes of requests.
     pub sizes: Sizes,
     /// log2 of the largest alignment.
     pub align_order: u32,
-    /// What else.
+    /// The shares of all other features.
     pub rates: Rates,
 }
 
@@ -216,7 +216,7 @@ impl Profile {
         PageRange::new(self.start, self.end).expect("a profile has a space")
     }
 
-    /// The same load without phase, boundary, limits, other policies, retirement and exact claims: what an
+    /// Returns this load without phase, boundary, limits, other policies, retirement and exact claims: what an
     /// allocator of the simplest kind understands.
     #[must_use]
     pub const fn plain(mut self) -> Self {

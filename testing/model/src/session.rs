@@ -22,7 +22,7 @@ pub enum Placement {
     Sound,
 }
 
-/// Whether an implementation may run out of metadata.
+/// The ability of an implementation to run out of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MetadataLimit {
     /// Never.
@@ -63,7 +63,7 @@ impl Default for Checks {
     }
 }
 
-/// What a session went through.
+/// The counts of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Steps taken.
@@ -233,7 +233,7 @@ impl<M: Map> Session<M> {
         expect(Outcome::Change(got), Outcome::Change(want), false).map(|()| page)
     }
 
-    /// Whether `got` is a fair answer where the model's is `refusal`, though not the same.
+    /// Returns whether `got` is a fair answer where the model's is `refusal`, though another one.
     fn is_excused(&self, got: Option<AllocError>, refusal: AllocError) -> bool {
         self.out_of_metadata(got) && matches!(refusal, AllocError::NoSpace(_))
     }

@@ -26,7 +26,7 @@ fn told() -> BTreeSet<Atomic> {
     section.lines().filter_map(row).collect()
 }
 
-/// What the code declares.
+/// Returns the atomics that the code declares.
 fn declared() -> BTreeSet<Atomic> {
     let mut all = BTreeSet::new();
     for product in PRODUCTS {

@@ -75,7 +75,7 @@ fn a_buffer_may_begin_at_any_byte() {
     }
 }
 
-/// What a full buffer refuses it grants again once something was freed: slots go back to the buffer.
+/// A full buffer serves the refused request once something was freed: slots go back to the buffer.
 #[test]
 fn freed_slots_are_used_again() {
     let span = PageRange::new(0, 1 << 30).expect("not empty");

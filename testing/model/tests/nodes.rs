@@ -29,7 +29,7 @@ fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
 
 #[allow(unsafe_code)]
 fn vfree(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: nothing is behind this platform's addresses, so nobody can be using it.
+    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
     unsafe { space.raw().free(addr) }
 }
 
@@ -240,9 +240,9 @@ struct Cache {
     space: Weak<Space<NullPlatform>>,
     areas: Mutex<Vec<usize>>,
     calls: AtomicUsize,
-    /// What it says it has freed, whatever it has.
+    /// The number of pages that it claims to have freed.
     claim: AtomicU64,
-    /// Whether it allocates when it is asked to free.
+    /// True if it allocates when it is asked to free.
     greedy: bool,
 }
 

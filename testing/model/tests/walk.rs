@@ -1,4 +1,4 @@
-//! Walks over a space: what they show agrees with the counts, and nobody waits for them.
+//! Walks over a space: what they show agrees with the counts, and no thread waits for them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

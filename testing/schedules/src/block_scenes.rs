@@ -1,5 +1,5 @@
 //! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given back as soon as their mapping is
-//! ended, so that whoever still reaches them is noticed.
+//! ended, so that a CPU that still reaches them is noticed.
 //!
 //! A block has eight slots here, and a request up to four pages.
 
@@ -12,14 +12,14 @@ use vmalloc::FrameSupply;
 use vmalloc::sync::point;
 use vmalloc_sim::{Discard, TlbVisibility};
 
-/// What becomes of slots that are returned.
+/// The fate of slots that are returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slots {
     /// They are unmapped at once, and recycled after a flush.
     Recycled,
     /// They stay mapped until the flush.
     Kept,
-    /// They are mapped anew without a flush.
+    /// They are mapped again without a flush.
     Replaced,
 }
 
@@ -191,7 +191,7 @@ pub fn unmapped_twice(slots: Slots) {
     let beside = world.map_ram(2);
     let mut frames = vec![vmalloc::Frame(0); 2];
     world.platform().take_frames(&mut frames).expect("there are many");
-    // Without frames: those would be let go twice, which their owner answers for.
+    // Without frames: those would be discarded twice, which their owner answers for.
     let addr = world.raw().reserve_short(2).expect("room");
     let ended = Arc::new(AtomicUsize::new(0));
     let threads = [ended.clone(), ended.clone()].map(|ended| {
@@ -252,7 +252,7 @@ pub fn forked_meanwhile(slots: Slots) {
     });
 }
 
-/// There are few addresses: who finds none waits for what is on its way back.
+/// Addresses are few: a thread that finds none waits for those on their way back.
 pub fn slots_run_out(slots: Slots) {
     let world = world_of(24, slots);
     let kept = Arc::new(Mutex::new(Vec::new()));

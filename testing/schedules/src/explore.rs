@@ -31,7 +31,7 @@ pub struct Plan {
 pub struct Failure {
     /// Its number, counted from 1.
     pub schedule: usize,
-    /// What the scenario said.
+    /// The scenario's message.
     pub message: String,
 }
 
@@ -41,7 +41,7 @@ impl Plan {
         Self { schedules: env::schedules(schedules), seed: env::seed(1), ..Self::fixed(schedules) }
     }
 
-    /// The same so many schedules every time.
+    /// Returns a plan of exactly `schedules` schedules, whatever the environment says.
     pub fn fixed(schedules: usize) -> Self {
         Self { schedules, seed: 1, grain: Grain::Coarse, mutant: None }
     }
@@ -52,13 +52,13 @@ impl Plan {
         Self { schedules: self.schedules.div_ceil(10), ..self }
     }
 
-    /// The same with a scheduling point at loads and stores too.
+    /// Adds a scheduling point at loads and stores.
     #[must_use]
     pub fn fine(self) -> Self {
         Self { grain: Grain::Fine, ..self }
     }
 
-    /// The same with a broken protocol.
+    /// Breaks the protocol in this way.
     #[must_use]
     pub fn broken(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
@@ -115,7 +115,7 @@ pub(crate) fn leave_others_behind() {
     FORKED.set(Forked::Child(shuttle::current::me()));
 }
 
-/// Whether the calling thread is the only one.
+/// Returns whether the calling thread is the only one.
 pub(crate) fn is_alone() -> bool {
     matches!(FORKED.get(), Forked::Child(_))
 }

@@ -7,10 +7,10 @@ use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 use std::cell::Cell;
 use vmalloc::sync::{point, unlocks};
 
-/// A lock over the scheduler: whoever of those that wait may get it next.
+/// A lock over the scheduler: any of the waiting threads may get it next.
 pub struct Lock {
     semaphore: BatchSemaphore,
-    /// Who was let in without it.
+    /// The thread that was let in without it.
     intruder: Cell<Option<TaskId>>,
 }
 

@@ -46,7 +46,7 @@ pub fn small_areas(flushes: Flushes) {
     world.finish();
 }
 
-/// The same with as many frames as are needed at once: memory is back when a purge is.
+/// Frees and allocates with as many frames as are needed at once: memory is back when a purge is.
 pub fn recycled_frames(flushes: Flushes) {
     let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2), flushes);
     let worker: fn(&World) = |world| {
@@ -122,7 +122,7 @@ pub fn freed_twice_at_once() {
             count.fetch_add(usize::from(first.free(addr)), Relaxed);
         }),
         shuttle::thread::spawn(move || {
-            // SAFETY: the memory behind the area is used by nobody else.
+            // SAFETY: nothing else uses the memory behind the area.
             also.fetch_add(usize::from(unsafe { second.raw().free_atomic(addr) }.is_ok()), Relaxed);
         }),
     ];
@@ -157,7 +157,7 @@ pub fn cached_areas_decay() {
     world.finish();
 }
 
-/// Shrinking gives back no more than it is asked for, whoever else does what.
+/// Shrinking gives back no more than it is asked for, whatever other threads do.
 pub fn shrink_by_one() {
     let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
     let shrinker: fn(&World) = |world| {
@@ -169,7 +169,7 @@ pub fn shrink_by_one() {
     world.finish();
 }
 
-/// After `flush_unmap_aliases` no CPU translates what was freed before the call, whoever is purging it.
+/// After `Space::flush` no CPU translates what was freed before the call, whichever thread is purging it.
 pub fn no_alias_is_left(flushes: Flushes) {
     let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
     let freed = Arc::new(AtomicUsize::new(0));
@@ -177,7 +177,7 @@ pub fn no_alias_is_left(flushes: Flushes) {
     let (first, second) = (world.clone(), world.clone());
     let threads = [
         shuttle::thread::spawn(move || {
-            // Nobody else asks for five pages: the addresses are not handed out again at once.
+            // No other thread asks for five pages: the addresses are not handed out again at once.
             let addr = first.take(5);
             first.platform().sim().prefetch(2, pages(addr, 5));
             first.give(addr, 5);
@@ -219,7 +219,7 @@ pub fn freed_space_on_its_way() {
     world.finish();
 }
 
-/// What one CPU has taken in a run, and holds for later, is there for another who needs it now; although a third has
+/// An area that one CPU pooled for later is there for another CPU in need; although a third has
 /// just given everything back, so that his own purge brings nothing.
 pub fn pooled_by_others() {
     let world = World::new(8, World::tight().lazy_max_pages(100));
@@ -256,7 +256,7 @@ impl Notifier for Cache {
     }
 }
 
-/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up, nobody hangs.
+/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up, and no thread hangs.
 pub fn notifier_makes_room() {
     let world = World::new(14, World::tight());
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
@@ -271,7 +271,7 @@ pub fn notifier_makes_room() {
                 met.fetch_add(1, Relaxed);
                 world.give(addr, 7);
             }
-            // While another asks, nobody else does.
+            // While another asks, no other thread does.
             Err(AllocError::NoSpace(_)) => {}
             Err(error) => panic!("{error}"),
         })
@@ -283,7 +283,7 @@ pub fn notifier_makes_room() {
     world.finish();
 }
 
-/// Who looks without locks sees areas as they are or were, never a mixture.
+/// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
     let world = World::new(12, World::tight());
     // The area below stays, so that what comes and goes starts behind it.
@@ -396,7 +396,7 @@ pub fn found_while_it_is_resized() {
     world.finish();
 }
 
-/// A fork holds everything for a while; nobody waits for ever, and a look that may not wait does not.
+/// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does not.
 pub fn fork_meets_everything() {
     let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     world.run([

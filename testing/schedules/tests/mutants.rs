@@ -13,7 +13,7 @@ fn catches(plan: Plan, mutant: Mutant, message: &str, scenario: fn()) {
     assert_caught(&format!("{mutant:?}"), message, plan.broken(mutant).failure(scenario));
 }
 
-/// The same for flushes, which are the machine's.
+/// Checks that broken flushes, which are the machine's, are caught.
 fn catches_flushes(flushes: Flushes, message: &str, scenario: fn(Flushes)) {
     let plan = Plan::fixed(SCHEDULES);
     assert_holds(plan.failure(move || scenario(Flushes::Done)));

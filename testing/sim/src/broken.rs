@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protection,
 };
 
-/// What is done wrong.
+/// A mistake of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
     /// No flush.
@@ -17,7 +17,7 @@ pub enum Mistake {
     FlushLowestOnly,
     /// A flush comes after the map that follows it.
     DelayFlush,
-    /// Nothing is ever let go.
+    /// No page is ever discarded.
     NeverDiscard,
 }
 
@@ -109,7 +109,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
     }
 }
 
-// SAFETY: the simulator's promises, but for what is not let go: frames are in nobody's danger by that.
+// SAFETY: the simulator's promises, but for pages that are not discarded: that endangers no memory.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> FrameSupply for Broken<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {

@@ -12,7 +12,7 @@ pub struct Counts {
     pub frame_maps: u64,
     /// Pages that a frame was put behind while they led, or had led, to another.
     pub replaced_pages: u64,
-    /// Ranges let go.
+    /// Ranges discarded.
     pub discards: u64,
     /// Calls of `protect`.
     pub protects: u64,

@@ -11,7 +11,7 @@ use vmalloc::{
     Translate,
 };
 
-/// What bytes become that nobody owns any more.
+/// The value of bytes that have no owner any more.
 const POISON: u8 = 0xdb;
 
 /// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the space itself does with
@@ -42,7 +42,7 @@ impl Direct {
 }
 
 impl<L: RawMutex> Direct<L> {
-    /// The same, with this lock for the space above it.
+    /// Makes the machine, with this lock for the space above it.
     pub fn new_with(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         let bytes = (pages as usize) << Sim::PAGE_SHIFT;
         // As aligned as it is large: where areas lie in it never depends on where it is.
@@ -75,7 +75,7 @@ impl<L: RawMutex> Direct<L> {
         }
     }
 
-    /// What new pages are full of.
+    /// Returns the byte that new pages are full of.
     fn new_byte(&self) -> u8 {
         if self.sim.geometry().maps_zeroed { 0 } else { POISON }
     }
@@ -83,7 +83,7 @@ impl<L: RawMutex> Direct<L> {
     /// Fills `range`, as far as it is the block's, with `byte`.
     ///
     /// # Safety
-    /// Nobody reads or writes these pages meanwhile.
+    /// Nothing reads or writes these pages meanwhile.
     #[allow(unsafe_code)]
     unsafe fn fill(&self, range: PageRange, byte: u8) {
         let Some(range) = self.sim.geometry().span.intersection(&range) else { return };
@@ -103,7 +103,7 @@ impl<L> Drop for Direct<L> {
 }
 
 // SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, unless it says otherwise, and of ordinary memory
-// from before to after. What is unmapped can be reached still, which its users must not: nobody else ever gets the block.
+// from before to after. What is unmapped can be reached still, which its users must not: nothing else ever gets the block.
 // The lock excludes as the caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Direct<L> {
@@ -137,7 +137,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on; by it nobody uses the ranges any more.
+        // SAFETY: the caller's promise is passed on; by it nothing uses the ranges any more.
         unsafe {
             ranges.iter().for_each(|&range| self.fill(range, POISON));
             self.sim.unmap(ranges)

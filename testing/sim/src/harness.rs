@@ -127,7 +127,7 @@ pub enum Lasting {
     Onward,
 }
 
-/// What is done after an operation was refused.
+/// The reaction to a refused operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
     GivenUp,
@@ -168,7 +168,7 @@ impl Injection {
         done
     }
 
-    /// The same inside of another: the machine stays as it is afterwards.
+    /// Walks inside of another walk: the machine stays as it is afterwards.
     fn during_another<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
         match self.step {
             Step::Heap => self.on_heap(act),
@@ -184,7 +184,7 @@ impl Injection {
         }
     }
 
-    /// The same for the heap alone: for what has no machine yet. The machine's steps all succeed.
+    /// Walks over failures of the heap alone: for an operation that has no machine yet. The machine's steps all succeed.
     pub fn on_heap<R>(self, act: impl FnOnce() -> R) -> (R, u64) {
         let shortage = match (self.step, self.lasting) {
             (Step::Machine(_), _) => return (act(), 0),
@@ -203,7 +203,7 @@ pub fn each(step: Step, lasting: Lasting, mut run: impl FnMut(Injection) -> bool
     missed.nth - 1
 }
 
-/// What became of the operations of a walk.
+/// The results of the operations of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Walked {
     /// Steps that were made to fail, one in each run.
@@ -238,7 +238,7 @@ pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     walked
 }
 
-/// The same with two steps of two kinds that fail in one run, for every pair of them: the errors of what is done after errors.
+/// Walks over every pair of failing steps of two kinds in one run: the errors of what is done after errors.
 ///
 /// # Panics
 /// As [`walk`].
@@ -312,7 +312,7 @@ impl Drop for Context<'_> {
     }
 }
 
-/// What an operation that fails must leave as it is.
+/// The facts that an operation that fails must leave as they are.
 struct Before {
     taken_frames: usize,
 }
@@ -342,7 +342,7 @@ impl Before {
 pub fn free_all<P: Platform>(space: &Space<P>) {
     for area in space.areas() {
         match area.kind {
-            // SAFETY: whoever frees everything answers for it that nobody uses anything.
+            // SAFETY: the caller, which frees everything, answers for it that nothing uses it.
             #[allow(unsafe_code)]
             Kind::Vmalloc => unsafe { space.raw().free(area.addr) }.expect("it is busy"),
             // SAFETY: as above.

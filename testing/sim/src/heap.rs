@@ -18,7 +18,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Which requests for memory are refused, counted from 1.
+/// The requests for memory that are refused, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
     /// This one alone.
@@ -81,7 +81,7 @@ impl Drop for Exempt {
     }
 }
 
-/// Whether the request that is being made is one to refuse.
+/// Returns whether the request that is being made is one to refuse.
 fn refuses() -> bool {
     let Some(shortage) = SHORTAGE.get() else { return false };
     if EXEMPT.get() > 0 {

@@ -42,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Frames can also be taken, mapped at any number of pages, let go and given back ([`FrameSupply`](vmalloc::FrameSupply)); what
+//! Frames can also be taken, mapped at any number of pages, discarded and given back ([`FrameSupply`](vmalloc::FrameSupply)); what
 //! may be done with a page can be changed ([`Protect`](vmalloc::Protect)); and anything can be [read](vmalloc::ReadNofault)
 //! at. Machines differ in what they have of this: see [`Options`]. Memory is counted in words: a page has one.
 //!

@@ -3,20 +3,20 @@
 //! ```text
 //!   0                      supply                       limit      devices
 //!   ├──────┬─────────────┬──────┬────────────────────────┼───────────────┤
-//!   │ free │ some page's │ free │ the user's             │ nobody's ever │
+//!   │ free │ some page's │ free │ the user's             │ unused        │
 //!   └──────┴─────────────┴──────┴────────────────────────┴───────────────┘
 //! ```
 
 use crate::options::NewPages;
 
-/// Who has a frame of the supply.
+/// The holder of a frame of the supply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
-    /// Nobody: it may be taken.
+    /// No page: it may be taken.
     Supply,
     /// This page, for which `map` took it.
     Page(u64),
-    /// Who took it by `take_frames` or `take_run`.
+    /// The caller that took it by `take_frames` or `take_run`.
     User,
 }
 
@@ -73,7 +73,7 @@ impl Memory {
         Some(base)
     }
 
-    /// What a page finds in `frame` when it gets it.
+    /// Returns the word that a page finds in `frame` when it gets it.
     fn fresh(&self, frame: u64) -> u64 {
         match self.new_pages {
             NewPages::Zeroed => 0,
@@ -123,7 +123,7 @@ impl Memory {
         self.free.push(frame);
     }
 
-    /// Who has `frame`; none if it is not the supply's.
+    /// Returns the holder of `frame`; none if it is not the supply's.
     pub(crate) fn holder(&self, frame: u64) -> Option<Holder> {
         let record = self.frames.get(usize::try_from(frame).ok()?);
         record.map(|record| record.holder).or((frame < self.limit).then_some(Holder::Supply))
@@ -201,7 +201,7 @@ impl Memory {
     }
 }
 
-/// What a frame holds that nobody has zeroed: never zero, and another word for each frame.
+/// Returns the word of a frame that was not zeroed: never zero, and another for each frame.
 const fn junk(frame: u64) -> u64 {
     0xdead_beef_0000_0000 | (frame & 0xffff_ffff)
 }

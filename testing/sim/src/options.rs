@@ -5,7 +5,7 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use vmalloc::PageRange;
 
-/// What happens at a [`Fault`](crate::Fault), besides recording it.
+/// The effect of a [`Fault`](crate::Fault), besides its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnViolation {
     /// A panic at once.
@@ -27,7 +27,7 @@ pub enum InjectedBug {
     UnflushedProtection,
 }
 
-/// What becomes of pages that are let go.
+/// The fate of pages that are discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Discard {
     /// They are unmapped at once, as where that takes a store.
@@ -37,7 +37,7 @@ pub enum Discard {
     Keeps,
 }
 
-/// Whether pages can change their addresses.
+/// The ability of pages to change their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum RelocateMode {
     /// They can't.
@@ -47,23 +47,23 @@ pub(crate) enum RelocateMode {
     Moves,
 }
 
-/// What `map_frames` does about pages that lead somewhere.
+/// The behaviour of `map_frames` over mapped pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum RemapMode {
     /// Nothing: that is a fault.
     #[default]
     Refuses,
-    /// It sees to it that nobody follows the old translations.
+    /// It makes every CPU forget the old translations.
     Replaces,
 }
 
-/// What new pages hold.
+/// The content of new pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum NewPages {
     /// Zeros.
     #[default]
     Zeroed,
-    /// Anything, but never zeros: a reader that expects zeros sees that nobody has cleared them.
+    /// Any words, but never zeros: a reader that expects zeros sees that the pages were not cleared.
     Dirty,
 }
 
@@ -132,7 +132,7 @@ impl Options {
         self
     }
 
-    /// What becomes of pages that are let go.
+    /// Sets the fate of pages that are discarded.
     #[must_use]
     pub fn discard(mut self, discard: Discard) -> Self {
         self.discard = discard;
@@ -183,7 +183,7 @@ impl Options {
         self
     }
 
-    /// What all choices of the machine follow from.
+    /// Sets the seed of all choices of the machine.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -197,7 +197,7 @@ impl Options {
         self
     }
 
-    /// What a fault leads to.
+    /// Sets the effect of a fault.
     #[must_use]
     pub fn on_violation(mut self, on_violation: OnViolation) -> Self {
         self.on_violation = on_violation;

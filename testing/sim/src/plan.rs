@@ -72,7 +72,7 @@ impl Plan {
         self.due[point as usize] = Some(Due::Once(self.passed[point as usize] + nth));
     }
 
-    /// The same, and all that follow.
+    /// Makes the `nth` step and all that follow fail.
     pub(crate) fn fail_from(&mut self, point: Point, nth: u64) {
         self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
     }

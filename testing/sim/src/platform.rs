@@ -9,7 +9,7 @@ use vmalloc::{
     ReadNofault, Translate,
 };
 
-// SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`, which bring nobody's
+// SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`, which endanger no
 // memory in danger, and this type is no `DirectMemory`. The lock excludes as the caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Sim<L> {

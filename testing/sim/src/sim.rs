@@ -59,7 +59,7 @@ impl<L: RawMutex> Sim<L> {
         }
     }
 
-    /// What `cpu` reads at `page`, which may be one of the linear map.
+    /// Returns the word that `cpu` reads at `page`, which may be one of the linear map.
     ///
     /// # Errors
     /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`]; [`Fault::ReachedGiven`]; [`Fault::ReachedFree`].
@@ -75,7 +75,7 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.write(cpu, page, word))
     }
 
-    /// What `cpu` fetches at `page`, to execute it.
+    /// Returns the word that `cpu` fetches at `page`, to execute it.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`].
@@ -83,7 +83,7 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.fetch(cpu, page))
     }
 
-    /// What `cpu` would read at `page`, without a fault and without filling its TLB: for freed areas, where a
+    /// Returns the result of a read by `cpu` at `page`, without a fault and without filling its TLB: for freed areas, where a
     /// stale answer is no surprise before the purge.
     pub fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         self.step(|machine| machine.look(cpu, page))
@@ -157,7 +157,7 @@ impl<L: RawMutex> Sim<L> {
         self.step(Machine::audit)
     }
 
-    /// What would be leaked if this were the end: nothing is reported.
+    /// Returns the leaks that there were if this were the end. Reports nothing.
     pub fn leaks(&self) -> Vec<Fault> {
         self.step(|machine| machine.leaks())
     }
@@ -173,7 +173,7 @@ impl<L: RawMutex> Sim<L> {
         })
     }
 
-    /// Calls `act` while nobody is within a step of the machine, as a system that forks its memory would. `act` must not use the machine.
+    /// Calls `act` while no thread is within a step of the machine, as a system that forks its memory would. `act` must not use the machine.
     pub fn at_rest<R>(&self, act: impl FnOnce() -> R) -> R {
         let _machine = self.machine.lock();
         act()

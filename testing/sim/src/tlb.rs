@@ -9,13 +9,13 @@ use vmalloc::{PageRange, Protection};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) frame: u64,
-    /// The number of the map call: a page mapped anew differs from before even if its frame is the same.
+    /// The number of the map call: a page mapped again differs from before even if its frame is the same.
     pub(crate) epoch: u64,
     pub(crate) protection: Protection,
     pub(crate) backing: Backing,
 }
 
-/// Whose frame an entry leads to.
+/// The origin of an entry's frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backing {
     /// The page's own, which `map` took for it.
@@ -39,7 +39,7 @@ pub(crate) struct Tlb {
     entries: BTreeMap<u64, Entry>,
     /// By frame: how many entries lead to it.
     reached: Vec<u32>,
-    /// Pages whose entries were replaced since they were last flushed: nobody else can know that they are gone.
+    /// Pages whose entries were replaced since they were last flushed: no software can know that they are gone.
     evicted: BTreeSet<u64>,
     capacity: Option<usize>,
 }
@@ -89,7 +89,7 @@ impl Tlb {
         gone.iter().for_each(|page| _ = self.evicted.remove(page));
     }
 
-    /// Whether software has to assume that a translation of `range` is here.
+    /// Returns whether software has to assume that a translation of `range` is here.
     pub(crate) fn may_hold(&self, range: PageRange) -> bool {
         let pages = range.start()..range.end();
         self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()

@@ -14,7 +14,7 @@ const FRAMES: u64 = 48;
 const DEVICES: u64 = 4;
 const CPUS: usize = 3;
 
-/// What a page is, to its owner.
+/// The state of a page, to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
@@ -30,9 +30,9 @@ struct User {
     source: Seeded,
     pages: BTreeMap<u64, (State, Protection)>,
     taken: Vec<Frame>,
-    /// What frames hold, if that is known.
+    /// The words of frames, where they are known.
     words: BTreeMap<Frame, u64>,
-    /// What pages hold that have memory of their own.
+    /// The words of pages that have memory of their own.
     own_words: BTreeMap<u64, u64>,
 }
 
@@ -139,7 +139,7 @@ impl User {
 
     fn discard(&mut self) -> Option<()> {
         let range = self.range_of(|state| matches!(state, State::Leads(_)))?;
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: nothing uses the pages any more.
         unsafe { self.sim.discard_hint(range) };
         self.set(range, State::Discarded, Protection::ReadWrite);
         Some(())
@@ -152,10 +152,10 @@ impl User {
             (range.start()..range.end()).filter(|&page| matches!(self.state(page), State::Leads(_)));
         for page in leading.filter_map(|page| PageRange::from_len(page, 1)) {
             // Should unmapping fail, this makes it right to give the frames back all the same.
-            // SAFETY: nobody uses the page any more.
+            // SAFETY: nothing uses the page any more.
             unsafe { self.sim.discard_hint(page) };
         }
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: nothing uses the pages any more.
         let unmapped = unsafe { self.sim.unmap(&[range]) };
         self.set(range, State::Unmapped, Protection::ReadWrite);
         if unmapped.is_ok() && self.source.chance(128) {
@@ -201,7 +201,7 @@ impl User {
         match state {
             State::Memory => self.access_mapped(cpu, page, protection, None),
             State::Leads(frame) => self.access_mapped(cpu, page, protection, Some(frame)),
-            // Others may still get somewhere; nobody looks.
+            // Others may still get somewhere; the test does not look.
             State::Discarded | State::Unmapped => _ = self.sim.look(cpu, page),
             State::Free => assert_eq!(self.sim.read(cpu, page), Err(Fault::NotMapped { cpu, page })),
         }
@@ -269,7 +269,7 @@ impl User {
     fn end(mut self) {
         self.sim.heal();
         let all = self.sim.geometry().span;
-        // SAFETY: nobody uses anything any more.
+        // SAFETY: nothing uses anything any more.
         unsafe {
             self.sim.unmap(&[all]).expect("nothing fails");
             self.sim.flush(&[all]).expect("nothing fails");

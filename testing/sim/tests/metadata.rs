@@ -16,7 +16,7 @@ fn sim() -> Sim {
     Options::new(PageRange::new(0x1000, 0x101000).expect("not empty")).build()
 }
 
-/// What is freed becomes lazy, or is purged soon, or is kept.
+/// Settings with which a freed area becomes lazy, is purged soon, or is cached.
 fn configs() -> [Config; 3] {
     let unmapping = Config::default().unmap_on_free();
     [unmapping, unmapping.lazy_max_pages(32), Config::default()]

@@ -123,7 +123,7 @@ fn small_tlbs_and_single_cpus() {
     assert_eq!(case.judge().interrupts, 0);
 }
 
-/// The same seed, the same machine, to the last interrupt.
+/// One seed makes one machine, to the last interrupt.
 #[test]
 fn a_run_repeats() {
     let run = || Case { faults: 12, ops: 3_000, ..Case::new(1 << 12, config(64 << 12), 8) }.judge();

@@ -38,7 +38,7 @@ impl Crew {
         }
     }
 
-    /// Takes an area, writes to each page, and leaves it to whoever comes.
+    /// Takes an area, writes to each page, and leaves it to the next thread that comes.
     fn take(&self, cpu: usize, pages: u64) {
         if self.pool.lock().len() >= HANDED_ON {
             return;

@@ -18,7 +18,7 @@ pub fn blocks(input: &[u8]) {
     player.finish();
 }
 
-/// What is mapped.
+/// A live mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mapped {
     Addresses,
@@ -132,7 +132,7 @@ impl<'a> Player<'a> {
         gone.iter().for_each(|(page, pages)| self.unmap_this(*page, *pages));
     }
 
-    /// What has to be refused.
+    /// Makes calls that have to be refused.
     fn misuse(&mut self) {
         let Some((page, pages)) = self.some() else { return };
         let given = self.source.between(1, 70);

@@ -58,7 +58,7 @@ impl<S: Source> SpaceGenerator<S> {
         if self.source.chance(self.faults) {
             return Some(self.fail());
         }
-        // Every so often a long ebb, so that everything is freed, purged and used anew.
+        // Every so often a long ebb, so that everything is freed, purged and used again.
         let ebb = self.step % (8 * self.live) > 6 * self.live;
         let takes = if ebb || live > self.live { 5 } else { 12 };
         Some(match self.source.below(24) {

@@ -54,7 +54,7 @@ struct State {
     lingering: RangeSet,
     /// Mapped and written to since.
     soiled: RangeSet,
-    /// What `map_frames` put behind pages.
+    /// The frames that `map_frames` put behind pages.
     frames: BTreeMap<u64, Frame>,
     next_frame: u64,
     counts: FrameCounts,
@@ -123,12 +123,12 @@ impl NullPlatform {
         self.cpu.store(cpu % self.cpus, Ordering::Relaxed);
     }
 
-    /// Whether every page of `range` is mapped.
+    /// Returns whether every page of `range` is mapped.
     pub fn is_mapped(&self, range: PageRange) -> bool {
         self.state.lock().mapped.covers(range)
     }
 
-    /// Whether some page of `range` is mapped.
+    /// Returns whether some page of `range` is mapped.
     pub fn is_touched(&self, range: PageRange) -> bool {
         self.state.lock().mapped.first_meeting(range).is_some()
     }
@@ -138,7 +138,7 @@ impl NullPlatform {
         self.state.lock().soiled.insert(range);
     }
 
-    /// Whether `range` reads as zero: nobody wrote to it since it was mapped or zeroed.
+    /// Returns whether `range` reads as zero: nothing was written to it since it was mapped or zeroed.
     pub fn is_zero(&self, range: PageRange) -> bool {
         self.state.lock().soiled.first_meeting(range).is_none()
     }

@@ -40,7 +40,7 @@ impl Ranges {
         self.0.free_ranges().map(Range::from).collect()
     }
 
-    /// What is allocated, neighbours as one range.
+    /// Returns the allocated ranges, neighbours as one range.
     fn allocated(&self) -> Vec<Range<u64>> {
         let mut all: Vec<Range<u64>> = Vec::new();
         for area in self.0.segments().filter(|segment| segment.state != State::Free) {

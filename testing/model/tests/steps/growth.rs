@@ -8,7 +8,7 @@ use super::leaves;
 use super::reference::Request;
 use vmalloc::{AreaMap, PageRange};
 
-/// Leaves in a piece, as in `area_map/planes.rs`.
+/// Leaves in a piece, as in `area_map/bitmaps.rs`.
 const LEAVES_OF_A_PIECE: usize = 128;
 /// Bytes of a piece: 128 for a leaf.
 const PIECE: usize = LEAVES_OF_A_PIECE * 128;

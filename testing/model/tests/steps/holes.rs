@@ -29,7 +29,7 @@ impl Holes {
         Self { name: name.into(), span: PageRange::new(BASE, end).expect("not empty"), ranges }
     }
 
-    /// The same with one more hole of `len` pages, at the next multiple of 2^13 pages.
+    /// Returns these areas with one more free range of `len` pages, at the next multiple of 2^13 pages.
     fn with_last(mut self, len: u64) -> Self {
         let start = self.span.end().next_multiple_of(1 << super::MAX_ORDER);
         let last = PageRange::from_len(start, len).expect("not empty");
@@ -39,7 +39,7 @@ impl Holes {
         self
     }
 
-    /// What is busy, ascending.
+    /// Returns the busy areas, ascending.
     pub(crate) fn areas(&self) -> impl Iterator<Item = PageRange> + '_ {
         let starts = std::iter::once(self.span.start()).chain(self.ranges.iter().map(|range| range.end()));
         let ends = self.ranges.iter().map(|range| range.start()).chain(std::iter::once(self.span.end()));

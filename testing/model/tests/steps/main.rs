@@ -52,7 +52,7 @@ fn height_limit(leaves: usize) -> u32 {
     leaves.ilog2() / 2 + 1
 }
 
-/// The same whatever was taken out. Neighbours that lost a child hold seven together (invariant TREE-3 in
+/// Returns the height limit of a tree from which leaves were removed. Neighbours that lost a child hold seven together (invariant TREE-3 in
 /// `area_map/tree/mod.rs`), three and a half each; two each leaves room for those that have lost none.
 fn height_limit_of_thinned(leaves: usize) -> u32 {
     leaves.ilog2() + 1
@@ -67,7 +67,7 @@ fn every_request() -> impl Iterator<Item = Request> {
     (0..=MAX_ORDER).flat_map(|order| SIZES.map(|pages| Request { pages, order }))
 }
 
-/// What one state showed: the worst of it.
+/// The worst that one state showed.
 #[derive(Clone, Debug, Default)]
 struct Worst {
     height: u32,

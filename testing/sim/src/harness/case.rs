@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use vmalloc::Space;
 
-/// What fails in a walk.
+/// A failing step of a walk.
 enum What {
     Each(Step, Lasting),
     Pairs([Step; 2]),
@@ -91,7 +91,7 @@ impl Drop for Context {
     }
 }
 
-/// What became of an operation, by the kind of step that failed.
+/// The results of an operation, by the kind of step that failed.
 #[derive(Clone, Debug)]
 pub struct Tally {
     name: &'static str,

@@ -6,7 +6,7 @@ use crate::memory::Holder;
 use crate::tlb::{Backing, Entry};
 use vmalloc::PageRange;
 
-/// What a CPU would find behind a page.
+/// The result that a CPU would have at a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlbVisibility {
     /// The content of the page's frame.
@@ -33,7 +33,7 @@ impl Machine {
         self.reach(cpu, page, Access::Write, |machine, frame| machine.memory.fill(frame, word)).map(|_| ())
     }
 
-    /// What can be read at `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
+    /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
     /// long as the frame was not given back, for somebody else to have.
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
@@ -47,7 +47,7 @@ impl Machine {
         Some(self.memory.content(entry.frame))
     }
 
-    /// What a read would find. Changes nothing and reports nothing.
+    /// Returns the result of a read. Changes nothing and reports nothing.
     pub(crate) fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         if let Some(frame) = self.linear_frame(page) {
             let is_free = self.memory.holder(frame) == Some(Holder::Supply);

@@ -42,7 +42,7 @@ impl Machine {
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Flush, ranges);
-        // What was let go and unmapped by the machine itself has not been unmapped by the caller yet.
+        // Pages that were discarded and unmapped by the machine itself have not been unmapped by the caller yet.
         let stray = |&range: &PageRange| self.unflushed.missing(range).or_else(|| self.idle.page_in(range));
         let strays = ranges.iter().filter_map(stray);
         self.faults.extend(strays.map(|page| Fault::NotUnmapped { page }));
@@ -62,7 +62,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether such a call refuses a page of `range`.
+    /// Returns whether such a call refuses a page of `range`.
     fn is_refused(&self, call: Point, range: &PageRange) -> bool {
         self.refused.iter().any(|(by, pages)| *by == call && pages.intersection(range).is_some())
     }

@@ -38,7 +38,7 @@ pub(super) fn mapped(options: Options) -> (Machine, [Frame; 2]) {
     (machine, frames)
 }
 
-/// The same, let go.
+/// Returns a machine with mapped frames whose pages were discarded.
 fn gone(options: Options) -> (Machine, [Frame; 2]) {
     let (mut machine, frames) = mapped(options);
     machine.discard_hint(HERE, range(110, 112));

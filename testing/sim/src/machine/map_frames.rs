@@ -69,14 +69,14 @@ impl Machine {
         }
     }
 
-    /// Unmaps a page of which `idle` tells that nobody uses it.
+    /// Unmaps a page that `idle` holds, so that nothing uses it.
     fn drop_translation(&mut self, cpu: usize, page: PageRange) {
         self.page_table.remove(page.start());
         self.unflushed.insert(page);
         self.tlbs[cpu].flush(page);
     }
 
-    /// What a call that fails may have done to a range that it was to replace.
+    /// Unmaps what a failing call may have done to a range that it was to replace.
     fn unmap_replaceable(&mut self, cpu: usize, range: PageRange) {
         let replaced: Vec<u64> =
             (range.start()..range.end()).filter(|&page| self.may_replace(page)).collect();
@@ -86,7 +86,7 @@ impl Machine {
         }
     }
 
-    /// Whether `page` leads, or led before it was let go, to a frame that another may take the place of.
+    /// Returns whether `page` leads, or led before it was discarded, to a frame that another may take the place of.
     fn may_replace(&self, page: u64) -> bool {
         self.remap == RemapMode::Replaces && (self.idle.contains(page) || self.is_shared(page))
     }

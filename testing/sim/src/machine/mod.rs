@@ -12,20 +12,20 @@
 //! ```
 //!
 //! Frames of users and devices go another way. They stay whose they are whatever happens to the pages that lead to them;
-//! letting go is what makes it legal to give them back while a page, or a TLB, still leads there:
+//! discarding is what makes it legal to give them back while a page, or a TLB, still leads there:
 //!
 //! ```text
-//!            map_frames                  discard                      unmap                    flush
-//!   clean ───────────────► mapped ──────────────────► let go ──────────────────► unflushed ─────────────► clean
-//!   MappedForeign          │ GivenWhileMapped         ReachedGiven               NotUnmapped
+//!            map_frames                  discard                        unmap                    flush
+//!   clean ───────────────► mapped ──────────────────► discarded ──────────────────► unflushed ─────────────► clean
+//!   MappedForeign          │ GivenWhileMapped         ReachedGiven                 NotUnmapped
 //!   MappedOver             │ ReachedGiven             as it is, or               ReachedGiven
-//!   ReusedBeforeFlush      │ DiscardedUnmapped            unmapped ([`Discard`])
+//!   ReusedBeforeFlush      │ DiscardedUnmapped        unmapped ([`Discard`])
 //!        ▲                 ▼                          │
 //!        └─────────────────┴── on a machine that replaces, which flushes them then
 //! ```
 //!
 //! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3 in every corner:
-//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are let go or
+//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are discarded or
 //!   unflushed, and led to an earlier life of it, when it was a user's, or that it was relocated from.
 //! - M2: a TLB entry agrees with the page table, or its page is unflushed.
 //! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is owned by an unflushed
@@ -81,7 +81,7 @@ pub(crate) struct Machine {
     memory: Memory,
     /// Unmapped, or tried to, and not flushed since.
     unflushed: PageSet,
-    /// Let go, and neither unmapped by a call of `unmap` nor mapped anew since.
+    /// Discarded, and neither unmapped by a call of `unmap` nor mapped again since.
     idle: PageSet,
     /// Pages that were unmapped, with their frames, which wait for the flush.
     limbo: BTreeSet<(u64, u64)>,

@@ -59,7 +59,7 @@ impl Machine {
         from.len() == to.len() && missing.is_none()
     }
 
-    /// After a flush nobody follows where frames were.
+    /// Notes that a flush has ended: no CPU follows where frames were.
     pub(super) fn forget_left(&mut self, range: PageRange) {
         let gone: Vec<_> = self.left.range((range.start(), 0)..(range.end(), 0)).copied().collect();
         gone.iter().for_each(|left| _ = self.left.remove(left));

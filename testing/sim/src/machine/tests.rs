@@ -35,7 +35,7 @@ fn unmapped(options: Options) -> Machine {
     machine
 }
 
-/// The same, flushed.
+/// Returns a machine whose unmapped range is flushed.
 fn flushed(options: Options) -> Machine {
     let mut machine = unmapped(options);
     machine.flush(HERE, &[range(110, 112)]).unwrap();

@@ -18,7 +18,7 @@ pub fn family(input: &[u8]) {
     Player::play(input, Weights::FAMILY);
 }
 
-/// The same, for the most part read: what [`read`](vmalloc::Raw::read) tells of any addresses.
+/// Plays a program that mostly reads: [`read`](vmalloc::Raw::read) of any addresses.
 pub fn vread(input: &[u8]) {
     Player::play(input, Weights::VREAD);
 }

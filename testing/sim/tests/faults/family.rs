@@ -16,7 +16,7 @@ const TAKE_FRAMES: Step = Step::Machine(Point::TakeFrames);
 /// Pages of a large short mapping.
 const LARGE: usize = 70;
 
-/// What an operation works on, with room for what it makes.
+/// The subjects of an operation, with room for what it makes.
 pub(crate) struct Family {
     /// The test's own.
     pub(crate) frames: Vec<Frame>,
@@ -212,7 +212,7 @@ where
     ]
 }
 
-/// Whatever fails, frees succeed; what they leave goes with the next purge that does.
+/// Frees succeed whatever fails; what they leave goes with the next purge that succeeds.
 fn ends<G: Ground>(scene: Scene) -> Vec<Case>
 where
     G::On: 'static,

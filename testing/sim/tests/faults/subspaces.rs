@@ -34,7 +34,7 @@ fn is_whole(root: &Root<Sim>) {
     assert_eq!((root.platform().check_end(), root.platform().taken_frames()), (vec![], vec![]));
 }
 
-/// A part is dropped while a step fails: its range is nobody's until that is made good.
+/// Drops a part while a step fails: its range has no owner until that is made good.
 fn drop_one(settings: Config, injection: Injection) -> bool {
     let root = Root::new(Scene::empty(settings).sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");

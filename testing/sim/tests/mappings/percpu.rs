@@ -15,7 +15,7 @@ fn group(space: &Space<Sim>) -> usize {
 fn populate(space: &Space<Sim>, base: usize, from: usize, frames: &[Frame]) {
     for (unit, frames) in OFFSETS.into_iter().zip(frames.chunks(frames.len() / OFFSETS.len())) {
         let addr = base + unit + from * PAGE;
-        // SAFETY: nobody else maps there.
+        // SAFETY: nothing else maps there.
         unsafe { space.raw().map_pages(addr, frames, Protection::ReadWrite) }
             .expect("nothing is mapped there");
     }

@@ -99,7 +99,7 @@ fn read_copies_the_mapped_pages_of_sparse_areas() {
         let frames = take(space, 3);
         let addr = space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         for (nth, frame) in [0, 3, 7].into_iter().zip(&frames) {
-            // SAFETY: nobody else maps there.
+            // SAFETY: nothing else maps there.
             unsafe { space.raw().map_pages(addr + nth * PAGE, &[*frame], RW) }.expect("room");
         }
         let words = [0, 3, 7].map(|nth| fill(space, addr + nth * PAGE, 1)[0]);
@@ -168,7 +168,7 @@ fn live_slots_are_read_and_those_around_them_are_zeros() {
     });
 }
 
-/// What was returned is not the owner's any more: its frames may be somebody's else.
+/// Returned slots are not the owner's any more: their frames may have another owner.
 #[test]
 fn returned_slots_are_not_read() {
     with_blocks(|space| {

@@ -18,14 +18,14 @@ fn frames_of_the_wrong_origin_are_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (own, device) = (all.spare()[0], Frame(FRAMES));
-        // Nobody's, nobody's either, and that of a page.
+        // Not taken, not taken either, and that of a page.
         let memory = space.platform().physical_page(page(all.addr(PLAIN))).expect("mapped");
         for foreign in [FRAMES - 1, FRAMES + 8, u64::MAX, memory] {
             let frames = [own, own, Frame(foreign)];
             let wrong = Err(bad(foreign, Origin::Foreign));
             assert_eq!(unchanged(space, || space.raw().map(&frames, RW, None)), wrong);
             assert_eq!(unchanged(space, || space.raw().map_short(&frames)), wrong);
-            // SAFETY: nobody else maps there.
+            // SAFETY: nothing else maps there.
             let mapped = unchanged(space, || unsafe {
                 space.raw().map_pages(all.addr(SPARSE) + 2 * PAGE, &frames[1..], RW)
             });
@@ -115,7 +115,7 @@ fn map_pages_needs_unmapped_pages() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (addr, spare) = (all.addr(SPARSE), all.spare());
-        // SAFETY: nobody else maps or unmaps anything.
+        // SAFETY: nothing else maps or unmaps anything.
         let map =
             |addr, frames: &[Frame]| unchanged(space, || unsafe { space.raw().map_pages(addr, frames, RW) });
         // SAFETY: as above.

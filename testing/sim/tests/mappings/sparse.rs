@@ -14,7 +14,7 @@ fn sparse(space: &Space<Sim>, count: usize) -> usize {
 }
 
 fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
-    // SAFETY: nobody else maps there.
+    // SAFETY: nothing else maps there.
     unsafe { space.raw().map_pages(addr, frames, RW) }.expect("nothing is mapped there");
 }
 

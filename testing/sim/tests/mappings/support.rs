@@ -21,7 +21,7 @@ pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Every combination of what a machine can do: it unmaps what is let go, replaces what is mapped, has a
+/// Every combination of what a machine can do: it unmaps discarded pages, replaces what is mapped, has a
 /// linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to three CPUs in
 /// turn.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
@@ -37,7 +37,7 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
     (0..32).map(with).collect()
 }
 
-/// What is freed becomes lazy, or is kept; blocks are used in every way.
+/// Settings with which a freed area becomes lazy, or is cached; blocks are used in every way.
 fn configs() -> [Config; 4] {
     let unmapping = Config::default().unmap_on_free();
     [Config::default(), unmapping, unmapping.lazy_max_pages(1).block_slots(64), unmapping.block_slots(64)]
@@ -54,7 +54,7 @@ pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
     everywhere_in(PAGES, test);
 }
 
-/// The same in so many pages.
+/// Runs `test` on every machine, in so many pages.
 pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     for options in machines(pages) {
         for config in configs() {
@@ -66,12 +66,12 @@ pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     }
 }
 
-/// The same where blocks hold their invariants: on machines that replace, recycled ones don't (see `replacing`).
+/// Runs `test` where blocks hold their invariants: on machines that replace, recycled ones don't (see `replacing`).
 pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
     with_blocks_in(PAGES, test);
 }
 
-/// The same in so many pages.
+/// Runs `test` where blocks hold their invariants, in so many pages.
 pub(crate) fn with_blocks_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     everywhere_in(pages, |space| {
         if !(space.geometry().remaps_atomically) {
@@ -198,7 +198,7 @@ pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
-/// What `addr` is for.
+/// Returns the kind of the area at `addr`.
 pub(crate) fn kind<P: Platform>(space: &Space<P>, addr: usize) -> Option<Kind> {
     space.find(addr).map(|area| area.kind)
 }
@@ -222,7 +222,7 @@ impl Snapshot {
     }
 }
 
-/// What `act` returns, after which everything is as it was before, the machine was asked for nothing, and every invariant
+/// Returns the result of `act`, after which everything is as it was before, the machine was asked for nothing, and every invariant
 /// holds.
 pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
     let before = Snapshot::of(space);

@@ -47,7 +47,7 @@ fn pending_range_keeps_no_other_area_back() {
         let frames = take(&space, 8);
         let sparse = || space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         let (torn, other) = (sparse(), sparse());
-        // SAFETY: nobody else maps there, here and below.
+        // SAFETY: nothing else maps there, here and below.
         unsafe {
             space.raw().map_pages(torn, &frames, Protection::ReadWrite).unwrap();
             refuse(&space, call, torn + 2 * PAGE);
@@ -59,7 +59,7 @@ fn pending_range_keeps_no_other_area_back() {
             space.raw().unmap_pages(other, 8).unwrap();
             assert!(space.purge().is_err());
             assert_eq!(space.stats().lazy_areas, 0);
-            // The area may be freed. Its addresses are nobody's before the range is mended.
+            // The area may be freed. Its addresses are not reused before the range is unmapped.
             space.raw().free_sparse(torn).unwrap();
         }
         assert!(space.purge().is_err());

@@ -11,7 +11,7 @@ fn direct(pages: u64) -> Space<Direct> {
 }
 
 /// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the guard page before it.
-/// Nobody has those addresses before, and nobody loses them afterwards.
+/// Those addresses have no owner before, and stay with theirs afterwards.
 #[test]
 fn refused_tail_is_not_reused_until_unmapped() {
     for call in CALLS {
@@ -65,7 +65,7 @@ fn refused_tail_is_unmapped_once() {
     }
 }
 
-/// What one area could not give back is no reason for others not to grow where they are.
+/// One area's refused pages do not keep other areas from growing where they are.
 #[test]
 fn pending_range_keeps_no_other_area_from_growing() {
     for call in CALLS {

@@ -13,12 +13,12 @@ pub struct FrameCounts {
     pub given: u64,
     /// Put behind pages.
     pub mapped: u64,
-    /// Pages that were let go.
+    /// Pages that were discarded.
     pub discard: u64,
 }
 
 impl NullPlatform {
-    /// What was done with frames so far.
+    /// Returns the counts of operations on frames so far.
     pub fn frame_counts(&self) -> FrameCounts {
         self.state.lock().counts
     }
