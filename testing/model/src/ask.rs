@@ -38,7 +38,8 @@ impl Ask {
         if self.align.is_power_of_two() { fit.align(self.align) } else { fit.multiple_of(self.align) }
     }
 
-    /// Returns whether `range` is an answer, if it is free: size, alignment, phase, boundary and limits.
+    /// Returns whether `range` is an answer, if it is free: size, alignment, phase, boundary and
+    /// limits.
     pub fn is_met_by(&self, range: PageRange) -> bool {
         range.len() == self.pages
             && range.start() % self.align == self.phase

@@ -8,8 +8,8 @@ use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// An area map for small spans: for each page, the state and number of the area it belongs to.
 ///
-/// Ranges are not stored; they are read off the cells: a run of equal cells is a segment. Placement tries
-/// every page.
+/// Ranges are not stored; they are read off the cells: a run of equal cells is a segment. Placement
+/// tries every page.
 #[derive(Clone, Debug)]
 pub struct BitMap {
     span: PageRange,

@@ -43,7 +43,8 @@ impl Failure {
         &self.ops
     }
 
-    /// Leaves out operations, long runs of them first, as long as `rerun` still reports a difference.
+    /// Leaves out operations, long runs of them first, as long as `rerun` still reports a
+    /// difference.
     pub(crate) fn shrink(mut self, rerun: impl Fn(&[Op]) -> Option<(usize, Mismatch)>) -> Self {
         let mut budget = SHRINK_BUDGET;
         let mut chunk = self.ops.len().div_ceil(2);

@@ -78,8 +78,8 @@ pub enum Resize {
 pub enum Place {
     /// This page, inside the space or not.
     Page(u64),
-    /// A page of (or next to) the `nth` segment in this state, counted around; the start of the span when
-    /// there is none.
+    /// A page of (or next to) the `nth` segment in this state, counted around; the start of the
+    /// span when there is none.
     Segment {
         /// The state of the segments that are counted.
         state: State,

@@ -28,7 +28,8 @@ pub enum MetadataLimit {
     /// Never.
     #[default]
     None,
-    /// [`AllocError::Metadata`] is a fair answer to a claim that is not wrong in itself, and changes nothing.
+    /// [`AllocError::Metadata`] is a fair answer to a claim that is not wrong in itself, and
+    /// changes nothing.
     MayRunOut,
 }
 
@@ -56,7 +57,8 @@ impl Default for Checks {
             metadata: MetadataLimit::None,
             walk_below: 200,
             walk_every: 64,
-            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree and directory take in advance.
+            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree
+            // and directory take in advance.
             slack_bytes: 48 << 10,
             slack_per_segment: 1 << 10,
         }
@@ -325,7 +327,8 @@ impl<M: Map> Session<M> {
 }
 
 impl Session<AreaMap<'_>> {
-    /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is one like any other afterwards.
+    /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is
+    /// one like any other afterwards.
     ///
     /// # Errors
     /// The first difference seen; a panic of the map is one.

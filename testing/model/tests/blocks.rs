@@ -89,7 +89,8 @@ fn recycling_needs_a_few_blocks_for_all_of_it() {
     }
 }
 
-/// Maps one page for good and the rest of a block's worth of pages for a moment, again and again; the address space that it takes, in pages.
+/// Maps one page for good and the rest of a block's worth of pages for a moment, again and again;
+/// the address space that it takes, in pages.
 fn one_long_lived_page_a_block(live: u64) -> u64 {
     let space = space_of(1 << 24, 1024);
     let mut held = Vec::new();

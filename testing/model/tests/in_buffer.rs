@@ -1,9 +1,11 @@
-//! The area map in memory that the caller lent: the same answers, and a clean refusal when it is used up.
+//! The area map in memory that the caller lent: the same answers, and a clean refusal when it is
+//! used up.
 
 use vmalloc::{AllocError, AreaMap, PageRange};
 use vmalloc_model::{Checks, Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
 
-/// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change either.
+/// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change
+/// either.
 fn agrees(
     profile: Profile,
     seed: u64,

@@ -1,4 +1,5 @@
-//! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its calls.
+//! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its
+//! calls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};

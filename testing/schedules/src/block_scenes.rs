@@ -1,5 +1,5 @@
-//! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given back as soon as their mapping is
-//! ended, so that a CPU that still reaches them is noticed.
+//! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given
+//! back as soon as their mapping is ended, so that a CPU that still reaches them is noticed.
 //!
 //! A block has eight slots here, and a request up to four pages.
 
@@ -78,7 +78,8 @@ pub fn unmapped_elsewhere(slots: Slots) {
     world.finish();
 }
 
-/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before this.
+/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before
+/// this.
 fn with_mappings<const N: usize>(
     world: &World,
     mappings: [Vec<Mapping>; N],
@@ -229,7 +230,8 @@ pub fn fork_meets_blocks(slots: Slots) {
     world.finish();
 }
 
-/// A child of a fork has what others had, and ends what they were doing: no more is lost than what is theirs.
+/// A child of a fork has what others had, and ends what they were doing: no more is lost than what
+/// is theirs.
 pub fn forked_meanwhile(slots: Slots) {
     let world = world(slots);
     let mapping = world.map_ram(2);

@@ -110,7 +110,8 @@ enum Forked {
     Over,
 }
 
-/// From here on the calling thread is the only one: the others stay for ever where they are, as in the child of a fork.
+/// From here on the calling thread is the only one: the others stay for ever where they are, as in
+/// the child of a fork.
 pub(crate) fn leave_others_behind() {
     FORKED.set(Forked::Child(shuttle::current::me()));
 }
@@ -158,7 +159,8 @@ fn text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-/// Explores a scenario that holds, and tells how many schedules that were, past whatever captures the output of tests.
+/// Explores a scenario that holds, and tells how many schedules that were, past whatever captures
+/// the output of tests.
 ///
 /// # Panics
 /// When it does not hold.

@@ -1,13 +1,14 @@
-//! Explored schedules: the whole space on the simulator, under a scheduler that decides at each lock and each atomic
-//! operation who runs next.
+//! Explored schedules: the whole space on the simulator, under a scheduler that decides at each
+//! lock and each atomic operation who runs next.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules
 //! ```
 //!
-//! Without the cfg this crate is empty, and no ordinary build knows of the scheduler. `VMALLOC_SCHEDULES=1000000` is the long
-//! mode: so many schedules for each scenario, and a tenth as many with points at every load and store. `VMALLOC_SEED=…`
-//! takes others; a failure prints both, and they repeat it.
+//! Without the cfg this crate is empty, and no ordinary build knows of the scheduler.
+//! `VMALLOC_SCHEDULES=1000000` is the long mode: so many schedules for each scenario, and a tenth
+//! as many with points at every load and store. `VMALLOC_SEED=…` takes others; a failure prints
+//! both, and they repeat it.
 //!
 //! ```text
 //!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   counts
@@ -21,11 +22,12 @@
 //!   vmalloc     sync.rs: the core's atomics are scheduling points, its bounds small, its protocol broken on request
 //! ```
 //!
-//! Each schedule ends with everything freed and purged, every invariant verified, all counts at zero, the span one free
-//! range, and a machine without a leak or a stale translation (`World::finish`).
+//! Each schedule ends with everything freed and purged, every invariant verified, all counts at
+//! zero, the span one free range, and a machine without a leak or a stale translation
+//! (`World::finish`).
 //!
-//! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the child alone, which finds everything as the other
-//! threads had it.
+//! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the
+//! child alone, which finds everything as the other threads had it.
 //!
 //! # Protocols broken on purpose
 //!
@@ -51,8 +53,9 @@
 //! The models have theirs: pages told of too late, need told of too late.
 //!
 //! # What is not explored
-//! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and Miri see to that. Threads that are interrupted by others of the same
-//! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
+//! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and
+//! Miri see to that. Threads that are interrupted by others of the same CPU, as in a signal
+//! handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
 #![cfg(shuttle)]
 
 pub mod block_scenes;

@@ -143,7 +143,8 @@ pub fn purges_of_all_kinds() {
     world.finish();
 }
 
-/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain lets them decay.
+/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain
+/// lets them decay.
 pub fn cached_areas_decay() {
     let world = World::new(24, Config::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
@@ -169,7 +170,8 @@ pub fn shrink_by_one() {
     world.finish();
 }
 
-/// After `Space::flush` no CPU translates what was freed before the call, whichever thread is purging it.
+/// After `Space::flush` no CPU translates what was freed before the call, whichever thread is
+/// purging it.
 pub fn no_alias_is_left(flushes: Flushes) {
     let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
     let freed = Arc::new(AtomicUsize::new(0));
@@ -256,7 +258,8 @@ impl Notifier for Cache {
     }
 }
 
-/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up, and no thread hangs.
+/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up,
+/// and no thread hangs.
 pub fn notifier_makes_room() {
     let world = World::new(14, World::tight());
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
@@ -355,8 +358,8 @@ fn look_around(world: &World) {
     world.areas().for_each(assert_of_one_area);
 }
 
-/// Areas with different annotations and guards follow each other at the same addresses: each is found with
-/// its own range and its own annotation.
+/// Areas with different annotations and guards follow each other at the same addresses: each is
+/// found with its own range and its own annotation.
 pub fn found_with_its_own_note() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([kinds_of_areas, look_around, look_around]);
@@ -396,7 +399,8 @@ pub fn found_while_it_is_resized() {
     world.finish();
 }
 
-/// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does not.
+/// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
+/// not.
 pub fn fork_meets_everything() {
     let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     world.run([
@@ -627,7 +631,8 @@ pub fn purges_fail() {
     world.finish();
 }
 
-/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and freed as what it is.
+/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and
+/// freed as what it is.
 pub fn notes_follow_their_areas() {
     let world = World::new(16, World::tight());
     let tagged: fn(&World) = |world| {

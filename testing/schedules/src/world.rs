@@ -9,7 +9,8 @@ use std::sync::Arc;
 use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
-/// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
+/// The CPU that the calling thread is on: one for each thread, in the order in which they were
+/// spawned.
 pub fn here() -> usize {
     usize::from(shuttle::current::me())
 }
@@ -152,8 +153,9 @@ impl World {
         unsafe { self.raw().unmap_short(mapping.addr, mapping.frames.len()) }.is_ok()
     }
 
-    /// Goes on as the child of a fork: of all threads only this one is left, with everything as the others had it at that moment.
-    /// What `child` leaves must be whole, but for what others have; then the schedule ends.
+    /// Goes on as the child of a fork: of all threads only this one is left, with everything as the
+    /// others had it at that moment. What `child` leaves must be whole, but for what others have;
+    /// then the schedule ends.
     pub fn fork(&self, child: impl FnOnce(&World)) {
         self.become_child();
         child(self);
@@ -180,7 +182,8 @@ impl World {
         self.verify().expect("every invariant holds in the child");
     }
 
-    /// Checks the end, when everything was freed: nothing is kept, counted or leaked, and the span is one free range.
+    /// Checks the end, when everything was freed: nothing is kept, counted or leaked, and the span
+    /// is one free range.
     pub fn finish(&self) {
         self.purge().expect("no fault was asked for");
         self.platform().catch_up();

@@ -1,5 +1,6 @@
-//! Two protocols of counts under all orders of their steps and all that weak memory allows. They are copies, named with
-//! each, of what takes a whole space; what is smaller is checked as it is, by the models beside the core's own code
+//! Two protocols of counts under all orders of their steps and all that weak memory allows. They
+//! are copies, named with each, of what takes a whole space; what is smaller is checked as it is,
+//! by the models beside the core's own code
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom`).
 #![cfg(shuttle)]
 
@@ -46,7 +47,8 @@ fn lazy_pages_published_without_the_lock_are_caught() {
     });
 }
 
-/// `claim`, its purge, and the run of `try_claim`: who is in need says so before he looks into the nodes.
+/// `claim`, its purge, and the run of `try_claim`: who is in need says so before he looks into the
+/// nodes.
 fn need_and_run(says_so_first: bool) {
     loom::model(move || {
         // Addresses in another CPU's pool and in the map, and how many are in need.

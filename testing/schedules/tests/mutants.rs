@@ -1,4 +1,5 @@
-//! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same schedules.
+//! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same
+//! schedules.
 #![cfg(shuttle)]
 
 use vmalloc_schedules::block_scenes::{self, Slots};

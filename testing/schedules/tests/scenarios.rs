@@ -3,7 +3,8 @@
 
 use vmalloc_schedules::{Flushes, Plan, explore, root_scenes, scenes};
 
-/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
+/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
+/// every access.
 const SCHEDULES: usize = 12_000;
 
 macro_rules! holds {

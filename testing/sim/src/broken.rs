@@ -21,7 +21,8 @@ pub enum Mistake {
     NeverDiscard,
 }
 
-/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
+/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come
+/// wrong or not at all.
 ///
 /// Made of the simulator alone, where a broken promise is a fault and no damage.
 #[derive(Debug)]
@@ -46,16 +47,16 @@ impl<L: RawMutex> Broken<L> {
     /// Does what was put off. A failure is lost, as it would be.
     fn catch_up(&self) {
         for set in std::mem::take(&mut *self.late.lock()) {
-            // SAFETY: the set was unmapped, but may have been handed out since: the mistake that is wanted, which does
-            // no harm to a simulated machine.
+            // SAFETY: the set was unmapped, but may have been handed out since: the mistake that is
+            // wanted, which does no harm to a simulated machine.
             #[allow(unsafe_code)]
             let _ = unsafe { self.inner.flush(&set) };
         }
     }
 }
 
-// SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the span all the same, and
-// this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
+// SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the
+// span all the same, and this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Broken<L> {
     type RawLock = L;

@@ -1,6 +1,7 @@
 //! What was done so far: the price of a flush protocol.
 
-/// Calls and their work so far. Only calls that succeeded are counted, unless the name says otherwise.
+/// Calls and their work so far. Only calls that succeeded are counted, unless the name says
+/// otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {

@@ -14,9 +14,9 @@ use vmalloc::{
 /// The value of bytes that have no owner any more.
 const POISON: u8 = 0xdb;
 
-/// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the space itself does with
-/// memory. The simulator judges the calls, as ever; accesses it does not see. Pages that were unmapped are full of a
-/// pattern, and reading them is no fault.
+/// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the
+/// space itself does with memory. The simulator judges the calls, as ever; accesses it does not
+/// see. Pages that were unmapped are full of a pattern, and reading them is no fault.
 ///
 /// It has no [`FrameSupply`](vmalloc::FrameSupply): a block of the heap is nowhere twice.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub struct Direct<L = parking_lot::RawMutex> {
     sim: Sim<L>,
 }
 
-// SAFETY: the block belongs to this platform alone; whose its bytes are is for the platform's user to know, as with any
-// platform.
+// SAFETY: the block belongs to this platform alone; whose its bytes are is for the platform's user
+// to know, as with any platform.
 #[allow(unsafe_code)]
 unsafe impl<L> Send for Direct<L> {}
 // SAFETY: as for `Send`: no method reads or writes bytes but on behalf of who owns them.
@@ -35,7 +35,8 @@ unsafe impl<L> Send for Direct<L> {}
 unsafe impl<L> Sync for Direct<L> {}
 
 impl Direct {
-    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of the usual ones.
+    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of
+    /// the usual ones.
     pub fn new(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         Self::new_with(pages, choose)
     }
@@ -102,9 +103,10 @@ impl<L> Drop for Direct<L> {
     }
 }
 
-// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, unless it says otherwise, and of ordinary memory
-// from before to after. What is unmapped can be reached still, which its users must not: nothing else ever gets the block.
-// The lock excludes as the caller's choice of `L` does.
+// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed,
+// unless it says otherwise, and of ordinary memory from before to after. What is unmapped can be
+// reached still, which its users must not: nothing else ever gets the block. The lock excludes as
+// the caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Direct<L> {
     type RawLock = L;
@@ -166,7 +168,8 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 }
 
-// SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed, and null is in no block.
+// SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed,
+// and null is in no block.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> DirectMemory for Direct<L> {}
 
@@ -176,7 +179,8 @@ unsafe impl<L: RawMutex> Relocate for Direct<L> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         let cpu = self.sim.here();
         self.sim.step(|machine| machine.relocate(cpu, from, to))?;
-        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the caller's.
+        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the
+        // caller's.
         unsafe {
             self.place(to).copy_from(self.place(from), (from.len() as usize) << Sim::PAGE_SHIFT);
             self.fill(from, POISON);
@@ -200,8 +204,8 @@ impl<L: RawMutex> ReadNofault for Direct<L> {
         let readable = self.sim.read_nofault(addr, to);
         for (at, byte) in (addr..).zip(&mut to[..readable]) {
             let place = std::ptr::with_exposed_provenance::<u8>(at);
-            // SAFETY: the page is mapped, so it is the block's. That its owner may write to it meanwhile is why it is read
-            // volatile, a byte at a time.
+            // SAFETY: the page is mapped, so it is the block's. That its owner may write to it
+            // meanwhile is why it is read volatile, a byte at a time.
             #[allow(unsafe_code)]
             let read = unsafe { place.read_volatile() };
             *byte = read;

@@ -26,11 +26,13 @@ impl Access {
     }
 }
 
-/// An access, a reuse or a call that real hardware would get wrong. Pages, frames and CPUs by number.
+/// An access, a reuse or a call that real hardware would get wrong. Pages, frames and CPUs by
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An access to a page without translation: what a guard is for. Returned only, never recorded and no panic.
+    /// An access to a page without translation: what a guard is for. Returned only, never recorded
+    /// and no panic.
     #[error("cpu {cpu}: page {page:#x} is not mapped")]
     NotMapped {
         /// The CPU that accessed it.
@@ -38,7 +40,8 @@ pub enum Fault {
         /// The page that was accessed.
         page: u64,
     },
-    /// An access that the page's protection does not allow. Returned only, never recorded and no panic.
+    /// An access that the page's protection does not allow. Returned only, never recorded and no
+    /// panic.
     #[error("cpu {cpu}: {access:?} of page {page:#x}, which is {protection:?}")]
     Denied {
         /// The CPU that accessed it.
@@ -50,7 +53,8 @@ pub enum Fault {
         /// The accesses that are allowed.
         protection: Protection,
     },
-    /// An access through a TLB entry that allows more than the page table: [`Protect`](vmalloc::Protect) has not flushed.
+    /// An access through a TLB entry that allows more than the page table:
+    /// [`Protect`](vmalloc::Protect) has not flushed.
     #[error("cpu {cpu}: page {page:#x} is {now:?}, but was accessed as {held:?}")]
     StaleProtection {
         /// The CPU that accessed it.
@@ -80,7 +84,8 @@ pub enum Fault {
         /// The frame.
         frame: u64,
     },
-    /// An access through a TLB entry that the page table no longer bears out. A write has reached the old frame.
+    /// An access through a TLB entry that the page table no longer bears out. A write has reached
+    /// the old frame.
     #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, and should have reached {now:?}")]
     StaleAccess {
         /// The CPU that accessed it.
@@ -100,7 +105,8 @@ pub enum Fault {
         /// The frame that it leads to already.
         frame: u64,
     },
-    /// A page was handed out again before a flush of it has succeeded, whether or not a CPU remembers it.
+    /// A page was handed out again before a flush of it has succeeded, whether or not a CPU
+    /// remembers it.
     #[error("page {page:#x} is reused before it was flushed")]
     ReusedBeforeFlush {
         /// The first such page of the range.

@@ -63,7 +63,8 @@ pub(crate) enum NewPages {
     /// Zeros.
     #[default]
     Zeroed,
-    /// Any words, but never zeros: a reader that expects zeros sees that the pages were not cleared.
+    /// Any words, but never zeros: a reader that expects zeros sees that the pages were not
+    /// cleared.
     Dirty,
 }
 
@@ -89,7 +90,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a panic at every fault.
+    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a
+    /// panic at every fault.
     pub fn new(span: PageRange) -> Self {
         Self {
             span,
@@ -146,8 +148,8 @@ impl Options {
         self
     }
 
-    /// A machine on which every frame of the supply can be reached at a page of its own, from `start` on: outside the
-    /// span, which is not checked.
+    /// A machine on which every frame of the supply can be reached at a page of its own, from
+    /// `start` on: outside the span, which is not checked.
     #[must_use]
     pub fn linear(mut self, start: u64) -> Self {
         self.linear = Some(start);
@@ -161,7 +163,8 @@ impl Options {
         self
     }
 
-    /// A machine that can [relocate](vmalloc::Relocate::relocate) pages: for [`Direct`](crate::Direct).
+    /// A machine that can [relocate](vmalloc::Relocate::relocate) pages: for
+    /// [`Direct`](crate::Direct).
     #[must_use]
     pub fn relocates(mut self) -> Self {
         self.relocate_mode = RelocateMode::Moves;
@@ -211,8 +214,8 @@ impl Options {
         self
     }
 
-    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for schedulers that run many
-    /// threads of a test in one of the system's.
+    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for
+    /// schedulers that run many threads of a test in one of the system's.
     #[must_use]
     pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
         self.current_cpu = current_cpu;

@@ -19,7 +19,8 @@ pub enum Point {
     TakeFrames,
     /// A call of `take_run`.
     TakeRun,
-    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is unmapped then.
+    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is
+    /// unmapped then.
     MapFrames,
     /// A call of `protect`: the first half of its pages are changed then.
     Protect,

@@ -5,11 +5,13 @@ use rand_xoshiro::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use vmalloc::{PageRange, Protection};
 
-/// A translation: a page's frame, what may be done with it, and which mapping of the page it belongs to.
+/// A translation: a page's frame, what may be done with it, and which mapping of the page it
+/// belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) frame: u64,
-    /// The number of the map call: a page mapped again differs from before even if its frame is the same.
+    /// The number of the map call: a page mapped again differs from before even if its frame is the
+    /// same.
     pub(crate) epoch: u64,
     pub(crate) protection: Protection,
     pub(crate) backing: Backing,
@@ -39,7 +41,8 @@ pub(crate) struct Tlb {
     entries: BTreeMap<u64, Entry>,
     /// By frame: how many entries lead to it.
     reached: Vec<u32>,
-    /// Pages whose entries were replaced since they were last flushed: no software can know that they are gone.
+    /// Pages whose entries were replaced since they were last flushed: no software can know that
+    /// they are gone.
     evicted: BTreeSet<u64>,
     capacity: Option<usize>,
 }

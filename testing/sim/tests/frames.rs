@@ -1,4 +1,5 @@
-//! Right use of frames, at random: no fault, and every page shows what its frame holds. On every kind of machine.
+//! Right use of frames, at random: no fault, and every page shows what its frame holds. On every
+//! kind of machine.
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 

@@ -39,7 +39,8 @@ fn free<P: Platform>(space: &Space<P>, addr: Option<usize>) {
     unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
-/// Uses five areas, frees every other one, purges, and uses addresses and frames again: two areas in the gaps, one behind.
+/// Uses five areas, frees every other one, purges, and uses addresses and frames again: two areas
+/// in the gaps, one behind.
 fn program<P: Platform>(space: &Space<P>, sim: &Sim) -> Vec<Fault> {
     let areas: Vec<_> = (0..5).map(|_| used(space, sim, 3)).collect();
     areas.iter().step_by(2).for_each(|&addr| free(space, addr));
@@ -106,7 +107,8 @@ fn frames_returned_while_mapped_are_caught() {
     let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
     let range = PageRange::from_len(page, 1).expect("not empty");
     broken.take_frames(&mut frames).expect("there are some");
-    // SAFETY: the range was reserved, the frame was taken, and nothing uses either any more when they are given up.
+    // SAFETY: the range was reserved, the frame was taken, and nothing uses either any more when
+    // they are given up.
     unsafe {
         broken.map_frames(range, &frames, Protection::ReadWrite).expect("nothing fails");
         broken.discard_hint(range);
@@ -133,7 +135,8 @@ fn early_recycling_is_caught() {
     assert!(has(&faults, |fault| matches!(fault, Fault::FlushedTooLittle { .. })), "{faults:?}");
 }
 
-/// A program from a seed runs into every mistake, at once and as a panic, without a look behind the addresses.
+/// A program from a seed runs into every mistake, at once and as a panic, without a look behind the
+/// addresses.
 #[test]
 fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {

@@ -28,7 +28,8 @@ fn resized_areas_keep_their_content() {
     play("direct", script::direct);
 }
 
-/// The shortest program that shows it: a short mapping outlives a purge, is ended, and its block is given up to make room.
+/// The shortest program that shows it: a short mapping outlives a purge, is ended, and its block is
+/// given up to make room.
 #[test]
 fn evicted_blocks_are_unmapped() {
     script::family(&[

@@ -1,6 +1,7 @@
 //! The space against its oracle, on a machine whose TLBs forget nothing.
 //!
-//! The programs are those of the model's own tests. `VMALLOC_SEED` and `VMALLOC_OPS` choose another one and its length.
+//! The programs are those of the model's own tests. `VMALLOC_SEED` and `VMALLOC_OPS` choose another
+//! one and its length.
 
 mod common;
 
@@ -12,7 +13,8 @@ use vmalloc_sim::{Counts, Options, Sim};
 
 /// How much the space keeps of what is freed.
 const RETAINED: [usize; 3] = [0, 64 << 12, 1 << 30];
-/// The most frames of a machine: areas that are larger than all of them are refused after they were placed.
+/// The most frames of a machine: areas that are larger than all of them are refused after they were
+/// placed.
 const FRAMES: u64 = 1 << 13;
 
 /// A program, and the space and machine that it runs on.
@@ -112,7 +114,8 @@ fn scarce_frames_are_refused_and_given_back() {
     }
 }
 
-/// TLBs as small as real ones, whose old entries are gone by chance; and a machine with a single CPU.
+/// TLBs as small as real ones, whose old entries are gone by chance; and a machine with a single
+/// CPU.
 #[test]
 fn small_tlbs_and_single_cpus() {
     let mut case = Case::new(1 << 12, config(0).lazy_max_pages(64), 6);

@@ -7,8 +7,9 @@ use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
-/// One byte chooses the machine and the policy, the rest is the program: mappings made and ended on several CPUs, of addresses alone
-/// or of frames, with ordinary areas, purges and failures of the platform between them.
+/// One byte chooses the machine and the policy, the rest is the program: mappings made and ended on
+/// several CPUs, of addresses alone or of frames, with ordinary areas, purges and failures of the
+/// platform between them.
 pub fn blocks(input: &[u8]) {
     let [choice, program @ ..] = input else { return };
     let mut player = Player::new(*choice, Bytes::new(program));

@@ -1,8 +1,8 @@
 //! A platform with nothing behind it that insists on the contract and fails when told to.
 //!
-//! It keeps two sets of pages: those that are mapped, and those whose translations may linger because they
-//! were unmapped and not flushed. Every call is checked against both; a caller that breaks the contract meets
-//! a panic that names the rule.
+//! It keeps two sets of pages: those that are mapped, and those whose translations may linger
+//! because they were unmapped and not flushed. Every call is checked against both; a caller that
+//! breaks the contract meets a panic that names the rule.
 
 mod frames;
 
@@ -77,7 +77,8 @@ impl NullPlatform {
         Self { span, cpus, cpu: AtomicUsize::new(0), asked: None, state: Mutex::default() }
     }
 
-    /// Promises every drain that it is asked for. Nothing keeps the promise but the test that calls `Space::drain`.
+    /// Promises every drain that it is asked for. Nothing keeps the promise but the test that calls
+    /// `Space::drain`.
     #[must_use]
     pub fn promise_drains(mut self) -> Self {
         self.asked = Some(AtomicUsize::new(0));
@@ -138,7 +139,8 @@ impl NullPlatform {
         self.state.lock().soiled.insert(range);
     }
 
-    /// Returns whether `range` reads as zero: nothing was written to it since it was mapped or zeroed.
+    /// Returns whether `range` reads as zero: nothing was written to it since it was mapped or
+    /// zeroed.
     pub fn is_zero(&self, range: PageRange) -> bool {
         self.state.lock().soiled.first_meeting(range).is_none()
     }
@@ -190,8 +192,8 @@ impl State {
     }
 }
 
-// SAFETY: the span is constant. Nothing is ever reachable through it, mapped or not, and this type is no
-// `DirectMemory`, so no caller is led to touch an address. The lock is parking_lot's.
+// SAFETY: the span is constant. Nothing is ever reachable through it, mapped or not, and this type
+// is no `DirectMemory`, so no caller is led to touch an address. The lock is parking_lot's.
 #[allow(unsafe_code)]
 unsafe impl Platform for NullPlatform {
     type RawLock = parking_lot::RawMutex;
@@ -277,7 +279,8 @@ mod tests {
 
     #[allow(unsafe_code)]
     fn make(platform: &NullPlatform, call: Call, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from anyone.
+        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from
+        // anyone.
         unsafe {
             match call {
                 Call::Map => platform.map(ranges[0], Protection::ReadWrite),

@@ -125,7 +125,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
                     return wrong(format!("the figures of {ask:?}"));
                 }
                 match self.live.place(&ask) {
-                    // Whatever was freed is back before a request is refused, unless a fault kept it.
+                    // Whatever was freed is back before a request is refused, unless a fault kept
+                    // it.
                     Ok(range) if !self.faulty => wrong(format!("{range:?}")),
                     _ => Ok(()),
                 }
@@ -137,7 +138,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
 
     /// Returns the areas and pages that are handed out.
     fn standing(&self) -> (u64, u64) {
-        // Any allocation may purge first, where much is lazy: what is not busy may become another thing that is not.
+        // Any allocation may purge first, where much is lazy: what is not busy may become another
+        // thing that is not.
         let stats = self.space.stats();
         (stats.busy_areas, stats.busy_pages)
     }
@@ -210,8 +212,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
 
     #[allow(unsafe_code)]
     fn vfree(&self, addr: usize) -> Result<(), FreeError> {
-        // SAFETY: what the space handed out is owned by this session, and only the witness touches it, which
-        // has just seen it leave. Any other address is to be refused.
+        // SAFETY: what the space handed out is owned by this session, and only the witness touches
+        // it, which has just seen it leave. Any other address is to be refused.
         unsafe { self.space.raw().free(addr) }
     }
 

@@ -1,4 +1,5 @@
-//! A request as plain data, and what it comes to: an area to look for, or the errors that are right.
+//! A request as plain data, and what it comes to: an area to look for, or the errors that are
+//! right.
 
 use crate::ask::Ask;
 use vmalloc::{AllocError, PageRange, Request, RequestError};
@@ -57,12 +58,14 @@ impl Wish {
         if self.behind == Behind::Nothing { request.without_guard() } else { request }
     }
 
-    /// Returns whether its area has a guard page, in a space whose areas have one by default or not.
+    /// Returns whether its area has a guard page, in a space whose areas have one by default or
+    /// not.
     pub fn has_guard(&self, guards: bool) -> bool {
         guards && self.behind == Behind::Default
     }
 
-    /// Returns the request in pages, guard included, in the space `span`; or the errors that are right, when it is wrong.
+    /// Returns the request in pages, guard included, in the space `span`; or the errors that are
+    /// right, when it is wrong.
     pub(super) fn ask(&self, span: PageRange, page_shift: u32, guards: bool) -> Result<Ask, Vec<AllocError>> {
         let pages = (self.bytes as u64).div_ceil(1 << page_shift) + u64::from(self.has_guard(guards));
         let mut ask = Ask::new(pages);

@@ -1,4 +1,5 @@
-//! The twelve scenarios of the address allocator of `vm-allocator` 0.1.4 (Apache-2.0 or BSD-3-Clause).
+//! The twelve scenarios of the address allocator of `vm-allocator` 0.1.4 (Apache-2.0 or
+//! BSD-3-Clause).
 //!
 //! Its ranges are inclusive, its policies the first, the last or an exact match.
 

@@ -1,8 +1,9 @@
 //! What the steps do not show: now and then an allocation needs memory for records.
 //!
-//! Leaves lie in pieces that never move: one more takes the same time however many there are, once in so many leaves.
-//! Nodes of the tree and of the directory lie in arrays, and the allocation for which one of these grows copies it: work
-//! that is linear in the number of leaves. It is logarithmic only on average, as arrays grow by an eighth of what they are.
+//! Leaves lie in pieces that never move: one more takes the same time however many there are, once
+//! in so many leaves. Nodes of the tree and of the directory lie in arrays, and the allocation for
+//! which one of these grows copies it: work that is linear in the number of leaves. It is
+//! logarithmic only on average, as arrays grow by an eighth of what they are.
 
 use super::leaves;
 use super::reference::Request;

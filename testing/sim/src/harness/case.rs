@@ -1,4 +1,5 @@
-//! An operation with its surroundings, walked by all kinds of steps, and a table of what became of it.
+//! An operation with its surroundings, walked by all kinds of steps, and a table of what became of
+//! it.
 
 use super::{Lasting, Simulated, Step, Walked, walk, walk_pairs};
 use std::borrow::Borrow;
@@ -19,8 +20,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes; `release` frees
-    /// everything, whether the operation was done or not. Each does the same every time.
+    /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes;
+    /// `release` frees everything, whether the operation was done or not. Each does the same every
+    /// time.
     pub fn new<P, S, T, E>(
         name: &'static str,
         setup: impl Fn() -> (S, T) + 'static,
@@ -49,7 +51,8 @@ impl Case {
     /// Lets it fail at every step of every kind.
     ///
     /// # Panics
-    /// As [`walk`](super::walk()); and when it has no steps, or none of a kind that it is known to have.
+    /// As [`walk`](super::walk()); and when it has no steps, or none of a kind that it is known to
+    /// have.
     pub fn walk(&self) -> Tally {
         let name = self.name;
         let _context = Context(name);
@@ -65,8 +68,8 @@ impl Case {
         tally
     }
 
-    /// Lets it fail at every two steps of different kinds: as many runs as the product of their numbers, so for operations of
-    /// few steps. How many pairs failed.
+    /// Lets it fail at every two steps of different kinds: as many runs as the product of their
+    /// numbers, so for operations of few steps. How many pairs failed.
     ///
     /// # Panics
     /// As [`walk_pairs`](super::walk_pairs()).

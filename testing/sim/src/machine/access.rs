@@ -33,8 +33,8 @@ impl Machine {
         self.reach(cpu, page, Access::Write, |machine, frame| machine.memory.fill(frame, word)).map(|_| ())
     }
 
-    /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
-    /// long as the frame was not given back, for somebody else to have.
+    /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in
+    /// it as long as the frame was not given back, for somebody else to have.
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {
@@ -73,7 +73,8 @@ impl Machine {
         }
     }
 
-    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access is judged.
+    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access
+    /// is judged.
     fn reach(
         &mut self,
         cpu: usize,
@@ -101,7 +102,8 @@ impl Machine {
         self.linear.filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
     }
 
-    /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then keeps.
+    /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then
+    /// keeps.
     fn translate(&mut self, cpu: usize, page: u64) -> Result<Entry, Fault> {
         if let Some(entry) = self.tlbs[cpu].get(page) {
             return Ok(entry);

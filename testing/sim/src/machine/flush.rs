@@ -42,7 +42,8 @@ impl Machine {
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Flush, ranges);
-        // Pages that were discarded and unmapped by the machine itself have not been unmapped by the caller yet.
+        // Pages that were discarded and unmapped by the machine itself have not been unmapped by
+        // the caller yet.
         let stray = |&range: &PageRange| self.unflushed.missing(range).or_else(|| self.idle.page_in(range));
         let strays = ranges.iter().filter_map(stray);
         self.faults.extend(strays.map(|page| Fault::NotUnmapped { page }));
@@ -76,7 +77,8 @@ impl Machine {
         }
     }
 
-    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing is left alone.
+    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing
+    /// is left alone.
     pub(super) fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
         let tlb = &mut self.tlbs[other];
         if !ranges.iter().any(|&range| tlb.may_hold(range)) {

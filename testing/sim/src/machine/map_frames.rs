@@ -86,7 +86,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether `page` leads, or led before it was discarded, to a frame that another may take the place of.
+    /// Returns whether `page` leads, or led before it was discarded, to a frame that another may
+    /// take the place of.
     fn may_replace(&self, page: u64) -> bool {
         self.remap == RemapMode::Replaces && (self.idle.contains(page) || self.is_shared(page))
     }
@@ -101,7 +102,8 @@ impl Machine {
         }
     }
 
-    /// Reports frames that may not be mapped, and too many or too few of them. Whether the machine could go on all the same.
+    /// Reports frames that may not be mapped, and too many or too few of them. Whether the machine
+    /// could go on all the same.
     fn check_frames(&mut self, range: PageRange, frames: &[Frame]) -> bool {
         if frames.len() as u64 != range.len() {
             self.report(Fault::WrongCount { range, frames: frames.len() as u64 });

@@ -11,8 +11,9 @@
 //!   Aliased
 //! ```
 //!
-//! Frames of users and devices go another way. They stay whose they are whatever happens to the pages that lead to them;
-//! discarding is what makes it legal to give them back while a page, or a TLB, still leads there:
+//! Frames of users and devices go another way. They stay whose they are whatever happens to the
+//! pages that lead to them; discarding is what makes it legal to give them back while a page, or a
+//! TLB, still leads there:
 //!
 //! ```text
 //!            map_frames                  discard                        unmap                    flush
@@ -24,16 +25,19 @@
 //!        └─────────────────┴── on a machine that replaces, which flushes them then
 //! ```
 //!
-//! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3 in every corner:
-//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are discarded or
-//!   unflushed, and led to an earlier life of it, when it was a user's, or that it was relocated from.
+//! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3
+//! in every corner:
+//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for
+//!   pages that are discarded or unflushed, and led to an earlier life of it, when it was a user's,
+//!   or that it was relocated from.
 //! - M2: a TLB entry agrees with the page table, or its page is unflushed.
-//! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is owned by an unflushed
-//!   page; the other frames are in the supply or a user's.
-//! - M4: at the end no page is mapped or unflushed and no page owns a frame ([`Machine::leaks`]). What users
-//!   have taken is theirs.
+//! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is
+//!   owned by an unflushed page; the other frames are in the supply or a user's.
+//! - M4: at the end no page is mapped or unflushed and no page owns a frame ([`Machine::leaks`]).
+//!   What users have taken is theirs.
 //!
-//! Each check looks at what the hardware would do, not at what the caller meant, and goes on as the hardware would.
+//! Each check looks at what the hardware would do, not at what the caller meant, and goes on as the
+//! hardware would.
 
 mod access;
 mod audit;

@@ -1,8 +1,9 @@
 //! Byte strings as programs on a simulated machine: what a fuzzer drives, and what tests replay.
 //!
-//! A script plays any bytes to the end. It makes and ends mappings of every kind on several CPUs, lets steps of the machine
-//! fail, and compares what each page shows with a naive model; the machine judges every call. In the end all is
-//! freed, and nothing may be left. It panics when anything is wrong.
+//! A script plays any bytes to the end. It makes and ends mappings of every kind on several CPUs,
+//! lets steps of the machine fail, and compares what each page shows with a naive model; the
+//! machine judges every call. In the end all is freed, and nothing may be left. It panics when
+//! anything is wrong.
 
 mod direct;
 mod model;

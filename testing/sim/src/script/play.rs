@@ -324,7 +324,8 @@ impl<'a> Player<'a> {
         assert!(read >= known && read <= to.len(), "step {}: {read} bytes, {known} are known", self.steps);
     }
 
-    /// Checks what was read from `at` on, inside one page; how many bytes are mapped there for certain.
+    /// Checks what was read from `at` on, inside one page; how many bytes are mapped there for
+    /// certain.
     fn check_page(&self, at: usize, bytes: &[u8]) -> usize {
         let in_span = self.space.contains(at);
         let page = at / PAGE;

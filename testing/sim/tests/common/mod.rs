@@ -8,7 +8,8 @@ use vmalloc_sim::{Counts, Fault, Point, Sim};
 /// Pages of an area that are written to and checked: the first ones, and the last.
 const USED: u64 = 64;
 
-/// Writes to every area from the current CPU, reads it on others, and leaves translations behind on all of them.
+/// Writes to every area from the current CPU, reads it on others, and leaves translations behind on
+/// all of them.
 pub(crate) struct SimWitness {
     source: Seeded,
     /// The machine's counts at the end.

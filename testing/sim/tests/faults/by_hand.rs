@@ -1,4 +1,5 @@
-//! A mapping of frames made of the platform's calls alone: what the steps of such calls are, and how they are undone.
+//! A mapping of frames made of the platform's calls alone: what the steps of such calls are, and
+//! how they are undone.
 
 use super::scene::{PAGE, Scene, configs};
 use super::table;

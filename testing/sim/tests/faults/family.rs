@@ -146,7 +146,8 @@ where
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
 
-/// A row that begins with areas of every kind, of which some are freed; all CPUs remember everything.
+/// A row that begins with areas of every kind, of which some are freed; all CPUs remember
+/// everything.
 fn change<G: Ground, E: Debug + 'static>(
     name: &'static str,
     scene: Scene,

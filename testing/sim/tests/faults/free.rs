@@ -101,8 +101,8 @@ fn free_altered() {
     }
 }
 
-/// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and the area is still there to be freed
-/// when either helps again.
+/// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and
+/// the area is still there to be freed when either helps again.
 #[test]
 fn free_where_everything_fails() {
     let (done, is_done) = mpsc::channel();

@@ -123,7 +123,8 @@ impl Scene {
     }
 }
 
-/// Allocates up to `count` areas, as far as there is room, on one CPU after the other, and uses them on all.
+/// Allocates up to `count` areas, as far as there is room, on one CPU after the other, and uses
+/// them on all.
 fn fill<P: Simulated>(space: &Space<P>, count: usize) -> Areas {
     let mut areas = Areas::new();
     let largest = 1 + space.stats().span_pages as usize / 16;

@@ -66,7 +66,8 @@ fn a_frame_may_be_mapped_twice_in_one_call_and_in_two() {
     });
 }
 
-/// Maps, remembers on every CPU, unmaps on another one, gives the frames back and takes others, many times over.
+/// Maps, remembers on every CPU, unmaps on another one, gives the frames back and takes others,
+/// many times over.
 fn come_and_go(space: &Space<Sim>, counts: &[usize], rounds: usize) {
     for round in 0..rounds {
         let count = counts[round % counts.len()];

@@ -62,7 +62,8 @@ fn pattern(nth: usize) -> u8 {
 }
 
 fn bytes(addr: usize, count: usize) -> &'static mut [u8] {
-    // SAFETY: the caller has mapped memory of that length there, which nothing else uses while this lives.
+    // SAFETY: the caller has mapped memory of that length there, which nothing else uses while this
+    // lives.
     unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(addr), count) }
 }
 
@@ -294,7 +295,8 @@ fn failed_resize_changes_nothing() {
     finish(&space);
 }
 
-/// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also the page that is the guard now.
+/// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also
+/// the page that is the guard now.
 #[test]
 fn refused_guard_faults_after_the_next_purge() {
     for point in [Point::Unmap, Point::Flush] {

@@ -138,7 +138,8 @@ fn double_unmap_short_is_refused() {
     });
 }
 
-/// In the byte of a slot a bit says that it was returned: together with the pages it is another number.
+/// In the byte of a slot a bit says that it was returned: together with the pages it is another
+/// number.
 #[test]
 fn returned_slots_are_not_confused_with_counts() {
     with_blocks(|space| {

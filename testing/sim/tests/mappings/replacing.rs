@@ -1,4 +1,5 @@
-//! Blocks on machines whose mappings replace what was there: their slots are handed out again without a flush, but not to others.
+//! Blocks on machines whose mappings replace what was there: their slots are handed out again
+//! without a flush, but not to others.
 
 use crate::support::{PAGES, fill, finish, give, plain, space, take, unmap_ram, vfree};
 use vmalloc::{Config, Request, Space};

@@ -21,9 +21,9 @@ pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Every combination of what a machine can do: it unmaps discarded pages, replaces what is mapped, has a
-/// linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to three CPUs in
-/// turn.
+/// Every combination of what a machine can do: it unmaps discarded pages, replaces what is mapped,
+/// has a linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to
+/// three CPUs in turn.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
     let with = |powers: usize| {
         let power = |nth: usize| powers >> nth & 1 != 0;
@@ -66,7 +66,8 @@ pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     }
 }
 
-/// Runs `test` where blocks hold their invariants: on machines that replace, recycled ones don't (see `replacing`).
+/// Runs `test` where blocks hold their invariants: on machines that replace, recycled ones don't
+/// (see `replacing`).
 pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
     with_blocks_in(PAGES, test);
 }
@@ -91,14 +92,16 @@ impl<T: fmt::Debug> Drop for Context<T> {
     }
 }
 
-/// Everything was freed: after a purge the space is what it was, and the machine has everything back.
+/// Everything was freed: after a purge the space is what it was, and the machine has everything
+/// back.
 pub(crate) fn finish<P: Simulated>(space: &Space<P>) {
     Sim::run_on(0);
     check_whole(space);
     assert_eq!(space.stats().blocks, 0, "every block is given back");
 }
 
-/// Frames of the caller's, on machines with a linear map in an order in which they don't follow each other.
+/// Frames of the caller's, on machines with a linear map in an order in which they don't follow
+/// each other.
 pub(crate) fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
     let mut frames = vec![Frame(0); count];
     space.platform().take_frames(&mut frames).expect("there are many");
@@ -149,7 +152,8 @@ pub(crate) fn shows(space: &Space<Sim>, addr: usize, words: &[u64]) {
     }
 }
 
-/// Writes words that are nowhere else to `count` pages from `addr` on, and has every CPU remember them.
+/// Writes words that are nowhere else to `count` pages from `addr` on, and has every CPU remember
+/// them.
 pub(crate) fn fill(space: &Space<Sim>, addr: usize, count: usize) -> Vec<u64> {
     let words: Vec<u64> = (page(addr)..).take(count).map(|page| page << 8 | 1).collect();
     words.iter().enumerate().for_each(|(nth, &word)| write(space, addr, nth, word));
@@ -222,8 +226,8 @@ impl Snapshot {
     }
 }
 
-/// Returns the result of `act`, after which everything is as it was before, the machine was asked for nothing, and every invariant
-/// holds.
+/// Returns the result of `act`, after which everything is as it was before, the machine was asked
+/// for nothing, and every invariant holds.
 pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
     let before = Snapshot::of(space);
     let result = act();

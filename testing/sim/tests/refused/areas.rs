@@ -36,7 +36,8 @@ fn later_purges_go_on_at_the_price_of_one_call() {
             let areas = [alloc(&space, 2), alloc(&space, 3)];
             areas.iter().for_each(|addr| vfree(&space, *addr));
             let made = calls(&space, || assert_eq!(space.drain(), Ok(DrainStatus::More)));
-            // One for what is lazy, each an unmap and a flush. For the refused area one with all of them, and one alone.
+            // One for what is lazy, each an unmap and a flush. For the refused area one with all of
+            // them, and one alone.
             assert!(made <= 6, "{made} calls");
             assert_eq!(space.stats().lazy_areas, 1);
         }
@@ -63,8 +64,8 @@ fn few_refused_areas_among_many_are_found_in_few_calls() {
     finish(&space);
 }
 
-/// A program that frees on and on while nothing can be unmapped: what is refused for good is no reason to purge, and no
-/// purge that starts by itself tries more than 32 by themselves.
+/// A program that frees on and on while nothing can be unmapped: what is refused for good is no
+/// reason to purge, and no purge that starts by itself tries more than 32 by themselves.
 #[test]
 fn refused_areas_start_no_purge() {
     let space = space(1 << 14, lazy().lazy_max_pages(64));

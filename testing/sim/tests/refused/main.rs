@@ -1,5 +1,5 @@
-//! A machine that refuses to unmap or to flush some pages, for a while or for good: these stay back alone, nothing is
-//! lost, and everything else goes on.
+//! A machine that refuses to unmap or to flush some pages, for a while or for good: these stay back
+//! alone, nothing is lost, and everything else goes on.
 
 mod areas;
 mod frames;

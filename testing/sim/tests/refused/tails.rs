@@ -10,8 +10,8 @@ fn direct(pages: u64) -> Space<Direct> {
     Space::new(Direct::new(pages, |it| options(it, pages)), lazy()).expect("an empty space")
 }
 
-/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the guard page before it.
-/// Those addresses have no owner before, and stay with theirs afterwards.
+/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the
+/// guard page before it. Those addresses have no owner before, and stay with theirs afterwards.
 #[test]
 fn refused_tail_is_not_reused_until_unmapped() {
     for call in CALLS {
@@ -43,7 +43,8 @@ fn refused_tail_is_not_reused_until_unmapped() {
     }
 }
 
-/// The refusal passed before the area shrinks again: its old tail must not be unmapped when somebody else is there.
+/// The refusal passed before the area shrinks again: its old tail must not be unmapped when
+/// somebody else is there.
 #[test]
 fn refused_tail_is_unmapped_once() {
     for call in CALLS {

@@ -24,8 +24,8 @@ impl NullPlatform {
     }
 }
 
-// SAFETY: no number is handed out twice. A page leads to no memory, and so two that lead to one frame show the same bytes,
-// none. There is no linear map.
+// SAFETY: no number is handed out twice. A page leads to no memory, and so two that lead to one
+// frame show the same bytes, none. There is no linear map.
 #[allow(unsafe_code)]
 unsafe impl FrameSupply for NullPlatform {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
@@ -94,7 +94,8 @@ mod tests {
         assert_eq!(platform.take_run(3, 4), Ok(Frame(0)));
         platform.take_frames(&mut frames).unwrap();
         assert_eq!(frames, [Frame(3), Frame(4)]);
-        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from anyone.
+        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from
+        // anyone.
         unsafe {
             platform.map_frames(range, &frames, Protection::Read).unwrap();
             assert_eq!((platform.is_mapped(range), platform.frame_at(111)), (true, Some(Frame(4))));
