@@ -35,8 +35,8 @@ unsafe impl<L> Send for Direct<L> {}
 unsafe impl<L> Sync for Direct<L> {}
 
 impl Direct {
-    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of
-    /// the usual ones.
+    /// Returns a machine that lends so many pages, a power of two, with the options that `choose`
+    /// makes of the usual ones.
     pub fn new(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         Self::new_with(pages, choose)
     }
@@ -59,12 +59,12 @@ impl<L: RawMutex> Direct<L> {
         Self { block, layout, sim: options.build_with() }
     }
 
-    /// The machine that judges.
+    /// Returns the machine that judges.
     pub fn sim(&self) -> &Sim<L> {
         &self.sim
     }
 
-    /// Where `range` starts in the block, which it is inside of.
+    /// Returns the place in the block at which `range` starts, which is inside of it.
     fn place(&self, range: PageRange) -> NonNull<u8> {
         let span = self.sim.geometry().span;
         assert!(span.covers(&range), "{range:?} is not inside {span:?}");

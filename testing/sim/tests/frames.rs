@@ -61,7 +61,7 @@ impl User {
         }
     }
 
-    /// A range of pages that are all of this kind, if chance finds one.
+    /// Returns a range of pages that are all of this kind, if chance finds one.
     fn range_of(&mut self, is: impl Fn(State) -> bool) -> Option<PageRange> {
         let start = START + self.source.below(PAGES);
         let wanted = 1 + self.source.below(9);

@@ -28,7 +28,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         Self { space, witness, live, faulty: false }
     }
 
-    /// The space under test.
+    /// Returns the space under test.
     pub const fn space(&self) -> &Space<P> {
         &self.space
     }

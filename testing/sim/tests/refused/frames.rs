@@ -82,8 +82,8 @@ fn vfree_sparse(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
-/// Short mappings of which some are refused: of a block that is given back, and of one with live
-/// ones.
+/// Returns short mappings of which some are refused: of a block that is given back, and of one with
+/// live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
         let addr = space.raw().map_short(frames).expect("room");
