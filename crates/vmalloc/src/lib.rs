@@ -1,16 +1,18 @@
 //! A virtual-address allocator: what a kernel's vmalloc is made of, for anyone.
 //!
-//! Two layers, each usable alone:
+//! Three layers, each usable alone:
 //! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit
 //!   in O(log n), immediate coalescing, look-up by any interior page. A pure data structure without
 //!   `unsafe`, on the heap or in memory that the caller lends.
 //! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched
-//!   purge, caching of pages.
+//!   purge, caching of pages. [`Raw`] is its unsafe layer, by address.
+//! - The types of [`owned`] own an area and free it when they are dropped: [`Buffer`], [`Mapping`]
+//!   and others.
 //!
 //! ```text
 //!             Request (bytes)                       the span of a platform, in pages
 //!                    │
-//!    Space      locks, annotations, caching,    ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
+//!    Space      annotations, caching,       ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
 //!               lazy free, purge            │ area │g│ a │g│  freed,  │  area   │g│    free    │
 //!         Fit (pages) │  │ pages to map     │      │ │   │ │ cached │         │ │            │
 //!                     ▼  │ or unmap         └──────┴─┴───┴─┴──────────┴─────────┴─┴────────────┘
