@@ -186,10 +186,8 @@ fn owned_areas_can_be_leaked_and_taken_back() {
 fn tags_come_from_any_string_and_everything_can_be_printed() {
     let space = space();
     let names: Vec<String> = (0..5).map(|nth| format!("worker {nth}")).collect();
-    let areas: Vec<_> = names
-        .iter()
-        .map(|name| Area::new(&*space, &Request::new(PAGE).tag(name)).unwrap())
-        .collect();
+    let areas: Vec<_> =
+        names.iter().map(|name| Area::new(&*space, &Request::new(PAGE).tag(name)).unwrap()).collect();
     for (area, name) in areas.iter().zip(&names) {
         assert_eq!(space.find(area.addr()).unwrap().tag, Some(Tag::new(name)));
     }
