@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// What git prints; nothing where there is no git, or no repository.
+/// Returns the output of git; `None` where there is no git, or no repository.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())

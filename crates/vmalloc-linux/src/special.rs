@@ -9,7 +9,7 @@ use crate::error::{mapping_error, protect_error};
 use crate::memory::Access;
 use crate::platform::{Guarding, Linux};
 use crate::table::Entry;
-use vmalloc::{PageRange, Platform, PlatformError, Protect, Protection};
+use vmalloc::{PageRange, PlatformError, Protect, Protection};
 
 // SAFETY: mprotect(2) returns when no CPU can do any more what was taken away.
 unsafe impl Protect for Linux {

@@ -18,7 +18,7 @@ const RECORD: &str = "record of mapped pages";
 
 /// The mapped pages of a sub-space.
 pub(crate) struct MappedSet {
-    mapped: AreaMap,
+    mapped: AreaMap<'static>,
     /// The most pages that may be mapped.
     limit: u64,
 }
@@ -84,7 +84,9 @@ impl MappedSet {
     pub(crate) fn clear(&mut self, range: PageRange) {
         for edge in [range.start(), range.end()] {
             // Where that fails the range around stays entered.
-            let _ = self.mapped.split(edge);
+            if let Some(area) = self.mapped.find(edge).filter(|area| area.start() != edge) {
+                let _ = self.mapped.split(area.start(), edge);
+            }
         }
         let mut page = range.start();
         while let Some(segment) = self.mapped.segment(page).filter(|_| page < range.end()) {

@@ -54,7 +54,7 @@ impl Placement {
                     return Err(RequestError::AlignNotPowerOfTwo { align: align as u64 }.into());
                 }
                 let align = (align >> shift).max(1) as u64;
-                let fit = Fit::new(bytes.div_ceil(page) as u64)?.align(align)?.policy(policy);
+                let fit = Fit::new(bytes.div_ceil(page) as u64).align(align).policy(policy);
                 Ok(PagePlacement::Fit(fit))
             }
         }

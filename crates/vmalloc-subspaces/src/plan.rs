@@ -26,7 +26,7 @@ impl<L> Clone for Entry<L> {
 /// The ranges of a root's sub-spaces: each is a busy area of the map, and an entry, in address
 /// order.
 pub(crate) struct Plan<L> {
-    map: AreaMap,
+    map: AreaMap<'static>,
     entries: Vec<Entry<L>>,
 }
 

@@ -4,16 +4,29 @@
 //! `page`, `start` or `end`) and every length a **page count** (a `u64` named `pages` or `len`).
 //! Bytes appear only at the public boundary, in names that say so (`bytes`, `addr`).
 
+use crate::error::RequestError;
 use core::fmt;
+use core::ops::Range;
 
 /// A non-empty run of pages `[start, end)`, by page number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Range<u64>", into = "Range<u64>"))]
 pub struct PageRange {
     start: u64,
     end: u64,
 }
 
-impl From<PageRange> for core::ops::Range<u64> {
+impl TryFrom<Range<u64>> for PageRange {
+    type Error = RequestError;
+
+    fn try_from(range: Range<u64>) -> Result<Self, RequestError> {
+        let Range { start, end } = range;
+        Self::new(start, end).ok_or(RequestError::LimitsReversed { start, end })
+    }
+}
+
+impl From<PageRange> for Range<u64> {
     fn from(range: PageRange) -> Self {
         range.start..range.end
     }
@@ -22,12 +35,14 @@ impl From<PageRange> for core::ops::Range<u64> {
 impl PageRange {
     /// The pages `[start, end)`, or `None` when that is empty or reversed.
     #[inline]
+    #[must_use]
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start < end { Some(Self { start, end }) } else { None }
     }
 
     /// `len` pages from `start`, or `None` when `len` is zero or the end is not representable.
     #[inline]
+    #[must_use]
     pub const fn from_len(start: u64, len: u64) -> Option<Self> {
         match start.checked_add(len) {
             Some(end) => Self::new(start, end),
@@ -44,18 +59,21 @@ impl PageRange {
 
     /// The first page.
     #[inline]
+    #[must_use]
     pub const fn start(&self) -> u64 {
         self.start
     }
 
     /// The page after the last one.
     #[inline]
+    #[must_use]
     pub const fn end(&self) -> u64 {
         self.end
     }
 
     /// How many pages: never zero, which is why there is no `is_empty`.
     #[inline]
+    #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub const fn len(&self) -> u64 {
         self.end - self.start
@@ -63,18 +81,21 @@ impl PageRange {
 
     /// Whether `page` lies inside.
     #[inline]
+    #[must_use]
     pub const fn contains(&self, page: u64) -> bool {
         self.start <= page && page < self.end
     }
 
     /// Whether all of `other` lies inside.
     #[inline]
+    #[must_use]
     pub const fn covers(&self, other: &Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
     /// The pages common to both, if there are any.
     #[inline]
+    #[must_use]
     pub const fn intersection(&self, other: &Self) -> Option<Self> {
         let start = if self.start > other.start { self.start } else { other.start };
         let end = if self.end < other.end { self.end } else { other.end };
@@ -85,15 +106,6 @@ impl PageRange {
 impl fmt::Debug for PageRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}..{:#x}", self.start, self.end)
-    }
-}
-
-/// `value` rounded up to a multiple of the power of two `align`; `None` when that overflows.
-#[inline]
-pub(crate) const fn align_up(value: u64, align: u64) -> Option<u64> {
-    match value.checked_add(align - 1) {
-        Some(sum) => Some(sum & !(align - 1)),
-        None => None,
     }
 }
 
@@ -108,12 +120,5 @@ mod tests {
         assert_eq!(PageRange::from_len(5, 0), None);
         assert_eq!(PageRange::from_len(u64::MAX, 1), None);
         assert_eq!(PageRange::from_len(5, 3).map(|r| (r.start(), r.end(), r.len())), Some((5, 8, 3)));
-    }
-
-    #[test]
-    fn align_up_reports_overflow() {
-        assert_eq!(align_up(0, 8), Some(0));
-        assert_eq!(align_up(9, 8), Some(16));
-        assert_eq!(align_up(u64::MAX, 8), None);
     }
 }

@@ -22,7 +22,7 @@
 //! use vmalloc::{AreaMap, Fit, PageRange};
 //!
 //! let mut map = AreaMap::new(PageRange::new(0x1000, 0x9000).unwrap())?;
-//! let area = map.alloc(&Fit::new(5)?.align(4)?)?;
+//! let area = map.alloc(&Fit::new(5).align(4))?;
 //! assert_eq!((area.start(), area.len()), (0x1000, 5));
 //! assert_eq!(map.find(0x1003), Some(area));
 //! map.free(area.start())?;
@@ -48,13 +48,12 @@ mod addr;
 pub mod area_map;
 mod areas;
 mod cache;
-#[allow(dead_code)]
-mod counted;
 mod error;
 pub mod owned;
 mod platform;
 mod purge;
 mod request;
+mod shared;
 pub mod short_map;
 pub mod space;
 #[cfg(not(shuttle))]

@@ -1,9 +1,11 @@
-//! Counting windows of instructions inside one run of `valgrind --tool=callgrind --instr-atstart=no`.
+//! Counting windows of instructions inside one run of `valgrind --tool=callgrind
+//! --instr-atstart=no`.
 //!
-//! Valgrind recognises a sequence of instructions that does nothing on a real CPU, and takes it as a request
-//! from the program (the Valgrind manual, "The Client Request mechanism", and Callgrind's `callgrind.h`).
-//! Until counting is switched on the program runs nearly uninstrumented, so set-ups of a million areas stay
-//! affordable. Outside Valgrind, and on other machines than x86-64, every request does nothing.
+//! Valgrind recognises a sequence of instructions that does nothing on a real CPU, and takes it as
+//! a request from the program (the Valgrind manual, "The Client Request mechanism", and Callgrind's
+//! `callgrind.h`). Until counting is switched on the program runs nearly uninstrumented, so set-ups
+//! of a million areas stay affordable. Outside Valgrind, and on other machines than x86-64, every
+//! request does nothing.
 
 use std::ffi::CStr;
 
@@ -20,7 +22,8 @@ pub fn start() {
     request(ZERO_STATS, 0);
 }
 
-/// Ends a window: writes what was counted since the last one under `label`, and counts on from zero.
+/// Ends a window: writes what was counted since the last one under `label`, and counts on from
+/// zero.
 #[inline(never)]
 pub fn end_window(label: &CStr) {
     request(DUMP_STATS_AT, label.as_ptr() as usize);
@@ -35,9 +38,10 @@ pub fn stop() {
 #[inline(always)]
 fn request(number: usize, argument: usize) {
     let arguments: [usize; 6] = [number, argument, 0, 0, 0, 0];
-    // SAFETY: outside Valgrind the four rotations add up to 128 bits, which leaves rdi as it was, and
-    // exchanging rbx with itself does nothing; under Valgrind the answer arrives in rdx and no other register
-    // changes. `arguments` outlives the call, and memory is not assumed unchanged across it.
+    // SAFETY: outside Valgrind the four rotations add up to 128 bits, which leaves rdi as it was,
+    // and exchanging rbx with itself does nothing; under Valgrind the answer arrives in rdx and no
+    // other register changes. `arguments` outlives the call, and memory is not assumed unchanged
+    // across it.
     unsafe {
         core::arch::asm!(
             "rol rdi, 3",

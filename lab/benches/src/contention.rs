@@ -1,4 +1,5 @@
-//! Contention by the number of nodes, without the CPUs: who would have waited for whom, from a schedule that repeats.
+//! Contention by the number of nodes, without the CPUs: which would have waited for which, from a
+//! schedule that repeats.
 //!
 //! One thread plays 128 CPUs on a space without memory:
 //!
@@ -8,63 +9,32 @@
 //!     2       CPU 5    CPU 71   …                        ───►   …
 //! ```
 //!
-//! What happens in one step counts as happening at once. Of the CPUs that take the same lock in a step, each but the first
-//! *would have waited*: more than really would, for a lock is held for a fraction of a call. Drains that are asked for are run by a
-//! thread of their own, at the beginning of a step; those who take the same locks in that step wait for it.
+//! All calls of one step count as simultaneous. Of the CPUs that take the same lock in a step, each
+//! but the first *would have waited*: more than really would, for a lock is held for a fraction of
+//! a call. Drains that are asked for are run by a thread of their own, at the beginning of a step;
+//! CPUs that take the same locks in that step wait for it.
 //!
-//! A CPU allocates in one step and frees in another, so areas of many are busy at the same time; whether it begins with the one or the
-//! other is drawn, and before anything is counted it makes a number of calls on its own, or all would run out of the same things at once.
-//! Locks are all that is counted: an area is freed and reused by an atomic operation on a word beside its address, and
+//! A CPU allocates in one step and frees in another, so areas of many are busy at the same time;
+//! whether it begins with the one or the other is drawn, and before anything is counted it makes a
+//! number of calls on its own, or all would run out of the same things at once. Locks are all that
+//! is counted: an area is freed and reused by an atomic operation on a word beside its address, and
 //! neighbours share cache lines of these words. There is no time, so nothing ages.
 
-use crate::adapter::{CpuHint, Drains, NullPlatform, PAGE_SHIFT};
+use crate::adapter::{CpuHint, Drains, NullPlatform};
 use crate::recorded_lock::{self, RecordedLock};
-use crate::rng::Rng;
+use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::cell::Cell;
 use std::collections::HashMap;
-use vmalloc::{Config, DrainReason, Request, Space};
+use vmalloc::{Config, DrainReason, Space};
+use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
-/// Areas that are live in all.
-const LIVE_AREAS: usize = 100_000;
-/// Pages of the largest area of the live set.
-const MOST_PAGES: u32 = 64;
-/// Pages of the area that is allocated and freed.
-const BOUNCED_PAGES: u32 = 3;
-/// Who drains.
+/// The number of the thread that drains.
 const DRAINER: u32 = CPUS as u32;
 
-/// What CPUs do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Scene {
-    /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
-    W1,
-    /// Free a random area of 1…64 pages, one of the CPU's share of 100,000 live ones, and allocate another.
-    W5,
-}
-
-impl Scene {
-    /// All scenes.
-    pub const ALL: [Self; 2] = [Self::W1, Self::W5];
-
-    /// One line for people.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::W1 => "3 pages and a guard page, empty space",
-            Self::W5 => "each CPU replaces areas of 1…64 pages at random, 100,000 live in all",
-        }
-    }
-
-    fn config(self, mode: Mode, nodes: usize) -> Config {
-        let config = Config::default().nodes(nodes);
-        let config = if self == Self::W5 { config.guard(false) } else { config };
-        if mode == Mode::Unmap { config.unmap_on_free() } else { config }
-    }
-}
-
-/// What becomes of freed areas.
+/// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -101,7 +71,7 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
-    /// What becomes of freed areas.
+    /// The treatment of freed areas.
     pub mode: Mode,
     /// Nodes of the space.
     pub nodes: usize,
@@ -128,10 +98,11 @@ pub struct Row {
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
-    play(scene, mode, scene.config(mode, nodes), limits)
+    let config = scene.config(Config::default().nodes(nodes));
+    play(scene, mode, if mode == Mode::Unmap { config.unmap_on_free() } else { config }, limits)
 }
 
-/// The same with other settings.
+/// Plays `scene` on a space with these settings.
 fn play(scene: Scene, mode: Mode, config: Config, limits: &Limits) -> Row {
     let nodes = config.nodes;
     let mut stage = Stage::new(scene, config);
@@ -178,7 +149,7 @@ impl Drains for Later {
     }
 }
 
-/// What a lock is for.
+/// The purpose of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lock {
     Purger,
@@ -188,21 +159,22 @@ enum Lock {
     Map,
 }
 
-/// What locks of a space with so many nodes are for, by their numbers.
+/// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
-    // In the order of the space's documentation, which is that of `quiesce`. Blocks have a queue for each node, and a shelf.
+    // In the order of the space's documentation, which is that of `quiesce`. Blocks have a queue
+    // for each node, and a shelf.
     match number as usize {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),
         queue if queue <= 2 * nodes + 1 => Lock::Rest,
         table if table <= 3 * nodes + 1 => Lock::Notes,
         map if map == 3 * nodes + 4 => Lock::Map,
-        // Notifiers, frames; and that of those who call notifiers: it is not held in forks.
+        // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
     }
 }
 
-/// What was counted.
+/// Sums over all steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     /// Own node, other nodes, map, purger, notes, the rest.
@@ -266,7 +238,7 @@ impl Stage {
             }
         }
         for cpu in 0..CPUS {
-            for _ in 0..self.rng.below(steps as u32 + 1) {
+            for _ in 0..self.rng.below(steps as u64 + 1) {
                 self.call(cpu);
             }
         }
@@ -283,10 +255,10 @@ impl Stage {
             self.note(DRAINER);
         }
         for place in (1..CPUS).rev() {
-            self.order.swap(place, self.rng.below(place as u32 + 1) as usize);
+            self.order.swap(place, self.rng.below(place as u64 + 1) as usize);
         }
-        for turn in 0..CPUS {
-            let cpu = self.order[turn];
+        for iteration in 0..CPUS {
+            let cpu = self.order[iteration];
             self.call(cpu);
             self.note(cpu as u32);
         }
@@ -299,7 +271,7 @@ impl Stage {
             self.live[cpu][slot] = self.allocate();
             return;
         }
-        let slot = self.rng.below(self.live[cpu].len() as u32) as usize;
+        let slot = self.rng.below(self.live[cpu].len() as u64) as usize;
         self.empty[cpu] = Some(slot);
         // SAFETY: no memory is behind the area, so nothing can be using it.
         unsafe { self.space.raw().free(self.live[cpu][slot]) }.expect("a live area");
@@ -328,24 +300,22 @@ impl Stage {
     }
 
     fn allocate(&mut self) -> usize {
-        let pages = match self.scene {
-            Scene::W1 => BOUNCED_PAGES,
-            Scene::W5 => self.rng.between(1, MOST_PAGES),
-        };
-        self.space.raw().alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+        self.space.raw().alloc(&self.scene.request(&mut self.rng)).expect("space for every scene")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::PAGE_SHIFT;
+    use vmalloc::Request;
 
     /// Long enough for many drains of areas that are unmapped: one in 256 steps.
     const LIMITS: Limits = Limits { warm_up: 2000, steps: 2000 };
 
     #[test]
     fn locks_have_the_order_of_the_documentation() {
-        let mut stage = Stage::new(Scene::W1, Scene::W1.config(Mode::Unmap, 4));
+        let mut stage = Stage::new(Scene::W1, Config::default().nodes(4).unmap_on_free());
         let mut taken = |act: &dyn Fn(&mut Stage)| {
             act(&mut stage);
             let mut taken = Vec::new();
@@ -365,16 +335,13 @@ mod tests {
         assert!(reserved.contains(&Lock::Notes), "{reserved:?}");
     }
 
-    /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not meet.
+    /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not
+    /// meet.
     #[test]
-    fn with_a_node_for_each_cpu_hardly_anybody_waits() {
+    fn with_a_node_for_each_cpu_locks_are_uncontended() {
         // Enough for each node to be granted a part of it.
-        let row = play(
-            Scene::W1,
-            Mode::Retain,
-            Scene::W1.config(Mode::Retain, CPUS).cache_bytes(256 << 20),
-            &LIMITS,
-        );
+        let row =
+            play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
@@ -382,13 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn the_default_budget_is_enough_for_as_many_nodes_as_there_may_be() {
+    fn default_cache_budget_suffices_for_the_most_nodes() {
         let row = run(Scene::W1, Mode::Retain, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
     }
 
     #[test]
-    fn with_one_node_everybody_waits() {
+    fn with_one_node_every_lock_is_contended() {
         for mode in Mode::ALL {
             let row = run(Scene::W1, mode, 1, &LIMITS);
             assert!(row.waited_percent > 90.0, "{row:?}");

@@ -1,38 +1,37 @@
 //! Several allocators through one workload, round by round.
 //!
-//! Every allocator is brought into the state of the workload first; then they take turns, a window each, so
-//! that whatever else the machine does hits all of them alike. The medians of the rounds are compared.
+//! Every allocator is brought into the state of the workload first; then they take turns, a window
+//! each, so that whatever else the machine does hits all of them alike. The medians of the rounds
+//! are compared.
 
 use crate::adapter::{self, Noop, Visitor};
-use crate::clock::{cpu_time, tick, ticks_per_ns};
 use crate::ranges::Ranges;
+use crate::rounds::{cpu_ns, pace};
 use crate::stage::{Readiness, Stage};
-use crate::stats::{median, per_mille};
 use crate::workload::{Cycle, Workload};
 use serde::Serialize;
 use std::time::Duration;
+use vmalloc_lab::clock::{tick, ticks_per_ns};
+use vmalloc_lab::stats::median;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Rounds.
     pub rounds: usize,
-    /// What a window should take.
+    /// The CPU time that a window should take.
     pub window: Duration,
     /// The most that the set-up of one allocator may take, and its pass of single timings.
     pub cap: Duration,
     /// Turns that are timed one by one, if the cap allows.
-    pub timed_turns: usize,
+    pub timed_iterations: usize,
 }
-
-/// The most turns in one window: requests are drawn in advance and need memory.
-const MOST_TURNS: usize = 1 << 20;
 
 /// For set-ups that were in time before.
 const NO_CAP: Duration = Duration::from_secs(100_000);
 
 /// The result of one allocator in one workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     /// Which workload.
     pub workload: &'static str,
@@ -42,13 +41,13 @@ pub struct Row {
     pub ns: Option<f64>,
     /// That over the first allocator's: ours.
     pub ratio: Option<f64>,
-    /// The 99.9th percentile of single turns, wall time.
+    /// The 99.9th percentile of single iterations, wall time.
     pub p999_ns: Option<f64>,
     /// Pages from the base of the space to the highest live end, over live pages.
     pub span_per_live: Option<f64>,
     /// Metadata over live areas.
     pub bytes_per_area: Option<f64>,
-    /// What else to know.
+    /// A remark on the figures.
     pub note: Option<String>,
 }
 
@@ -63,47 +62,23 @@ trait Entrant {
 struct Entry<R: Ranges> {
     workload: &'static Workload,
     stage: Option<Stage<R>>,
-    turns: usize,
+    iterations: usize,
     rounds: Vec<f64>,
     row: Row,
 }
 
 impl<R: Ranges> Entry<R> {
     fn new(workload: &'static Workload) -> Self {
-        let row = Row {
-            workload: workload.name,
-            allocator: R::NAME,
-            ns: None,
-            ratio: None,
-            p999_ns: None,
-            span_per_live: None,
-            bytes_per_area: None,
-            note: None,
-        };
-        Self { workload, stage: None, turns: 0, rounds: Vec::new(), row }
+        let row = Row { workload: workload.name, allocator: R::NAME, ..Row::default() };
+        Self { workload, stage: None, iterations: 0, rounds: Vec::new(), row }
     }
 
-    /// CPU nanoseconds of a window of `turns` turns.
-    fn window(stage: &mut Stage<R>, turns: usize) -> f64 {
-        let window = stage.draw(turns);
-        let before = cpu_time();
-        stage.play(&window);
-        let spent = cpu_time() - before;
+    /// Returns the CPU nanoseconds of a window of `iterations` iterations.
+    fn window(stage: &mut Stage<R>, iterations: usize) -> f64 {
+        let window = stage.draw(iterations);
+        let spent = cpu_ns(|| stage.play(&window));
         stage.absorb(&window);
-        spent.as_nanos() as f64
-    }
-
-    /// Turns that take about as long as a window should, found by doubling.
-    fn pace(stage: &mut Stage<R>, limits: &Limits) -> usize {
-        let target = limits.window.as_nanos() as f64;
-        let mut turns = 16;
-        loop {
-            let spent = Self::window(stage, turns);
-            if spent >= target / 8.0 || turns >= MOST_TURNS {
-                return ((turns as f64 * target / spent.max(1.0)) as usize).clamp(1, MOST_TURNS);
-            }
-            turns *= 2;
-        }
+        spent
     }
 
     /// The slowest single call over all alignments, each on a fresh state.
@@ -145,7 +120,7 @@ impl<R: Ranges> Entrant for Entry<R> {
             self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
         }
         if self.workload.cycle != Cycle::WorstCall {
-            self.turns = Self::pace(&mut stage, limits);
+            self.iterations = pace(limits.window, |iterations| Self::window(&mut stage, iterations));
         }
         self.stage = Some(stage);
     }
@@ -154,8 +129,8 @@ impl<R: Ranges> Entrant for Entry<R> {
         if self.stage.is_some() && self.workload.cycle == Cycle::WorstCall {
             self.rounds.push(self.worst_call());
         } else if let Some(stage) = &mut self.stage {
-            let operations = self.turns * self.workload.pairs_per_turn();
-            self.rounds.push(Self::window(stage, self.turns) / operations as f64);
+            let operations = self.iterations * self.workload.pairs_per_iteration();
+            self.rounds.push(Self::window(stage, self.iterations) / operations as f64);
         }
     }
 
@@ -164,13 +139,12 @@ impl<R: Ranges> Entrant for Entry<R> {
         if self.rounds.is_empty() || self.workload.cycle == Cycle::WorstCall {
             return;
         }
-        let per_turn = median(&self.rounds) * self.workload.pairs_per_turn() as f64;
-        let affordable = (limits.cap.as_nanos() as f64 / per_turn.max(1.0)) as usize;
-        let window = stage.draw(limits.timed_turns.min(affordable));
-        let mut ticks = Vec::with_capacity(window.turns());
-        stage.play_timed(&window, &mut ticks);
-        stage.absorb(&window);
-        self.row.p999_ns = per_mille(&mut ticks, 999).map(|ticks| ticks as f64 / ticks_per_ns());
+        let per_iteration = median(&self.rounds) * self.workload.pairs_per_iteration() as f64;
+        let affordable = (limits.cap.as_nanos() as f64 / per_iteration.max(1.0)) as usize;
+        let count = limits.timed_iterations.min(affordable);
+        let times = stage.time(count);
+        // With fewer, less than ten lie above it.
+        self.row.p999_ns = (count >= 10_000).then(|| times.quantile(0.999) as f64);
     }
 
     fn row(&mut self) -> Row {
@@ -198,7 +172,8 @@ impl Visitor for Enter<'_> {
     }
 }
 
-/// Measures the allocators whose names are `wanted` in `workload`; the rows in the order of the adapters.
+/// Measures the allocators whose names are `wanted` in `workload`; the rows in the order of the
+/// adapters.
 /// `progress` is called after every step of work.
 pub fn run(
     workload: &'static Workload,
@@ -219,7 +194,7 @@ pub fn run(
     }
     for entrant in &mut entrants {
         entrant.timed_pass(limits);
-        progress("single turns");
+        progress("single iterations");
     }
     let mut rows: Vec<Row> = entrants.iter_mut().map(|entrant| entrant.row()).collect();
     compare(&mut rows);
@@ -238,13 +213,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contest_has_a_row_for_everyone_and_ratios_to_the_first() {
+    fn contest_has_a_row_for_each_allocator_and_ratios_to_the_first() {
         let workload = Workload::named("W6").expect("it is in the table");
         let limits = Limits {
             rounds: 1,
             window: Duration::from_micros(100),
             cap: Duration::from_secs(5),
-            timed_turns: 10_000,
+            timed_iterations: 10_000,
         };
         let wanted = |name: &str| name.starts_with("BTreeMap") || name.starts_with("offset");
         let rows = run(workload, &limits, &wanted, &|_| ());

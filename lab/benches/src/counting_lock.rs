@@ -3,12 +3,12 @@
 use lock_api::RawMutex;
 use std::cell::Cell;
 
-/// A lock of the type `L` that counts. Only for passes that are not timed: counting takes time while nobody holds the lock, so that
-/// it is free a little more often than it would be.
+/// A lock of the type `L` that counts. Only for passes that are not timed: counting takes time
+/// while no thread holds the lock, so that it is free a little more often than it would be.
 #[derive(Debug)]
 pub struct CountingLock<L>(L);
 
-/// What was counted.
+/// Counts of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Taken {
     /// Locks taken.
@@ -33,7 +33,7 @@ impl Taken {
 // A count for each thread: a shared one would be fought over more than the lock.
 thread_local!(static TAKEN: Cell<Taken> = const { Cell::new(Taken { locks: 0, waited: 0 }) });
 
-/// What this thread has counted since the last call.
+/// Returns the counts of this thread since the last call.
 pub fn take() -> Taken {
     TAKEN.take()
 }
@@ -57,7 +57,7 @@ unsafe impl<L: RawMutex> RawMutex for CountingLock<L> {
         self.0.lock();
     }
 
-    /// Nobody waits here; a lock that was not taken does not count.
+    /// Does not wait; a lock that was not taken does not count.
     fn try_lock(&self) -> bool {
         let taken = self.0.try_lock();
         if taken {
@@ -84,7 +84,7 @@ mod tests {
     type Counted = Mutex<CountingLock<parking_lot::RawMutex>, ()>;
 
     #[test]
-    fn only_those_who_wait_are_counted_as_waiting() {
+    fn only_contended_locks_count_as_waits() {
         let lock = Counted::new(());
         let counted = std::thread::scope(|scope| {
             let held = lock.lock();
@@ -94,7 +94,8 @@ mod tests {
                 drop(lock.try_lock());
                 take()
             });
-            // Long enough for the other thread to come to the lock; if it does not, the test sees a lock that was free.
+            // Long enough for the other thread to come to the lock; if it does not, the test sees a
+            // lock that was free.
             std::thread::sleep(std::time::Duration::from_millis(200));
             drop(held);
             waiter.join().expect("no panic")

@@ -7,8 +7,9 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The system allocator with a counter of live bytes.
 ///
-/// The counter is loaded and stored, not added to atomically: a locked addition per call would be charged
-/// to the allocators that use the heap most. So it is exact only while one thread allocates.
+/// The counter is loaded and stored, not added to atomically: a locked addition per call would be
+/// charged to the allocators that use the heap most. So it is exact only while one thread
+/// allocates.
 #[derive(Debug)]
 pub struct CountingHeap;
 

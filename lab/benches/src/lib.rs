@@ -9,21 +9,21 @@
 //! | [`contest`] | several allocators through one workload, round by round |
 //! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
 //! | [`pairs`] | single pairs: the tail of their distribution |
-//! | [`scenarios`] | blocks of short mappings: how many are made for a published sequence of calls |
 //! | [`mappings`] | pages that are there already, and areas that grow: against what the kernel and the C library offer |
-//! | [`contention`] | 128 CPUs played by one thread: which locks they take, and who would wait |
-//! | [`counting_lock`], [`recorded_lock`] | a lock that counts who waits, and one that notes who took it |
+//! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
+//! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
-//! | [`rng`], [`stats`], [`clock`], [`heap`], [`output`], [`table`] | the small tools |
+//! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
+//! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `blocks`, `mappings` and `buffers` only parse arguments and print.
+//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings` and `buffers` only
+//! parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
 pub mod buffers;
 pub mod callgrind;
-pub mod clock;
 pub mod contention;
 pub mod contest;
 pub mod counting_lock;
@@ -34,9 +34,8 @@ pub mod output;
 pub mod pairs;
 pub mod ranges;
 pub mod recorded_lock;
-pub mod rng;
+pub mod rounds;
+pub mod scene;
 pub mod stage;
-pub mod stats;
-pub mod table;
 pub mod threads;
 pub mod workload;

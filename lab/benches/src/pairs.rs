@@ -1,20 +1,20 @@
-//! Single pairs: how long one free and one allocation take, at 100,000 live areas, down to the slowest of a million.
+//! Single pairs: how long one free and one allocation take, at 100,000 live areas, down to the
+//! slowest of a million.
 //!
-//! What the machine does to a program, interrupts and the hypervisor, is in every tail: the same loop without an allocator shows how
-//! much. It does not come twice at the same place, so of the slowest pair the least of several runs is told: what an allocator does
-//! itself is in each of them.
+//! What the machine does to a program, interrupts and the hypervisor, is in every tail: the same
+//! loop without an allocator shows how much. It does not come twice at the same place, so of the
+//! slowest pair the least of several runs is told: what an allocator does itself is in each of
+//! them.
 //!
-//! Whatever an allocator leaves to the background is done by the thread that its adapter starts in [`Ranges::build`]: those of
-//! ours that are named for it ([`Drained`](crate::adapter::Drained)).
+//! Whatever an allocator leaves to the background is done by the thread that its adapter starts in
+//! [`Ranges::build`]: those of ours that are named for it ([`Drained`](crate::adapter::Drained)).
 
-use crate::clock::ticks_per_ns;
 use crate::ranges::Ranges;
 use crate::stage::{Stage, TooSlow};
-use crate::stats::median;
 use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
+use vmalloc_lab::stats::median;
 
 /// The workloads: mixed sizes, and one page.
 pub const WORKLOADS: [Workload; 2] = [
@@ -35,11 +35,6 @@ const fn workload(name: &'static str, max_pages: u32, about: &'static str) -> Wo
         large: false,
     }
 }
-
-/// The longest duration that is told from longer ones: 100 s.
-const LONGEST_NS: u64 = 100_000_000_000;
-/// Significant decimal digits of a duration.
-const DIGITS: u8 = 3;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +75,8 @@ pub struct Row {
 pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSlow> {
     let mut stage = Stage::<R>::new(workload);
     stage.set_up(limits.cap)?;
-    let runs: Vec<_> = (0..limits.runs).map(|_| one_run(&mut stage, limits.pairs)).collect();
-    let at =
-        |quantile| median(&runs.iter().map(|run| run.value_at_quantile(quantile) as f64).collect::<Vec<_>>());
+    let runs: Vec<_> = (0..limits.runs).map(|_| stage.time(limits.pairs)).collect();
+    let at = |part| median(&runs.iter().map(|run| run.quantile(part) as f64).collect::<Vec<_>>());
     let slowest = || runs.iter().map(|run| run.max() as f64);
     Ok(Row {
         workload: workload.name,
@@ -96,37 +90,11 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
     })
 }
 
-/// The distribution of `pairs` pairs.
-fn one_run<R: Ranges>(stage: &mut Stage<R>, pairs: usize) -> Histogram<u64> {
-    let window = stage.draw(pairs);
-    // Written before, so that no page of it is new to the kernel while the clock runs.
-    let mut ticks = vec![1; pairs];
-    ticks.clear();
-    stage.play_timed(&window, &mut ticks);
-    stage.absorb(&window);
-    let rate = ticks_per_ns();
-    histogram(ticks.iter().map(|&ticks| (ticks as f64 / rate) as u64))
-}
-
-fn histogram(nanoseconds: impl Iterator<Item = u64>) -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds that are allowed");
-    // Saturating is at the longest, not at what was seen so far.
-    nanoseconds.for_each(|ns| histogram.saturating_record(ns));
-    histogram
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::adapter::{Caller, Drained, FirstCpu, OurSpace};
     use vmalloc_linux::FutexLock;
-
-    #[test]
-    fn one_slow_pair_of_many_is_the_maximum() {
-        let distribution = histogram((0..10_000).map(|pair| if pair == 5000 { 20_000_000 } else { 100 }));
-        assert_eq!(distribution.value_at_quantile(0.999), 100);
-        assert!((20_000_000..20_020_000).contains(&distribution.max()), "{}", distribution.max());
-    }
 
     #[test]
     fn quantiles_ascend() {

@@ -6,29 +6,29 @@ pub const BASE_PAGE: u64 = 1 << 31;
 /// Pages of that space: 8 TiB, the most whose length a 32-bit peer can express.
 pub const SPACE_PAGES: u64 = 1 << 31;
 
-/// What an allocator is told before it is built.
+/// Tells an allocator before it is built how it will be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// How many areas will be live at once; some peers allocate all metadata in advance.
     pub areas: usize,
-    /// Whether every area is followed by a guard page.
+    /// True if a guard page follows every area.
     pub guard: bool,
 }
 
 /// A range allocator over the pages `[BASE_PAGE, BASE_PAGE + SPACE_PAGES)`.
 ///
-/// Whatever an allocator wants back on `free` (a length, a node number) travels in its handle, so that no
-/// peer pays for a lookup that its own interface spares it.
+/// All that an allocator wants back on `free` (a length, a node number) travels in its handle, so
+/// that no peer pays for a lookup that its own interface spares it.
 pub trait Ranges: Sized {
-    /// What an allocation is known by.
+    /// Names an allocation.
     type Handle: Copy;
     /// How tables name it.
     const NAME: &'static str;
-    /// Whether it can align.
+    /// True if it can align.
     const ALIGNS: bool;
-    /// Whether it can find an area by address.
+    /// True if it can find an area by address.
     const FINDS: bool = false;
-    /// Whether it puts guard pages behind areas itself; otherwise guarded requests ask for one page more.
+    /// True if it adds guard pages itself; otherwise guarded requests ask for one page more.
     const GUARDS: bool = false;
 
     /// An empty space.

@@ -1,13 +1,14 @@
-//! A lock that notes who took it: for schedules in which one thread plays all CPUs.
+//! A lock that notes its takers: for schedules in which one thread plays all CPUs.
 //!
-//! Locks are numbered as they are first taken, each thread with numbers of its own, so whoever takes all locks of a new space in
-//! an order that he knows (as [`Space::quiesce`](vmalloc::Space::quiesce) does) can tell them apart afterwards.
+//! Locks are numbered as they are first taken, each thread with numbers of its own, so whoever
+//! takes all locks of a new space in an order that he knows (as
+//! [`Space::quiesce`](vmalloc::Space::quiesce) does) can tell them apart afterwards.
 
 use lock_api::{GuardSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A lock that is never waited for: on one thread, who has to wait waits for himself.
+/// A lock that is never waited for: on one thread, a wait would never end.
 #[derive(Debug)]
 pub struct RecordedLock {
     held: AtomicBool,
@@ -26,7 +27,8 @@ pub fn restart() {
     TAKEN.take();
 }
 
-/// Moves the numbers of the locks that this thread has taken since the last call to `out`, in the order in which they were.
+/// Moves the numbers of the locks that this thread has taken since the last call to `out`, in the
+/// order in which they were.
 pub fn take(out: &mut Vec<u32>) {
     out.clear();
     TAKEN.with_borrow_mut(|taken| out.append(taken));
@@ -42,8 +44,8 @@ impl RecordedLock {
     }
 }
 
-// SAFETY: `held` goes from false to true by an exchange that one thread wins, and back only by whoever holds the lock; Acquire and
-// Release order what it protects.
+// SAFETY: `held` goes from false to true by an exchange that one thread wins, and back only by
+// its holder; Acquire and Release order what it protects.
 unsafe impl RawMutex for RecordedLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self { held: AtomicBool::new(false), number: AtomicU32::new(0) };
@@ -79,7 +81,7 @@ mod tests {
     use lock_api::Mutex;
 
     #[test]
-    fn locks_are_told_apart_by_who_came_first() {
+    fn locks_are_numbered_in_the_order_of_first_use() {
         type Recorded = Mutex<RecordedLock, ()>;
         restart();
         let (first, second) = (Recorded::new(()), Recorded::new(()));

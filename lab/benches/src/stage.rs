@@ -1,16 +1,17 @@
 //! One allocator in the state that a workload asks for, and the measured loops.
 //!
-//! Everything random is drawn into a [`Window`] before the clock starts, so that a turn of a measured loop
-//! is the calls themselves, a load of the request and a load and store of the handle. What that costs is
-//! known exactly: the same loop over [`Noop`](crate::adapter::Noop).
+//! Everything random is drawn into a [`Window`] before the clock starts, so that a iteration of a
+//! measured loop is the calls themselves, a load of the request and a load and store of the handle.
+//! What that costs is known exactly: the same loop over [`Noop`](crate::adapter::Noop).
 
-use crate::clock::tick;
 use crate::heap;
 use crate::ranges::{BASE_PAGE, Plan, Ranges};
-use crate::rng::Rng;
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use vmalloc_lab::clock::{tick, ticks_per_ns};
+use vmalloc_lab::rng::Rng;
+use vmalloc_lab::times::Times;
 
 /// The seed of every stage: all allocators see the same requests.
 const SEED: u64 = 0x766d_616c_6c6f_6301;
@@ -23,7 +24,8 @@ const CALLS_PER_CLOCK: usize = 64;
 pub enum Readiness {
     /// All the way.
     Steady,
-    /// The live set is complete, but its churn was cut short: the state is kinder than the steady one.
+    /// The live set is complete, but its churn was cut short: the state is kinder than the steady
+    /// one.
     ChurnCut,
 }
 
@@ -43,7 +45,7 @@ pub enum Window {
 
 impl Window {
     /// Turns of the loop.
-    pub fn turns(&self) -> usize {
+    pub fn iterations(&self) -> usize {
         match self {
             Window::Steps(steps) => steps.len(),
             Window::Pages(pages) => pages.len(),
@@ -76,7 +78,8 @@ impl<R: Ranges> Stage<R> {
             guard_pages: u32::from(workload.guard && !R::GUARDS),
             rng: Rng::new(SEED),
             readiness: Readiness::Steady,
-            // After the bookkeeping above and before the allocator below: fields are built in this order.
+            // After the bookkeeping above and before the allocator below: fields are built in this
+            // order.
             heap_before: heap::live_bytes(),
             ranges: R::build(&Plan { areas, guard: workload.guard }),
         }
@@ -133,8 +136,8 @@ impl<R: Ranges> Stage<R> {
     }
 
     fn churn(&mut self, churn: usize, shape: Shape, deadline: Instant) {
-        for turn in 0..churn {
-            if turn % CALLS_PER_CLOCK == 0 && Instant::now() > deadline {
+        for iteration in 0..churn {
+            if iteration % CALLS_PER_CLOCK == 0 && Instant::now() > deadline {
                 self.readiness = Readiness::ChurnCut;
                 return;
             }
@@ -146,29 +149,29 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// Draws the requests of the next `turns` turns.
-    pub fn draw(&mut self, turns: usize) -> Window {
+    /// Draws the requests of the next `iterations` iterations.
+    pub fn draw(&mut self, iterations: usize) -> Window {
         match self.workload.cycle {
-            Cycle::Replace(shape) | Cycle::Bounce(shape) => Window::Steps(self.draw_steps(shape, turns)),
-            Cycle::Two { .. } | Cycle::WorstCall => Window::Steps(self.draw_steps(ONE_PAGE, turns)),
-            Cycle::FindStart => Window::Pages((0..turns).map(|_| self.draw_page(0)).collect()),
-            Cycle::FindInterior => Window::Pages((0..turns).map(|_| self.draw_page(u32::MAX)).collect()),
+            Cycle::Replace(shape) | Cycle::Bounce(shape) => Window::Steps(self.draw_steps(shape, iterations)),
+            Cycle::Two { .. } | Cycle::WorstCall => Window::Steps(self.draw_steps(ONE_PAGE, iterations)),
+            Cycle::FindStart => Window::Pages((0..iterations).map(|_| self.draw_page(0)).collect()),
+            Cycle::FindInterior => Window::Pages((0..iterations).map(|_| self.draw_page(u32::MAX)).collect()),
         }
     }
 
-    fn draw_steps(&mut self, shape: Shape, turns: usize) -> Vec<Step> {
+    fn draw_steps(&mut self, shape: Shape, iterations: usize) -> Vec<Step> {
         let draw = |_| {
             let step = shape.draw(&mut self.rng, self.live.len());
             Step { pages: step.pages + self.guard_pages, ..step }
         };
-        (0..turns).map(draw).collect()
+        (0..iterations).map(draw).collect()
     }
 
     /// A page of a random live area, at most `reach` pages from its first.
     fn draw_page(&mut self, reach: u32) -> u64 {
-        let slot = self.rng.below(self.live.len() as u32) as usize;
-        let offset = self.rng.below(self.pages[slot]).min(reach);
-        R::start(self.live[slot]) + u64::from(offset)
+        let slot = self.rng.below(self.live.len() as u64) as usize;
+        let offset = self.rng.below(self.pages[slot].into()).min(reach.into());
+        R::start(self.live[slot]) + offset
     }
 
     /// The measured loop.
@@ -184,11 +187,25 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// The same loop with a tick before and after each turn; the ticks of each go to `ticks`.
-    pub fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
-        let mut timed = |turn: &mut dyn FnMut()| {
+    /// Plays `count` iterations of the measured loop, and times each by itself.
+    pub fn time(&mut self, count: usize) -> Times {
+        let window = self.draw(count);
+        // Written before, so that no page of it is new to the kernel while the clock runs.
+        let mut ticks = vec![1; window.iterations()];
+        ticks.clear();
+        self.play_timed(&window, &mut ticks);
+        self.absorb(&window);
+        let (rate, mut times) = (ticks_per_ns(), Times::precise());
+        ticks.iter().for_each(|&ticks| times.record(Duration::from_nanos((ticks as f64 / rate) as u64)));
+        times
+    }
+
+    /// Plays the measured loop with a tick before and after each iteration; the ticks of each go to
+    /// `ticks`.
+    fn play_timed(&mut self, window: &Window, ticks: &mut Vec<u64>) {
+        let mut timed = |iteration: &mut dyn FnMut()| {
             let before = tick();
-            turn();
+            iteration();
             ticks.push(tick().wrapping_sub(before));
         };
         match (window, self.workload.cycle) {
@@ -250,8 +267,8 @@ impl<R: Ranges> Stage<R> {
         }
     }
 
-    /// Pages from the base of the space to the highest live end, over the live pages; `None` when nothing
-    /// is live.
+    /// Pages from the base of the space to the highest live end, over the live pages; `None` when
+    /// nothing is live.
     pub fn span_per_live(&self) -> Option<f64> {
         let end = |(&handle, &pages)| R::start(handle) + u64::from(pages);
         let highest = self.live.iter().zip(&self.pages).map(end).max()?;
@@ -259,8 +276,8 @@ impl<R: Ranges> Stage<R> {
         Some((highest - BASE_PAGE) as f64 / live as f64)
     }
 
-    /// Metadata of the allocator: the heap it has taken, or what it counts itself where that is more.
-    /// To be asked right after the set-up, before anything else allocates.
+    /// Metadata of the allocator: the heap it has taken, or what it counts itself where that is
+    /// more. To be asked right after the set-up, before anything else allocates.
     pub fn metadata_bytes(&self) -> usize {
         let heap = heap::live_bytes().wrapping_sub(self.heap_before);
         heap.max(self.ranges.own_metadata_bytes().unwrap_or(0))
@@ -307,12 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_follow_the_windows() {
+    fn live_sizes_follow_the_played_windows() {
         let setup = Setup::Steady { areas: 50, churn: 200, shape: SHAPE };
         let mut stage = ready(&workload(setup, Cycle::Replace(SHAPE)));
         for _ in 0..10 {
             let window = stage.draw(100);
-            assert_eq!(window.turns(), 100);
+            assert_eq!(window.iterations(), 100);
             stage.play(&window);
             stage.absorb(&window);
             assert!(stage.span_per_live().is_some_and(|span| (1.0..2.0).contains(&span)));
@@ -322,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_set_up_says_so() {
+    fn slow_set_up_is_reported() {
         let setup = Setup::Steady { areas: 1, churn: 1_000_000_000, shape: SHAPE };
         let mut stage = Stage::<Noop>::new(&workload(setup, Cycle::Replace(SHAPE)));
         assert_eq!(stage.set_up(Duration::ZERO), Err(TooSlow));

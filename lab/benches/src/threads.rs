@@ -1,51 +1,26 @@
-//! One space and many threads: pairs a second of all together, and how often a lock had to be waited for; with callers that purge by
-//! themselves, and with a thread that drains.
+//! One space and many threads: pairs a second of all together, and how often a lock had to be
+//! waited for; with callers that purge by themselves, and with a thread that drains.
 //!
-//! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers of threads take turns, a window
-//! each, so that whatever else the machine does hits all of them alike. Locks are counted in a pass of its own, which is not timed.
+//! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers
+//! of threads take turns, a window each, so that whatever else the machine does hits all of them
+//! alike. Locks are counted in a pass of its own, which is not timed.
 
-use crate::adapter::{Caller, Drained, House, PAGE_SHIFT, RealCpu, SpaceLock};
+use crate::adapter::{Caller, Drained, House, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
-use crate::rng::Rng;
-use crate::stats::median;
+use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmalloc::{Config, Request};
+use vmalloc_lab::rng::Rng;
+use vmalloc_lab::stats::median;
+use vmalloc_lab::workers::{self, all_done};
 
-/// Areas that are live in all, whatever the number of threads.
-const LIVE_AREAS: usize = 100_000;
-/// Pages of the largest area of the live set.
-const MOST_PAGES: u32 = 64;
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
-/// Pages of the area that is allocated and freed.
-const BOUNCED_PAGES: u32 = 3;
 
-/// What threads do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Scene {
-    /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
-    W1,
-    /// Free a random area of 1…64 pages, one of the thread's share of 100,000 live ones, and allocate another.
-    W5,
-}
-
-impl Scene {
-    /// All scenes.
-    pub const ALL: [Self; 2] = [Self::W1, Self::W5];
-
-    /// One line for people.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::W1 => "3 pages and a guard page, empty space",
-            Self::W5 => "each thread replaces areas of 1…64 pages at random, 100,000 live in all",
-        }
-    }
-}
-
-/// Who drains.
+/// The thread that drains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Drain {
@@ -73,7 +48,7 @@ impl Drain {
 pub struct Limits {
     /// Rounds, of which the median counts.
     pub rounds: usize,
-    /// What a window takes.
+    /// The wall time of a window.
     pub window: Duration,
     /// The settings of the space, but for its guards.
     pub config: Config,
@@ -84,7 +59,7 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
-    /// Who drains.
+    /// The thread that drains.
     pub drain: Drain,
     /// How many threads.
     pub threads: usize,
@@ -100,7 +75,8 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to the first.
+/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to
+/// the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
@@ -164,13 +140,13 @@ struct Stage<H> {
     workers: Vec<Mutex<Worker>>,
 }
 
-/// What a thread keeps between windows.
+/// The state of a thread between windows.
 struct Worker {
     live: Vec<usize>,
     rng: Rng,
 }
 
-/// What became of a window.
+/// The results of a window.
 #[derive(Clone, Copy, Default)]
 struct Played {
     pairs: u64,
@@ -187,12 +163,9 @@ impl Played {
 
 impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
-        let config = match scene {
-            Scene::W1 => limits.config,
-            Scene::W5 => limits.config.guard(false),
-        };
         let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
-        let stage = Self { scene, space: H::open(config), workers: (0..threads).map(worker).collect() };
+        let space = H::open(scene.config(limits.config));
+        let stage = Self { scene, space, workers: (0..threads).map(worker).collect() };
         if scene == Scene::W5 {
             stage.fill(LIVE_AREAS / threads);
         }
@@ -201,50 +174,44 @@ impl<H: House + Sync> Stage<H> {
 
     /// Lets each worker make its areas, all at the same time, and replace each a few times.
     fn fill(&self, each: usize) {
-        std::thread::scope(|scope| {
-            for worker in &self.workers {
-                scope.spawn(move || {
-                    let worker = &mut lock(worker);
-                    for _ in 0..each {
-                        let area = self.allocate(worker.rng.between(1, MOST_PAGES));
-                        worker.live.push(area);
-                    }
-                    (0..each * CHURN).for_each(|_| self.replace(worker));
-                });
+        let work = |number: usize| {
+            let worker = &mut lock(&self.workers[number]);
+            for _ in 0..each {
+                let area = self.allocate(&self.scene.request(&mut worker.rng));
+                worker.live.push(area);
             }
-        });
+            (0..each * CHURN).for_each(|_| self.replace(worker));
+        };
+        let (filled, ()) = workers::run(self.workers.len(), work, all_done).expect("threads");
+        assert!(filled.iter().all(Result::is_ok), "no request is refused");
     }
 
-    /// All threads work at once for so long.
+    /// Lets all threads work at once for so long.
     fn play(&self, window: Duration) -> Played {
-        let (stop, barrier) = (&AtomicBool::new(false), &Barrier::new(self.workers.len() + 1));
-        std::thread::scope(|scope| {
-            let start = |worker| scope.spawn(move || self.work(&mut lock(worker), barrier, stop));
-            let threads: Vec<_> = self.workers.iter().map(start).collect();
-            barrier.wait();
+        let stop = &AtomicBool::new(false);
+        let work = |number: usize| self.work(&mut lock(&self.workers[number]), stop);
+        let time = |_: &_| {
             let start = Instant::now();
             std::thread::sleep(window);
             // Relaxed: publishes nothing; the threads are joined.
             stop.store(true, Ordering::Relaxed);
-            let played = Played { time: start.elapsed(), ..Played::default() };
-            threads.into_iter().map(|thread| thread.join().expect("no request is refused")).fold(
-                played,
-                |sum, (pairs, taken)| Played {
-                    pairs: sum.pairs + pairs,
-                    taken: sum.taken.plus(taken),
-                    ..sum
-                },
-            )
-        })
+            start.elapsed()
+        };
+        let (done, time) = workers::run(self.workers.len(), work, time).expect("threads");
+        let mut played = Played { time, ..Played::default() };
+        for (pairs, taken) in done.into_iter().map(|done| done.expect("no request is refused")) {
+            played.pairs += pairs;
+            played.taken = played.taken.plus(taken);
+        }
+        played
     }
 
-    fn work(&self, worker: &mut Worker, barrier: &Barrier, stop: &AtomicBool) -> (u64, Taken) {
-        barrier.wait();
+    fn work(&self, worker: &mut Worker, stop: &AtomicBool) -> (u64, Taken) {
         counting_lock::take();
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             match self.scene {
-                Scene::W1 => self.free(self.allocate(BOUNCED_PAGES)),
+                Scene::W1 => self.free(self.allocate(&self.scene.request(&mut worker.rng))),
                 Scene::W5 => self.replace(worker),
             }
             pairs += 1;
@@ -254,15 +221,15 @@ impl<H: House + Sync> Stage<H> {
 
     #[inline]
     fn replace(&self, worker: &mut Worker) {
-        let slot = worker.rng.below(worker.live.len() as u32) as usize;
-        let pages = worker.rng.between(1, MOST_PAGES);
+        let slot = worker.rng.below(worker.live.len() as u64) as usize;
+        let request = self.scene.request(&mut worker.rng);
         self.free(worker.live[slot]);
-        worker.live[slot] = self.allocate(pages);
+        worker.live[slot] = self.allocate(&request);
     }
 
     #[inline]
-    fn allocate(&self, pages: u32) -> usize {
-        self.space.raw().alloc(&Request::new((pages as usize) << PAGE_SHIFT)).expect("space for every scene")
+    fn allocate(&self, request: &Request) -> usize {
+        self.space.raw().alloc(request).expect("space for every scene")
     }
 
     #[inline]

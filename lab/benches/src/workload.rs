@@ -1,10 +1,11 @@
 //! The table of workloads: what is built before the clock starts, and what is measured.
 //!
-//! `FS-…` measure the free set alone (the area map: one free and one allocation, no pools), `W7-start` and
-//! `W7-interior` the index of busy areas, which is the same map; the other `W…` measure the space with its locks,
-//! pools and lazy purge, over a platform that does nothing; `W8` its blocks of short mappings.
+//! `FS-…` measure the free set alone (the area map: one free and one allocation, no pools),
+//! `W7-start` and `W7-interior` the index of busy areas, which is the same map; the other `W…`
+//! measure the space with its locks, pools and lazy purge, over a platform that does nothing; `W8`
+//! its blocks of short mappings.
 
-use crate::rng::Rng;
+use vmalloc_lab::rng::Rng;
 
 /// Which of our layers a workload runs on; peers have only one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +55,7 @@ pub enum Setup {
     },
 }
 
-/// What is measured, again and again.
+/// The measured operation, which is repeated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cycle {
     /// Free a random live area, allocate another in its place. One pair.
@@ -72,8 +73,8 @@ pub enum Cycle {
     FindStart,
     /// Look up a random live area by any of its pages.
     FindInterior,
-    /// The first call for one page at alignment 2, 4, … 512 and the free after it, each from a set-up of
-    /// its own; the worst of them counts.
+    /// The first call for one page at alignment 2, 4, … 512 and the free after it, each from a
+    /// set-up of its own; the worst of them counts.
     WorstCall,
 }
 
@@ -84,15 +85,15 @@ pub struct Workload {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    /// What it runs on.
+    /// The layer that it runs on.
     pub layer: Layer,
-    /// What is built first.
+    /// The state that is built first.
     pub setup: Setup,
-    /// What is measured.
+    /// The operation that is measured.
     pub cycle: Cycle,
-    /// Whether every area has a guard page.
+    /// True if every area has a guard page.
     pub guard: bool,
-    /// Whether it needs so much time or memory that it runs only when asked for.
+    /// True if it runs only when asked for: it needs much time or memory.
     pub large: bool,
 }
 
@@ -225,7 +226,7 @@ impl Workload {
         }
     }
 
-    /// Whether the workload asks for alignment anywhere.
+    /// Returns true if the workload asks for alignment anywhere.
     pub const fn aligns(&self) -> bool {
         match self.cycle {
             Cycle::Replace(shape) | Cycle::Bounce(shape) => shape.max_order > 0,
@@ -234,13 +235,13 @@ impl Workload {
         }
     }
 
-    /// Whether the workload looks areas up.
+    /// Returns true if the workload looks areas up.
     pub const fn finds(&self) -> bool {
         matches!(self.cycle, Cycle::FindStart | Cycle::FindInterior)
     }
 
-    /// Measured operations in one turn of the loop.
-    pub const fn pairs_per_turn(&self) -> usize {
+    /// Measured operations in one iteration of the loop.
+    pub const fn pairs_per_iteration(&self) -> usize {
         match self.cycle {
             Cycle::Two { .. } => 2,
             _ => 1,
@@ -262,9 +263,9 @@ pub struct Step {
 impl Shape {
     /// A random request that replaces one of `slots` areas.
     pub fn draw(&self, rng: &mut Rng, slots: usize) -> Step {
-        let slot = if slots == 0 { 0 } else { rng.below(slots as u32) };
-        let pages = rng.between(self.min_pages, self.max_pages);
-        let order = if self.max_order == 0 { 0 } else { rng.between(0, self.max_order) };
+        let slot = if slots == 0 { 0 } else { rng.below(slots as u64) as u32 };
+        let pages = rng.between(self.min_pages.into(), self.max_pages.into()) as u32;
+        let order = if self.max_order == 0 { 0 } else { rng.below(u64::from(self.max_order) + 1) as u32 };
         Step { slot, pages, order }
     }
 }

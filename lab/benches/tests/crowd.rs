@@ -1,9 +1,10 @@
-//! What short mappings take of the kernel: a program of its own, in which nobody else maps anything.
+//! The kernel mappings that short mappings take: in a program of its own, in which nothing else is
+//! mapped.
 #![cfg(feature = "buffers")]
 
 use vmalloc_bench::mappings::crowd::{self, RUNS};
 
-/// What the heap and the thread that drains may take besides.
+/// Mappings that the heap and the thread that drains may take besides.
 const SOME: usize = 20;
 
 #[test]

@@ -1,44 +1,48 @@
 //! The command line.
 
-use crate::crew::MAX_THREADS;
 use crate::error::Failure;
-use crate::machine::{GuardMeans, MachineOptions, Strategy};
+use crate::machine::MachineOptions;
+use crate::output;
 use crate::test::help;
+use crate::worker_threads::MAX_THREADS;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use vmalloc::space::MAX_NODES;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::Purges;
 use vmalloc_lab::reproduce::Figure;
 
-/// A virtual-address allocator at work: the field's test driver, and a look at a live space.
+/// A virtual-address allocator at work: Linux's test driver, and a look at a live space.
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
-#[command(
-    after_help = "Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not \
-                        allow it."
-)]
+#[command(after_help = "\
+Examples:
+  vmalloc test smoke run_test_mask=7   the first three cases, 10 times, 10000 loops each
+  vmalloc info --strategy unmap        a session whose freed areas are unmapped, not kept for reuse
+
+Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not allow it.")]
 pub(crate) struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// What the program can do.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run the field's test driver: many workers on one shared space
+    /// Run Linux's test driver: many workers on one shared space
     Test(TestOptions),
     /// Run a small session and show its areas, its counts and what the platform chose
     Info(InfoOptions),
-    /// Measure how late a periodic thread wakes while others allocate and free, or how long each pair takes
+    /// Measure how late a periodic thread wakes while others allocate and free, or how long each
+    /// pair takes
     Latency(LatencyOptions),
-    /// Measure the field's published results again, on the designs they were published for, and on this one
+    /// Measure Linux's published results again, on the designs they were published for, and on this
+    /// one
     Reproduce(ReproduceOptions),
     /// Replay traces of Linux's vmalloc or of a program's mappings on designs of address allocators
     Replay(ReplayOptions),
@@ -51,10 +55,11 @@ pub(crate) enum Command {
 /// Options of `vmalloc test`.
 #[derive(Args, Debug)]
 pub(crate) struct TestOptions {
-    /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see below
+    /// A preset (performance, smoke, stress), names of cases, and parameters as KEY=VALUE; see
+    /// below
     #[arg(value_name = "WORD")]
     pub(crate) words: Vec<String>,
-    /// What to run on.
+    /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
     /// Print the table of cases and run nothing
@@ -65,7 +70,7 @@ pub(crate) struct TestOptions {
 /// Options of `vmalloc info`.
 #[derive(Args, Debug)]
 pub(crate) struct InfoOptions {
-    /// What to run on.
+    /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
 }
@@ -85,16 +90,15 @@ pub(crate) struct LatencyOptions {
     /// Microseconds from one wake-up of the periodic thread to the next [default: 1000]
     #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub(crate) period_us: Option<u64>,
-    /// Unmap what is freed at the next purge, instead of keeping its pages for reuse
-    #[arg(long)]
-    pub(crate) unmap: bool,
-    /// Keep so many areas live, all workers together, and replace them at random instead of a buffer
+    /// Keep so many areas live, all workers together, and replace them at random instead of a
+    /// buffer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) live: Option<u64>,
     /// Pages of the largest area that is kept live [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) max_pages: Option<u64>,
-    /// No periodic thread: the workers time each free and allocation over a live set [default: 100000 areas]
+    /// No periodic thread: the workers time each free and allocation over a live set [default:
+    /// 100000 areas]
     #[arg(long)]
     pub(crate) pairs: bool,
     /// With --pairs: addresses alone, without memory behind them
@@ -103,12 +107,9 @@ pub(crate) struct LatencyOptions {
     /// Write the histograms to this file, in HdrHistogram's log format (V2, compressed)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// How guard pages are made [default: the best that the kernel has]
-    #[arg(long, value_enum)]
-    pub(crate) guards: Option<GuardMeans>,
-    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
-    pub(crate) nodes: Option<u64>,
+    /// The space to run on.
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
 }
 
 /// Options of `vmalloc reproduce`.
@@ -153,31 +154,20 @@ pub(crate) struct ReportOptions {
     /// Measure less, in a tenth of the time
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure this design [default: each generation as it was, and ours]; may be given more than once
-    #[arg(long, value_name = "NAME", value_parser = design)]
+    /// Measure this design [default: each generation as it was, and ours]; may be given more than
+    /// once
+    #[arg(long, value_name = "NAME")]
     pub(crate) design: Vec<Name>,
     /// The most live areas [default: 10000000, with --quick 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=100_000_000))]
     pub(crate) live_max: Option<u64>,
 }
 
-fn design(word: &str) -> Result<Name, String> {
-    let names = || Name::ALL.map(Name::as_str).join(", ");
-    Name::ALL.into_iter().find(|name| name.as_str() == word).ok_or_else(|| format!("designs are {}", names()))
-}
-
-impl LatencyOptions {
-    /// What to run on.
-    pub(crate) fn machine(&self) -> MachineOptions {
-        let strategy = if self.unmap { Strategy::Unmap } else { Strategy::Retain };
-        MachineOptions { strategy, guards: self.guards, nodes: self.nodes }
-    }
-}
-
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
-    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact format; '-' is standard input
+    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact
+    /// format; '-' is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A design to replay on, or 'all'; may be repeated [default: vmalloc]
@@ -190,8 +180,8 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     pub(crate) threads: bool,
     /// When designs purge: at their own thresholds, or also when the trace did
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) purges: PurgesBy,
+    #[arg(long, value_name = "own|trace", default_value_t)]
+    pub(crate) purges: Purges,
     /// Replay a made-up trace of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
@@ -200,26 +190,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) write: Option<PathBuf>,
 }
 
-/// Who says when designs purge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum PurgesBy {
-    /// Their own thresholds
-    #[default]
-    Own,
-    /// Also the trace
-    Trace,
-}
-
-impl From<PurgesBy> for Purges {
-    fn from(by: PurgesBy) -> Self {
-        match by {
-            PurgesBy::Own => Self::Own,
-            PurgesBy::Trace => Self::Trace,
-        }
-    }
-}
-
-/// What the command line asked for.
+/// A parsed command line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// Work.
@@ -238,6 +209,19 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed,
             _ => Err(one_line(&error)),
         },
     }
+}
+
+/// Writes what the program is: its help, or an object with the names of its commands.
+pub(crate) fn overview(json: bool) -> Result<(), Failure> {
+    let mut command = Arguments::command();
+    if !json {
+        return output::text(&command.render_help().to_string());
+    }
+    let commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+    output::json(&serde_json::json!({
+        "name": command.get_name(), "version": env!("CARGO_PKG_VERSION"), "about": env!("CARGO_PKG_DESCRIPTION"),
+        "commands": commands,
+    }))
 }
 
 /// The complaint without its advice, which takes many lines.

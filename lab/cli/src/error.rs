@@ -14,6 +14,13 @@ pub(crate) enum Exit {
     Usage,
 }
 
+impl Exit {
+    /// Returns the end of a command that ran: all went well, or something failed.
+    pub(crate) fn of(ok: bool) -> Self {
+        if ok { Self::Success } else { Self::Failed }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         match exit {
@@ -37,7 +44,8 @@ impl Failure {
 }
 
 impl Failure {
-    /// Says it in one line on stderr; with `json` also as an object on stdout, for who reads that.
+    /// Says it in one line on stderr; with `json` also as an object on stdout, for a reader of
+    /// that.
     pub(crate) fn tell(&self, json: bool) -> Exit {
         output::note(&self.0);
         if json {

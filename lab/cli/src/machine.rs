@@ -1,8 +1,8 @@
 //! The space that the commands run on, and facts of the machine below it.
 
+use crate::borrowed_frames::Lender;
 use crate::cases;
 use crate::error::Failure;
-use crate::lent::Lender;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
@@ -11,7 +11,7 @@ use vmalloc::space::MAX_NODES;
 use vmalloc::{Config, NodeStats, Platform, Space, Stats};
 use vmalloc_linux::{Grace, Guards, Linux, OpenError, Options, open};
 
-/// What becomes of freed areas.
+/// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Strategy {
@@ -40,16 +40,17 @@ pub(crate) enum GuardMeans {
     Islands,
 }
 
-/// What may be chosen of the machine.
+/// Options of the space.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct MachineOptions {
-    /// What becomes of freed areas
+    /// How freed areas are treated
     #[arg(long, value_enum, default_value_t)]
     pub(crate) strategy: Strategy,
     /// How guard pages are made [default: the best that the kernel has]
     #[arg(long, value_enum)]
     pub(crate) guards: Option<GuardMeans>,
-    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each CPU]
+    /// Nodes of the space: CPUs that share none never wait for each other [default: one for each
+    /// CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
     pub(crate) nodes: Option<u64>,
 }
@@ -62,11 +63,11 @@ const MAPPINGS_EACH: u64 = 2;
 pub(crate) struct MostHeld {
     /// The most areas.
     pub(crate) areas: u64,
-    /// What there is too little of.
+    /// The scarce resource.
     pub(crate) by: Scarce,
 }
 
-/// What areas that are held take up.
+/// A resource that held areas take up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scarce {
@@ -109,8 +110,9 @@ impl Machine {
         Ok(Self { grace: Grace::new(&space), space, lender: Lender::default(), page_bytes, lazy_max_pages })
     }
 
-    /// The most areas that a case may hold in each of `workers`, when some case wants to hold more. Half of what is scarce
-    /// is left to other areas: those of the loops, and those that were freed and not yet purged.
+    /// The most areas that a case may hold in each of `workers`, when some case wants to hold more.
+    /// Half of what is scarce is left to other areas: those of the loops, and those that were freed
+    /// and not yet purged.
     pub(crate) fn most_held(&self, workers: u64) -> Option<MostHeld> {
         let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
         let addresses = share(self.space.geometry().span.len(), cases::PAGES_HELD_EACH);
@@ -124,7 +126,7 @@ impl Machine {
         least.min_by_key(|most| most.areas).filter(|most| most.areas < wanted)
     }
 
-    /// What the machine is, and what the platform made of it.
+    /// Returns facts about the machine and the platform's choices.
     pub(crate) fn facts(&self) -> Facts {
         let linux = self.space.platform();
         Facts {
@@ -148,15 +150,16 @@ impl Machine {
 
     /// The counts of the space.
     pub(crate) fn counts(&self) -> Counts {
-        self.space.stats().into()
+        Counts(self.space.stats())
     }
 
     /// The counts of each node.
     pub(crate) fn node_counts(&self) -> Vec<NodeCounts> {
-        self.space.node_stats().map(NodeCounts::from).collect()
+        self.space.node_stats().map(NodeCounts).collect()
     }
 
-    /// Gives everything freed back and checks that nothing is missing. What was found wrong, if anything.
+    /// Gives everything freed back and checks that nothing is missing. What was found wrong, if
+    /// anything.
     pub(crate) fn check_whole(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Err(error) = self.grace.settle() {
@@ -191,7 +194,8 @@ fn refused(error: &OpenError) -> Failure {
     }
 }
 
-/// The library's own default, restated to be known here: Linux's 32 MiB for each bit of the number of CPUs.
+/// The library's own default, restated to be known here: Linux's 32 MiB for each bit of the number
+/// of CPUs.
 fn lazy_max_pages(cpus: usize, page_bytes: usize) -> u64 {
     ((32 << 20) / page_bytes) as u64 * u64::from(usize::BITS - cpus.leading_zeros())
 }
@@ -228,7 +232,7 @@ pub(crate) fn address_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
-/// What a run should be read with.
+/// Facts to read the results of a run with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Facts {
     /// The architecture.
@@ -255,74 +259,47 @@ pub(crate) struct Facts {
     pub(crate) lazy_max_pages: u64,
 }
 
-/// The counts of a space, for JSON: pages unless the name says otherwise.
+/// The fields of [`Stats`] that JSON has: pages unless the name says otherwise.
+#[derive(Serialize)]
+#[serde(remote = "Stats")]
+struct StatsFields {
+    span_pages: u64,
+    free_pages: u64,
+    largest_free_pages: u64,
+    busy_areas: u64,
+    busy_pages: u64,
+    lazy_areas: u64,
+    lazy_pages: u64,
+    cached_areas: u64,
+    cached_pages: u64,
+    pooled_areas: u64,
+    pooled_pages: u64,
+    purges: u64,
+    purged_areas: u64,
+    longest_hold_areas: u64,
+    blocks: u64,
+    blocks_made: u64,
+    blocks_freed: u64,
+    metadata_bytes: u64,
+}
+
+/// The counts of a space, for JSON.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs, reason = "the fields of vmalloc::Stats, under their names")]
-pub(crate) struct Counts {
-    pub(crate) span_pages: u64,
-    pub(crate) free_pages: u64,
-    pub(crate) largest_free_pages: u64,
-    pub(crate) busy_areas: u64,
-    pub(crate) busy_pages: u64,
-    pub(crate) lazy_areas: u64,
-    pub(crate) lazy_pages: u64,
-    pub(crate) cached_areas: u64,
-    pub(crate) cached_pages: u64,
-    pub(crate) pooled_areas: u64,
-    pub(crate) pooled_pages: u64,
-    pub(crate) purges: u64,
-    pub(crate) purged_areas: u64,
-    pub(crate) longest_hold_areas: u64,
-    pub(crate) blocks: u64,
-    pub(crate) blocks_made: u64,
-    pub(crate) blocks_freed: u64,
-    pub(crate) metadata_bytes: u64,
+#[serde(transparent)]
+pub(crate) struct Counts(#[serde(with = "StatsFields")] pub(crate) Stats);
+
+/// The fields of [`NodeStats`] that JSON has: pages unless the name says otherwise.
+#[derive(Serialize)]
+#[serde(remote = "NodeStats")]
+struct NodeStatsFields {
+    lazy_areas: u64,
+    cached_areas: u64,
+    cached_pages: u64,
+    pooled_areas: u64,
+    pooled_pages: u64,
 }
 
-impl From<Stats> for Counts {
-    fn from(stats: Stats) -> Self {
-        Self {
-            span_pages: stats.span_pages,
-            free_pages: stats.free_pages,
-            largest_free_pages: stats.largest_free_pages,
-            busy_areas: stats.busy_areas,
-            busy_pages: stats.busy_pages,
-            lazy_areas: stats.lazy_areas,
-            lazy_pages: stats.lazy_pages,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-            purges: stats.purges,
-            purged_areas: stats.purged_areas,
-            longest_hold_areas: stats.longest_hold_areas,
-            blocks: stats.blocks,
-            blocks_made: stats.blocks_made,
-            blocks_freed: stats.blocks_freed,
-            metadata_bytes: stats.metadata_bytes,
-        }
-    }
-}
-
-/// The counts of a node, for JSON: pages unless the name says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[allow(missing_docs, reason = "the fields of vmalloc::NodeStats, under their names")]
-pub(crate) struct NodeCounts {
-    pub(crate) lazy_areas: u64,
-    pub(crate) cached_areas: u64,
-    pub(crate) cached_pages: u64,
-    pub(crate) pooled_areas: u64,
-    pub(crate) pooled_pages: u64,
-}
-
-impl From<NodeStats> for NodeCounts {
-    fn from(stats: NodeStats) -> Self {
-        Self {
-            lazy_areas: stats.lazy_areas,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-        }
-    }
-}
+/// The counts of a node, for JSON.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct NodeCounts(#[serde(with = "NodeStatsFields")] pub(crate) NodeStats);

@@ -2,44 +2,41 @@
 //!
 //! ```text
 //!  args.rs      the command line            error.rs   why a command failed, and its exit code
-//!  output.rs    text or JSON on stdout      overview.rs  what `vmalloc` alone says
+//!  output.rs    text or JSON on stdout, files
 //!
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
-//!  reproduce/   `vmalloc reproduce`: the field's published results, measured again
+//!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
 //!  map/         `vmalloc map`: a kernel's areas as a picture
 //!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
 //!  input.rs     files to read
-//!  machine.rs   the space that all commands run on, and facts of the machine;  lent.rs  frames on loan
-//!  crew.rs      threads that start together;  progress.rs  a bar for who waits;  table.rs  figures in columns
-//!  heap/        gives free memory back;  clock/  cycles;  random.rs  seeded numbers
+//!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
+//!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
+//!  heap/        gives free memory back;  random.rs  seeded numbers
 //! ```
 
 mod args;
+mod borrowed_frames;
 mod cases;
-mod clock;
-mod crew;
 mod error;
 mod heap;
 mod info;
 mod input;
 mod latency;
-mod lent;
 mod machine;
 mod map;
 mod output;
-mod overview;
 mod progress;
 mod random;
 mod replay;
 mod report;
 mod reproduce;
-mod table;
 mod test;
+mod worker_threads;
 
 use args::{Arguments, Command, Parsed};
 use error::{Exit, Failure};
@@ -58,7 +55,7 @@ fn run() -> Result<Exit, Failure> {
     };
     let Arguments { json, command } = arguments;
     match command {
-        None => overview::show(json).map(|()| Exit::Success),
+        None => args::overview(json).map(|()| Exit::Success),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Reproduce(options)) => reproduce::run(&options, json),

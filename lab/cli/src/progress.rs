@@ -1,18 +1,20 @@
 //! Progress on stderr, for people who wait longer than a second.
 
+use crate::error::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long nobody wonders.
+/// The time after which people begin to wonder.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the bar is drawn.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What is waited for.
+/// Work that is waited for.
 pub(crate) struct Wait<'a> {
-    /// What is counted, in plural.
+    /// The things that are counted, in plural.
     pub(crate) what: &'static str,
     /// How many of it there will be.
     pub(crate) all: u64,
@@ -23,7 +25,8 @@ pub(crate) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Waits until every sender of `finished` is gone or the time is over, and shows how far it has come.
+    /// Waits until every sender of `finished` is gone or the time is over, and shows how far it has
+    /// come.
     pub(crate) fn wait(&self, finished: &Receiver<()>) {
         let start = Instant::now();
         let mut bar = None;
@@ -57,4 +60,25 @@ impl Wait<'_> {
             Err(_) => bar,
         }
     }
+}
+
+/// Does `work` in a thread, and shows how far it has come: `done` of `all`, called `what`.
+pub(crate) fn watched<T: Send>(
+    what: &'static str,
+    all: u64,
+    done: &(dyn Fn() -> u64 + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let (sender, finished) = mpsc::channel();
+        let work = move || {
+            // Dropped at the end, which is what the other side waits for.
+            let _sender = sender;
+            work()
+        };
+        let thread = thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
+        Wait { what, all, done: &|_| done(), limit: None }.wait(&finished);
+        thread.join().or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

@@ -4,6 +4,14 @@ mod common;
 
 use common::{json, run, text};
 use serde_json::Value;
+use std::process::{Command, Output};
+
+/// Runs the program with the words of `line` and at most so many KiB of addresses.
+#[cfg(target_os = "linux")]
+fn limited(kilobytes: u64, line: &str) -> Output {
+    let script = format!("ulimit -v {kilobytes}; exec {} {line}", env!("CARGO_BIN_EXE_vmalloc"));
+    Command::new("sh").args(["-c", &script]).output().expect("a shell")
+}
 
 /// Every case.
 const CASES: [&str; 16] = [
@@ -25,8 +33,8 @@ const CASES: [&str; 16] = [
     "ne_fit_alloc_test",
 ];
 
-/// The numbers of a summary line of `name` in the field's format: passed, failed, repeat, loops, avg. What
-/// stands behind the field's line is left out.
+/// The numbers of a summary line of `name` in Linux's format: passed, failed, repeat, loops, avg.
+/// What stands behind Linux's line is left out.
 fn summary(line: &str, name: &str) -> Option<[u64; 5]> {
     let mut words = line.strip_prefix("Summary: ")?.strip_prefix(name)?.split(' ').skip(1);
     let mut field = |name| if words.next()? == name { words.next()?.parse().ok() } else { None };
@@ -39,7 +47,7 @@ fn names(worker: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_case_prints_the_fields_line() {
+fn every_case_prints_the_line_of_linux() {
     let text = text("test performance test_repeat_count=2 test_loop_count=20");
     for (name, line) in CASES.iter().zip(text.lines().skip(1)) {
         let [passed, failed, repeat, loops, _] = summary(line, name).unwrap_or_else(|| panic!("{line}"));
@@ -171,9 +179,10 @@ fn stress_runs_every_case() {
     assert_eq!(purged["blocks_made"], purged["blocks_freed"], "{purged}");
 }
 
-/// Few groups would not show how long the search for the place of one takes among many; so loops don't count.
+/// Few groups would not show how long the search for the place of one takes among many; so loops
+/// don't count.
 #[test]
-fn per_cpu_groups_are_as_many_as_the_fields() {
+fn per_cpu_groups_are_as_many_as_in_linux() {
     let (report, code) = json("test --json pcpu_alloc_test test_loop_count=1");
     assert_eq!(code, Some(0), "{report}");
     let (areas, cpus) = (&report["stats"]["after"]["lazy_areas"], &report["machine"]["cpus"]);
@@ -203,10 +212,7 @@ fn frames_are_mapped_in_any_number() {
 #[cfg(target_os = "linux")]
 #[test]
 fn too_large_an_area_is_a_failed_test() {
-    let limited = "ulimit -v 400000; exec \"$0\" test run_test_mask=1 test_loop_count=1 nr_pages=100000";
-    let output =
-        std::process::Command::new("sh").args(["-c", limited, env!("CARGO_BIN_EXE_vmalloc")]).output();
-    let output = output.expect("a shell");
+    let output = limited(400_000, "test run_test_mask=1 test_loop_count=1 nr_pages=100000");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().nth(1).unwrap_or_default();
@@ -231,7 +237,7 @@ fn many_workers_share_the_space() {
     assert_eq!(report["workers"].as_array().map(Vec::len), Some(100));
 }
 
-/// Where guard pages are mappings, a crew must do with those that there are.
+/// Where guard pages are mappings, workers must do with those that there are.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_case_runs_where_guards_are_mappings() {
@@ -252,16 +258,13 @@ fn max_map_count() -> u64 {
     count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Where few addresses can be had, a crew must do with those, and says so.
+/// Where few addresses can be had, workers must do with those, and the program says so.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_case_runs_where_addresses_are_few() {
     for (kilobytes, threads) in [(60_000, 1), (60_000, 4), (150_000, 2), (400_000, 1), (1_000_000, 4)] {
-        let line = format!(
-            "ulimit -v {kilobytes}; exec {} test --json nr_threads={threads} test_loop_count=20",
-            env!("CARGO_BIN_EXE_vmalloc")
-        );
-        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let line = format!("test --json nr_threads={threads} test_loop_count=20");
+        let output = limited(kilobytes, &line);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{line}: {stderr}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -274,27 +277,25 @@ fn every_case_runs_where_addresses_are_few() {
     }
 }
 
-/// What an earlier case left to be freed later may hold the only address that is aligned: it is waited for. Whether
-/// there is such an address is up to where the kernel puts the space: about one run in eight here has it.
+/// A deferred free of an earlier case may hold the only address that is aligned: it is waited for.
+/// Whether there is such an address is up to where the kernel puts the space: about one run in
+/// eight here has it.
 #[cfg(target_os = "linux")]
 #[test]
 fn deferred_frees_are_waited_for_where_addresses_are_few() {
     for seed in 0..60 {
-        let line = format!(
-            "ulimit -v 60000; exec {} test nr_threads=1 test_loop_count=20 run_test_mask=320 seed={seed}",
-            env!("CARGO_BIN_EXE_vmalloc")
-        );
-        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        let line = format!("test nr_threads=1 test_loop_count=20 run_test_mask=320 seed={seed}");
+        let output = limited(60_000, &line);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
-/// A crew that the limits don't allow is refused before anybody starts: who starts without memory takes all down.
+/// Workers that the limits do not allow are refused before any starts: one that starts without
+/// memory takes all down.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_cannot_start_are_one_line() {
-    let limited = format!("ulimit -v 60000; exec {} test nr_threads=2000", env!("CARGO_BIN_EXE_vmalloc"));
-    let output = std::process::Command::new("sh").args(["-c", &limited]).output().expect("a shell");
+    let output = limited(60_000, "test nr_threads=2000");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.starts_with("vmalloc: nr_threads=2000 would need about "), "{stderr}");

@@ -65,7 +65,8 @@ fn json_has_the_same_areas_and_counts() {
         let stats = &report["stats"];
         assert_eq!(stats["busy_areas"], areas.len());
         assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
-        // What is lazy is drained in the background, perhaps already; what is cached has not aged yet.
+        // What is lazy is drained in the background, perhaps already; what is cached has not aged
+        // yet.
         assert_eq!(stats["cached_areas"], cached);
         assert!(stats["lazy_areas"].as_u64() <= Some(3 - cached), "{stats}");
         assert!(report["machine"]["guards"].is_string() && report["machine"]["vectors"].is_string());
@@ -73,7 +74,7 @@ fn json_has_the_same_areas_and_counts() {
 }
 
 #[test]
-fn each_node_is_told_and_their_number_may_be_chosen() {
+fn nodes_are_listed_and_their_number_can_be_chosen() {
     for nodes in [1, 3, 128] {
         let (report, _) = json(&format!("info --json --nodes {nodes}"));
         assert_eq!(report["machine"]["nodes"], nodes);

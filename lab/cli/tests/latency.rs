@@ -24,14 +24,15 @@ fn check(line: &Value) {
 
 #[test]
 fn wake_ups_and_pairs_are_told_and_the_space_is_whole_again() {
-    for line in ["", "--unmap", "--threads 3 --bytes 100000 --nodes 1", "--live 1000 --max-pages 4"] {
+    for line in ["", "--strategy unmap", "--threads 3 --bytes 100000 --nodes 1", "--live 1000 --max-pages 4"]
+    {
         let (report, code) = json(&format!("latency --json --seconds 1 --period-us 500 {line}"));
         assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{line}: {report}");
         for name in ["wake-up", "pair"] {
             check(distribution(&report, name).expect(name));
         }
         assert!(report["pairs"].as_u64() > Some(0));
-        let strategy = if line == "--unmap" { "unmap" } else { "retain" };
+        let strategy = if line == "--strategy unmap" { "unmap" } else { "retain" };
         assert_eq!((&report["strategy"], &report["period_us"]), (&strategy.into(), &500.into()));
     }
 }

@@ -116,7 +116,7 @@ fn damaged_lines_are_counted_and_with_strict_an_error() {
 }
 
 #[test]
-fn what_is_no_such_file_is_told_in_one_line() {
+fn missing_file_is_reported_in_one_line() {
     for (line, input, reason) in [
         ("map /nowhere", "", "can't read /nowhere: "),
         ("map -", "", "stdin has no line that is an area"),

@@ -85,19 +85,19 @@ fn check(design: &Value) {
         let of = |name| number(&design[call][name]);
         assert!(["p50", "p99", "p99.9", "p99.99", "max"].map(of).is_sorted(), "{design}");
     }
-    for room in design["rooms"].as_array().expect("rooms") {
-        assert!(number(&room["peak_busy_pages"]) <= number(&room["peak_span_pages"]));
-        assert!(!room["samples"].as_array().expect("samples").is_empty());
+    for window in design["windows"].as_array().expect("windows") {
+        assert!(number(&window["peak_busy_pages"]) <= number(&window["peak_span_pages"]));
+        assert!(!window["samples"].as_array().expect("samples").is_empty());
     }
 }
 
 #[test]
 fn results_of_one_thread_repeat() {
-    let rooms = || {
+    let windows = || {
         let (report, _) = json(&format!("replay --json {}", data("modules.txt.zst")));
-        report["inputs"][0]["designs"][0]["rooms"].clone()
+        report["inputs"][0]["designs"][0]["windows"].clone()
     };
-    assert_eq!(rooms(), rooms());
+    assert_eq!(windows(), windows());
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn a_trace_is_written_and_read_again() {
     let file = Scratch::new("compact", b"");
     let said = text(&format!("replay {} --write {}", data("program.txt.gz"), file.path()));
     assert!(said.contains("513 events") && said.contains("Wrote 513 events"), "{said}");
-    let rooms = |name: &str| {
+    let windows = |name: &str| {
         let (report, code) = json(&format!("replay --json {name}"));
         assert_eq!(code, Some(0));
-        report["inputs"][0]["designs"][0]["rooms"].clone()
+        report["inputs"][0]["designs"][0]["windows"].clone()
     };
-    assert_eq!(rooms(&file.0.display().to_string()), rooms(&data("program.txt.gz")));
+    assert_eq!(windows(&file.0.display().to_string()), windows(&data("program.txt.gz")));
     let bytes = std::fs::read(&file.0).expect("written");
     let cut = Scratch::new("cut", &bytes[..bytes.len() - 1]);
     let (report, _) = json(&format!("replay --json {}", cut.path()));

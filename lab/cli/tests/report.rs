@@ -1,4 +1,5 @@
-//! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test says.
+//! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test
+//! says.
 
 mod common;
 
@@ -41,7 +42,7 @@ fn the_numbers_are_json_too() {
 #[test]
 fn bad_usage_is_told_in_one_line() {
     for (line, reason) in [
-        ("report --design frob", "designs are "),
+        ("report --design frob", "no design is named 'frob'; there are "),
         ("report --live-max 1", "1 is not in 10..="),
         ("report --quick --out /nowhere/at/all", "can't write /nowhere/at/all: "),
     ] {

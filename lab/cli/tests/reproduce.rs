@@ -1,4 +1,5 @@
-//! `vmalloc reproduce` from outside. Ratios of times are looked at by hand and by the script that checks everything; counts are here.
+//! `vmalloc reproduce` from outside. Ratios of times are looked at by hand and by the script that
+//! checks everything; counts are here.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -8,7 +9,7 @@ fn vmalloc(words: &str) -> Output {
 }
 
 #[test]
-fn the_counts_of_blocks_come_out() {
+fn published_block_counts_are_reproduced() {
     let output = vmalloc("reproduce f3 --quick --json");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((output.status.code(), &report["reproduced"]), (Some(0), &true.into()), "{report:#}");

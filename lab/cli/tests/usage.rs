@@ -5,10 +5,10 @@ mod common;
 use common::{json, run, text, vmalloc};
 
 #[test]
-fn alone_it_explains_itself_in_one_screen() {
+fn without_arguments_help_fits_one_screen() {
     let text = text("");
     assert!(text.lines().count() <= 24, "{text}");
-    for word in ["vmalloc test", "vmalloc info", "vmalloc latency", "Examples", "--json"] {
+    for word in ["Usage: vmalloc", "test ", "info ", "latency ", "Examples", "--json"] {
         assert!(text.contains(word), "{word}");
     }
     assert_eq!(json("--json").0["name"], "vmalloc");
@@ -79,7 +79,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn what_was_typed_is_quoted_in_one_line() {
+fn control_characters_of_the_command_line_are_escaped() {
     let output = vmalloc("test").arg("two\nlines").output().expect("the program");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -115,7 +115,7 @@ fn a_closed_pipe_is_told_in_one_line() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told() {
+fn full_disk_is_reported() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("a Linux machine");
     let output = vmalloc("info").stdout(full).output().expect("the program");
     assert_eq!(output.status.code(), Some(2));

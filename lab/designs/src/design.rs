@@ -1,13 +1,12 @@
-//! What every design does, and what it is told before it is built.
+//! The interface of every design, and its set-up.
 
 use serde::Serialize;
-use std::fmt;
 use vmalloc::PageRange;
 
 /// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
 pub const PAGE_SHIFT: u32 = 12;
 
-/// What a design is told before it is built. The same for all that are compared.
+/// The set-up of a design: one for all that are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// The pages to hand out. Page 0 is not among them.
@@ -19,13 +18,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// 8 TiB, the CPUs of this machine, and the field's threshold for that many: 32 MiB × fls(CPUs).
+    /// 8 TiB, the CPUs of this machine, and Linux's threshold for that many: 32 MiB × fls(CPUs).
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self::with_cpus(crate::cpu::count())
     }
 
-    /// 8 TiB, so many CPUs, and the field's threshold for them.
+    /// 8 TiB, so many CPUs, and Linux's threshold for them.
     ///
     /// # Panics
     /// Unless there are 1 to 128 CPUs.
@@ -37,14 +36,14 @@ impl Setup {
         Self { span, cpus, lazy_max_pages: (32 << 20 >> PAGE_SHIFT) * fls }
     }
 
-    /// The same with another span.
+    /// Sets the span.
     #[must_use]
     pub fn span(mut self, span: PageRange) -> Self {
         self.span = span;
         self
     }
 
-    /// The same with another threshold.
+    /// Sets the threshold.
     #[must_use]
     pub fn lazy_max(mut self, pages: u64) -> Self {
         self.lazy_max_pages = pages;
@@ -70,14 +69,14 @@ impl Ask {
         Self { pages, align: 1, within: None }
     }
 
-    /// The same at a multiple of so many pages.
+    /// Asks for a start at a multiple of so many pages.
     #[must_use]
     pub const fn align(mut self, pages: u64) -> Self {
         self.align = pages;
         self
     }
 
-    /// The same inside a range.
+    /// Asks for an area inside a range.
     #[must_use]
     pub const fn within(mut self, range: PageRange) -> Self {
         self.within = Some(range);
@@ -87,7 +86,8 @@ impl Ask {
     /// Where to look in `span`.
     ///
     /// # Errors
-    /// [`Refusal::Bad`] when there are no pages, the alignment is no power of two, or the range leaves the span.
+    /// [`Refusal::Bad`] when there are no pages, the alignment is no power of two, or the range
+    /// leaves the span.
     pub fn checked(&self, span: PageRange) -> Result<PageRange, Refusal> {
         let within = self.within.unwrap_or(span);
         let good = self.pages != 0 && self.align.is_power_of_two() && span.covers(&within);
@@ -96,33 +96,24 @@ impl Ask {
 }
 
 /// Why a design refuses. Nothing has changed then.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No free range takes the request, and nothing lazy or pooled is left to be given back.
+    #[error("no free range takes it")]
     NoSpace,
     /// No busy area starts there.
+    #[error("no busy area starts there")]
     NotAnArea,
     /// The request makes no sense.
+    #[error("a request that makes no sense")]
     Bad,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSpace => "no free range takes it",
-            Self::NotAnArea => "no busy area starts there",
-            Self::Bad => "a request that makes no sense",
-        })
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-/// What a range of pages is at the moment.
+/// The state of a range of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nobody's.
+    /// Not in use.
     Free,
     /// Handed out.
     Busy,
@@ -137,11 +128,11 @@ pub enum State {
 pub struct Segment {
     /// Its pages.
     pub range: PageRange,
-    /// What it is.
+    /// Its state.
     pub state: State,
 }
 
-/// The counts of a design at one moment. Exact while nobody allocates or frees.
+/// The counts of a design at one moment. Exact while no thread allocates or frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Areas handed out.
@@ -176,7 +167,8 @@ pub trait Design: Send + Sync {
     /// The pages that it hands out.
     fn span(&self) -> PageRange;
 
-    /// Allocates; the first page. Where there is no room it purges, takes back what is pooled, and tries again.
+    /// Allocates; the first page. Where there is no room it purges, takes back what is pooled, and
+    /// tries again.
     ///
     /// # Errors
     /// `Bad`, or `NoSpace`.
@@ -188,15 +180,17 @@ pub trait Design: Send + Sync {
     /// `NotAnArea`, also for the second of two frees, and perhaps for an area of a congruent group.
     fn free(&self, start: u64) -> Result<(), Refusal>;
 
-    /// Areas of `sizes[i]` pages at `base + offsets[i]`, each a busy area of its own: as high as possible; the base, a
-    /// multiple of `align`. All or none. Purges and tries again where there is no room.
+    /// Areas of `sizes[i]` pages at `base + offsets[i]`, each a busy area of its own: as high as
+    /// possible; the base, a multiple of `align`. All or none. Purges and tries again where there
+    /// is no room.
     ///
     /// # Errors
-    /// `Bad` when the lists are empty or differ in length, a size is 0, areas would overlap or not fit into the span;
-    /// `NoSpace`.
+    /// `Bad` when the lists are empty or differ in length, a size is 0, areas would overlap or not
+    /// fit into the span; `NoSpace`.
     fn alloc_congruent(&self, offsets: &[u64], sizes: &[u64], align: u64) -> Result<u64, Refusal>;
 
-    /// Frees what [`alloc_congruent`](Self::alloc_congruent) returned `base` for, with the same offsets and sizes.
+    /// Frees what [`alloc_congruent`](Self::alloc_congruent) returned `base` for, with the same
+    /// offsets and sizes.
     ///
     /// # Errors
     /// `NotAnArea` when one of the areas is not busy; `Bad` when the lists differ in length.
@@ -205,7 +199,8 @@ pub trait Design: Send + Sync {
     /// Gives what is lazy back, to pools or free ranges, as the threshold makes a design do.
     fn purge(&self);
 
-    /// Gives everything back that is not busy: afterwards what is not busy is free, and free neighbours are merged.
+    /// Gives everything back that is not busy: afterwards what is not busy is free, and free
+    /// neighbours are merged.
     fn settle(&self);
 
     /// The counts. May take long and hold locks: not for timed passes.
@@ -217,7 +212,7 @@ pub trait Design: Send + Sync {
     /// All segments in address order, from the first page of the span to its last.
     fn segments(&self) -> Vec<Segment>;
 
-    /// Checks every invariant, while nobody allocates or frees.
+    /// Checks every invariant, while no thread allocates or frees.
     ///
     /// # Errors
     /// The first one found broken, in words.

@@ -1,4 +1,4 @@
-//! The lab: every design that the field's allocator went through, side by side with ours.
+//! The lab: every design that Linux's allocator went through, side by side with ours.
 //!
 //! ```text
 //!    workloads, traces ──► Design ◄── A0 busy list      (before 2018)
@@ -14,19 +14,22 @@
 //! | [`designs`] | all of them, by [`Name`](designs::Name): the four generations, their purges, and ours |
 //! | [`blocks`] | short mappings out of larger blocks: before 2015, since, and ours |
 //! | [`lock`], [`cpu`] | locks that count their waits, and the CPU that runs, or is played |
-//! | [`workload`] | the cases of the field's test driver, and other sets of calls |
+//! | [`workload`] | the cases of Linux's test driver, and other sets of calls |
 //! | [`reproduce`] | the five published results, measured again |
 //! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
 //! | [`replay`] | a trace done again by a design |
 //! | [`measure`] | what a report asks of every design |
 //! | [`vmallocinfo`] | `/proc/vmallocinfo`, read |
 //! | [`picture`] | an address space, drawn as text or as SVG |
-//! | [`rng`], [`times`], [`units`] | random numbers, histograms of times, bytes and counts in words |
+//! | [`clock`], [`rng`], [`stats`], [`times`] | clocks, random numbers, medians, histograms of times |
+//! | [`workers`], [`table`], [`units`] | threads that start together, columns of text, bytes and counts in words |
 //!
-//! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind them. All have the
-//! same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds ([`Setup`]), so that what differs is the design.
+//! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind
+//! them. All have the same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds
+//! ([`Setup`]), so that what differs is the design.
 
 pub mod blocks;
+pub mod clock;
 pub mod cpu;
 pub mod design;
 pub mod designs;
@@ -36,10 +39,13 @@ pub mod picture;
 pub mod replay;
 pub mod reproduce;
 pub mod rng;
+pub mod stats;
+pub mod table;
 pub mod times;
 pub mod trace;
 pub mod units;
 pub mod vmallocinfo;
+pub mod workers;
 pub mod workload;
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

@@ -1,4 +1,4 @@
-//! How long single calls take: a histogram of nanoseconds, which all measurements of the lab share.
+//! How long single calls take: a histogram of nanoseconds, which all measurements share.
 
 use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct;
@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 /// The longest time that is told from longer ones: 100 s.
 const LONGEST_NS: u64 = 100_000_000_000;
-/// Decimal digits kept of a time: it is told to 1 %, which is less than runs differ, by 33 KiB, which stay in a cache.
+/// Decimal digits kept of a time: it is told to 1 %, which is less than runs differ, by 33 KiB,
+/// which stay in a cache.
 const DIGITS: u8 = 2;
+/// Decimal digits of precise times, which take some 200 KiB.
+const PRECISE_DIGITS: u8 = 3;
 
 /// The quantiles that are told, and their names.
 pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
@@ -20,49 +23,65 @@ pub struct Times(Histogram<u64>);
 
 impl Default for Times {
     fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS);
-        Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds that are valid")))
+        Self::with_digits(DIGITS)
     }
 }
 
 impl Times {
+    /// Returns an empty histogram that tells times to 0.1 %, for those that are published.
+    #[must_use]
+    pub fn precise() -> Self {
+        Self::with_digits(PRECISE_DIGITS)
+    }
+
+    fn with_digits(digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, digits);
+        Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds that are valid")))
+    }
+
     /// Counts one.
     #[inline]
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts all of `other`.
+    /// Counts all of `other`, which has the same precision.
     pub fn add(&mut self, other: &Self) {
         // Can't fail: the bounds are the same.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many were counted.
+    /// Returns the histogram, of nanoseconds.
+    #[must_use]
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
+    /// Returns how many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Their mean.
+    /// Returns their mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.mean()
     }
 
-    /// The longest.
+    /// Returns the longest.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.0.max()
     }
 
-    /// The time that so large a part of all does not exceed.
+    /// Returns the time that so large a part of all does not exceed.
     #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
         self.0.value_at_quantile(part)
     }
 
-    /// Times that were counted, ascending, and how many took that long.
+    /// Returns the times that were counted, ascending, and how many took that long.
     pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> {
         let step =
             |it: hdrhistogram::iterators::IterationValue<u64>| (it.value_iterated_to(), it.count_at_value());
@@ -82,7 +101,7 @@ impl Serialize for Times {
     }
 }
 
-/// What a look at the clock takes, in nanoseconds: the median of many.
+/// Measures a look at the clock, in nanoseconds: the median of many.
 #[must_use]
 pub fn clock_ns() -> u64 {
     let mut times = Times::default();

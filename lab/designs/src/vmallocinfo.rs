@@ -5,8 +5,9 @@
 //! range, guard page included              bytes caller                  facts   kind    pages by NUMA node
 //! ```
 //!
-//! The kernel hides addresses from who may not see them: then they are zero, or hashed, each to a number of its own, and
-//! tell nothing any more; sizes and callers stay true. Which it is, only the whole file tells: see [`Addresses`].
+//! The kernel hides addresses from readers without the right to see them: then they are zero, or
+//! hashed, each to a number of its own, and tell nothing any more; sizes and callers stay true.
+//! Which it is, only the whole file tells: see [`Addresses`].
 
 mod line;
 
@@ -16,7 +17,8 @@ use std::io::{self, BufRead, Read};
 
 /// The longest line that is read: a symbol has 512 characters at most, and a machine 1024 nodes.
 const MOST_LINE_BYTES: u64 = 64 << 10;
-/// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a window apart from vmalloc's.
+/// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a
+/// window apart from vmalloc's.
 const MODULES: u64 = 0xffff_ffff_8000_0000;
 /// Sizes of a page that Linux has.
 const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
@@ -32,9 +34,9 @@ pub struct Entry {
     pub end: u64,
     /// Bytes, guard page included.
     pub bytes: u64,
-    /// Who allocated it.
+    /// The caller that allocated it.
     pub caller: Option<String>,
-    /// What it is, in the file's own words.
+    /// Its kind, in the file's own words.
     pub kind: String,
     /// Pages with memory.
     pub pages: Option<u64>,
@@ -45,11 +47,11 @@ pub struct Entry {
 pub struct Damaged {
     /// Its number.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: &'static str,
 }
 
-/// What the addresses of a file are.
+/// The nature of the addresses of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Addresses {
@@ -70,7 +72,7 @@ pub struct Vmallocinfo {
     pub entries: Vec<Entry>,
     /// Lines that were skipped.
     pub damaged: Vec<Damaged>,
-    /// What the addresses are.
+    /// The nature of the addresses.
     pub addresses: Addresses,
 }
 
@@ -101,7 +103,8 @@ impl Vmallocinfo {
         }
     }
 
-    /// What the addresses are, by what most lines say; where they are real, a line that contradicts itself is damaged.
+    /// Finds out what the addresses are, as most lines have it. Where they are real, a line that
+    /// contradicts itself is damaged.
     fn judge(&mut self) {
         let all = self.entries.len();
         let zero = self.entries.iter().filter(|entry| entry.start == 0 && entry.end == 0).count();
@@ -144,7 +147,8 @@ impl Vmallocinfo {
     }
 }
 
-/// Fills `buffer` with the next line, or with its beginning if it is far too long; whether there was one.
+/// Fills `buffer` with the next line, or with its beginning if it is far too long; whether there
+/// was one.
 fn next_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool> {
     buffer.clear();
     text.take(MOST_LINE_BYTES).read_until(b'\n', buffer)?;
@@ -155,7 +159,7 @@ fn next_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool> 
 }
 
 impl Entry {
-    /// Whether range and size agree.
+    /// Returns true if range and size agree.
     fn is_sound(&self) -> bool {
         self.end.checked_sub(self.start) == Some(self.bytes) && self.bytes > 0
     }
@@ -166,7 +170,7 @@ impl Entry {
         (guard == 0 || guard == page).then_some(guard)
     }
 
-    /// What it is to a picture.
+    /// Returns its class in a picture.
     #[must_use]
     pub fn class(&self) -> Class {
         let has = |word| self.kind.split(' ').any(|it| it == word);

@@ -1,4 +1,5 @@
-//! Real traces and damaged ones: every line is accounted for, and what is replayed leaves everything free.
+//! Real traces and damaged ones: every line is accounted for, and what is replayed leaves
+//! everything free.
 
 use proptest::prelude::*;
 use std::io::Read;
@@ -79,9 +80,9 @@ fn real_traces_are_replayed_on_every_design() {
         let (events, _) = events(bytes);
         for purges in [Purges::Own, Purges::Trace] {
             let script = script(&events, purges);
-            for design in Name::ALL {
+            for &design in Name::ALL {
                 let outcomes = [(); 2].map(|()| played(&script, design, Mode::OneThread));
-                assert_eq!(outcomes[0].rooms, outcomes[1].rooms, "{}", outcomes[0].design);
+                assert_eq!(outcomes[0].windows, outcomes[1].windows, "{}", outcomes[0].design);
                 assert_eq!(outcomes[0].refused, 0);
                 let threads = played(&script, design, Mode::Threads);
                 assert_eq!(threads.alloc.count, outcomes[0].alloc.count);
@@ -92,7 +93,7 @@ fn real_traces_are_replayed_on_every_design() {
 }
 
 #[test]
-fn what_became_of_events_is_told_by_cause() {
+fn fates_of_events_are_counted_by_cause() {
     let tally = |bytes| *script(&events(bytes).0, Purges::Own).tally();
     let Tally { replayed, unmatched, ignored, missed_frees, live_at_end, .. } = tally(LA57);
     assert_eq!((replayed, unmatched.free_unknown, ignored.purges), (777, 3, 33));
@@ -104,11 +105,11 @@ fn what_became_of_events_is_told_by_cause() {
 }
 
 #[test]
-fn windows_are_rooms() {
-    let rooms = script(&events(MODULES).0, Purges::Own);
-    let rooms: Vec<_> = rooms.rooms().iter().map(|room| (room.start(), room.end())).collect();
+fn each_window_is_a_design_of_its_own() {
+    let windows = script(&events(MODULES).0, Purges::Own);
+    let windows: Vec<_> = windows.windows().iter().map(|window| (window.start(), window.end())).collect();
     let modules = (0xf_ffff_fffc_0236, 0xf_ffff_ffff_f000);
-    assert_eq!(rooms, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
+    assert_eq!(windows, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use core::arch::asm;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) addr: usize,
-    /// The processor's: bit 0 a page was there and refused, bit 1 it was written, bit 4 it was executed.
+    /// The processor's: bit 0 a page was there and refused, bit 1 it was written, bit 4 it was
+    /// executed.
     pub(crate) error: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What the loader tells, and the way from it to Rust: `boot.s`.
+//! The loader's information, and the way from the loader to Rust: `boot.s`.
 
 use crate::memory::direct;
 use core::ffi::CStr;
 
 core::arch::global_asm!(include_str!("boot.s"), options(att_syntax));
 
-/// What a PVH loader tells: a structure of its protocol.
+/// The start information of a PVH loader, as its protocol lays it out.
 #[repr(C)]
 pub(crate) struct StartInfo {
     magic: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Whether it is memory for everybody.
+    /// Returns true if it is ordinary memory.
     pub(crate) fn is_ram(&self) -> bool {
         self.kind == 1
     }
@@ -46,14 +46,14 @@ impl StartInfo {
     /// # Safety
     /// A PVH loader said that it is there.
     pub(crate) unsafe fn at(at: usize) -> &'static Self {
-        // SAFETY: by the protocol, and nobody writes it; the direct map shows it.
+        // SAFETY: by the protocol, and nothing writes it; the direct map shows it.
         let info: &Self = unsafe { &*direct(at as u64) };
         assert_eq!(info.magic, MAGIC, "not started by a PVH loader");
         info
     }
 
     pub(crate) fn memory(&self) -> &'static [Piece] {
-        // SAFETY: the protocol says that so many are there, and nobody writes them.
+        // SAFETY: the protocol says that so many are there, and nothing writes them.
         unsafe { core::slice::from_raw_parts(direct(self.memory_at), self.memory_entries as usize) }
     }
 
@@ -61,7 +61,7 @@ impl StartInfo {
         if self.command_line_at == 0 {
             return "";
         }
-        // SAFETY: a string that ends with zero, by the protocol, and nobody writes it.
+        // SAFETY: a string that ends with zero, by the protocol, and nothing writes it.
         unsafe { CStr::from_ptr(direct(self.command_line_at)) }.to_str().unwrap_or("")
     }
 }
@@ -95,7 +95,8 @@ pub(crate) fn image_end_addr() -> u64 {
 pub(crate) unsafe fn prepare(number: usize, stack: u64) {
     let (start, end) = (&raw const trampoline_start, &raw const trampoline_end);
     let bytes = end.addr() - start.addr();
-    // SAFETY: the page below 1 MiB is nobody's; the symbols are the linker's; nobody is being started who reads the two words.
+    // SAFETY: the page below 1 MiB is unused; the symbols are the linker's; no CPU is being
+    // started that reads the two words.
     unsafe {
         core::ptr::copy_nonoverlapping(start.cast::<u8>(), direct(TRAMPOLINE), bytes);
         (&raw mut next_stack).write_volatile(stack);

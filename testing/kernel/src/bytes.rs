@@ -1,4 +1,5 @@
-//! What compilers call to move bytes. By words, for the string instructions count one instruction each time around.
+//! The functions that compilers call to move bytes. They move words, for a string instruction
+//! counts once for each of its steps.
 
 use core::arch::asm;
 
@@ -30,7 +31,8 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut
         // SAFETY: upwards, nothing is overwritten before it is read.
         return unsafe { memcpy(to, from, bytes) };
     }
-    // SAFETY: exactly `bytes` bytes, downwards: the odd ones at the end, then words. The direction is upwards again afterwards.
+    // SAFETY: exactly `bytes` bytes, downwards: the odd ones at the end, then words. The direction
+    // is upwards again afterwards.
     unsafe {
         asm!(
             "std",

@@ -1,37 +1,43 @@
-//! The cases of the field's test driver, with its names and its lines.
+//! The cases of Linux's test driver, with its names and its lines.
 //!
-//! A case runs `loops` turns. What it does once, or holds, is the field's at 1000 turns and more, and in proportion less at fewer.
-//! "Touch" means to write the first word.
+//! A case runs `loops` turns. What it does once, or holds, is Linux's at 1000 turns and more, and
+//! in proportion less at fewer. "Touch" means to write the first word.
 
 use crate::access;
 use crate::clock;
 use crate::cpu::{self, Here};
-use crate::crew;
 use crate::machine::Space;
 use crate::memory::PAGE;
-use crate::random::Random;
 use crate::serial::say;
+use crate::workers;
 use crate::world::{Failure, Outcome, World, ensure, free, pages};
 use alloc::vec::Vec;
 use lock_api::Mutex;
-use vmalloc::{AllocError, Frame, FrameSupply, Kind, Platform, Request};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
 use vmalloc_x86_64::IrqLock;
 
-/// What a case runs on.
+/// The environment of a case.
 pub(crate) struct Context {
     pub(crate) space: &'static Space,
     pub(crate) workers: usize,
     pub(crate) loops: u64,
     /// Frames that this worker may hold.
     most_held: u64,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl Context {
     pub(crate) fn new(world: &World, space: &'static Space, workers: usize, loops: u64) -> Self {
         // Half of what there is, for all together; areas take tables, too.
         let most_held = world.kernel.supply.free() / 2 / workers as u64;
-        Self { space, workers, loops, most_held, random: Random(cpu::number() as u64) }
+        Self { space, workers, loops, most_held, random: SplitMix64::seed_from_u64(cpu::number() as u64) }
+    }
+
+    /// Returns a random number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// As many of `count` as go with the number of turns.
@@ -67,7 +73,7 @@ impl Case {
     }
 }
 
-/// All cases, in the field's order.
+/// All cases, in Linux's order.
 pub(crate) const CASES: [Case; 9] = [
     Case { name: "fix_size_alloc_test", run: fix_size },
     Case { name: "full_fit_alloc_test", run: full_fit },
@@ -80,7 +86,8 @@ pub(crate) const CASES: [Case; 9] = [
     Case { name: "vm_map_ram_test", run: vm_map_ram },
 ];
 
-/// Runs all cases on all CPUs at once, unmapping what is freed and then caching it; how many failed.
+/// Runs all cases on all CPUs at once, unmapping what is freed and then caching it; how many
+/// failed.
 pub(crate) fn run(world: &World, loops: u64) -> usize {
     run_on(world, world.space, "unmap", loops) + run_on(world, world.caching, "retain", loops)
 }
@@ -91,7 +98,7 @@ fn run_on(world: &World, space: &'static Space, strategy: &str, loops: u64) -> u
         "vmalloc test: strategy={strategy} nr_threads={workers} test_repeat_count=1 test_loop_count={loops}"
     );
     let failures: Mutex<IrqLock<Here>, usize> = Mutex::new(0);
-    crew::all(world.kernel, |worker| {
+    workers::all(world.kernel, |worker| {
         let mut context = Context::new(world, space, workers, loops);
         let start = clock::ticks();
         let failed = CASES.iter().filter(|case| !passes(case, &mut context)).count();
@@ -178,7 +185,8 @@ fn fix_size(context: &mut Context) -> Result<End, Failure> {
     Ok(End::Done)
 }
 
-/// Lazy pages at which a drain begins, with which the field fills the space: 32 MiB for each bit of the number of CPUs.
+/// Lazy pages at which a drain begins, with which Linux's driver fills the space: 32 MiB for each
+/// bit of the number of CPUs.
 fn lazy_max(context: &Context) -> u64 {
     let bits = usize::BITS - context.space.geometry().cpus.leading_zeros();
     8192 * u64::from(bits)
@@ -207,7 +215,7 @@ fn long_busy_list(context: &mut Context) -> Result<End, Failure> {
 
 fn random_size(context: &mut Context) -> Result<End, Failure> {
     for _ in 0..context.loops {
-        let count = 1 + context.random.below(100) as usize;
+        let count = 1 + context.below(100) as usize;
         touch_and_free(context.space, pages(context.space, count)?)?;
     }
     Ok(End::Done)
@@ -224,13 +232,14 @@ fn fix_align(context: &mut Context) -> Result<End, Failure> {
 /// For a random byte, 1 to 10 pages of zeros at a multiple of 2^(byte % 23).
 fn random_size_align(context: &mut Context) -> Result<End, Failure> {
     for _ in 0..context.loops {
-        let byte = context.random.below(256) as usize;
+        let byte = context.below(256) as usize;
         aligned(context, &Request::new((byte % 10 + 1) * PAGE).zeroed(), 1 << (byte % 23))?;
     }
     Ok(End::Done)
 }
 
-/// For each bit of a word one page at that power of two, of which no space has an address for the largest.
+/// For each bit of a word one page at that power of two, of which no space has an address for the
+/// largest.
 fn align_shift(context: &mut Context) -> Result<End, Failure> {
     let mut refused = false;
     for bit in 0..usize::BITS {
@@ -268,7 +277,7 @@ impl From<Failure> for Refusal {
 }
 
 fn aligned(context: &Context, request: &Request, align: usize) -> Result<(), Refusal> {
-    let addr = match context.space.alloc(&request.align(align)) {
+    let addr = match context.space.raw().alloc(&request.align(align)) {
         Err(AllocError::NoSpace(_)) => return Err(Refusal::Addresses),
         result => result.map_err(Failure::from)?,
     };
@@ -288,9 +297,9 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
     let count = context.share(35_000 / context.workers as u64) as usize;
     let mut groups = Vec::with_capacity(count);
     for _ in 0..count {
-        let bytes = 1 + context.random.below(PAGE as u64 / 4) as usize;
-        let align = (2usize << context.random.below(12)).max(PAGE);
-        let base = context.space.pcpu_get_vm_areas(offsets, &[bytes; cpu::MAX][..cpus], align)?;
+        let bytes = 1 + context.below(PAGE as u64 / 4) as usize;
+        let align = (2usize << context.below(12)).max(PAGE);
+        let base = context.space.raw().alloc_congruent(offsets, &[bytes; cpu::MAX][..cpus], align)?;
         groups.push((base, bytes));
         ensure!(base.is_multiple_of(align), "{base:#x} is not a multiple of {align:#x}");
     }
@@ -298,7 +307,7 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
     ensure!(last.is_some_and(|area| area.kind == Kind::Percpu), "{last:?} is no percpu area");
     for (base, bytes) in groups {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { context.space.pcpu_free_vm_areas(base, offsets, &[bytes; cpu::MAX][..cpus]) }?;
+        unsafe { context.space.raw().free_congruent(base, offsets, &[bytes; cpu::MAX][..cpus]) }?;
     }
     Ok(End::Done)
 }
@@ -320,9 +329,9 @@ fn vm_map_ram(context: &mut Context) -> Result<End, Failure> {
 }
 
 fn map_and_unmap(space: &Space, frames: &[Frame]) -> Outcome {
-    let addr = space.vm_map_ram(frames)?;
+    let addr = space.raw().map_short(frames)?;
     touch(addr);
     ensure!(access::read(addr) == Ok(1), "it does not hold what was written");
     // SAFETY: nothing uses it any more.
-    Ok(unsafe { space.vm_unmap_ram(addr, frames.len()) }?)
+    Ok(unsafe { space.raw().unmap_short(addr, frames.len()) }?)
 }

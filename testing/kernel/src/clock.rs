@@ -21,7 +21,8 @@ pub(crate) fn calibrate() {
     const COUNT: u16 = (1_193_182 * MILLISECONDS / 1000) as u16;
     let (mut gate, mut mode, mut data) =
         (Port::<u8>::new(0x61), Port::<u8>::new(0x43), Port::<u8>::new(0x42));
-    // SAFETY: channel 2 of the timer, which is the speaker's: its gate on, the speaker off; one shot; until its output is high.
+    // SAFETY: channel 2 of the timer, which is the speaker's: its gate on, the speaker off; one
+    // shot; until its output is high.
     let taken = unsafe {
         let old = gate.read();
         gate.write(old & !2 | 1);

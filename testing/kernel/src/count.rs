@@ -1,9 +1,10 @@
 //! How many instructions calls take: the emulator's counter, under `-icount shift=0`, on one CPU.
 //!
-//! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case. The loop around the calls counts as well.
+//! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case.
+//! The loop around the calls counts as well.
 
 use crate::cases::{CASES, Context};
-use crate::checks::Lent;
+use crate::checks::BorrowedFrames;
 use crate::clock::ticks;
 use crate::machine::Space;
 use crate::serial::say;
@@ -12,7 +13,8 @@ use alloc::format;
 use core::arch::asm;
 use vmalloc::Frame;
 
-/// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is in it.
+/// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is
+/// in it.
 pub(crate) const TURNS: u64 = 12_000;
 
 /// Ticks of a million instructions.
@@ -25,7 +27,7 @@ fn ticks_of_a_million() -> u64 {
     ticks() - start
 }
 
-/// What is measured.
+/// The rows to measure.
 pub(crate) struct Rows<'a> {
     /// Turns of the driver's cases.
     pub(crate) loops: u64,
@@ -52,9 +54,10 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         }
     }
     for count in [1, 8, 16, 32, 64] {
-        let (scattered, consecutive) = (Lent::scattered(world, count)?, Lent::consecutive(world, count)?);
-        for (name, lent) in [("scattered", scattered), ("consecutive", consecutive)] {
-            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &lent.frames))?;
+        let (scattered, consecutive) =
+            (BorrowedFrames::scattered(world, count)?, BorrowedFrames::consecutive(world, count)?);
+        for (name, borrowed) in [("scattered", scattered), ("consecutive", consecutive)] {
+            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &borrowed.frames))?;
             world.space.purge()?;
         }
     }
@@ -81,7 +84,7 @@ fn alloc_and_free(space: &Space, count: usize) -> Outcome {
 }
 
 fn map_and_unmap(space: &Space, frames: &[Frame]) -> Outcome {
-    let addr = space.vm_map_ram(frames)?;
+    let addr = space.raw().map_short(frames)?;
     // SAFETY: nothing uses it.
-    Ok(unsafe { space.vm_unmap_ram(addr, frames.len()) }?)
+    Ok(unsafe { space.raw().unmap_short(addr, frames.len()) }?)
 }

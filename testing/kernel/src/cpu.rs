@@ -1,4 +1,4 @@
-//! What each CPU has for itself: found through GS, whose base every CPU sets before anything else.
+//! Data of each CPU, found through GS, whose base every CPU sets before anything else.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -14,9 +14,11 @@ pub(crate) const MAX: usize = 16;
 #[repr(C, align(64))]
 pub(crate) struct Local {
     number: u64,
-    /// How often interrupts are off: they are on when it is 0, and only then. An interrupt handler counts as one.
+    /// How often interrupts are off: they are on when it is 0, and only then. An interrupt handler
+    /// counts as one.
     depth: u64,
-    /// Where to go on when the access that is under way faults, and with which stack; 0 when no fault is expected.
+    /// Where to go on when the access that is under way faults, and with which stack; 0 when no
+    /// fault is expected.
     pub(crate) resume: u64,
     pub(crate) resume_stack: u64,
     /// The last fault that was expected.

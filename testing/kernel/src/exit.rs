@@ -12,7 +12,7 @@ pub(crate) enum Status {
     Passed = 16,
     /// 35: something is not as it should be.
     Failed = 17,
-    /// 37: a panic, or an interrupt that nobody expected.
+    /// 37: a panic, or an unexpected interrupt.
     Died = 18,
 }
 

@@ -1,4 +1,4 @@
-//! What this kernel lends the allocator, and the spaces that answer a shootdown.
+//! The kernel as the allocator's machine, and the spaces that answer a shootdown.
 
 use crate::apic::{self, Vector};
 use crate::cpu::{self, Here};
@@ -63,8 +63,8 @@ unsafe impl Interrupts for &'static Kernel {
     }
 }
 
-// SAFETY: the boot's tables and direct map are for good; the supply hands frames out once. Tests that switch forgetting off use the addresses
-// for nothing else until all have forgotten them.
+// SAFETY: the boot's tables and direct map are for good; the supply hands frames out once. Tests
+// that switch forgetting off use the addresses for nothing else until all have forgotten them.
 unsafe impl Machine for &'static Kernel {
     #[inline(always)]
     fn cpu(&self) -> usize {
@@ -77,7 +77,7 @@ unsafe impl Machine for &'static Kernel {
 
     #[inline]
     fn is_online(&self, cpu: usize) -> bool {
-        // SeqCst: who is not seen here sees, when it joins, the request that is made.
+        // SeqCst: a CPU that is not seen here sees, when it joins, the request that is made.
         self.online.load(Ordering::SeqCst) >> cpu & 1 != 0
     }
 

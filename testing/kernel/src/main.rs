@@ -1,18 +1,18 @@
-//! A small kernel: it starts all CPUs, makes spaces of `vmalloc` and tests or measures them, and ends the machine with a status.
+//! A small kernel: it starts all CPUs, makes spaces of `vmalloc` and tests or measures them, and
+//! ends the machine with a status.
 //!
 //! ```text
 //!   boot.s ─► start ─► memory, traps, clock, CPUs ─► checks, cases      ─► exit
 //!                                                 └► counts (measure)
 //! ```
-//! Its command line is made of words: `loops=N` (turns of a case), `count` (measure
-//! instead of testing), `only=NAME` (rows that begin so), `turns=N` (of those), `crash=WHAT` (end badly).
+//! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of
+//! testing), `only=NAME` (rows that begin so), `turns=N` (of those), `crash=WHAT` (end badly).
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
 mod access;
-mod acpi;
 mod apic;
 mod boot;
 mod bytes;
@@ -21,14 +21,14 @@ mod checks;
 mod clock;
 mod count;
 mod cpu;
-mod crew;
 mod exit;
 mod machine;
+mod madt;
 mod memory;
-mod random;
 mod serial;
 mod traps;
 mod walk;
+mod workers;
 mod world;
 
 use alloc::boxed::Box;
@@ -50,7 +50,8 @@ static KERNEL: AtomicPtr<Kernel> = AtomicPtr::new(core::ptr::null_mut());
 /// Where the first CPU comes from the loader.
 #[unsafe(no_mangle)]
 extern "C" fn start(info: usize) -> ! {
-    // SAFETY: the first of all, with interrupts off, called once; the loader's information is there.
+    // SAFETY: the first of all, with interrupts off, called once; the loader's information is
+    // there.
     let (info, supply) = unsafe {
         cpu::enter(0);
         let info = StartInfo::at(info);
@@ -74,7 +75,7 @@ extern "C" fn start(info: usize) -> ! {
     exit(if options.counts { count(&world, &options) } else { test(&world, options.loops) })
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options<'a> {
     loops: u64,
     turns: u64,
@@ -141,7 +142,7 @@ fn fault() {
 
 /// Controllers of all CPUs, this one's first.
 fn cpus(info: &StartInfo) -> alloc::vec::Vec<u8> {
-    let mut apics = acpi::cpus(info).unwrap_or_else(|| vec![apic::id()]);
+    let mut apics = madt::cpus(info).unwrap_or_else(|| vec![apic::id()]);
     apics.truncate(cpu::MAX);
     apics.sort_by_key(|&id| id != apic::id());
     apics
@@ -160,7 +161,8 @@ fn start_others(kernel: &'static Kernel) {
 /// Where every other CPU comes from the trampoline.
 #[unsafe(no_mangle)]
 extern "C" fn start_other(number: usize) -> ! {
-    // SAFETY: the first it does, with interrupts off; numbers are given once. The kernel is there for ever.
+    // SAFETY: the first it does, with interrupts off; numbers are given once. The kernel is there
+    // for ever.
     let kernel: &'static Kernel = unsafe {
         cpu::enter(number);
         &*KERNEL.load(Ordering::Acquire)
@@ -169,5 +171,5 @@ extern "C" fn start_other(number: usize) -> ! {
     apic::enter();
     kernel.join();
     cpu::Here::on();
-    crew::serve(kernel)
+    workers::serve(kernel)
 }

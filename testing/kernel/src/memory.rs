@@ -31,7 +31,8 @@ pub(crate) fn direct<T>(addr: u64) -> *mut T {
 #[global_allocator]
 static HEAP: TalcLock<IrqLock<Here>, Manual> = TalcLock::new(Manual);
 
-/// Takes over all memory behind the image, in its largest piece: the frames that are left when the heap has its part.
+/// Takes over all memory behind the image, in its largest piece: the frames that are left when the
+/// heap has its part.
 ///
 /// # Safety
 /// Called once, before anything else allocates.
@@ -44,7 +45,7 @@ pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
         .max_by_key(|(start, end)| end - start)
         .expect("memory behind the image");
     let heap = (end - start) * 3 / 8;
-    // SAFETY: nobody's memory so far, and the heap's alone from here on.
+    // SAFETY: unused memory so far, and the heap's alone from here on.
     unsafe { HEAP.lock().claim(direct(start), heap as usize) };
     Supply::new((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD)
 }
@@ -53,8 +54,9 @@ pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
 const WORD: u64 = u64::BITS as u64;
 const WORD_BYTES: u64 = WORD * PAGE as u64;
 
-/// Frames that are handed out: a bit for each that is not taken, from the first of memory on. Words are written with the lock held,
-/// and read without it. Frames below the first of the supply are never taken.
+/// Frames that are handed out: a bit for each that is not taken, from the first of memory on. Words
+/// are written with the lock held, and read without it. Frames below the first of the supply are
+/// never taken.
 pub(crate) struct Supply {
     /// Multiples of [`WORD`], as the other.
     first: u64,
@@ -63,7 +65,7 @@ pub(crate) struct Supply {
     rest: Mutex<IrqLock<Here>, Rest>,
 }
 
-/// What the lock protects besides.
+/// State under the lock besides the words.
 struct Rest {
     free: u64,
     /// No frame of a word before this one is free.
@@ -88,7 +90,7 @@ impl Supply {
         self.rest.lock().free
     }
 
-    /// As [`vmalloc_x86_64::Machine::take_frames`]: the lowest that are free.
+    /// Takes the lowest free frames: [`vmalloc_x86_64::Machine::take_frames`].
     #[inline]
     pub(crate) fn take(&self, frames: &mut [Frame]) -> bool {
         let mut rest = self.rest.lock();
@@ -96,7 +98,8 @@ impl Supply {
         rest.free = free;
         let (mut word, mut slots) = (rest.lowest, frames.iter_mut());
         while !slots.as_slice().is_empty() {
-            // Relaxed: the lock orders it; who reads without it wants a single bit of a frame that is his.
+            // Relaxed: the lock orders it; a reader without it wants a single bit of a frame that
+            // is his.
             let mut bits = self.words[word].load(Ordering::Relaxed);
             while bits != 0
                 && let Some(slot) = slots.next()
@@ -111,7 +114,7 @@ impl Supply {
         true
     }
 
-    /// As [`vmalloc_x86_64::Machine::take_run`]: the first that fits.
+    /// Takes the first run that fits: [`vmalloc_x86_64::Machine::take_run`].
     pub(crate) fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
         let mut rest = self.rest.lock();
         let starts = (self.first.next_multiple_of(align)..self.end).step_by(align as usize);
@@ -126,7 +129,7 @@ impl Supply {
         Some(Frame(first))
     }
 
-    /// As [`vmalloc_x86_64::Machine::give_frames`].
+    /// Returns frames: [`vmalloc_x86_64::Machine::give_frames`].
     #[inline]
     pub(crate) fn give(&self, frames: &[Frame]) {
         let mut rest = self.rest.lock();
@@ -138,12 +141,12 @@ impl Supply {
         }
     }
 
-    /// Whose the frame is.
+    /// Returns the origin of a frame.
     #[inline]
     pub(crate) fn origin(&self, frame: Frame) -> Origin {
         match self.words.get((frame.0 / WORD) as usize) {
             None => Origin::Device,
-            // Relaxed: whoever asks for a frame that he has taken sees that he has.
+            // Relaxed: a caller that asks for a frame that it has taken sees that it has.
             Some(word) if word.load(Ordering::Relaxed) >> (frame.0 % WORD) & 1 != 0 => Origin::Foreign,
             Some(_) => Origin::Supply,
         }

@@ -3,39 +3,40 @@
 use crate::cpu::Here;
 use core::fmt::{self, Write};
 use lock_api::Mutex;
+use uart_16550::Uart16550;
+use uart_16550::backend::PioBackend;
 use vmalloc_x86_64::IrqLock;
-use x86_64::instructions::port::Port;
 
-const BASE: u16 = 0x3f8;
-const LINE_STATUS: u16 = BASE + 5;
-const READY: u8 = 1 << 5;
+struct Serial(Uart16550<PioBackend>);
 
-struct Serial;
+impl Serial {
+    const fn new() -> Self {
+        // SAFETY: the machine has a 16550 there, and nothing else uses it.
+        match unsafe { Uart16550::new_port(0x3f8) } {
+            Ok(port) => Self(port),
+            Err(_) => panic!("all registers are below the last port"),
+        }
+    }
+}
 
 impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            // SAFETY: the machine has a 16550 there, and nobody else uses it.
-            unsafe {
-                while Port::<u8>::new(LINE_STATUS).read() & READY == 0 {}
-                Port::new(BASE).write(byte);
-            }
-        }
+        self.0.send_bytes_exact(text.as_bytes());
         Ok(())
     }
 }
 
-static SERIAL: Mutex<IrqLock<Here>, Serial> = Mutex::new(Serial);
+static SERIAL: Mutex<IrqLock<Here>, Serial> = Mutex::new(Serial::new());
 
-/// Prints a line that no other CPU's comes into.
+/// Prints a line while no other CPU prints.
 pub(crate) fn print_line(text: fmt::Arguments<'_>) {
     // Writing to the port does not fail.
     let _ = writeln!(SERIAL.lock(), "{text}");
 }
 
-/// The same where the lock may be held by whoever was interrupted.
+/// Prints a line without the lock, which the interrupted code may hold.
 pub(crate) fn print_in_need(text: fmt::Arguments<'_>) {
-    let _ = writeln!(Serial, "{text}");
+    let _ = writeln!(Serial::new(), "{text}");
 }
 
 /// Prints a line.

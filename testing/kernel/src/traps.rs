@@ -1,7 +1,7 @@
 //! Interrupts and faults: those that are expected, and a dump of all registers for the others.
 //!
-//! Every entry runs on a stack of its own, for below the stack pointer the precompiled `core` keeps a red zone, and a kernel stack that has run over
-//! must not take the report with it.
+//! Every entry runs on a stack of its own, for below the stack pointer the precompiled `core` keeps
+//! a red zone, and a kernel stack that has run over must not take the report with it.
 
 use crate::apic::{self, Vector};
 use crate::cpu::{self, DEPTH};
@@ -30,11 +30,12 @@ const PAGE_FAULT: u64 = 14;
 /// Vectors below are the processor's own.
 const FIRST_INTERRUPT: usize = 32;
 
-/// Stacks of a CPU: for interrupts; for faults, also in a handler of an interrupt; and for faults of those.
+/// Stacks of a CPU: for interrupts; for faults, also in a handler of an interrupt; and for faults
+/// of those.
 const STACKS: usize = 3;
 const STACK_BYTES: usize = 16 << 10;
 
-/// What the entry saved, and the processor before it.
+/// The state that the entry and the processor saved.
 #[repr(C)]
 pub(crate) struct Frame {
     /// r15 to rax, in the order in which they were pushed, from the last on.
@@ -92,7 +93,8 @@ extern "C" fn trap(frame: &mut Frame) {
 
 /// Goes on behind the access that faulted, if that was expected.
 fn resume(frame: &mut Frame) -> bool {
-    // SAFETY: the access that set it is under way on this CPU, and nothing else uses the words meanwhile.
+    // SAFETY: the access that set it is under way on this CPU, and nothing else uses the words
+    // meanwhile.
     let local = unsafe { cpu::local() };
     if local.resume == 0 {
         return false;
@@ -139,7 +141,8 @@ pub(crate) fn enter() {
     let gates: &'static Gates = Box::leak(Box::new(core::array::from_fn(|vector| gate(vector, code.0))));
     let pointer =
         DescriptorTablePointer { limit: (size_of::<Gates>() - 1) as u16, base: VirtAddr::from_ptr(gates) };
-    // SAFETY: the tables live for ever, and say what is there; GS, whose base leads to this CPU's words, is left alone.
+    // SAFETY: the tables live for ever, and say what is there; GS, whose base leads to this CPU's
+    // words, is left alone.
     unsafe {
         CS::set_reg(code);
         SS::set_reg(data);

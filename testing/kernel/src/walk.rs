@@ -12,7 +12,7 @@ fn entry(table: u64, index: usize) -> u64 {
     unsafe { direct::<u64>(table).add(index).read_volatile() }
 }
 
-/// What stands behind an address: the physical address, and log2 of the bytes of the page.
+/// Translates an address: to the physical address, and log2 of the bytes of the page.
 pub(crate) fn leaf(addr: usize) -> Option<(u64, u32)> {
     let mut table = boot::root();
     for shift in [39, 30, 21, 12] {
@@ -34,7 +34,8 @@ pub(crate) fn tables() -> u64 {
     (257..512).map(|index| below(entry(boot::root(), index), 4)).sum()
 }
 
-/// Tables at and below an entry of `level`. An entry above the lowest level that is not a leaf is a table's while it is present.
+/// Tables at and below an entry of `level`. An entry above the lowest level that is not a leaf is a
+/// table's while it is present.
 fn below(entry_above: u64, level: u32) -> u64 {
     if entry_above & PRESENT == 0 || entry_above & LARGE != 0 {
         return 0;

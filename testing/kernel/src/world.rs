@@ -1,4 +1,4 @@
-//! What the checks and cases work on: the spaces, and whether all frames are where they should be.
+//! The spaces that the checks and cases work on, and the check that all frames are accounted for.
 
 use crate::machine::{Kernel, Space, new_space};
 use crate::memory::PAGE;
@@ -16,7 +16,7 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
-/// What a check says.
+/// The result of a check.
 pub(crate) type Outcome = Result<(), Failure>;
 
 /// Fails unless something is so.
@@ -73,7 +73,7 @@ impl World {
         self.free_at_first - self.kernel.supply.free() - walk::tables()
     }
 
-    /// Whether everything was freed: all addresses and all frames are back, but for page tables, which stay.
+    /// Checks that all addresses and all frames are free again, but for page tables, which stay.
     pub(crate) fn check_whole(&self) -> Outcome {
         for space in self.spaces() {
             space.purge()?;
@@ -88,13 +88,14 @@ impl World {
 
 /// Memory of whole pages, which the caller frees.
 pub(crate) fn pages(space: &Space, count: usize) -> Result<usize, AllocError> {
-    Ok(space.raw().alloc(&vmalloc::Request::new(count * PAGE))?.addr().get())
+    Ok(space.raw().alloc(&vmalloc::Request::new(count * PAGE))?)
 }
 
 /// Frees what `pages` and its like gave.
 pub(crate) fn free(space: &Space, addr: usize) -> Outcome {
-    // SAFETY: whoever calls this owns the area, and uses it no more; checks that touch it afterwards expect a fault.
-    Ok(unsafe { space.vfree(addr) }?)
+    // SAFETY: the caller owns the area, and uses it no more; checks that touch it
+    // afterwards expect a fault.
+    Ok(unsafe { space.raw().free(addr) }?)
 }
 
 /// A word that differs from page to page and from key to key.

@@ -1,13 +1,13 @@
 //! A request whose every constraint can be read: what the models understand of [`Fit`].
 
-use vmalloc::{Fit, PageRange, Policy, RequestError};
+use vmalloc::{Fit, PageRange, Policy};
 
 /// A request for address space, in pages. The same as a [`Fit`], but open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// How many pages: not zero.
     pub pages: u64,
-    /// A power of two.
+    /// Any number but 0: a power of two, or a plain multiple.
     pub align: u64,
     /// The start is congruent to this modulo the alignment, and it is smaller than that.
     pub phase: u64,
@@ -25,19 +25,17 @@ impl Ask {
         Self { pages, align: 1, phase: 0, no_cross: 0, limits: None, policy: Policy::Lowest }
     }
 
-    /// The request as the allocator takes it.
-    ///
-    /// # Errors
-    /// Whatever [`Fit`] refuses; nothing a [`Generator`](crate::Generator) makes is refused.
-    pub fn fit(&self) -> Result<Fit, RequestError> {
-        let mut fit = Fit::new(self.pages)?.align(self.align)?.phase(self.phase)?.policy(self.policy);
+    /// Returns the request as the allocator takes it.
+    pub fn fit(&self) -> Fit {
+        // In an order that would not do if each setter checked.
+        let mut fit = Fit::new(self.pages).phase(self.phase).policy(self.policy);
         if self.no_cross != 0 {
-            fit = fit.no_cross(self.no_cross)?;
+            fit = fit.no_cross(self.no_cross);
         }
-        match self.limits {
-            Some(limits) => fit.within(limits.start(), limits.end()),
-            None => Ok(fit),
+        if let Some(limits) = self.limits {
+            fit = fit.within(limits.start(), limits.end());
         }
+        if self.align.is_power_of_two() { fit.align(self.align) } else { fit.multiple_of(self.align) }
     }
 
     /// Whether `range` is an answer, if it is free: size, alignment, phase, boundary and limits.

@@ -2,7 +2,8 @@
 
 use crate::ask::Ask;
 use crate::map::Map;
-use vmalloc::area_map::{Segment, State, Violation};
+use crate::op::Resize;
+use vmalloc::area_map::{ResizeError, Segment, State, Violation};
 use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// An area map for small spans: for each page, the state and number of the area it belongs to.
@@ -162,6 +163,69 @@ impl Map for BitMap {
 
     fn release(&mut self, page: u64) -> Result<PageRange, FreeError> {
         self.repaint(page, State::Retired, FreeError::WrongKind { page }, State::Free)
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        let area_at = |map: &Self, page| {
+            map.start_of(page, State::Busy, FreeError::AlreadyFreed { page }).map(|run| run.range)
+        };
+        match change {
+            Resize::Split { start, at } => {
+                let area = area_at(self, start)?;
+                if !(start + 1..area.end()).contains(&at) {
+                    return Err(ResizeError::NotInside { at, area });
+                }
+                let right = PageRange::new(at, area.end()).expect("some pages");
+                self.areas += 1;
+                self.paint(right, Cell::Busy(self.areas));
+                Ok(right)
+            }
+            Resize::FreePart(part) => {
+                let Some(area) = self.find(part.start()) else {
+                    return Err(area_at(self, part.start()).expect_err("no busy area").into());
+                };
+                if part.end() > area.end() {
+                    return Err(ResizeError::NotAPart { asked: part, area });
+                }
+                self.areas += 1;
+                if let Some(behind) = PageRange::new(part.end(), area.end()) {
+                    self.paint(behind, Cell::Busy(self.areas));
+                }
+                self.paint(part, Cell::Free);
+                Ok(part)
+            }
+            Resize::Grow { start, pages } => {
+                let area = area_at(self, start)?;
+                let cell = self.cell(start).expect("an area is there");
+                let Some(end) = start.checked_add(pages).filter(|end| *end >= area.end()) else {
+                    return Err(ResizeError::WrongSize { pages, area });
+                };
+                if let Some(more) = PageRange::new(area.end(), end) {
+                    self.alloc_at(more)?;
+                    self.paint(more, cell);
+                }
+                Ok(PageRange::new(start, end).expect("some pages"))
+            }
+            Resize::Shrink { start, pages } => {
+                let area = area_at(self, start)?;
+                if !(1..=area.len()).contains(&pages) {
+                    return Err(ResizeError::WrongSize { pages, area });
+                }
+                if let Some(rest) = PageRange::new(start + pages, area.end()) {
+                    self.paint(rest, Cell::Free);
+                }
+                Ok(PageRange::new(start, start + pages).expect("some pages"))
+            }
+            Resize::Extend { end } => {
+                if end < self.span.end() {
+                    let reversed = RequestError::LimitsReversed { start: self.span.end(), end };
+                    return Err(ResizeError::Alloc(reversed.into()));
+                }
+                self.span = PageRange::new(self.span.start(), end).expect("some pages");
+                self.cells.resize(self.span.len() as usize, Cell::Free);
+                Ok(self.span)
+            }
+        }
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

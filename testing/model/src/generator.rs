@@ -21,6 +21,9 @@ pub struct Generator<S> {
 /// One time in this many, an operation only looks.
 const LOOK_EVERY: u64 = 12;
 
+/// Of 256 operations, how many change an area where it is.
+const RESIZES: u8 = 20;
+
 impl<S: Source> Generator<S> {
     /// Operations for `profile`, chosen by `source`.
     pub const fn new(profile: Profile, source: S) -> Self {
@@ -67,6 +70,8 @@ impl<S: Source> Generator<S> {
         let rates = self.profile.rates;
         if self.source.chance(rates.exact) {
             self.take_exact()
+        } else if self.source.chance(RESIZES) {
+            Op::Grow(self.some(State::Busy), self.offset())
         } else if self.source.chance(rates.retire / 8) {
             Op::Revive(self.some(State::Retired))
         } else {
@@ -77,12 +82,29 @@ impl<S: Source> Generator<S> {
     fn give(&mut self) -> Op {
         // Releasing comes oftener than retiring, or retired areas would fill the space.
         let retire = self.profile.rates.retire;
+        if self.source.chance(RESIZES) {
+            let area = self.some(State::Busy);
+            return self.cut(area);
+        }
         if self.source.chance(retire) {
             Op::Retire(self.some(State::Busy))
         } else if self.source.chance(retire.saturating_add(retire / 2)) {
             Op::Release(self.some(State::Retired))
         } else {
             Op::Free(self.some(State::Busy))
+        }
+    }
+
+    /// Something that makes more areas of one, or less of it.
+    fn cut(&mut self, start: Place) -> Op {
+        match self.source.below(4) {
+            0 => Op::Split(start, self.offset()),
+            1 => Op::Shrink(start, self.pages()),
+            2 => Op::FreePart(start, self.pages()),
+            _ => {
+                let offset = self.offset();
+                Op::FreePart(self.place(State::Busy, Spot::Inside(offset)), self.pages())
+            }
         }
     }
 
@@ -110,7 +132,9 @@ impl<S: Source> Generator<S> {
     /// Something that is, most of the time, not allowed.
     fn misuse(&mut self) -> Op {
         let at = self.odd_place();
-        match self.source.below(6) {
+        match self.source.below(8) {
+            6 => self.cut(at),
+            7 => Op::Grow(at, self.pages()),
             0 => Op::Free(at),
             1 => Op::Retire(at),
             2 => Op::Release(at),
@@ -142,6 +166,10 @@ impl<S: Source> Generator<S> {
         let mut ask = Ask::new(self.pages());
         if self.source.chance(rates.aligned) {
             ask.align = 1 << self.source.between(0, u64::from(self.profile.align_order));
+        }
+        if self.source.chance(rates.aligned / 4) {
+            // A plain multiple, which need be no power of two.
+            ask.align = self.source.between(1, 200);
         }
         if self.source.chance(rates.phase) {
             ask.phase = self.source.below(ask.align);

@@ -46,7 +46,7 @@ pub use generator::Generator;
 pub use map::Map;
 pub use mismatch::{Mismatch, Outcome};
 pub use naive::NaiveMap;
-pub use op::{Op, Place, Spot};
+pub use op::{Op, Place, Resize, Spot};
 pub use profile::{Profile, Rates, Sizes};
 pub use runner::{Runner, run};
 pub use session::{Checks, MetadataLimit, Placement, Session, Tally};

@@ -1,7 +1,8 @@
 //! The operations that every implementation under test has: the signature of [`AreaMap`].
 
 use crate::ask::Ask;
-use vmalloc::area_map::{AreaMap, Segment, Storage, Violation};
+use crate::op::Resize;
+use vmalloc::area_map::{AreaMap, ResizeError, Segment, Violation};
 use vmalloc::{AllocError, FreeError, PageRange};
 
 /// An ordered set of free ranges and areas over one span of pages.
@@ -47,6 +48,12 @@ pub trait Map {
     /// Unless a retired area starts at `start`.
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError>;
 
+    /// A change of a busy area where it is, or of the span.
+    ///
+    /// # Errors
+    /// [`ResizeError`].
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError>;
+
     /// The segment that holds `page`; `None` outside the span.
     fn segment(&self, page: u64) -> Option<Segment>;
 
@@ -77,13 +84,13 @@ pub trait Map {
     fn verify(&self) -> Result<(), Violation>;
 }
 
-impl<S: Storage> Map for AreaMap<S> {
+impl Map for AreaMap<'_> {
     fn span(&self) -> PageRange {
         self.span()
     }
 
     fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
-        self.alloc(&ask.fit()?)
+        self.alloc(&ask.fit())
     }
 
     fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
@@ -104,6 +111,16 @@ impl<S: Storage> Map for AreaMap<S> {
 
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         self.release(start)
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        match change {
+            Resize::Split { start, at } => self.split(start, at).map(|(_, right)| right),
+            Resize::FreePart(part) => self.free_part(part).map(|()| part),
+            Resize::Grow { start, pages } => self.grow_in_place(start, pages),
+            Resize::Shrink { start, pages } => self.shrink_in_place(start, pages),
+            Resize::Extend { end } => self.extend(end).map_err(ResizeError::from),
+        }
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

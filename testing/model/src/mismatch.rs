@@ -2,7 +2,7 @@
 
 use crate::ask::Ask;
 use thiserror::Error;
-use vmalloc::area_map::{Segment, Violation};
+use vmalloc::area_map::{ResizeError, Segment, Violation};
 use vmalloc::{AllocError, CongruentError, FreeError, PageRange};
 
 /// What an operation answered.
@@ -14,6 +14,8 @@ pub enum Outcome {
     AllocAt(Result<(), AllocError>),
     /// Of a free, retirement, revival or release.
     Change(Result<PageRange, FreeError>),
+    /// Of a change in place.
+    Resize(Result<PageRange, ResizeError>),
     /// Of a lookup.
     Find(Option<PageRange>),
 }

@@ -5,7 +5,8 @@
 
 use crate::ask::Ask;
 use crate::map::Map;
-use vmalloc::area_map::{Segment, State, Violation};
+use crate::op::Resize;
+use vmalloc::area_map::{ResizeError, Segment, State, Violation};
 use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// The area map, obviously.
@@ -127,6 +128,65 @@ impl NaiveMap {
         self.segments.remove(index + 1);
     }
 
+    fn split(&mut self, start: u64, at: u64) -> Result<PageRange, ResizeError> {
+        let index = self.busy_at(start)?;
+        let area = self.segments[index].range;
+        let not_inside = ResizeError::NotInside { at, area };
+        let left = PageRange::new(start, at).ok_or(not_inside)?;
+        let right = PageRange::new(at, area.end()).ok_or(not_inside)?;
+        self.segments[index].range = left;
+        self.segments.insert(index + 1, Segment { range: right, state: State::Busy });
+        Ok(right)
+    }
+
+    fn free_part(&mut self, part: PageRange) -> Result<PageRange, ResizeError> {
+        let Some(area) = self.find(part.start()) else {
+            return Err(self.busy_at(part.start()).expect_err("no busy area").into());
+        };
+        if !area.covers(&part) {
+            return Err(ResizeError::NotAPart { asked: part, area });
+        }
+        // What can't be cut off is not there.
+        let _ = self.split(area.start(), part.start());
+        let _ = self.split(part.start(), part.end());
+        Ok(self.free(part.start())?)
+    }
+
+    fn grow(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+        let area = self.segments[self.busy_at(start)?].range;
+        let grown = PageRange::from_len(start, pages).filter(|grown| grown.covers(&area));
+        let grown = grown.ok_or(ResizeError::WrongSize { pages, area })?;
+        if let Some(more) = PageRange::new(area.end(), grown.end()) {
+            self.alloc_at(more)?;
+            let index = self.busy_at(start)?;
+            self.segments.remove(index + 1);
+            self.segments[index].range = grown;
+        }
+        Ok(grown)
+    }
+
+    fn shrink(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+        let area = self.segments[self.busy_at(start)?].range;
+        let shrunk = PageRange::from_len(start, pages).filter(|shrunk| area.covers(shrunk));
+        let shrunk = shrunk.ok_or(ResizeError::WrongSize { pages, area })?;
+        if let Some(rest) = PageRange::new(shrunk.end(), area.end()) {
+            self.free_part(rest)?;
+        }
+        Ok(shrunk)
+    }
+
+    fn extend(&mut self, end: u64) -> Result<PageRange, ResizeError> {
+        if let Some(range) = PageRange::new(self.span.end(), end) {
+            self.segments.push(Segment { range, state: State::Free });
+            self.merge_with_next(self.segments.len() - 2);
+            self.span = PageRange::new(self.span.start(), end).expect("larger than before");
+        } else if end != self.span.end() {
+            let reversed = RequestError::LimitsReversed { start: self.span.end(), end };
+            return Err(ResizeError::Alloc(reversed.into()));
+        }
+        Ok(self.span)
+    }
+
     fn cut(&mut self, index: usize, range: PageRange) {
         let free = self.segments[index].range;
         let part = |start, end, state| PageRange::new(start, end).map(|range| Segment { range, state });
@@ -139,14 +199,21 @@ impl NaiveMap {
     }
 }
 
+/// The least common multiple of alignment and boundary: what repeats, repeats with it.
+fn period(ask: &Ask) -> u128 {
+    let (align, boundary) = (u128::from(ask.align), u128::from(ask.no_cross.max(1)));
+    // The boundary is a power of two: what it has in common with the alignment is one too.
+    align * (boundary >> align.trailing_zeros().min(boundary.trailing_zeros()))
+}
+
 /// The lowest range inside both `free` and `within` that meets `ask`.
 ///
-/// Whether a start is congruent and crosses no boundary repeats with the larger of alignment and boundary, so
+/// Whether a start is congruent and crosses no boundary repeats with their least common multiple, so
 /// the walk ends after one such period. A start that crosses a boundary is followed by others that cross the
 /// same one up to the boundary itself, so the walk goes on from there.
 fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let period = u128::from(ask.align.max(ask.no_cross));
+    let period = period(ask);
     let mut start = congruent_from(ask, room.start())?;
     let stop = u128::from(start) + period;
     while u128::from(start) <= stop {
@@ -166,10 +233,9 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
 /// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`], downwards.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let period = ask.align.max(ask.no_cross);
     let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;
-    let stop = start.saturating_sub(period);
-    while start >= stop {
+    let stop = u128::from(start).saturating_sub(period(ask));
+    while u128::from(start) >= stop {
         let range = PageRange::from_len(start, ask.pages)?;
         if !room.covers(&range) {
             return None;
@@ -243,6 +309,16 @@ impl Map for NaiveMap {
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let index = self.retired_at(start)?;
         Ok(self.set_free(index))
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        match change {
+            Resize::Split { start, at } => self.split(start, at),
+            Resize::FreePart(part) => self.free_part(part),
+            Resize::Grow { start, pages } => self.grow(start, pages),
+            Resize::Shrink { start, pages } => self.shrink(start, pages),
+            Resize::Extend { end } => self.extend(end),
+        }
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

@@ -28,6 +28,49 @@ pub enum Op {
     Release(Place),
     /// Look up the page.
     Find(Place),
+    /// Cut an area in two, so many pages from its start.
+    Split(Place, u64),
+    /// Free so many pages from a page of an area on.
+    FreePart(Place, u64),
+    /// Grow an area in place by so many pages.
+    Grow(Place, u64),
+    /// Shrink an area in place to so many pages.
+    Shrink(Place, u64),
+    /// Let the span end so many pages later.
+    Extend(u64),
+}
+
+/// A change of an area where it is, or of the span, with page numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resize {
+    /// Cut the area that starts at `start` in two at page `at`; the answer is the second.
+    Split {
+        /// Where the area starts.
+        start: u64,
+        /// Where it is cut.
+        at: u64,
+    },
+    /// Free these pages of a busy area.
+    FreePart(PageRange),
+    /// Grow the area that starts at `start`.
+    Grow {
+        /// Where the area starts.
+        start: u64,
+        /// The pages it is to have.
+        pages: u64,
+    },
+    /// Shrink the area that starts at `start`.
+    Shrink {
+        /// Where the area starts.
+        start: u64,
+        /// The pages it is to have.
+        pages: u64,
+    },
+    /// Let the span end here; the answer is the span.
+    Extend {
+        /// The new end.
+        end: u64,
+    },
 }
 
 /// A page, named by what is there when the operation runs.

@@ -5,9 +5,9 @@ use crate::congruent::highest_base;
 use crate::map::Map;
 use crate::mismatch::{Mismatch, Outcome};
 use crate::naive::NaiveMap;
-use crate::op::{Op, Place};
+use crate::op::{Op, Place, Resize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::area_map::{Segment, State, Storage};
+use vmalloc::area_map::{ResizeError, Segment, State};
 use vmalloc::{AllocError, AreaMap, CongruentError, PageRange, Policy};
 
 /// How much an implementation promises of placement.
@@ -140,7 +140,49 @@ impl<M: Map> Session<M> {
             Op::Revive(place) => self.change(place, M::revive, NaiveMap::revive),
             Op::Release(place) => self.change(place, M::release, NaiveMap::release),
             Op::Find(place) => Ok(place.page(&self.model)),
+            Op::Split(..) | Op::FreePart(..) | Op::Grow(..) | Op::Shrink(..) | Op::Extend(_) => {
+                let Some((page, change)) = self.resizing(op) else { return Ok(self.model.span().start()) };
+                self.resize(page, change)
+            }
         }
+    }
+
+    /// The change that `op` means now, and the page at which it happens.
+    fn resizing(&self, op: &Op) -> Option<(u64, Resize)> {
+        let page = |place: Place| place.page(&self.model);
+        Some(match *op {
+            Op::Split(start, by) => {
+                let start = page(start);
+                (start, Resize::Split { start, at: start.saturating_add(by) })
+            }
+            Op::FreePart(at, pages) => {
+                let part = PageRange::new(page(at), page(at).saturating_add(pages))?;
+                (part.start(), Resize::FreePart(part))
+            }
+            Op::Grow(start, more) => {
+                let start = page(start);
+                let len = self.model.find(start).map_or(1, |area| area.len());
+                (start, Resize::Grow { start, pages: len.saturating_add(more) })
+            }
+            Op::Shrink(start, pages) => (page(start), Resize::Shrink { start: page(start), pages }),
+            Op::Extend(more) => {
+                let end = self.model.span().end();
+                (end - 1, Resize::Extend { end: end.saturating_add(more) })
+            }
+            _ => return None,
+        })
+    }
+
+    fn resize(&mut self, page: u64, change: Resize) -> Result<u64, Mismatch> {
+        let got = self.map.resize(change);
+        self.tally.refused += usize::from(got.is_err());
+        if let Err(ResizeError::Alloc(error)) = got
+            && self.out_of_metadata(Some(error))
+        {
+            return Ok(page);
+        }
+        let want = self.model.resize(change);
+        expect(Outcome::Resize(got), Outcome::Resize(want), false).map(|()| page)
     }
 
     fn alloc(&mut self, ask: &Ask) -> Result<u64, Mismatch> {
@@ -282,7 +324,7 @@ impl<M: Map> Session<M> {
     }
 }
 
-impl<S: Storage> Session<AreaMap<S>> {
+impl Session<AreaMap<'_>> {
     /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is one like any other afterwards.
     ///
     /// # Errors

@@ -1,6 +1,11 @@
-//! Where the choices of a generated program come from: a seed, a fuzzer's bytes, or a list of numbers.
+//! Where the choices of a generated program come from: a seed, a fuzzer's bytes, or a list of
+//! numbers.
 
-/// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to go.
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to
+/// go.
 pub trait Source {
     /// The next `bits` bits, as a number; at most 64.
     fn bits(&mut self, bits: u32) -> u64;
@@ -32,8 +37,8 @@ pub trait Source {
         share != 0 && self.bits(8) >= 256 - u64::from(share)
     }
 
-    /// A number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as every other. Powers
-    /// of two and their neighbours, where mistakes live, come more often than that.
+    /// A number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as every
+    /// other. Powers of two and their neighbours, where mistakes live, come more often than that.
     fn magnitude(&mut self, low: u32, high: u32) -> u64 {
         let order = self.between(u64::from(low), u64::from(high)) as u32;
         let power = 1u64 << order;
@@ -46,23 +51,19 @@ pub trait Source {
     }
 }
 
-/// Random numbers from a seed (SplitMix64: Steele, Lea and Flood, 2014).
+/// Random numbers from a seed.
 #[derive(Clone, Debug)]
-pub struct Seeded(u64);
+pub struct Seeded(SplitMix64);
 
 impl Seeded {
-    /// The stream of `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
+    /// Returns the stream that belongs to `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
-    /// The next number.
-    pub const fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    /// Returns the next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
     }
 }
 

@@ -82,7 +82,7 @@ fn a_map_to_the_end_of_all_numbers() {
         let span = PageRange::new(u64::MAX - len, u64::MAX).expect("not empty");
         let last = PageRange::new(u64::MAX - 1, u64::MAX).expect("not empty");
         let mut map = AreaMap::new(span).expect("the heap has room");
-        let fit = |pages| Fit::new(pages).expect("not zero");
+        let fit = Fit::new;
 
         // All of it, as one area, and page by page; then nothing more.
         assert_eq!(map.alloc(&fit(len)), Ok(span));

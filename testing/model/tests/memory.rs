@@ -6,13 +6,13 @@ use vmalloc_model::{Seeded, Source, env};
 /// 64 TiB of pages of 4 KiB.
 const SPAN_PAGES: u64 = 1 << 34;
 
-fn empty(start: u64, pages: u64) -> AreaMap {
+fn empty(start: u64, pages: u64) -> AreaMap<'static> {
     AreaMap::new(PageRange::from_len(start, pages).expect("not empty")).expect("the heap has room")
 }
 
 /// A live set of areas of 1…64 pages.
 struct Steady {
-    map: AreaMap,
+    map: AreaMap<'static>,
     live: Vec<u64>,
     random: Seeded,
 }
@@ -23,7 +23,7 @@ impl Steady {
     }
 
     fn alloc(&mut self) -> u64 {
-        let fit = Fit::new(self.random.between(1, 64)).expect("some pages");
+        let fit = Fit::new(self.random.between(1, 64));
         self.map.alloc(&fit).expect("the span is large enough").start()
     }
 

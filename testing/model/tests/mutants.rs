@@ -1,8 +1,10 @@
 //! The runner catches mistakes: each mutant is the reference with one bug put in.
 
-use vmalloc::area_map::{Segment, State, Violation};
+use vmalloc::area_map::{ResizeError, Segment, State, Violation};
 use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy};
-use vmalloc_model::{Ask, Checks, Failure, Map, Mismatch, NaiveMap, Outcome, Placement, Profile, Runner};
+use vmalloc_model::{
+    Ask, Checks, Failure, Map, Mismatch, NaiveMap, Outcome, Placement, Profile, Resize, Runner,
+};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Bug {
@@ -121,6 +123,10 @@ impl Map for Mutant {
 
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         self.inner.release(start)
+    }
+
+    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
+        self.inner.resize(change)
     }
 
     fn segment(&self, page: u64) -> Option<Segment> {

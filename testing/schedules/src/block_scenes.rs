@@ -51,7 +51,7 @@ pub fn each_with_its_own(slots: Slots) {
     let world = world(slots);
     world.run([come_and_go::<1>, come_and_go::<4>, |world| {
         world.purge().expect("no fault was asked for");
-        world.flush_unmap_aliases().expect("no fault was asked for");
+        world.flush().expect("no fault was asked for");
     }]);
     world.finish();
 }
@@ -124,7 +124,7 @@ pub fn unmapped_while_purged(slots: Slots) {
         [
             unmap_all,
             |world, mappings| {
-                world.flush_unmap_aliases().expect("no fault was asked for");
+                world.flush().expect("no fault was asked for");
                 unmap_all(world, mappings);
             },
             |world, _| come_and_go::<2>(world),
@@ -151,7 +151,7 @@ pub fn last_slots_of_two(slots: Slots) {
     let world = world(slots);
     let (one, other) = (world.map_ram(4), world.map_ram(4));
     // Closes the window.
-    world.flush_unmap_aliases().expect("no fault was asked for");
+    world.flush().expect("no fault was asked for");
     with_mappings(&world, [vec![one], vec![other]], [unmap_all; 2]);
     let stats = world.stats();
     assert!(
@@ -173,7 +173,7 @@ pub fn flushed_while_unmapping(slots: Slots) {
         let world = world.clone();
         shuttle::thread::spawn(move || world.unmap_ram(mapping))
     });
-    world.flush_unmap_aliases().expect("no fault was asked for");
+    world.flush().expect("no fault was asked for");
     for (cpu, page) in (0..4).flat_map(|cpu| [(cpu, first), (cpu, first + 1)]) {
         assert_eq!(world.platform().sim().look(cpu, page), Sight::Nothing, "cpu {cpu} translates {page:#x}");
     }
@@ -188,13 +188,13 @@ pub fn unmapped_twice(slots: Slots) {
     let mut frames = vec![vmalloc::Frame(0); 2];
     world.platform().take_frames(&mut frames).expect("there are many");
     // Without frames: those would be let go twice, which their owner answers for.
-    let addr = world.block_alloc(2).expect("room");
+    let addr = world.raw().reserve_short(2).expect("room");
     let ended = Arc::new(AtomicUsize::new(0));
     let threads = [ended.clone(), ended.clone()].map(|ended| {
         let world = world.clone();
         shuttle::thread::spawn(move || {
             // SAFETY: nothing uses the addresses any more.
-            ended.fetch_add(usize::from(unsafe { world.block_free(addr, 2) }.is_ok()), Relaxed);
+            ended.fetch_add(usize::from(unsafe { world.raw().unreserve_short(addr, 2) }.is_ok()), Relaxed);
         })
     });
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));

@@ -35,10 +35,11 @@ fn stays(root: &Root<Machine>) -> Part {
 }
 
 fn use_it(space: &Part) {
-    let areas = [1, HELD - 1].map(|pages| space.alloc(&Request::new(pages * World::PAGE)).expect("room"));
+    let areas =
+        [1, HELD - 1].map(|pages| space.raw().alloc(&Request::new(pages * World::PAGE)).expect("room"));
     for addr in areas {
         // SAFETY: nothing is behind the addresses of a simulated machine.
-        unsafe { space.vfree(addr) }.expect("it was allocated");
+        unsafe { space.raw().free(addr) }.expect("it was allocated");
     }
     // The machine may refuse a flush.
     let _ = space.purge();
@@ -48,7 +49,7 @@ fn use_it(space: &Part) {
 fn come_and_go(root: &Root<Machine>) {
     for _ in 0..2 {
         match scratch(root) {
-            Ok(space) => drop(space.alloc(&Request::new(World::PAGE)).expect("room")),
+            Ok(space) => drop(space.raw().alloc(&Request::new(World::PAGE)).expect("room")),
             Err(SubspaceError::DuplicateName { .. } | SubspaceError::NoSpace(_)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -114,9 +115,9 @@ pub fn fork_meets_roots() {
         thread::spawn(move || come_and_go(&other)),
         thread::spawn(move || {
             // Its first flush may be the one that fails.
-            let addr = user.alloc(&Request::new(World::PAGE)).expect("room");
+            let addr = user.raw().alloc(&Request::new(World::PAGE)).expect("room");
             // SAFETY: nothing is behind the addresses of a simulated machine.
-            unsafe { user.vfree(addr) }.expect("it was allocated");
+            unsafe { user.raw().free(addr) }.expect("it was allocated");
             let _ = user.purge();
         }),
     ];

@@ -123,7 +123,7 @@ pub fn freed_twice_at_once() {
         }),
         shuttle::thread::spawn(move || {
             // SAFETY: the memory behind the area is used by nobody else.
-            also.fetch_add(usize::from(unsafe { second.vfree_atomic(addr) }.is_ok()), Relaxed);
+            also.fetch_add(usize::from(unsafe { second.raw().free_atomic(addr) }.is_ok()), Relaxed);
         }),
     ];
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
@@ -137,7 +137,7 @@ pub fn purges_of_all_kinds() {
     world.run([work, work, |world| {
         let _ = world.drain().expect("no fault was asked for");
         world.shrink(1).expect("no fault was asked for");
-        world.flush_unmap_aliases().expect("no fault was asked for");
+        world.flush().expect("no fault was asked for");
     }]);
     world.purge().expect("no fault was asked for");
     world.finish();
@@ -187,7 +187,7 @@ pub fn no_alias_is_left(flushes: Flushes) {
         shuttle::thread::spawn(move || come_and_go::<1>(&second)),
     ];
     let addr = freed.load(Relaxed);
-    world.flush_unmap_aliases().expect("no fault was asked for");
+    world.flush().expect("no fault was asked for");
     if addr != 0 {
         for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
             let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
@@ -323,7 +323,7 @@ fn assert_of_one_area(info: AreaInfo) {
     let known = [
         (World::PAGE, 1, false, None),
         (World::PAGE - 96, 1, true, None),
-        (World::PAGE - 8, 1, true, Some("odd")),
+        (World::PAGE - 8, 1, true, Some("odd".into())),
         (2 * World::PAGE, 2, true, None),
     ];
     assert!(known.contains(&seen), "a mixture: {info:?}");
@@ -339,7 +339,7 @@ fn kinds_of_areas(world: &World) {
         Request::new(page - 8).tag("odd"),
     ];
     for request in requests {
-        let addr = world.alloc(&request).expect("there is room");
+        let addr = world.raw().alloc(&request).expect("there is room");
         assert!(world.free(addr));
         world.purge().expect("no fault was asked for");
     }
@@ -369,7 +369,7 @@ pub fn found_with_its_own_note_when_reused() {
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
         for request in [Request::new(page - 8).tag("odd"), Request::new(page - 96), Request::new(2 * page)] {
-            let addr = world.alloc(&request).expect("there is room");
+            let addr = world.raw().alloc(&request).expect("there is room");
             assert!(world.free(addr));
         }
     };
@@ -382,7 +382,7 @@ pub fn found_while_it_is_resized() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([
         |world| {
-            let mut addr = world.alloc(&Request::new(World::PAGE - 96)).expect("there is room");
+            let mut addr = world.raw().alloc(&Request::new(World::PAGE - 96)).expect("there is room");
             for bytes in [2 * World::PAGE, World::PAGE - 96] {
                 // SAFETY: the area is this thread's.
                 addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
@@ -409,10 +409,10 @@ pub fn fork_meets_everything() {
             unsafe { world.resume() };
         },
         |world| {
-            let addr = world.reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
+            let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
             world.purge().expect("no fault was asked for");
             // SAFETY: nothing uses the addresses any more.
-            unsafe { world.unreserve(addr) }.expect("it was reserved");
+            unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
         },
     ]);
     world.finish();
@@ -620,7 +620,7 @@ pub fn purges_fail() {
         world.platform().sim().fail_nth(Point::Flush, 1);
         let _ = world.purge();
         world.platform().sim().fail_nth(Point::Unmap, 1);
-        let _ = world.flush_unmap_aliases();
+        let _ = world.flush();
         world.platform().sim().heal();
         let _ = world.drain().expect("it was healed");
     }]);
@@ -633,12 +633,12 @@ pub fn notes_follow_their_areas() {
     let tagged: fn(&World) = |world| {
         let tag = ["", "one", "two", "three"][here() % 4];
         for _ in 0..2 {
-            let addr = world.reserve(&Request::new(World::PAGE).tag(tag)).expect("there is room");
+            let addr = world.raw().reserve(&Request::new(World::PAGE).tag(tag)).expect("there is room");
             let info = world.find(addr).expect("it is reserved");
-            assert_eq!((info.addr, info.kind, info.tag), (addr, Kind::Reserved, Some(tag)));
+            assert_eq!((info.addr, info.kind, info.tag), (addr, Kind::Reserved, Some(tag.into())));
             assert!(!world.free(addr), "it is no memory");
             // SAFETY: nothing uses the addresses any more.
-            unsafe { world.unreserve(addr) }.expect("it was reserved");
+            unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
         }
     };
     world.run([tagged, tagged, come_and_go::<1>]);

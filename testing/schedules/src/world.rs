@@ -83,7 +83,7 @@ impl World {
 
     /// Allocates `pages` pages and writes to each.
     pub fn try_take(&self, pages: u64) -> Result<usize, AllocError> {
-        let addr = self.alloc(&Request::new(pages as usize * Self::PAGE))?;
+        let addr = self.raw().alloc(&Request::new(pages as usize * Self::PAGE))?;
         let first = (addr / Self::PAGE) as u64;
         for page in first..first + pages {
             self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
@@ -103,7 +103,7 @@ impl World {
             assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
         }
         // SAFETY: nothing is behind the addresses of a simulated machine.
-        unsafe { self.vfree(addr) }.expect("it was allocated");
+        unsafe { self.raw().free(addr) }.expect("it was allocated");
     }
 
     /// The same as from an interrupt, if that works.
@@ -111,7 +111,7 @@ impl World {
         let page = (addr / PAGE) as u64;
         assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
         // SAFETY: as in `give`; the memory behind the area is used by nobody else.
-        match unsafe { self.vfree_atomic(addr) } {
+        match unsafe { self.raw().free_atomic(addr) } {
             Err(FreeError::Contended { .. }) => self.give(addr, pages),
             result => result.expect("it was allocated"),
         }
@@ -120,14 +120,14 @@ impl World {
     /// The same without a look.
     pub fn free(&self, addr: usize) -> bool {
         // SAFETY: as in `give`.
-        unsafe { self.vfree(addr) }.is_ok()
+        unsafe { self.raw().free(addr) }.is_ok()
     }
 
     /// Maps `pages` frames of its own for a short while, and writes to each.
     pub fn map_ram(&self, pages: u64) -> Mapping {
         let mut frames = vec![Frame(0); pages as usize];
         self.platform().take_frames(&mut frames).expect("there are many");
-        let addr = self.vm_map_ram(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
+        let addr = self.raw().map_short(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
         let first = (addr / Self::PAGE) as u64;
         for page in first..first + pages {
             self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
@@ -149,7 +149,7 @@ impl World {
     /// Ends a short mapping, if it is one.
     pub fn try_unmap_ram(&self, mapping: &Mapping) -> bool {
         // SAFETY: nothing is behind the addresses of a simulated machine.
-        unsafe { self.vm_unmap_ram(mapping.addr, mapping.frames.len()) }.is_ok()
+        unsafe { self.raw().unmap_short(mapping.addr, mapping.frames.len()) }.is_ok()
     }
 
     /// Goes on as the child of a fork: of all threads only this one is left, with everything as the others had it at that moment.

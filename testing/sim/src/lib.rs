@@ -65,7 +65,6 @@ mod options;
 mod page_set;
 mod plan;
 mod platform;
-mod random;
 pub mod script;
 mod sim;
 mod tlb;

@@ -1,6 +1,7 @@
 //! The translations that one CPU remembers, right or not.
 
-use crate::random::Random;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use vmalloc::{PageRange, Protection};
 
@@ -54,10 +55,10 @@ impl Tlb {
     }
 
     /// Enters a translation that is not there; replaces a random one when the TLB is full.
-    pub(crate) fn fill(&mut self, page: u64, entry: Entry, random: &mut Random) {
+    pub(crate) fn fill(&mut self, page: u64, entry: Entry, random: &mut SplitMix64) {
         debug_assert!(!self.entries.contains_key(&page), "page {page:#x} is here already");
         if self.capacity == Some(self.entries.len()) {
-            self.evict(random.below(self.entries.len()));
+            self.evict((random.next_u64() % self.entries.len() as u64) as usize);
         }
         self.entries.insert(page, entry);
         let frame = entry.frame as usize;
@@ -113,9 +114,10 @@ impl Tlb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_xoshiro::rand_core::SeedableRng;
 
     fn filled(capacity: Option<usize>, seed: u64) -> Tlb {
-        let (mut tlb, mut random) = (Tlb::new(capacity), Random::new(seed));
+        let (mut tlb, mut random) = (Tlb::new(capacity), SplitMix64::seed_from_u64(seed));
         for page in 0..100 {
             let (protection, backing) = (Protection::ReadWrite, Backing::Own);
             tlb.fill(page, Entry { frame: page / 2, epoch: 1, protection, backing }, &mut random);

@@ -5,15 +5,20 @@
 //!
 //! - its start, its end (the next start, whoever else's it is), and the leaves of both, with the link between them:
 //!   no start lies in between, so no leaf does (I4);
-//! - its records: they never move ([`Stable`]), and a leaf in which an area starts is not given back.
+//! - its records: they never move ([`Chunks`]), and a leaf in which an area starts is not given back.
 //!
 //! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
 //! the flip tells what was there before.
 
+use super::cell::Long;
+use super::chunks::Chunks;
 use super::leaf::{Around, LEAF_SHIFT, Leaf, NoteMarks, WORDS};
-use super::storage::{OutOfMemory, Stable, Storage};
+use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;
+use crate::shared::{Shared, place, try_box};
+use once_cell::race::OnceBox;
+use zerocopy::FromBytes;
 
 /// Leaves in a piece: 16 KiB, for 2^15 pages.
 pub(super) const LEAVES: usize = 128;
@@ -29,26 +34,60 @@ const FAR: u32 = 1 << 31;
 ///   near     │ leaf│  –  │ leaf│ … ││ leaf│ …                        and finding it takes one look at a table
 ///   far      │ leaf│ leaf│ leaf│ …                                  sparse: numbers in turn, found by the directory
 /// ```
-pub(crate) struct Bitmaps<S: Storage> {
-    span: PageRange,
+///
+/// In lent memory all leaves are sparse, and lie in one array.
+pub(crate) struct Bitmaps<'m> {
+    /// The first page of the span.
+    start: u64,
+    /// The page behind its last.
+    end: Long,
     /// The first page of group 0.
     base: u64,
-    near: S::Stable<Leaf, LEAVES>,
-    far: S::Stable<Leaf, LEAVES>,
     /// What is read where there is no leaf.
     nowhere: Leaf,
     version: Version,
+    far: OnceBox<Chunks<Leaf, LEAVES>>,
+    lent: Option<&'m [Leaf]>,
+    near: Chunks<Leaf, LEAVES>,
 }
 
-impl<S: Storage> Bitmaps<S> {
-    pub(super) fn new(span: PageRange, near: S::Stable<Leaf, LEAVES>, far: S::Stable<Leaf, LEAVES>) -> Self {
+impl<'m> Bitmaps<'m> {
+    /// Bytes that bitmaps in lent memory take beside their leaves, at most.
+    pub(super) const LENT_BYTES: usize = size_of::<Self>() + align_of::<Self>();
+
+    fn of(span: PageRange, lent: Option<&'m [Leaf]>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
-        Self { span, base, near, far, nowhere: Leaf::default(), version: Version::new() }
+        let (nowhere, version) = (Leaf::default(), Version::new());
+        let (start, end) = (span.start(), Long::new(span.end()));
+        Self { start, end, base, nowhere, version, far: OnceBox::new(), lent, near: Chunks::default() }
+    }
+
+    /// Returns bitmaps on the heap.
+    pub(super) fn on_heap(span: PageRange) -> Result<Shared<'m, Self>, OutOfMemory> {
+        try_box(Self::of(span, None)).map(Shared::boxed)
+    }
+
+    /// Returns bitmaps of at most `count` leaves at the front of `memory`, which shrinks.
+    pub(super) fn in_buffer(
+        span: PageRange,
+        memory: &mut &'m mut [u8],
+        count: usize,
+    ) -> Result<Shared<'m, Self>, OutOfMemory> {
+        let home = carve::<Self>(memory, 1)?;
+        let leaves = carve::<Leaf>(memory, count)?;
+        leaves.fill(0);
+        let leaves = <[Leaf]>::mut_from_bytes(leaves).map_err(|_| OutOfMemory)?;
+        Ok(Shared::lent(place(home, Self::of(span, Some(leaves)))))
     }
 
     #[inline(always)]
     pub(super) fn span(&self) -> PageRange {
-        self.span
+        PageRange::of(self.start, self.end.get())
+    }
+
+    /// Lets the span end at page `end`. The holder of the map calls it.
+    pub(super) fn set_end(&self, end: u64) {
+        self.end.set(end);
     }
 
     /// The leaf of that number; one without starts, if there is none.
@@ -64,10 +103,26 @@ impl<S: Storage> Bitmaps<S> {
     fn leaf_far(&self, leaf: u32) -> &Leaf {
         let found = match leaf {
             0 => None,
-            FAR.. => self.far.get((leaf - FAR) as usize),
+            FAR.. => self.sparse((leaf - FAR) as usize),
             _ => self.near.get(leaf as usize - 1),
         };
         found.unwrap_or(&self.nowhere)
+    }
+
+    /// Returns sparse leaf number `index`, if there ever was one.
+    fn sparse(&self, index: usize) -> Option<&Leaf> {
+        match self.lent {
+            Some(leaves) => leaves.get(index),
+            None => self.far.get()?.get(index),
+        }
+    }
+
+    /// Makes sure that there is a record for sparse leaf number `index`.
+    fn reach_sparse(&self, index: usize) -> Result<(), OutOfMemory> {
+        match self.lent {
+            Some(leaves) => leaves.get(index).map(|_| ()).ok_or(OutOfMemory),
+            None => self.far.get_or_try_init(|| try_box(Chunks::default()))?.reach(index),
+        }
     }
 
     /// The group of a page; pages before the span come out behind it.
@@ -102,12 +157,14 @@ impl<S: Storage> Bitmaps<S> {
         if let Some(group) = u32::try_from(group).ok().filter(|&group| group < FAR - 1) {
             let index = group as usize;
             let dense = index < LEAVES + count * GROUPS_PER_LEAF;
-            if self.near.get(index).is_some() || (dense && self.near.reach(index).is_ok()) {
+            if self.near.get(index).is_some()
+                || (dense && self.lent.is_none() && self.near.reach(index).is_ok())
+            {
                 return Ok(group + 1);
             }
         }
         if spare.free == 0 {
-            self.far.reach(spare.last as usize)?;
+            self.reach_sparse(spare.last as usize)?;
             let leaf = FAR.checked_add(spare.last).ok_or(OutOfMemory)?;
             self.leaf(leaf).next.set(0);
             spare.free = leaf;
@@ -129,7 +186,9 @@ impl<S: Storage> Bitmaps<S> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.near.bytes() + self.far.bytes()
+        let lent = self.lent.map_or(0, size_of_val::<[Leaf]>);
+        let own = size_of_val(self) - size_of_val(&self.near);
+        own + lent + self.near.bytes() + self.far.get().map_or(0, Chunks::bytes)
     }
 
     /// The record of the group of `page`, if it is one of the first. If an area starts there that can be told without the
@@ -202,7 +261,7 @@ impl<S: Storage> Bitmaps<S> {
     ///
     /// An area is busy only while its annotation, if it has one, is marked ([`Leaf::annotation_entered`]). So an
     /// area that was busy between two looks at the same marks, which do not mark it, has no annotation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
         let home = self.home(page).ok_or(Unclear)?;
         let before = home.note_marks();
@@ -240,7 +299,7 @@ impl<S: Storage> Bitmaps<S> {
         let next = self.leaf(record.next.get());
         match next.first_start() {
             Some(bit) => next.page(bit),
-            None => self.span.end(),
+            None => self.end.get(),
         }
     }
 

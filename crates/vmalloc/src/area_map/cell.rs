@@ -19,6 +19,10 @@ pub(super) struct Long(AtomicU64);
 pub(super) struct Word(AtomicU32);
 
 impl Long {
+    pub(super) fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
     #[inline(always)]
     pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)

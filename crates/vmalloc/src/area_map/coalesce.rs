@@ -10,11 +10,10 @@
 use super::AreaMap;
 use super::leaf::Leaf;
 use super::room::{Near, Room};
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::error::FreeError;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Frees the busy area that starts at `start`; its pages. O(log n), and coalesced at once.
     ///
     /// # Errors
@@ -45,6 +44,7 @@ impl<S: Storage> AreaMap<S> {
     ///
     /// # Errors
     /// [`FreeError`]; nothing is changed.
+    #[doc(hidden)]
     #[inline]
     pub fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.busy_at(start)?;
@@ -60,6 +60,7 @@ impl<S: Storage> AreaMap<S> {
     ///
     /// # Errors
     /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    #[doc(hidden)]
     #[inline]
     pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.retired_at(start)?;
@@ -72,6 +73,7 @@ impl<S: Storage> AreaMap<S> {
     ///
     /// # Errors
     /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    #[doc(hidden)]
     #[inline]
     pub fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.retired_at(start)?;
@@ -79,7 +81,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     #[inline]
-    fn busy_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
+    pub(super) fn busy_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
         let leaf = self.leaf_of(start);
         let bit = Leaf::bit(start);
         // I3: only the start of an area is busy.
@@ -87,7 +89,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     #[cold]
-    fn why_not_busy(&self, start: u64) -> FreeError {
+    pub(super) fn why_not_busy(&self, start: u64) -> FreeError {
         match self.area_at(start) {
             Ok(_) => FreeError::AlreadyFreed { page: start },
             Err(error) => error,

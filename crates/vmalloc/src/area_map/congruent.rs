@@ -21,7 +21,6 @@
 //! case what was made is freed again, which needs none.
 
 use super::AreaMap;
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::error::{AllocError, CongruentError, NoCongruentSpace, RequestError};
 use crate::request::{Fit, Policy};
@@ -100,15 +99,14 @@ impl<'a> Parts<'a> {
         end.checked_sub(self.extent).map(|base| base & !(self.align - 1))
     }
 
-    /// What part `index` asks for, if the base is to be `base` or lower.
-    fn fit(&self, base: u64, index: usize, within: PageRange) -> Result<Fit, RequestError> {
+    /// Returns what part `index` asks for, if the base is to be a multiple of the alignment.
+    fn fit(&self, index: usize) -> Fit {
         let phase = self.offsets[index] & (self.align - 1);
-        let fit = Fit::new(self.sizes[index])?.align(self.align)?.phase(phase)?.policy(Policy::Highest);
-        fit.within(within.start(), self.part(base, index).end())
+        Fit::new(self.sizes[index]).align(self.align).phase(phase).policy(Policy::Highest)
     }
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Hands out one busy area for each of `sizes`, at the same distances from one base, which is returned: the highest
     /// multiple of `align` from which all of them are free and inside `within`. All in pages. The base
     /// itself need not be in the span. Offsets may come in any order, and leave gaps. Cost: see the module's
@@ -164,8 +162,8 @@ impl<S: Storage> AreaMap<S> {
 
     /// The highest base, up to `base`, that part `index` leaves possible.
     fn base_below(&self, parts: &Parts<'_>, base: u64, index: usize, within: PageRange) -> Option<u64> {
-        let fit = parts.fit(base, index, within).ok()?;
-        let hole = self.highest(&fit, fit.limits()?)?;
+        let below = PageRange::new(within.start(), parts.part(base, index).end())?;
+        let hole = self.highest(&parts.fit(index), below)?;
         // Congruent, but a base below zero is none.
         hole.start.checked_sub(parts.offsets[index])
     }

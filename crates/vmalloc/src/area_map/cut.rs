@@ -14,15 +14,15 @@
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
+use super::metadata::OutOfMemory;
 use super::room::{Query, Room};
 use super::scan::{DENSE, Taken};
 use super::search::Hole;
-use super::storage::{OutOfMemory, Storage};
 use crate::addr::PageRange;
 use crate::error::AllocError;
 use crate::request::Fit;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the exception.
     ///
     /// # Errors
@@ -30,7 +30,8 @@ impl<S: Storage> AreaMap<S> {
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
         self.steps.reset();
-        let Some(order) = fit.lowest_order() else { return self.alloc_any(fit) };
+        // A copy, so that the common case keeps the request in registers.
+        let Some(order) = fit.lowest_order() else { return self.alloc_any(&{ *fit }) };
         match self.alloc_lowest(fit.pages(), order) {
             Ok(start) => Ok(PageRange::of(start, start + fit.pages())),
             Err(leaf) => self.alloc_plain(fit.pages(), order, leaf as u32),
@@ -103,7 +104,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// Makes `[hole.start, end)` a busy area.
     #[inline]
-    fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
+    pub(super) fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
         let rest = end < hole.range.end();
         let area_leaf = self.leaf_for(hole.start, hole.leaf)?;
         let rest_leaf = if rest { self.leaf_for(end, area_leaf) } else { Ok(area_leaf) };
@@ -200,20 +201,6 @@ impl<S: Storage> AreaMap<S> {
         Ok(start)
     }
 
-    /// Splits the area around `page` in two, both busy, so that the second starts at `page`. Does
-    /// nothing if no area holds `page`, or one starts there. Two areas are never joined again.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`]: nothing is changed.
-    pub fn split(&mut self, page: u64) -> Result<(), OutOfMemory> {
-        if self.find(page).is_some_and(|area| area.start() != page) {
-            let leaf = self.leaf_for(page, 0)?;
-            self.bitmaps.leaf(leaf).start_busy(Leaf::bit(page));
-            self.areas += 1;
-        }
-        Ok(())
-    }
-
     /// Brings the room of `leaf` up to date.
     #[inline]
     pub(super) fn update_room(&mut self, leaf: u32) {
@@ -224,7 +211,7 @@ impl<S: Storage> AreaMap<S> {
 
     /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
     #[inline]
-    fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
+    pub(super) fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
         if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(near).base() {
             return Ok(near);
         }
@@ -255,7 +242,7 @@ impl<S: Storage> AreaMap<S> {
     }
 
     #[inline]
-    fn drop_if_empty(&mut self, leaf: u32) {
+    pub(super) fn drop_if_empty(&mut self, leaf: u32) {
         if self.bitmaps.leaf(leaf).is_empty() {
             self.drop_leaf(leaf);
         }

@@ -27,7 +27,7 @@
 
 use super::bitmaps::Bitmaps;
 use super::leaf::LEAF_SHIFT;
-use super::storage::{Linked, OutOfMemory, Pool, Storage};
+use super::metadata::{Linked, OutOfMemory, Pool};
 use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};
 
@@ -82,6 +82,12 @@ impl Fan {
         Self::around(a, (a ^ b).ilog2() / FAN_SHIFT * FAN_SHIFT)
     }
 
+    /// The root for `span`.
+    fn for_span(span: PageRange) -> Self {
+        let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
+        Self::over(0, last | 1)
+    }
+
     fn covers(&self, group: u64) -> bool {
         (group ^ self.first) >> self.shift >> FAN_SHIFT == 0
     }
@@ -119,29 +125,47 @@ impl Fan {
     }
 }
 
-pub(super) struct Directory<S: Storage> {
-    fans: Pool<Fan, S>,
+pub(super) struct Directory<'m> {
+    fans: Pool<'m, Fan>,
     root: u32,
 }
 
-impl<S: Storage> Directory<S> {
-    pub(super) fn new(span: PageRange, fans: S::Items<Fan>) -> Result<Self, OutOfMemory> {
-        let mut fans = Pool::new(fans)?;
+impl<'m> Directory<'m> {
+    pub(super) fn new(span: PageRange, mut fans: Pool<'m, Fan>) -> Result<Self, OutOfMemory> {
         fans.ensure(1)?;
         let root = fans.take();
-        let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
-        fans[root] = Fan::over(0, last | 1);
+        fans[root] = Fan::for_span(span);
         Ok(Self { fans, root })
+    }
+
+    /// Makes sure that the root covers `span`, which starts where the span did before.
+    pub(super) fn cover(&mut self, span: PageRange) -> Result<(), OutOfMemory> {
+        let mut root = Fan::for_span(span);
+        let old = self.fans[self.root];
+        if root.shift <= old.shift {
+            return Ok(());
+        }
+        // All that the old root covers lies in the first step of the new one. D1: a node has two children.
+        if old.present & (old.present.wrapping_sub(1)) == 0 {
+            root.set(0, old.last_of(FAN));
+            self.fans[self.root] = root;
+        } else {
+            self.fans.ensure(1)?;
+            root.set(0, Child::Node(self.root));
+            self.root = self.fans.take();
+            self.fans[self.root] = root;
+        }
+        Ok(())
     }
 
     /// The leaf that holds `page`, or 0; any page may be asked for.
     #[inline(never)]
-    pub(super) fn leaf_beyond(&self, page: u64, bitmaps: &Bitmaps<S>) -> u32 {
+    pub(super) fn leaf_beyond(&self, page: u64, bitmaps: &Bitmaps<'_>) -> u32 {
         self.leaf_at(bitmaps.group(page), bitmaps)
     }
 
     #[inline]
-    fn leaf_at(&self, group: u64, bitmaps: &Bitmaps<S>) -> u32 {
+    fn leaf_at(&self, group: u64, bitmaps: &Bitmaps<'_>) -> u32 {
         let mut at = self.root;
         loop {
             let fan = &self.fans[at];
@@ -154,7 +178,7 @@ impl<S: Storage> Directory<S> {
     }
 
     /// The last leaf that lies wholly before the leaf of `page`, a page of the span.
-    pub(super) fn leaf_before(&self, page: u64, bitmaps: &Bitmaps<S>) -> Option<u32> {
+    pub(super) fn leaf_before(&self, page: u64, bitmaps: &Bitmaps<'_>) -> Option<u32> {
         let group = bitmaps.group(page);
         // Where leaves are dense, it is close by, and none lies between that is elsewhere.
         let near =
@@ -162,7 +186,7 @@ impl<S: Storage> Directory<S> {
         near.or_else(|| self.leaf_before_group(group, bitmaps))
     }
 
-    fn leaf_before_group(&self, group: u64, bitmaps: &Bitmaps<S>) -> Option<u32> {
+    fn leaf_before_group(&self, group: u64, bitmaps: &Bitmaps<'_>) -> Option<u32> {
         let (mut before, mut at) = (Child::None, Child::Node(self.root));
         while let Child::Node(node) = at {
             let fan = &self.fans[node];
@@ -196,11 +220,11 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Enters `leaf`, whose base is set. [`ensure`](Self::ensure) has been called for it.
-    pub(super) fn insert(&mut self, leaf: u32, bitmaps: &Bitmaps<S>) {
+    pub(super) fn insert(&mut self, leaf: u32, bitmaps: &Bitmaps<'_>) {
         self.enter(group_of(leaf, bitmaps), leaf, bitmaps);
     }
 
-    fn enter(&mut self, group: u64, leaf: u32, bitmaps: &Bitmaps<S>) {
+    fn enter(&mut self, group: u64, leaf: u32, bitmaps: &Bitmaps<'_>) {
         let (at, slot, child) = self.way_end(group);
         let first = match child {
             Child::None => return self.fans[at].set(slot, Child::Leaf(leaf)),
@@ -228,7 +252,7 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Takes the leaf of `page` out, and with it the node that D1 asks for no longer.
-    pub(super) fn remove(&mut self, page: u64, bitmaps: &Bitmaps<S>) {
+    pub(super) fn remove(&mut self, page: u64, bitmaps: &Bitmaps<'_>) {
         let group = bitmaps.group(page);
         let (mut above, mut at) = (self.root, self.root);
         while let Child::Node(node) = self.fans[at].get(self.fans[at].slot(group)) {
@@ -249,7 +273,7 @@ impl<S: Storage> Directory<S> {
     }
 }
 
-fn group_of<S: Storage>(leaf: u32, bitmaps: &Bitmaps<S>) -> u64 {
+fn group_of(leaf: u32, bitmaps: &Bitmaps<'_>) -> u64 {
     bitmaps.group(bitmaps.leaf(leaf).base())
 }
 

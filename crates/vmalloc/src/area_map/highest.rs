@@ -15,16 +15,15 @@ use super::leaf::{LEAF_PAGES, Leaf, WORDS};
 use super::room::Query;
 use super::scan::DENSE;
 use super::search::Hole;
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::request::Fit;
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// The highest place for `fit` inside `within`, which is inside the span. O(log n) where size and an alignment up to
     /// 2^13 pages say everything; else ranges are tried one by one.
     #[inline(never)]
     pub(super) fn highest(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
-        let query = Query::new(fit.pages(), fit.order_beyond_phase());
+        let query = Query::new(fit.pages(), fit.order_for_rooms());
         let mut leaf = if within.end() == self.span().end() {
             self.tree.last(&query, &self.steps)?
         } else {

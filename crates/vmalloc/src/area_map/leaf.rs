@@ -359,6 +359,13 @@ impl Leaf {
         self.count(-1);
     }
 
+    /// Joins the busy area that starts here to the one before it.
+    pub(super) fn join_busy(&self, bit: u32) {
+        self.clear_busy(bit);
+        self.starts.clear(at(bit));
+        self.used.clear(at(bit));
+    }
+
     #[inline(always)]
     fn count(&self, ranges: i32) {
         self.counts.set(self.counts.get().wrapping_add_signed(ranges));

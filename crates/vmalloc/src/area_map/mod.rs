@@ -13,6 +13,7 @@
 //!            └───────────────── Tree of Rooms ───────────────────────────┘  lowest fit, O(log n)
 //! ```
 //!
+//! - [`metadata`], [`chunks`]: where records live: on the heap, or in memory that a caller lends.
 //! - [`leaf`]: the bits, and what can be read off one leaf. [`bitmaps`]: all leaves, for those who do not hold the map.
 //! - [`directory`]: from an address to its leaf, where leaves are sparse.
 //! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
@@ -48,40 +49,46 @@
 
 mod bitmaps;
 mod cell;
+mod chunks;
 mod coalesce;
 mod congruent;
 mod cut;
 mod directory;
 mod highest;
 mod leaf;
+mod metadata;
+mod quarantine;
+mod resize;
 mod room;
 mod runs;
 mod scan;
 mod search;
-mod storage;
+mod traits;
 mod tree;
 mod verify;
 mod version;
 
 pub(crate) use bitmaps::{Bitmaps, Look};
+pub(crate) use chunks::Chunks;
 pub(crate) use leaf::{ANNOTATION_PAGES, LEAF_SHIFT, Leaf};
-pub(crate) use storage::Chunks;
-pub use storage::{Heap, Items, Lent, OutOfMemory, Slots, Stable, Storage};
+pub(crate) use metadata::OutOfMemory;
+pub use quarantine::Quarantined;
+pub use resize::ResizeError;
 pub use verify::Violation;
 
 use crate::addr::PageRange;
-use crate::counted::Counted;
 use crate::error::{AllocError, FreeError};
-use alloc::vec::Vec;
+use crate::shared::Shared;
 use bitmaps::{Found, Spare};
 use directory::Directory;
 use leaf::LEAF_PAGES;
+use metadata::Pool;
 use room::Room;
-use storage::Fixed;
 use tree::Tree;
 
 /// What a segment of the space is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum State {
     /// Free: may be handed out.
     Free,
@@ -92,7 +99,8 @@ pub enum State {
 }
 
 /// A segment: a free range or an area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segment {
     /// Its pages.
     pub range: PageRange,
@@ -101,68 +109,64 @@ pub struct Segment {
 }
 
 /// The free ranges and areas of one space. See the module's documentation.
-pub struct AreaMap<S: Storage = Heap> {
-    bitmaps: S::Handle<Bitmaps<S>>,
+///
+/// Its records are on the heap, or in memory that was lent to it for `'m`.
+pub struct AreaMap<'m> {
+    bitmaps: Shared<'m, Bitmaps<'m>>,
     spare: Spare,
     leaf_count: usize,
-    directory: Directory<S>,
-    tree: Tree<S>,
+    directory: Directory<'m>,
+    tree: Tree<'m>,
     free_pages: u64,
     /// Areas, busy or retired.
     areas: u64,
     steps: Steps,
 }
 
-impl AreaMap<Heap> {
-    /// An empty map over `span`, with its records on the heap.
+impl<'m> AreaMap<'m> {
+    /// Returns an empty map over `span`, with its records on the heap.
     ///
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        let bitmaps = Bitmaps::new(span, Default::default(), Default::default());
-        Self::assemble(bitmaps, Directory::new(span, Vec::new())?, Vec::new())
+        Self::assemble(Bitmaps::on_heap(span)?, Pool::on_heap()?, Pool::on_heap()?)
     }
-}
 
-impl AreaMap<Heap> {
-    /// The bitmaps, for those who free and reuse areas without the map.
-    pub(crate) fn bitmaps(&self) -> Counted<Bitmaps<Heap>> {
-        self.bitmaps.clone()
-    }
-}
-
-impl<'a> AreaMap<Lent<'a>> {
-    /// An empty map over `span`, with its records in `memory`: it works before a heap exists.
+    /// Returns an empty map over `span`, with its records in `memory`: it works before a heap exists.
     ///
-    /// The memory is divided once: 5 KiB, whatever the span, and 350 bytes for each leaf, that is, for each
+    /// The memory is divided once: 14 KiB, whatever the span, and 350 bytes for each leaf, that is, for each
     /// 256 aligned pages in which segments start. When it is used up, allocations that need another leaf fail
     /// with [`AllocError::Metadata`].
     ///
     /// # Errors
     /// [`AllocError::Metadata`] when the memory is too small even for an empty map.
-    pub fn in_buffer(span: PageRange, mut memory: &'a mut [u8]) -> Result<Self, AllocError> {
+    pub fn in_buffer(span: PageRange, mut memory: &'m mut [u8]) -> Result<Self, AllocError> {
         // For each four leaves a tree node (on average they hold more than six) and two of the directory (leaves at
         // random places need no more, dense ones far less). The constants cover record 0, the first leaf, the
         // roots, a split to the top, and what the next insertion wants to find.
         let per_four = 4 * size_of::<Leaf>() + size_of::<tree::Node>() + 2 * size_of::<directory::Fan>();
-        let fixed =
-            2 * size_of::<Leaf>() + 6 * size_of::<tree::Node>() + 3 * size_of::<directory::Fan>() + 64;
+        let fixed = Bitmaps::LENT_BYTES
+            + 2 * size_of::<Leaf>()
+            + 6 * size_of::<tree::Node>()
+            + 3 * size_of::<directory::Fan>()
+            + 64;
         let fours = memory.len().saturating_sub(fixed) / per_four;
-        let fans = Slots::carve(&mut memory, 3 + 2 * fours)?;
-        let nodes = Slots::carve(&mut memory, 6 + fours)?;
-        // A quarter of the records stay with the groups at the start of the span.
-        let near = Fixed::carve(&mut memory, 2 + fours)?;
-        let far = Fixed::carve(&mut memory, 3 * fours)?;
-        Self::assemble(Bitmaps::new(span, near, far), Directory::new(span, fans)?, nodes)
+        let bitmaps = Bitmaps::in_buffer(span, &mut memory, 2 + 4 * fours)?;
+        let fans = Pool::in_buffer(&mut memory, 3 + 2 * fours)?;
+        Self::assemble(bitmaps, fans, Pool::in_buffer(&mut memory, 6 + fours)?)
     }
-}
 
-impl<S: Storage> AreaMap<S> {
+    /// Returns the bitmaps, for those who free and reuse areas without the map.
+    pub(crate) fn bitmaps(&self) -> &Shared<'m, Bitmaps<'m>> {
+        &self.bitmaps
+    }
+
     fn assemble(
-        bitmaps: Bitmaps<S>,
-        mut directory: Directory<S>,
-        nodes: S::Items<tree::Node>,
+        bitmaps: Shared<'m, Bitmaps<'m>>,
+        fans: Pool<'m, directory::Fan>,
+        nodes: Pool<'m, tree::Node>,
     ) -> Result<Self, AllocError> {
+        let mut directory = Directory::new(bitmaps.span(), fans)?;
         let (span, mut spare) = (bitmaps.span(), Spare::default());
         directory.ensure(1)?;
         let first = bitmaps.number(bitmaps.group(span.start()), 0, &mut spare)?;
@@ -173,7 +177,7 @@ impl<S: Storage> AreaMap<S> {
         let mut tree = Tree::new(nodes, first, &bitmaps)?;
         tree.set(record.up.get(), Room::of(span.start(), span.end()));
         let free_pages = span.len();
-        let (bitmaps, steps) = (S::handle(bitmaps)?, Steps::default());
+        let steps = Steps::default();
         Ok(Self { bitmaps, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
     }
 
@@ -250,6 +254,11 @@ impl<S: Storage> AreaMap<S> {
         core::iter::successors(self.segment(page), |segment| self.segment(segment.range.end()))
     }
 
+    /// Returns the areas, busy or retired, in address order.
+    pub fn areas(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments().filter(|segment| segment.state != State::Free)
+    }
+
     /// The free ranges, in address order.
     pub fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
         self.segments().filter(|segment| segment.state == State::Free).map(|segment| segment.range)
@@ -260,7 +269,8 @@ impl<S: Storage> AreaMap<S> {
         self.bitmaps.bytes() + self.directory.bytes() + self.tree.bytes()
     }
 
-    /// Levels of the tree of rooms.
+    /// Returns how many levels the tree of rooms has.
+    #[cfg(feature = "count-steps")]
     pub fn height(&self) -> u32 {
         self.tree.height()
     }

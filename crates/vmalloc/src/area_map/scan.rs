@@ -6,7 +6,6 @@ use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
 use super::room::{HIDES_LEAF, LANE_MAX, Lanes, MAX_ORDER, Near, Room};
 use super::search::Hole;
-use super::storage::Storage;
 use crate::addr::PageRange;
 use crate::request::Fit;
 
@@ -76,7 +75,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
     /// them, in one pass; the order is at most that of a leaf. `None` where the request does not begin in the leaf.
     #[inline(always)]

@@ -11,7 +11,6 @@
 
 use super::leaf::LEAF_PAGES;
 use super::room::Query;
-use super::storage::Storage;
 use super::{AreaMap, State};
 use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, RequestError};
@@ -27,11 +26,11 @@ pub(super) struct Hole {
     pub(super) start: u64,
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Finds the place for `fit`.
     #[inline]
     pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
-        let within = self.limits(fit)?;
+        let within = fit.check(self.span())?;
         let hole = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
             Policy::Highest => self.highest(fit, within),
@@ -41,15 +40,6 @@ impl<S: Storage> AreaMap<S> {
         match hole {
             Some(hole) => Ok(hole),
             None => Err(self.no_space(fit, within)),
-        }
-    }
-
-    #[inline]
-    pub(super) fn limits(&self, fit: &Fit) -> Result<PageRange, RequestError> {
-        match fit.limits() {
-            None => Ok(self.span()),
-            Some(asked) if self.span().covers(&asked) => Ok(asked),
-            Some(asked) => Err(RequestError::OutsideSpace { asked, space: self.span() }),
         }
     }
 
@@ -88,8 +78,8 @@ impl<S: Storage> AreaMap<S> {
 
     /// The free ranges that take `fit` at or above the lower limit, in address order, up to the upper limit.
     #[inline]
-    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_, S> {
-        let query = Query::new(fit.pages(), fit.order_beyond_phase());
+    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
+        let query = Query::new(fit.pages(), fit.order_for_rooms());
         if within.start() == self.span().start() {
             let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
             return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
@@ -99,8 +89,8 @@ impl<S: Storage> AreaMap<S> {
     }
 }
 
-struct Candidates<'a, S: Storage> {
-    map: &'a AreaMap<S>,
+struct Candidates<'a> {
+    map: &'a AreaMap<'a>,
     fit: Fit,
     query: Query,
     within: PageRange,
@@ -110,7 +100,7 @@ struct Candidates<'a, S: Storage> {
     bit: u32,
 }
 
-impl<S: Storage> Iterator for Candidates<'_, S> {
+impl Iterator for Candidates<'_> {
     type Item = Hole;
 
     #[inline]
@@ -135,7 +125,7 @@ impl<S: Storage> Iterator for Candidates<'_, S> {
     }
 }
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// The free range that holds all of `range`, or the lowest area in its way.
     pub(super) fn hole_at(&self, range: PageRange) -> Result<Hole, AllocError> {
         if !self.span().covers(&range) {

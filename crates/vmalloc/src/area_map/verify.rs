@@ -1,7 +1,6 @@
 //! Checks every invariant of the map, in O(n).
 
 use super::leaf::Leaf;
-use super::storage::Storage;
 use super::{AreaMap, State};
 use core::fmt;
 
@@ -22,7 +21,7 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-impl<S: Storage> AreaMap<S> {
+impl AreaMap<'_> {
     /// Checks every invariant and the rooms. O(n): for tests and debugging.
     ///
     /// # Errors

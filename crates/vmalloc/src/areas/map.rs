@@ -1,15 +1,15 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
-use crate::area_map::{AreaMap, Bitmaps, Heap};
+use crate::area_map::{AreaMap, Bitmaps};
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
 
 /// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
 /// be changing.
 pub(crate) struct HeldMap<'a, L: RawMutex> {
-    map: MutexGuard<'a, L, AreaMap>,
-    bitmaps: &'a Bitmaps<Heap>,
+    map: MutexGuard<'a, L, AreaMap<'static>>,
+    bitmaps: &'a Bitmaps<'static>,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -25,7 +25,7 @@ impl<L: RawMutex> Areas<L> {
 }
 
 impl<'a, L: RawMutex> HeldMap<'a, L> {
-    fn of(map: MutexGuard<'a, L, AreaMap>, bitmaps: &'a Bitmaps<Heap>) -> Self {
+    fn of(map: MutexGuard<'a, L, AreaMap<'static>>, bitmaps: &'a Bitmaps<'static>) -> Self {
         bitmaps.begin_change();
         Self { map, bitmaps }
     }
@@ -39,14 +39,14 @@ impl<L: RawMutex> Drop for HeldMap<'_, L> {
 }
 
 impl<L: RawMutex> Deref for HeldMap<'_, L> {
-    type Target = AreaMap;
-    fn deref(&self) -> &AreaMap {
+    type Target = AreaMap<'static>;
+    fn deref(&self) -> &AreaMap<'static> {
         &self.map
     }
 }
 
 impl<L: RawMutex> DerefMut for HeldMap<'_, L> {
-    fn deref_mut(&mut self) -> &mut AreaMap {
+    fn deref_mut(&mut self) -> &mut AreaMap<'static> {
         &mut self.map
     }
 }

@@ -36,10 +36,10 @@ pub(crate) use states::Disposition;
 pub use tag::Tag;
 
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Bitmaps, Heap};
+use crate::area_map::{AreaMap, Bitmaps};
 use crate::cache::Padded;
-use crate::counted::Counted;
 use crate::error::SpaceError;
+use crate::shared::Shared;
 use annotations::Annotations;
 use lock_api::{Mutex, RawMutex};
 
@@ -48,9 +48,9 @@ pub(crate) struct Areas<L> {
     shift: u32,
     /// Whether areas have guard pages where nothing else is asked for.
     guard: bool,
-    pub(crate) bitmaps: Counted<Bitmaps<Heap>>,
+    pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     annotations: Annotations<L>,
-    map: Padded<Mutex<L, AreaMap>>,
+    map: Padded<Mutex<L, AreaMap<'static>>>,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -60,7 +60,8 @@ impl<L: RawMutex> Areas<L> {
         Ok(Self {
             shift,
             guard,
-            bitmaps: map.bitmaps(),
+            // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
+            bitmaps: unsafe { map.bitmaps().reader() },
             annotations: Annotations::new(tables).ok_or(SpaceError::Metadata)?,
             map: Padded(Mutex::new(map)),
         })

@@ -3,11 +3,10 @@
 //! A word for each frame counts the mappings that begin there and says how many pages they have. All
 //! mappings of one frame have the same number: a request for another number gets an ordinary mapping.
 
-use crate::area_map::{Chunks, Stable};
+use crate::area_map::Chunks;
 use crate::platform::Frame;
+use crate::shared::try_box;
 use crate::sync::AtomicU64;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use once_cell::race::OnceBox;
 
@@ -23,7 +22,7 @@ const COUNT: u64 = (1 << COUNT_BITS) - 1;
 /// The mappings in a linear map.
 #[derive(Default)]
 pub(crate) struct Linear {
-    counts: OnceBox<[Counts; 1]>,
+    counts: OnceBox<Counts>,
 }
 
 impl Linear {
@@ -57,25 +56,19 @@ impl Linear {
 
     #[inline]
     fn word(&self, frame: Frame) -> Option<&AtomicU64> {
-        let [counts] = self.counts.get()?;
+        let counts = self.counts.get()?;
         counts.near(frame.0 as usize).or_else(|| counts.get(frame.0 as usize))
     }
 
     #[cold]
     fn reach(&self, frame: Frame) -> Option<&AtomicU64> {
-        let made = self.counts.get_or_try_init(|| {
-            let mut counts = Vec::new();
-            counts.try_reserve_exact(1).map_err(|_| ())?;
-            counts.push(Counts::default());
-            Box::<[Counts; 1]>::try_from(counts.into_boxed_slice()).map_err(|_| ())
-        });
-        let [counts] = made.ok()?;
+        let counts = self.counts.get_or_try_init(|| try_box(Counts::default())).ok()?;
         counts.reach(frame.0 as usize).ok()?;
         counts.get(frame.0 as usize)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counts.get().map_or(0, |[counts]| counts.bytes())
+        self.counts.get().map_or(0, Chunks::bytes)
     }
 }
 

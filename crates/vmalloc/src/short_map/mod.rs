@@ -71,7 +71,7 @@ pub(crate) use lifecycle::Recycling;
 pub(crate) use slots::{MAX_SLOTS, SlotState};
 
 use crate::addr::PageRange;
-use crate::area_map::{Chunks, OutOfMemory, Stable};
+use crate::area_map::{Chunks, OutOfMemory};
 use crate::areas::{Annotation, Kind};
 use crate::cache::Padded;
 use crate::sync::size;

@@ -179,9 +179,8 @@ impl<P: Platform> Space<P> {
             (checked.fit.pages() - checked.guard_pages) >> order != 0 && checked.fit.alignment() < 1 << order
         });
         let Some(order) = order else { return };
-        if let Ok(aligned) = checked.fit.align(1 << order)
-            && self.areas.map().has_room(&aligned)
-        {
+        let aligned = checked.fit.align(1 << order);
+        if self.areas.map().has_room(&aligned) {
             checked.fit = aligned;
         }
     }

@@ -61,7 +61,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn claim_high(&self, fit: Fit) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
         let high = fit.within(span.start() + span.len() / 2, span.end());
-        match high.map_err(AllocError::from).and_then(|fit| self.try_claim(&fit)) {
+        match self.try_claim(&high) {
             Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {
                 self.claim(fit)
             }
@@ -150,15 +150,15 @@ impl<P: Platform> Space<P> {
         &self,
         id: usize,
         node: &mut Node,
-        map: &mut AreaMap,
+        map: &mut AreaMap<'_>,
         fit: &Fit,
     ) -> Result<PageRange, AllocError> {
         let is_small =
             fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
         if let Some(chunk) = node.private_chunk.filter(|_| is_small) {
-            match fit.within(chunk.start(), chunk.end()).map(|fit| map.alloc(&fit)) {
-                Ok(Ok(area)) => return Ok(area),
-                _ => node.private_chunk = None,
+            match map.alloc(&fit.within(chunk.start(), chunk.end())) {
+                Ok(area) => return Ok(area),
+                Err(_) => node.private_chunk = None,
             }
         }
         let area = map.alloc(fit)?;
@@ -172,7 +172,7 @@ impl<P: Platform> Space<P> {
     fn move_apart(
         &self,
         node: &mut Node,
-        map: &mut AreaMap,
+        map: &mut AreaMap<'_>,
         fit: &Fit,
         area: PageRange,
     ) -> Result<PageRange, AllocError> {
@@ -181,7 +181,7 @@ impl<P: Platform> Space<P> {
         };
         self.sure(map.free(area.start()).and_then(|_| map.free(chunk.start())));
         node.private_chunk = Some(chunk);
-        map.alloc(&fit.within(chunk.start(), chunk.end())?)
+        map.alloc(&fit.within(chunk.start(), chunk.end()))
     }
 
     /// Does what needs something of the platform. Where the platform is short of that, everything
@@ -211,7 +211,7 @@ impl<P: Platform> Space<P> {
         if pages >= isize::MAX as u64 >> self.shift {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
-        let area = self.claim_high(Fit::new(pages + guard_pages)?)?;
+        let area = self.claim_high(Fit::new(pages + guard_pages))?;
         let annotation = super::mapping::annotation(kind, guard_pages, tag);
         self.hand_out(area, annotation, super::alloc::Backing::None)?;
         Ok(area)

@@ -226,11 +226,11 @@ impl Request {
             return Err(RequestError::SizeOverflow { bytes: self.bytes });
         };
         let pages = padded >> shift;
-        let fit = Fit::new(pages as u64)?;
+        let fit = Fit::new(pages as u64);
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
-        let mut fit = fit.align((self.align >> shift).max(1) as u64)?.policy(self.policy.unwrap_or(policy));
+        let mut fit = fit.align((self.align >> shift).max(1) as u64).policy(self.policy.unwrap_or(policy));
         if let Some((start, end)) = self.within {
             fit = self.limit(fit, start, end, shift)?;
         }
@@ -248,7 +248,10 @@ impl Request {
     #[cold]
     fn limit(&self, fit: Fit, start: usize, end: usize, shift: u32) -> Result<Fit, RequestError> {
         let first = (start >> shift) as u64 + u64::from(start & ((1 << shift) - 1) != 0);
-        fit.within(first, (end >> shift) as u64)
+        let limits = PageRange::new(first, (end >> shift) as u64);
+        let limits =
+            limits.ok_or(RequestError::LimitsReversed { start: first, end: (end >> shift) as u64 })?;
+        Ok(fit.within(limits.start(), limits.end()))
     }
 }
 

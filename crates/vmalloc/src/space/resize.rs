@@ -180,8 +180,8 @@ impl<P: Platform> Space<P> {
     /// grow in place the next time.
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
-        let roomy = Fit::new(pages.saturating_mul(2)).and_then(|fit| fit.align(checked.fit.alignment()));
-        let roomy = roomy.ok().and_then(|fit| self.try_claim(&fit).ok());
+        let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
+        let roomy = self.try_claim(&roomy).ok();
         let Some(area) = roomy else { return self.claim(checked.fit) };
         let part = PageRange::of(area.start(), area.start() + pages);
         self.sure(self.areas.trim(area, part));

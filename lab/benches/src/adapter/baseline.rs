@@ -1,4 +1,4 @@
-//! What a program would write for itself: free ranges in the standard library's trees.
+//! Free ranges in the standard library's trees, as a program would write them for itself.
 
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,8 @@ impl Ranges for BTreeBest {
     }
 }
 
-/// The areas themselves by start, over best fit: what a lookup costs in a tree of the standard library.
+/// The areas themselves by start, over best fit: what a lookup costs in a tree of the standard
+/// library.
 pub struct BTreeAreas {
     free: BTreeBest,
     areas: BTreeMap<u64, u64>,

@@ -1,4 +1,4 @@
-//! A space that is ready for use, and who drains it: its callers, or a thread of its own.
+//! A space that is ready for use, with its drains: by its callers, or by a thread of its own.
 
 use super::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use crate::counting_lock::CountingLock;
@@ -13,7 +13,8 @@ use vmalloc_linux::FutexLock;
 
 /// A lock that spaces are measured with.
 pub trait SpaceLock: RawMutex + Send + Sync + 'static {
-    /// How tables name a space with such locks: one that caches and one that unmaps, for each who drains.
+    /// How tables name a space with such locks: one that caches and one that unmaps, for each who
+    /// drains.
     const NAMES: [[&'static str; 2]; 2];
 }
 
@@ -39,7 +40,7 @@ impl<L: SpaceLock> SpaceLock for CountingLock<L> {
 
 /// A space over a platform that does nothing, with whatever drains it.
 pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
-    /// What the space stands on.
+    /// The platform of the space.
     type Platform: Platform;
     /// How tables name it: when it caches, and when it unmaps.
     const NAMES: [&'static str; 2];
@@ -76,8 +77,8 @@ impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
     }
 }
 
-/// A space with a thread that drains it when asked to, and then by age, as `vmalloc_linux::open` has them: no free waits for a
-/// purge, unless frees outrun the thread.
+/// A space with a thread that drains it when asked to, and then by age, as `vmalloc_linux::open`
+/// has them: no free waits for a purge, unless frees outrun the thread.
 pub struct Drained<L: SpaceLock, C: CpuHint + 'static> {
     space: Arc<Space<NullPlatform<L, C, Bell>>>,
     bell: Bell,
@@ -104,7 +105,7 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
             let (bell, space) = (bell.clone(), Arc::clone(&space));
             std::thread::spawn(move || drain(&bell, &space))
         };
-        // Nobody has rung before: the space is not out of this function yet.
+        // The bell has not rung before: the space is not out of this function yet.
         let _ = bell.0.thread.set(thread.thread().clone());
         Self { space, bell, thread: Some(thread) }
     }
@@ -119,7 +120,8 @@ impl<L: SpaceLock, C: CpuHint> Drop for Drained<L, C> {
     }
 }
 
-/// The life of the thread: as that of a space on Linux, between two drains by age it sleeps for a second.
+/// The life of the thread: as that of a space on Linux, between two drains by age it sleeps for a
+/// second.
 fn drain<P: Platform>(bell: &Bell, space: &Space<P>) {
     const TICK: Duration = Duration::from_secs(1);
     let mut due = NOTHING;
@@ -138,7 +140,7 @@ const BY_AGE: u32 = 1;
 const SOON: u32 = 2;
 const STOP: u32 = 3;
 
-/// What wakes the thread.
+/// Wakes the thread.
 #[derive(Clone, Debug, Default)]
 pub struct Bell(Arc<Rope>);
 
@@ -159,7 +161,7 @@ impl Bell {
         }
     }
 
-    /// What was asked for since the last call, after waiting for that; [`SOON`] when the time is over.
+    /// Waits for a request and returns it; [`SOON`] when the time is over.
     fn wait(&self, time: Option<Duration>) -> u32 {
         loop {
             match self.0.wanted.swap(NOTHING, Ordering::Relaxed) {

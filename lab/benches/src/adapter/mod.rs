@@ -55,7 +55,8 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     visitor.visit::<Noop>();
 }
 
-/// Shows `visitor` our spaces that are drained by a thread: for measurements of wall time, as what the thread does is in no other.
+/// Shows `visitor` our spaces that are drained by a thread: for measurements of wall time, as what
+/// the thread does is in no other.
 pub fn each_drained(visitor: &mut impl Visitor) {
     visitor.visit::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
     visitor.visit::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
@@ -63,7 +64,7 @@ pub fn each_drained(visitor: &mut impl Visitor) {
     visitor.visit::<OurSpace<false, Drained<parking_lot::RawMutex, FirstCpu>>>();
 }
 
-/// Whether `R` offers what `workload` asks for.
+/// Returns true if `R` offers all that `workload` asks for.
 pub fn is_able<R: Ranges>(workload: &Workload) -> bool {
     (R::ALIGNS || !workload.aligns()) && (R::FINDS || !workload.finds())
 }

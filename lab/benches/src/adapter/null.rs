@@ -1,4 +1,5 @@
-//! The platform of the measurements: real locks under which no memory is, so that what is left is the address part.
+//! The platform of the measurements: real locks under which no memory is, so that what is left is
+//! the address part.
 
 use crate::ranges::{BASE_PAGE, SPACE_PAGES};
 use core::fmt;
@@ -64,7 +65,7 @@ impl CpuHint for RealCpu {
     }
 }
 
-/// Who drains what was freed.
+/// Runs the drains that a space asks for.
 pub trait Drains: Sync {
     /// See [`Platform::drain_later`].
     fn drain_later(&self, due: DrainReason) -> bool;
@@ -95,8 +96,9 @@ impl<L, C, D> NullPlatform<L, C, D> {
     }
 }
 
-// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is
-// promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own trait promises.
+// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
+// of it is promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own
+// trait promises.
 unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, D> {
     type RawLock = L;
     type PurgeLock = L;

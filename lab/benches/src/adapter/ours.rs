@@ -6,7 +6,7 @@ use crate::ranges::{Plan, Ranges};
 use vmalloc::{AreaMap, Config, Fit, Request};
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
-pub struct Map(AreaMap);
+pub struct Map(AreaMap<'static>);
 
 impl Ranges for Map {
     type Handle = u64;
@@ -20,7 +20,7 @@ impl Ranges for Map {
 
     #[inline]
     fn allocate(&mut self, pages: u64, align: u64) -> u64 {
-        let fit = Fit::new(pages).and_then(|fit| fit.align(align)).expect("a valid request");
+        let fit = Fit::new(pages).align(align);
         self.0.alloc(&fit).expect("space for every workload").start()
     }
 
@@ -43,8 +43,8 @@ impl Ranges for Map {
     }
 }
 
-/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the default), or
-/// else lazy free and purge, by the callers or a thread.
+/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the
+/// default), or else lazy free and purge, by the callers or a thread.
 pub struct OurSpace<const RETAIN: bool, H>(H);
 
 impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {

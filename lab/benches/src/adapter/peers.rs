@@ -61,7 +61,8 @@ impl Ranges for RangeAlloc {
     }
 }
 
-/// `offset-allocator`: free ranges in bins by size, constant time; all metadata allocated in advance.
+/// `offset-allocator`: free ranges in bins by size, constant time; all metadata allocated in
+/// advance.
 pub struct Offset(offset_allocator::Allocator<u32>);
 
 impl Ranges for Offset {
@@ -103,7 +104,7 @@ impl Ranges for FreeListPages {
         let mut list = FreeList::new();
         let bytes = |pages| (pages * PAGE_BYTES) as usize;
         let all = PageRange::from_start_len(bytes(BASE_PAGE), bytes(SPACE_PAGES)).expect("a valid space");
-        // SAFETY: the list hands out numbers; nobody here takes them for memory.
+        // SAFETY: the list hands out numbers; they are not taken for memory here.
         unsafe { list.deallocate(all) }.expect("an empty list");
         Self(list)
     }

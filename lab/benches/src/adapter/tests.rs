@@ -1,12 +1,13 @@
-//! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on every place.
+//! Every adapter is held to legality: aligned, inside the space, disjoint; first fits agree on
+//! every place.
 
 use super::{
     BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,
     OurSpace, RangeAlloc, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
-use crate::rng::Rng;
 use crate::workload::Shape;
+use vmalloc_lab::rng::Rng;
 use vmalloc_linux::FutexLock;
 
 const AREAS: usize = 200;
@@ -17,9 +18,9 @@ fn drive<R: Ranges>() -> Vec<u64> {
     let (mut rng, mut starts) = (Rng::new(3), Vec::new());
     let mut live: Vec<(R::Handle, u64, u64)> = Vec::new();
     let mut ranges = R::build(&Plan { areas: AREAS, guard: false });
-    for turn in 0..2000 {
+    for iteration in 0..2000 {
         let step = shape.draw(&mut rng, AREAS);
-        if turn >= AREAS {
+        if iteration >= AREAS {
             let (handle, ..) = live.swap_remove(step.slot as usize);
             ranges.free(handle);
         }
@@ -50,7 +51,7 @@ fn check_find<R: Ranges>(ranges: &R, live: &[(R::Handle, u64, u64)]) {
 }
 
 #[test]
-fn peers_are_legal() {
+fn peers_hand_out_disjoint_areas() {
     drive::<Offset>();
     drive::<RangeAlloc>();
     drive::<Buddy>();
@@ -61,7 +62,7 @@ fn peers_are_legal() {
 }
 
 #[test]
-fn our_space_is_legal() {
+fn our_space_hands_out_disjoint_areas() {
     drive::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
     drive::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
     drive::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
@@ -70,7 +71,7 @@ fn our_space_is_legal() {
 }
 
 #[test]
-fn our_blocks_are_legal() {
+fn our_blocks_hand_out_disjoint_slots() {
     drive::<Blocks<Caller<FutexLock, FirstCpu>>>();
 }
 

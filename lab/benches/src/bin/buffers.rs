@@ -1,20 +1,23 @@
-//! Measures allocators of large buffers: ours, the system's and the best of the field, all in one run.
+//! Measures allocators of large buffers: ours, the system's and the best of their peers, all in one
+//! run.
 
 use clap::Parser;
 use indicatif::ProgressBar;
 use std::io;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use vmalloc_bench::buffers::{self, Buffers, Limits, Row, SCENES, Visitor};
+use vmalloc_bench::buffers::{self, Buffers, Row, SCENES, Visitor};
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
+use vmalloc_bench::rounds::Limits;
+use vmalloc_lab::table::{figure, table};
 
 /// Measure allocators of large buffers side by side
 ///
-/// CPU time, system time included, of: allocate, write one byte a page, free; the median of interleaved
-/// rounds, in ns, with the ratio to ours in the second table. "steady" replaces a random one of 1000 live
-/// buffers of 1…64 pages. "RSS/live" is the resident memory that the steady scene takes in a process of its
-/// own, over the live bytes. "guard" and "UAF traps" are what each promises by design, not measured.
+/// CPU time, system time included, of: allocate, write one byte a page, free; the median of
+/// interleaved rounds, in ns, with the ratio to ours in the second table. "steady" replaces a
+/// random one of 1000 live buffers of 1…64 pages. "RSS/live" is the resident memory that the steady
+/// scene takes in a process of its own, over the live bytes. "guard" and "UAF traps" are what each
+/// promises by design, not measured.
 #[derive(Parser)]
 struct Args {
     /// Only these allocators, by the start of their name.
@@ -28,7 +31,8 @@ struct Args {
     /// Rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Print the resident memory over live bytes of the one allocator of this name, and nothing else.
+    /// Print the resident memory over live bytes of the one allocator of this name, and nothing
+    /// else.
     #[arg(long, hide = true, value_name = "NAME")]
     rss: Option<String>,
 }
@@ -62,7 +66,7 @@ impl Visitor for PrintRss {
     }
 }
 
-/// What is known of an allocator besides its speed.
+/// Properties of an allocator besides its speed.
 struct Trait {
     name: &'static str,
     rss_per_live: Option<f64>,
@@ -93,7 +97,7 @@ fn rss_in_child(name: &str) -> Option<f64> {
 fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let scenes = SCENES.map(|(name, _)| name);
     let of = |name: &str, value: fn(&Row) -> f64| -> Vec<String> {
-        rows.iter().filter(|row| row.allocator == name).map(|row| figure(Some(value(row)))).collect()
+        rows.iter().filter(|row| row.allocator == name).map(|row| figure(value(row))).collect()
     };
     let line = |it: &Trait, value: fn(&Row) -> f64, tail: Vec<String>| {
         [vec![it.name.to_owned()], of(it.name, value), tail].concat()
@@ -102,10 +106,10 @@ fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
         line(it, |row| row.ns, vec![figure(it.rss_per_live), it.guard.to_owned(), it.traps.to_owned()])
     });
     let head = [&["ns per pair"][..], &scenes, &["RSS/live", "guard", "UAF traps"]].concat();
-    let times = table::lines(&head, &ns.collect::<Vec<_>>(), 7).join("\n");
+    let times = table("lrrrrrrll", &head, ns.collect());
     let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
     let head = [&["ratio"][..], &scenes].concat();
-    let ratios = table::lines(&head, &ratios.collect::<Vec<_>>(), 6).join("\n");
+    let ratios = table("lr", &head, ratios.collect());
     output::line(&format_args!("{times}\n\n{ratios}"))
 }
 

@@ -1,20 +1,22 @@
-//! Counts who would wait for whom on a machine with 128 CPUs, by the number of nodes.
+//! Counts which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes.
 
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
-use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row, Scene};
+use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row};
 use vmalloc_bench::output;
-use vmalloc_bench::table;
+use vmalloc_bench::scene::Scene;
+use vmalloc_lab::table::table;
 
-/// Count who would wait for whom on a machine with 128 CPUs, by the number of nodes
+/// Count which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes
 ///
-/// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees, in an
-/// order drawn from a seed. Counts are locks taken for a pair of these, by what they protect: the CPU's own node, other nodes, the map, the
-/// purger, tables of notes; "waited %" is how many hundredths of them another CPU, or the drain, had taken first in the same
-/// step. That is more than would really wait: a step counts as one moment. "drain" is what the thread that drains takes for a
-/// pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces random areas of its share of 100,000 live ones, 1…64
-/// pages. Exact: the same numbers on every machine.
+/// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees,
+/// in an order drawn from a seed. Counts are locks taken for a pair of these, by what they protect:
+/// the CPU's own node, other nodes, the map, the purger, tables of notes; "waited %" is how many
+/// hundredths of them another CPU, or the drain, had taken first in the same step. That is more
+/// than would really wait: a step counts as one moment. "drain" is what the thread that drains
+/// takes for a pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces random
+/// areas of its share of 100,000 live ones, 1…64 pages. Exact: the same numbers on every machine.
 #[derive(Parser)]
 struct Args {
     /// Numbers of nodes.
@@ -42,9 +44,8 @@ fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
         let rest = [format!("{:.3}", row.waited_percent), format!("{:.4}", row.drain)];
         std::iter::once(row.nodes.to_string()).chain(cells).chain(rest).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, head.len()).join("\n");
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about(), mode.about()))
+    let table = table("lr", &head, rows.iter().map(cells).collect());
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("CPU"), mode.about()))
 }
 
 fn measure(args: &Args) -> io::Result<()> {

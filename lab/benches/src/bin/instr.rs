@@ -1,8 +1,9 @@
-//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions` drives it.
+//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions`
+//! drives it.
 //!
-//! Each window is labelled with a client request: `loop` is the measured loop over an allocator that does
-//! nothing, `run` the same loop over the real one. For the single worst call the windows are `empty`, and
-//! one per alignment.
+//! Each window is labelled with a client request: `loop` is the measured loop over an allocator
+//! that does nothing, `run` the same loop over the real one. For the single worst call the windows
+//! are `empty`, and one per alignment.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use vmalloc_bench::workload::{self, Cycle, Workload};
 const NO_CAP: Duration = Duration::from_secs(100_000);
 
 /// Turns before the windows, so that both loops have been through their first calls.
-const WARM_TURNS: usize = 100;
+const WARM_ITERATIONS: usize = 100;
 
 /// Play one workload with windows for `valgrind --tool=callgrind --instr-atstart=no`.
 #[derive(Parser)]
@@ -28,7 +29,7 @@ struct Args {
     /// The workload.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// Whom to measure: the start of a name in the tables of `ranges`.
+    /// The allocator to measure: the start of a name in the tables of `ranges`.
     #[arg(long, default_value = "vmalloc")]
     allocator: String,
     /// Turns of the measured loop.
@@ -39,7 +40,7 @@ struct Args {
 struct Play<'a> {
     workload: &'a Workload,
     allocator: &'a str,
-    turns: usize,
+    iterations: usize,
     played: bool,
 }
 
@@ -51,7 +52,7 @@ impl Visitor for Play<'_> {
         self.played = true;
         match self.workload.cycle {
             Cycle::WorstCall => (1..=9).for_each(|order| single_calls::<R>(self.workload, order)),
-            _ => whole_loop::<R>(self.workload, self.turns),
+            _ => whole_loop::<R>(self.workload, self.iterations),
         }
     }
 }
@@ -62,14 +63,14 @@ fn ready<R: Ranges>(workload: &Workload) -> Stage<R> {
     stage
 }
 
-fn whole_loop<R: Ranges>(workload: &Workload, turns: usize) {
+fn whole_loop<R: Ranges>(workload: &Workload, iterations: usize) {
     let mut stage = ready::<R>(workload);
     let mut idle = ready::<Noop>(workload);
-    let warm = stage.draw(WARM_TURNS);
+    let warm = stage.draw(WARM_ITERATIONS);
     stage.play(&warm);
     idle.play(&warm);
     stage.absorb(&warm);
-    let window = stage.draw(turns);
+    let window = stage.draw(iterations);
     callgrind::start();
     idle.play(&window);
     callgrind::end_window(c"loop");
@@ -92,7 +93,7 @@ fn single_calls<R: Ranges>(workload: &Workload, order: u32) {
 
 fn list() -> ExitCode {
     for workload in workload::ALL {
-        println!("{}\t{}\t{}", workload.name, workload.pairs_per_turn(), workload.large);
+        println!("{}\t{}\t{}", workload.name, workload.pairs_per_iteration(), workload.large);
     }
     ExitCode::SUCCESS
 }
@@ -107,7 +108,7 @@ fn main() -> ExitCode {
         eprintln!("error: no workload is called {name:?}");
         return ExitCode::from(2);
     };
-    let mut play = Play { workload, allocator: &args.allocator, turns: args.turns, played: false };
+    let mut play = Play { workload, allocator: &args.allocator, iterations: args.turns, played: false };
     adapter::each(workload, &mut play);
     if !play.played {
         eprintln!("error: no allocator that can run {} is called {:?}", workload.name, args.allocator);

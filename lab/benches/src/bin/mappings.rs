@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc_bench::mappings::{brief, crowd, growth};
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
+use vmalloc_bench::rounds::Limits;
+use vmalloc_lab::table::{figure, table};
 
 /// Measure mappings of pages that are there already, and areas that grow
 ///
-/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping 1, 4 or 16 pages of a pool
-/// of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that is a new range of addresses, a call for each run of
-/// consecutive pages, and munmap(2). Second: an area grows from 1 to 64 MiB by a page at a time, which is touched; wall time.
-/// Third: how many mappings of 4 pages can live at once, and what they take of vm.max_map_count.
+/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping
+/// 1, 4 or 16 pages of a pool of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that
+/// is a new range of addresses, a call for each run of consecutive pages, and munmap(2). Second: an
+/// area grows from 1 to 64 MiB by a page at a time, which is touched; wall time. Third: how many
+/// mappings of 4 pages can live at once, and what they take of vm.max_map_count.
 #[derive(Parser)]
 struct Args {
     /// Print an object instead of tables.
@@ -41,7 +43,7 @@ fn measure(args: &Args) -> Results {
     let window = Duration::from_millis(if args.quick { 2 } else { 40 });
     let wanted = if args.quick { 1000 } else { 100_000 };
     Results {
-        brief: brief::run(&brief::Limits { rounds, window }),
+        brief: brief::run(&Limits { rounds, window }),
         growth: growth::run(rounds, if args.quick { LAST / 16 } else { LAST }),
         crowd: crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect(),
     }
@@ -54,39 +56,33 @@ fn brief_table(rows: &[brief::Row]) -> String {
         ["pages".into(), "way".into()].into_iter().chain(sizes.iter().map(|size| format!("ns {size}")));
     let head: Vec<String> = head.chain(ratios).collect();
     let cells = |row: &brief::Row| {
-        let figures = row.ns.iter().chain(&row.ratio).map(|value| figure(Some(*value)));
-        [row.pages.to_owned(), format!("{:<11}", row.way)].into_iter().chain(figures).collect()
+        let figures = row.ns.iter().chain(&row.ratio).map(|value| figure(*value));
+        [row.pages.to_owned(), row.way.to_owned()].into_iter().chain(figures).collect()
     };
-    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+    table("llr", &head, rows.iter().map(cells).collect())
 }
 
 fn growth_table(rows: &[growth::Row]) -> String {
-    let head = ["growing page by page", "µs a step", "ms in all", "ratio", "moved", ""].map(str::to_owned);
+    let head = ["growing page by page", "µs a step", "ms in all", "ratio", "moved", ""];
     let cells = |row: &growth::Row| {
-        let figures = [row.step_us, row.all_ms, row.ratio].map(|value| figure(Some(value)));
+        let figures = [row.step_us, row.all_ms, row.ratio].map(figure);
         let note =
             if row.each == 1 { String::new() } else { format!("1 of {} steps made, scaled", row.each) };
         let (steps, moved) = row.moved;
         let tail = [format!("{moved} of {steps}"), note];
         [row.way.to_owned()].into_iter().chain(figures).chain(tail).collect()
     };
-    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+    table("lrrrrl", &head, rows.iter().map(cells).collect())
 }
 
 fn crowd_table(rows: &[crowd::Row]) -> String {
-    let head =
-        ["runs in 4 pages", "live", "kernel mappings", "left at the end", "refusal"].map(str::to_owned);
+    let head = ["runs in 4 pages", "live", "kernel mappings", "left at the end", "refusal"];
     let cells = |row: &crowd::Row| {
         let numbers =
             [row.runs.to_string(), row.live.to_string(), row.kernel.to_string(), row.left.to_string()];
         numbers.into_iter().chain([row.refusal.clone().unwrap_or_default()]).collect()
     };
-    lines(&head, &rows.iter().map(cells).collect::<Vec<_>>())
-}
-
-fn lines(head: &[String], rows: &[Vec<String>]) -> String {
-    let head: Vec<_> = head.iter().map(String::as_str).collect();
-    table::lines(&head, rows, head.len()).join("\n")
+    table("rrrrl", &head, rows.iter().map(cells).collect())
 }
 
 fn print(args: &Args, results: &Results) -> io::Result<()> {

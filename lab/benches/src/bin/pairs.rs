@@ -8,15 +8,16 @@ use vmalloc_bench::adapter::{self, Visitor};
 use vmalloc_bench::output;
 use vmalloc_bench::pairs::{self, Limits, Row, WORKLOADS};
 use vmalloc_bench::ranges::Ranges;
-use vmalloc_bench::table::{self, figure};
 use vmalloc_bench::workload::Workload;
+use vmalloc_lab::table::{figure, table};
 
 /// Measure how long single pairs take, and the slowest of them
 ///
-/// One pair is a free and an allocation in a steady set of 100,000 live areas: of 1…64 pages, and of one page. ns of wall
-/// time; the quantiles are medians of the runs, "max" is the slowest pair of the run in which that was fastest, "worst" of the run in
-/// which it was slowest. "(loop alone)" is the clock and the machine. Ours has the product's locks, and purges in its callers or, where that is
-/// said, in a thread; "Space" names those on locks of parking_lot.
+/// One pair is a free and an allocation in a steady set of 100,000 live areas: of 1…64 pages, and
+/// of one page. ns of wall time; the quantiles are medians of the runs, "max" is the slowest pair
+/// of the run in which that was fastest, "worst" of the run in which it was slowest. "(loop alone)"
+/// is the clock and the machine. Ours has the product's locks, and purges in its callers or, where
+/// that is said, in a thread; "Space" names those on locks of parking_lot.
 #[derive(Parser)]
 struct Args {
     /// Only these allocators besides ours, by the start of their name.
@@ -64,10 +65,9 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
     let cells = |row: &Row| {
         let figures = [row.p50, row.p99, row.p99_9, row.p99_99, row.least_max, row.most_max];
         let name = std::iter::once(row.allocator.to_owned());
-        name.chain(figures.into_iter().map(|value| figure(Some(value)))).collect()
+        name.chain(figures.into_iter().map(figure)).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, head.len()).join("\n");
+    let table = table("lr", &head, rows.iter().map(cells).collect());
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 

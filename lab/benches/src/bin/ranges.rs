@@ -1,4 +1,5 @@
-//! Measures the address allocators: ours, its peers from crates.io and two baselines, all in one run.
+//! Measures the address allocators: ours, its peers from crates.io and two baselines, all in one
+//! run.
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,25 +9,27 @@ use std::time::Duration;
 use vmalloc_bench::contest::{self, Limits, Row};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
 use vmalloc_bench::workload::{self, Workload};
+use vmalloc_lab::table::{figure, table};
 
 #[global_allocator]
 static HEAP: CountingHeap = CountingHeap;
 
 /// Measure address allocators side by side
 ///
-/// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the median of
-/// interleaved rounds, its ratio to ours, the 99.9th percentile of single turns (wall time, from a pass of
-/// its own), the pages from the base to the highest live end over the live pages, and metadata bytes per
-/// live area as taken from the heap (without what the caller has to keep: an address for ours, also a length
-/// or a node number for most others). "(loop alone)" is the measured loop without any allocator; it is part
-/// of every other figure.
+/// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the
+/// median of interleaved rounds, its ratio to ours, the 99.9th percentile of single iterations
+/// (wall time, from a pass of its own), the pages from the base to the highest live end over the
+/// live pages, and metadata bytes per live area as taken from the heap (without what the caller has
+/// to keep: an address for ours, also a length or a node number for most others). "(loop alone)" is
+/// the measured loop without any allocator; it is part of every other figure.
 #[derive(Parser)]
 struct Args {
-    /// Workloads to run, by name or, where no name is that, by the start of one; all when none is named.
+    /// Workloads to run, by name or, where no name is that, by the start of one; all when none is
+    /// named.
     names: Vec<String>,
-    /// Also the large ones (…-10M), which take minutes, among those named by their start or all; with a cap of 60 s.
+    /// Also the large ones (…-10M), which take minutes, among those named by their start or all;
+    /// with a cap of 60 s.
     #[arg(long)]
     large: bool,
     /// Only these allocators besides ours, by the start of their name; may be repeated.
@@ -52,7 +55,7 @@ impl Args {
         let cap = Duration::from_secs(if self.quick { 1 } else { cap });
         let window = Duration::from_millis(if self.quick { 10 } else { 60 });
         let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
-        Limits { rounds, window, cap, timed_turns: if self.quick { 20_000 } else { 300_000 } }
+        Limits { rounds, window, cap, timed_iterations: if self.quick { 20_000 } else { 300_000 } }
     }
 
     fn wants(&self, allocator: &str) -> bool {
@@ -87,8 +90,7 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
         let name = std::iter::once(row.allocator.to_owned());
         name.chain(figures.into_iter().map(figure)).chain([note]).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, 6).join("\n");
+    let table = table("lrrrrrl", &head, rows.iter().map(cells).collect());
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 

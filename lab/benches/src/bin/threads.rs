@@ -6,17 +6,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc::Config;
 use vmalloc_bench::output;
-use vmalloc_bench::table::{self, figure};
-use vmalloc_bench::threads::{self, Drain, Limits, Row, Scene};
+use vmalloc_bench::scene::Scene;
+use vmalloc_bench::threads::{self, Drain, Limits, Row};
+use vmalloc_lab::table::{figure, table};
 use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads
 ///
-/// Millions of pairs (one allocation and one free) a second of all threads together, as the median of interleaved rounds, its
-/// range, and its ratio to the first number of threads. "locks" is how many locks a pair takes, "waited" how many of them were
-/// not free at once, from a pass of its own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random
-/// areas of its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its random numbers are
-/// part of the figures. Each scene is played twice: with callers that purge, and with a thread that drains.
+/// Millions of pairs (one allocation and one free) a second of all threads together, as the median
+/// of interleaved rounds, its range, and its ratio to the first number of threads. "locks" is how
+/// many locks a pair takes, "waited" how many of them were not free at once, from a pass of its
+/// own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random areas of
+/// its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its
+/// random numbers are part of the figures. Each scene is played twice: with callers that purge, and
+/// with a thread that drains.
 #[derive(Parser)]
 struct Args {
     /// Numbers of threads.
@@ -55,11 +58,10 @@ fn print_table(scene: Scene, drain: Drain, rows: &[Row]) -> io::Result<()> {
         let figures =
             [row.mpairs_per_s, row.range[0], row.range[1], row.ratio, row.locks_per_pair, row.waited_percent];
         let threads = std::iter::once(row.threads.to_string());
-        threads.chain(figures.into_iter().map(|value| figure(Some(value)))).collect()
+        threads.chain(figures.into_iter().map(figure)).collect()
     };
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let table = table::lines(&head, &rows, head.len()).join("\n");
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about(), drain.about()))
+    let table = table("lr", &head, rows.iter().map(cells).collect());
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("thread"), drain.about()))
 }
 
 fn measure(args: &Args) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! What a program would use instead of vmalloc.
+//! The allocators that a program would use instead of vmalloc.
 
 use super::{Buffers, PAGE_BYTES};
 use std::ptr::{NonNull, null_mut};
@@ -31,8 +31,8 @@ impl<const GUARD_PAGES: usize> Buffers for Mmap<GUARD_PAGES> {
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
-        // SAFETY: the mapping was made by `allocate` with this length and nobody uses it, as the caller
-        // promises.
+        // SAFETY: the mapping was made by `allocate` with this length and nothing uses it, as the
+        // caller promises.
         let done = unsafe { libc::munmap(buffer.as_ptr().cast(), bytes + GUARD_PAGES * PAGE_BYTES) };
         assert_eq!(done, 0, "munmap failed");
     }

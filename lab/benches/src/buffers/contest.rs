@@ -1,19 +1,20 @@
 //! Every allocator through every scene, round by round.
 
 use super::{Buffers, PAGE_BYTES, Visitor, each, touch};
-use crate::clock::cpu_time;
-use crate::rng::Rng;
-use crate::stats::median;
+use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::ptr::NonNull;
 use std::time::Duration;
+use vmalloc_lab::clock::cpu_time;
+use vmalloc_lab::rng::Rng;
 
-/// What is done with the buffers.
+/// A use of buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scene {
     /// Allocate so many pages, touch them, free them.
     Bounce(usize),
-    /// Free a random one of 1000 live buffers, allocate another of 1…64 pages in its place, touch it.
+    /// Free a random one of 1000 live buffers, allocate another of 1…64 pages in its place, touch
+    /// it.
     Steady,
 }
 
@@ -27,21 +28,12 @@ pub const SCENES: [(&str, Scene); 5] = [
 ];
 
 const LIVE_BUFFERS: usize = 1000;
-const MOST_PAGES: u32 = 64;
+const MOST_PAGES: u64 = 64;
 
-/// Turns after which every allocator that keeps pages has kept those that it will, if they fit in the time: those
-/// that keep none are steady from the start, and slow.
-const WARM_UP_TURNS: usize = 50 * LIVE_BUFFERS;
+/// Turns after which every allocator that keeps pages has kept those that it will, if they fit in
+/// the time: those that keep none are steady from the start, and slow.
+const WARM_UP_ITERATIONS: usize = 50 * LIVE_BUFFERS;
 const WARM_UP_TIME: Duration = Duration::from_secs(1);
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Rounds.
-    pub rounds: usize,
-    /// What a window should take.
-    pub window: Duration,
-}
 
 /// The result of one allocator in one scene.
 #[derive(Clone, Debug, Serialize)]
@@ -81,10 +73,11 @@ impl<B: Buffers> Steady<B> {
         (buffer, bytes)
     }
 
-    /// Replaces `turns` random buffers. The random numbers are drawn as it goes: some 3 ns of each turn.
-    pub(super) fn play(&mut self, turns: usize) {
-        for _ in 0..turns {
-            let slot = self.rng.below(LIVE_BUFFERS as u32) as usize;
+    /// Replaces `iterations` random buffers. The random numbers are drawn as it goes: some 3 ns of
+    /// each iteration.
+    pub(super) fn play(&mut self, iterations: usize) {
+        for _ in 0..iterations {
+            let slot = self.rng.below(LIVE_BUFFERS as u64) as usize;
             let (buffer, bytes) = self.live[slot];
             // SAFETY: the buffer is live, and replaced in the set right below.
             unsafe { self.buffers.free(buffer, bytes) };
@@ -94,7 +87,7 @@ impl<B: Buffers> Steady<B> {
 
     fn warm_up(&mut self) {
         let begin = cpu_time();
-        for _ in 0..WARM_UP_TURNS / LIVE_BUFFERS {
+        for _ in 0..WARM_UP_ITERATIONS / LIVE_BUFFERS {
             self.play(LIVE_BUFFERS);
             if cpu_time() - begin > WARM_UP_TIME {
                 return;
@@ -116,9 +109,9 @@ impl<B: Buffers> Drop for Steady<B> {
     }
 }
 
-fn bounce<B: Buffers>(buffers: &mut B, pages: usize, turns: usize) {
+fn bounce<B: Buffers>(buffers: &mut B, pages: usize, iterations: usize) {
     let bytes = pages * PAGE_BYTES;
-    for _ in 0..turns {
+    for _ in 0..iterations {
         let buffer = buffers.allocate(bytes);
         // SAFETY: the bytes are this loop's own until they are freed, which happens once.
         unsafe {
@@ -128,85 +121,39 @@ fn bounce<B: Buffers>(buffers: &mut B, pages: usize, turns: usize) {
     }
 }
 
-/// A scene ready to be played, its types forgotten: called with a number of turns.
-type Player = Box<dyn FnMut(usize)>;
-
-fn player<B: Buffers + 'static>(scene: Scene) -> Player {
-    let mut buffers = B::build();
-    match scene {
-        Scene::Bounce(pages) => Box::new(move |turns| bounce(&mut buffers, pages, turns)),
-        Scene::Steady => {
-            let mut steady = Steady::new(buffers);
-            steady.warm_up();
-            Box::new(move |turns| steady.play(turns))
-        }
-    }
-}
-
-struct Entry {
-    name: &'static str,
-    play: Player,
-    turns: usize,
-    rounds: Vec<f64>,
-}
-
-impl Entry {
-    fn window(&mut self, turns: usize) -> f64 {
-        let before = cpu_time();
-        (self.play)(turns);
-        (cpu_time() - before).as_nanos() as f64
-    }
-
-    /// Finds by doubling how many turns take about as long as a window should.
-    fn pace(&mut self, limits: &Limits) {
-        let target = limits.window.as_nanos() as f64;
-        let mut turns = 8;
-        loop {
-            let spent = self.window(turns);
-            if spent >= target / 8.0 {
-                self.turns = ((turns as f64 * target / spent) as usize).max(1);
-                return;
-            }
-            turns *= 2;
-        }
-    }
-
-    fn round(&mut self) {
-        let spent = self.window(self.turns);
-        self.rounds.push(spent / self.turns as f64);
-    }
-}
-
 struct Enter<'a> {
     scene: Scene,
     wanted: &'a dyn Fn(&str) -> bool,
-    entries: Vec<Entry>,
+    names: Vec<&'static str>,
+    players: Vec<Box<dyn FnMut(usize)>>,
 }
 
 impl Visitor for Enter<'_> {
     fn visit<B: Buffers + 'static>(&mut self) {
         if (self.wanted)(B::NAME) {
-            let play = player::<B>(self.scene);
-            self.entries.push(Entry { name: B::NAME, play, turns: 0, rounds: Vec::new() });
+            self.names.push(B::NAME);
+            self.players.push(player::<B>(self.scene));
+        }
+    }
+}
+
+fn player<B: Buffers + 'static>(scene: Scene) -> Box<dyn FnMut(usize)> {
+    let mut buffers = B::build();
+    match scene {
+        Scene::Bounce(pages) => Box::new(move |iterations| bounce(&mut buffers, pages, iterations)),
+        Scene::Steady => {
+            let mut steady = Steady::new(buffers);
+            steady.warm_up();
+            Box::new(move |iterations| steady.play(iterations))
         }
     }
 }
 
 /// Measures the allocators whose names are `wanted` in `scene`, in the order of the table.
 pub fn run(scene: (&'static str, Scene), limits: &Limits, wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
-    let mut enter = Enter { scene: scene.1, wanted, entries: Vec::new() };
+    let mut enter = Enter { scene: scene.1, wanted, names: Vec::new(), players: Vec::new() };
     each(&mut enter);
-    let mut entries = enter.entries;
-    entries.iter_mut().for_each(|entry| entry.pace(limits));
-    for _ in 0..limits.rounds {
-        entries.iter_mut().for_each(Entry::round);
-    }
-    let medians: Vec<f64> = entries.iter().map(|entry| median(&entry.rounds)).collect();
-    let row = |(entry, &ns): (&Entry, &f64)| Row {
-        scene: scene.0,
-        allocator: entry.name,
-        ns,
-        ratio: ns / medians[0],
-    };
-    entries.iter().zip(&medians).map(row).collect()
+    let medians = medians(&mut enter.players, limits);
+    let row = |(allocator, &ns)| Row { scene: scene.0, allocator, ns, ratio: ns / medians[0] };
+    enter.names.into_iter().zip(&medians).map(row).collect()
 }

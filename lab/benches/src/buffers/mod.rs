@@ -6,7 +6,7 @@ mod ours;
 mod rss;
 
 pub use allocators::{Glibc, Jemalloc, Mimalloc, Mmap};
-pub use contest::{Limits, Row, SCENES, Scene, run};
+pub use contest::{Row, SCENES, Scene, run};
 pub use ours::Ours;
 pub use rss::per_live;
 
@@ -19,9 +19,9 @@ pub const PAGE_BYTES: usize = 4096;
 pub trait Buffers {
     /// How tables name it.
     const NAME: &'static str;
-    /// Whether an unmapped page follows every buffer.
+    /// Says if an unmapped page follows every buffer.
     const GUARD: &'static str;
-    /// Whether touching a buffer after it was freed traps.
+    /// Says if touching a buffer after it was freed traps.
     const TRAPS: &'static str;
 
     /// One ready for use.
@@ -33,7 +33,7 @@ pub trait Buffers {
     /// Frees a buffer.
     ///
     /// # Safety
-    /// `buffer` came from `allocate(bytes)` of this allocator and is used by nobody any more.
+    /// `buffer` came from `allocate(bytes)` of this allocator and is no longer used.
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize);
 }
 
@@ -56,12 +56,12 @@ pub fn each(visitor: &mut impl Visitor) {
 /// Writes one byte to each page of a buffer.
 ///
 /// # Safety
-/// `buffer` points to `bytes` writable bytes that nobody else uses.
+/// `buffer` points to `bytes` writable bytes that nothing else uses.
 #[inline]
 unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
     for offset in (0..bytes).step_by(PAGE_BYTES) {
-        // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile, as the
-        // byte is never read.
+        // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile,
+        // as the byte is never read.
         unsafe { buffer.as_ptr().add(offset).write_volatile(1) };
     }
 }

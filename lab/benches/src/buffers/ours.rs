@@ -3,11 +3,11 @@
 use super::{Buffers, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
-/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most, its default)
-/// or unmaps them.
+/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most,
+/// its default) or unmaps them.
 pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
 
 impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
@@ -28,7 +28,7 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
-        // SAFETY: the caller promises that the buffer is this space's and used by nobody any more.
+        // SAFETY: the caller promises that the buffer is this space's and no longer used.
         unsafe { self.0.raw().free(buffer.as_ptr().addr()) }.expect("a live buffer");
     }
 }

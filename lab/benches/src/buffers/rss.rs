@@ -8,7 +8,7 @@ use std::{fs, io};
 /// Replacements before the memory is looked at: ten for each live buffer.
 const CHURN: usize = 10_000;
 
-/// What `B` keeps resident in the steady scene, over the live bytes.
+/// Returns the memory that `B` keeps resident in the steady scene, over the live bytes.
 ///
 /// # Errors
 /// When the system does not tell what is resident.

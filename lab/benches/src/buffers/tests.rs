@@ -15,7 +15,8 @@ impl Visitor for Check {
             unsafe { buffer.write_bytes(index as u8, bytes) };
         }
         for (index, (buffer, bytes)) in live.iter().zip(sizes).enumerate() {
-            // SAFETY: the buffer is live and was written above; it is freed once, after its last use.
+            // SAFETY: the buffer is live and was written above; it is freed once, after its last
+            // use.
             unsafe {
                 let all = std::slice::from_raw_parts(buffer.as_ptr(), bytes);
                 assert!(all.iter().all(|&byte| byte == index as u8), "{}", B::NAME);

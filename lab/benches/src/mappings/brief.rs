@@ -1,16 +1,15 @@
-//! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory that holds as much.
+//! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory
+//! that holds as much.
 
 use super::{PAGE_BYTES, space, touch};
-use crate::clock::cpu_time;
-use crate::rng::Rng;
-use crate::stats::median;
+use crate::rounds::{Limits, medians};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use serde::Serialize;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Duration;
-use vmalloc::{Frame, FrameSupply, Platform, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Protection, Space};
+use vmalloc_lab::rng::Rng;
 use vmalloc_linux::Linux;
 
 /// Pages of the pool: more than caches hold.
@@ -41,15 +40,6 @@ pub const PAGES: [(Pages, &str); 3] = [
 /// The ways to map them.
 pub const WAYS: [&str; 3] = ["vm_map_ram", "vmap", "mmap a page"];
 
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Rounds, of which the median counts.
-    pub rounds: usize,
-    /// What a window should take.
-    pub window: Duration,
-}
-
 /// One way to map pages of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -63,7 +53,7 @@ pub struct Row {
     pub ratio: Vec<f64>,
 }
 
-/// The same pages twice: in the supply of a space, and in a file.
+/// Pages in the supply of a space, and as many in a file.
 struct Pool {
     space: Arc<Space<Linux>>,
     first: Frame,
@@ -82,8 +72,8 @@ pub fn run(limits: &Limits) -> Vec<Row> {
         let mut group = WAYS.map(row);
         for size in SIZES {
             let times = pool.contest(&lists(pages, size, pool.first), limits);
-            for (row, ns) in group.iter_mut().zip(times) {
-                row.ns.push(ns);
+            for (row, ns) in group.iter_mut().zip(&times) {
+                row.ns.push(*ns);
                 row.ratio.push(ns / times[0]);
             }
         }
@@ -98,7 +88,7 @@ fn lists(pages: Pages, size: usize, first: Frame) -> Vec<Vec<Frame>> {
     let count = if pages == Pages::ScatteredSame { 1 } else { LISTS };
     let list = |_| match pages {
         Pages::Consecutive => {
-            let start = u64::from(rng.below((POOL - size as u64) as u32));
+            let start = rng.below(POOL - size as u64);
             (0..size as u64).map(|page| first.plus(start + page)).collect()
         }
         _ => scattered(&mut rng, size, first),
@@ -109,7 +99,7 @@ fn lists(pages: Pages, size: usize, first: Frame) -> Vec<Vec<Frame>> {
 fn scattered(rng: &mut Rng, size: usize, first: Frame) -> Vec<Frame> {
     let mut list: Vec<Frame> = Vec::with_capacity(size);
     while list.len() < size {
-        let frame = first.plus(u64::from(rng.below(POOL as u32)));
+        let frame = first.plus(rng.below(POOL));
         let is_next = list.last().is_some_and(|last| last.plus(1) == frame);
         if !is_next && !list.contains(&frame) {
             list.push(frame);
@@ -160,23 +150,19 @@ impl Pool {
     ) -> *mut core::ffi::c_void {
         let (bytes, access) = (pages * PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE);
         let offset = from * PAGE_BYTES as u64;
-        // SAFETY: where `flags` fix the address it is in a reservation of the caller's; else nothing is replaced.
+        // SAFETY: where `flags` fix the address it is in a reservation of the caller's; else
+        // nothing is replaced.
         unsafe { mmap(addr, bytes, access, flags | MapFlags::SHARED, &self.file, offset) }.expect("a mapping")
     }
 
-    /// ns of a mapping in each of the [`WAYS`], which take turns.
-    fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> [f64; WAYS.len()] {
-        let ways: [&Way<'_>; WAYS.len()] =
-            [&|list| self.vm_map_ram(list), &|list| self.vmap(list), &|list| self.mmap_pages(list)];
-        let mut entries = ways.map(|way| Entry { way, lists, next: 0, turns: 0, rounds: Vec::new() });
-        entries.iter_mut().for_each(|entry| entry.pace(limits.window));
-        for _ in 0..limits.rounds {
-            for entry in &mut entries {
-                let ns = entry.window(entry.turns) / entry.turns as f64;
-                entry.rounds.push(ns);
-            }
-        }
-        entries.map(|entry| median(&entry.rounds))
+    /// Returns the ns of a mapping in each of the [`WAYS`].
+    fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> Vec<f64> {
+        let mut players = [
+            player(lists, |list| self.vm_map_ram(list)),
+            player(lists, |list| self.vmap(list)),
+            player(lists, |list| self.mmap_pages(list)),
+        ];
+        medians(&mut players, limits)
     }
 
     fn vm_map_ram(&self, list: &[Frame]) {
@@ -199,7 +185,8 @@ impl Pool {
         .expect("what was mapped");
     }
 
-    /// What a program does without us: addresses, a call for each run of pages, and one to end it all.
+    /// Maps the list as a program does without us: addresses, a call for each run of pages, and one
+    /// to end it all.
     fn mmap_pages(&self, list: &[Frame]) {
         let bytes = list.len() * PAGE_BYTES;
         // SAFETY: new addresses, that the kernel chooses.
@@ -212,11 +199,18 @@ impl Pool {
             self.show(at, run.len(), run[0].0 - self.first.0, MapFlags::FIXED);
             at = at.wrapping_byte_add(run.len() * PAGE_BYTES);
         }
-        // SAFETY: all pages were mapped above, and nobody knows them.
+        // SAFETY: all pages were mapped above, and nothing else knows them.
         unsafe { touch(base.expose_provenance(), list.len()) };
         // SAFETY: the addresses are this function's.
         unsafe { munmap(base, bytes) }.expect("a mapping to unmap");
     }
+}
+
+/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by
+/// `way`.
+fn player<'a>(lists: &'a [Vec<Frame>], way: impl Fn(&[Frame]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    let mut next = lists.iter().cycle();
+    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }
 
 impl Drop for Pool {
@@ -228,48 +222,13 @@ impl Drop for Pool {
     }
 }
 
-/// Maps, touches and unmaps a list of pages.
-type Way<'a> = dyn Fn(&[Frame]) + 'a;
-
-struct Entry<'a> {
-    way: &'a Way<'a>,
-    lists: &'a [Vec<Frame>],
-    next: usize,
-    turns: usize,
-    rounds: Vec<f64>,
-}
-
-impl Entry<'_> {
-    fn window(&mut self, turns: usize) -> f64 {
-        let before = cpu_time();
-        for _ in 0..turns {
-            (self.way)(&self.lists[self.next]);
-            self.next = (self.next + 1) % self.lists.len();
-        }
-        (cpu_time() - before).as_nanos() as f64
-    }
-
-    /// Finds by doubling how many turns take about as long as a window should.
-    fn pace(&mut self, window: Duration) {
-        let target = window.as_nanos() as f64;
-        let mut turns = 8;
-        loop {
-            let spent = self.window(turns);
-            if spent >= target / 8.0 {
-                self.turns = ((turns as f64 * target / spent) as usize).max(1);
-                return;
-            }
-            turns *= 2;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
-    fn lists_are_of_the_pages_that_they_say() {
+    fn page_lists_match_their_kind() {
         let first = Frame(1000);
         for size in SIZES {
             for (pages, _) in PAGES {
@@ -285,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_is_measured_and_all_of_it_comes_back() {
+    fn every_way_is_measured() {
         let rows = run(&Limits { rounds: 1, window: Duration::from_micros(50) });
         assert_eq!(rows.len(), WAYS.len() * PAGES.len());
         for row in rows {

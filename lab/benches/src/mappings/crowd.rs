@@ -1,5 +1,6 @@
-//! How many short mappings can live at once. To the kernel each run of consecutive frames that is shown somewhere is a
-//! mapping, of which a program may have `vm.max_map_count`; frames that are where they always are take none.
+//! How many short mappings can live at once. To the kernel each run of consecutive frames that is
+//! shown somewhere is a mapping, of which a program may have `vm.max_map_count`; frames that are
+//! where they always are take none.
 
 use super::space;
 use serde::Serialize;
@@ -56,8 +57,8 @@ pub fn run(wanted: usize, runs: usize) -> Row {
     Row { runs, live: count, kernel, refusal, left }
 }
 
-/// Runs of as many pages, each from another part of the frames: neither in a list nor from one list to the next does a run
-/// follow the one before.
+/// Runs of as many pages, each from another part of the frames: neither in a list nor from one list
+/// to the next does a run follow the one before.
 fn list(frames: &[Frame], wanted: usize, index: usize, runs: usize) -> Vec<Frame> {
     let (part, run) = (frames.len() / runs, PAGES / runs);
     debug_assert_eq!(part, wanted * run);
@@ -66,7 +67,7 @@ fn list(frames: &[Frame], wanted: usize, index: usize, runs: usize) -> Vec<Frame
 
 fn end(space: &Space<Linux>, live: Vec<usize>) {
     for addr in live {
-        // SAFETY: the mapping is this function's, and nobody uses it.
+        // SAFETY: the mapping is this function's, and nothing uses it.
         unsafe { space.raw().unmap_short(addr, PAGES) }.expect("a live mapping");
     }
     space.purge().expect("nothing that can't be unmapped");

@@ -1,15 +1,15 @@
 //! An area that grows from 1 MiB to many by a page at a time, each of which is touched.
 //!
-//! Ways that copy would take minutes: of their steps one in [`Growth::EACH`] is made, from a size that was reached without
-//! the clock, and the sum is scaled.
+//! Ways that copy would take minutes: of their steps one in [`Growth::EACH`] is made, from a size
+//! that was reached without the clock, and the sum is scaled.
 
 mod libc_ways;
 mod ours;
 
 use super::PAGE_BYTES;
-use crate::clock::{tick, ticks_per_ns};
-use crate::stats::median;
 use serde::Serialize;
+use vmalloc_lab::clock::{tick, ticks_per_ns};
+use vmalloc_lab::stats::median;
 
 /// Pages at the begin.
 const FIRST: usize = 256;
@@ -34,7 +34,7 @@ trait Growth {
     fn addr(&self) -> usize;
 }
 
-/// What one way takes.
+/// The times of one way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The way.
@@ -123,7 +123,8 @@ fn play<G: Growth>(each: usize, last: usize) -> Round {
 fn stamp(area: &impl Growth, pages: core::ops::Range<usize>) {
     for page in pages {
         let word = core::ptr::with_exposed_provenance_mut::<usize>(area.addr() + page * PAGE_BYTES);
-        // SAFETY: the area has the page, readable and writable, and is this thread's alone. The C library aligns to two words.
+        // SAFETY: the area has the page, readable and writable, and is this thread's alone. The C
+        // library aligns to two words.
         unsafe { word.write_volatile(page) };
     }
 }

@@ -1,5 +1,5 @@
-//! Pages that are there already, shown at other addresses, and areas that grow: against what the kernel and the C library
-//! offer.
+//! Pages that are there already, shown at other addresses, and areas that grow: against what the
+//! kernel and the C library offer.
 //!
 //! | module | what it measures |
 //! |---|---|
@@ -12,7 +12,7 @@ pub mod crowd;
 pub mod growth;
 
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
 /// Bytes in a page.
@@ -31,7 +31,7 @@ pub fn space() -> Arc<Space<Linux>> {
 /// Writes the first byte of each of `pages` pages at `addr`.
 ///
 /// # Safety
-/// They are mapped and writable, their provenance is exposed, and nobody else uses them.
+/// They are mapped and writable, their provenance is exposed, and nothing else uses them.
 #[inline]
 unsafe fn touch(addr: usize, pages: usize) {
     for page in 0..pages {

@@ -2,9 +2,9 @@
 
 use super::area::request;
 use super::{Area, Context, Refusal};
-use vmalloc::{AllocError, Platform, Request};
+use vmalloc::{AllocError, Request};
 
-/// A kernel stack's size, to which the field aligns.
+/// A kernel stack's size, to which Linux aligns.
 const STACK_BYTES: usize = 16 << 10;
 
 /// A loop: five zeroed pages at a multiple of a stack's size.
@@ -26,8 +26,9 @@ pub(super) fn random_size_align(context: &mut Context<'_>) -> Result<(), Refusal
     Ok(())
 }
 
-/// A loop: for each bit of a word, one page at a multiple of that power of two. No space has an address for
-/// the largest ones, so the first loop is expected to be the last; it must leave everything intact.
+/// A loop: for each bit of a word, one page at a multiple of that power of two. No space has an
+/// address for the largest ones, so the first loop is expected to be the last; it must leave
+/// everything intact.
 pub(super) fn align_shift(context: &mut Context<'_>) -> Result<(), Refusal> {
     for _ in context.turns() {
         let mut refused = false;
@@ -37,7 +38,8 @@ pub(super) fn align_shift(context: &mut Context<'_>) -> Result<(), Refusal> {
                 result => result?,
             }
         }
-        // An area that another worker frees may be between two lists. What is left behind then, the check after the run sees.
+        // An area that another worker frees may be between two lists. What is left behind then, the
+        // check after the run sees.
         if context.workers == 1 {
             context.machine.space.verify()?;
         }
@@ -48,8 +50,8 @@ pub(super) fn align_shift(context: &mut Context<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A refusal is expected where the space has fewer such addresses than there are workers to want one, of which other
-/// workers' held areas may take half.
+/// A refusal is expected where the space has fewer such addresses than there are workers to want
+/// one, of which other workers' held areas may take half.
 fn aligned_and_freed(context: &Context<'_>, wanted: Request, align: usize) -> Result<(), Refusal> {
     let wanted_at_once = if context.workers == 1 { 1 } else { 2 * context.workers };
     let area = match Area::new(context.machine, &wanted.align(align)) {
@@ -66,8 +68,8 @@ fn aligned_and_freed(context: &Context<'_>, wanted: Request, align: usize) -> Re
     Ok(area.free()?)
 }
 
-/// How many addresses of the space are multiples of `align`, but for those in the last page, which leaves no
-/// room for a guard page.
+/// How many addresses of the space are multiples of `align`, but for those in the last page, which
+/// leaves no room for a guard page.
 fn addresses(context: &Context<'_>, align: usize) -> u64 {
     let span = context.machine.space.geometry().span;
     let align_pages = (align / context.machine.page_bytes).max(1) as u64;

@@ -11,8 +11,8 @@ pub(crate) struct Area<'m> {
 }
 
 impl<'m> Area<'m> {
-    /// Allocates what `request` asks for. Deferred frees, of this case, an earlier one or another worker, may hold what there
-    /// is: then they are waited for.
+    /// Allocates what `request` asks for. Deferred frees, of this case, an earlier one or another
+    /// worker, may hold what there is: then they are waited for.
     pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
         let addr = match machine.space.raw().alloc(request) {
             Err(refusal @ (AllocError::NoSpace(_) | AllocError::Unbacked(_))) => {
@@ -66,9 +66,9 @@ impl<'m> Area<'m> {
     /// Writes the first byte.
     pub(crate) fn touch(&mut self) {
         let first = core::ptr::with_exposed_provenance_mut::<u8>(self.addr);
-        // SAFETY: the area has at least one page, which is mapped and writable until the area is freed
-        // (`DirectMemory`), and it belongs to `self` alone, which is borrowed exclusively. Volatile, so that the
-        // write is not dropped for want of a reader.
+        // SAFETY: the area has at least one page, which is mapped and writable until the area is
+        // freed (`DirectMemory`), and it belongs to `self` alone, which is borrowed exclusively.
+        // Volatile, so that the write is not dropped for want of a reader.
         unsafe { first.write_volatile(1) };
     }
 
@@ -80,7 +80,8 @@ impl<'m> Area<'m> {
         Ok(())
     }
 
-    /// Writes the first and the last word of each of `pages`, which the area has: what depends on `key` and the page.
+    /// Writes the first and the last word of each of `pages`, which the area has: what depends on
+    /// `key` and the page.
     pub(crate) fn stamp(&mut self, pages: Range<u64>, key: u64) {
         for page in pages {
             // SAFETY: as in `touch`; a page begins and ends with a word.
@@ -118,8 +119,8 @@ impl<'m> Area<'m> {
 
 impl Drop for Area<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `free`: `self` owned the area, and is gone. A refusal leaves the area busy, which the
-        // check after the run reports.
+        // SAFETY: as in `free`: `self` owned the area, and is gone. A refusal leaves the area busy,
+        // which the check after the run reports.
         let _ = unsafe { self.machine.space.raw().free(self.addr) };
     }
 }
@@ -129,7 +130,7 @@ pub(crate) fn request(machine: &Machine, pages: u64) -> Request {
     Request::new(usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(machine.page_bytes))
 }
 
-/// What a page is stamped with: neighbouring pages and keys differ in many bits.
+/// Returns the stamp of a page: neighbouring pages and keys differ in many bits.
 fn stamp(page: u64, key: u64) -> u64 {
     (key << 32 | page).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

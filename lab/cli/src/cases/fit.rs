@@ -1,13 +1,15 @@
 //! Cases about the place of an area in the hole that it is cut from.
 //!
-//! `full_fit` holds every second of a row of one-page areas, so that each hole has just room for one:
+//! `full_fit` holds every second of a row of one-page areas, so that each hole has just room for
+//! one:
 //!
 //! ```text
 //!   busy guard │ hole hole │ busy guard │ hole hole │ …
 //! ```
 //!
-//! The other three hold one-page areas at every eighth page, so that holes of six pages remain, each from the
-//! third page of an aligned group of eight. What the loop asks for is cut from there (g is its guard page):
+//! The other three hold one-page areas at every eighth page, so that holes of six pages remain,
+//! each from the third page of an aligned group of eight. What the loop asks for is cut from there
+//! (g is its guard page):
 //!
 //! ```text
 //!   page        0    1     2 3 4 5 6 7
@@ -17,8 +19,8 @@
 //!   no edge     busy guard . . a a g .      2 pages at a multiple of 4
 //! ```
 //!
-//! That is where the *first* loop of a worker is served. With caching later loops get the same area back,
-//! and with many workers holes are shared.
+//! That is where the *first* loop of a worker is served. With caching later loops get the same area
+//! back, and with many workers holes are shared.
 
 use super::size::{free_all, touch_and_free};
 use super::{Area, Context, Refusal};
@@ -28,8 +30,8 @@ use vmalloc::AllocError;
 /// Pages of a group of busy area and hole.
 pub(super) const GROUP_PAGES: usize = 8;
 
-/// Held: areas of one page in twice the number of lazy_max pages, every second freed and purged. A loop: one
-/// page, touched.
+/// Held: areas of one page in twice the number of lazy_max pages, every second freed and purged. A
+/// loop: one page, touched.
 pub(super) fn full_fit(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let areas = full_fit_areas(machine.lazy_max_pages).min(context.most_held);
@@ -55,7 +57,7 @@ fn free_every_second(areas: Vec<Area<'_>>) -> Result<Vec<Area<'_>>, Refusal> {
     Ok(held)
 }
 
-/// What is asked for: pages, and the multiple of pages to start at.
+/// A request: its pages, and the multiple of pages to start at.
 #[derive(Clone, Copy)]
 struct Cut {
     pages: u64,
@@ -92,7 +94,8 @@ fn run(context: &Context<'_>, cut: Cut) -> Result<(), Refusal> {
     free_all(held)
 }
 
-/// `count` groups: in a run as many as there are lazy_max pages, which is the number of holes of `full_fit`.
+/// `count` groups: in a run as many as there are lazy_max pages, which is the number of holes of
+/// `full_fit`.
 fn groups(machine: &Machine, count: u64) -> Result<Vec<Area<'_>>, AllocError> {
     let align = GROUP_PAGES * machine.page_bytes;
     Area::many(count, || Area::aligned(machine, 1, align))

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use std::ptr::NonNull;
 use vmalloc_linux::Head;
 
-/// What the page begins with, as in the field's test.
+/// The begin of the page, as in Linux's test.
 #[repr(C)]
 struct Header {
     /// Room for the record of the two-argument form.
@@ -17,7 +17,7 @@ struct Header {
 pub(super) fn one_argument(context: &mut Context<'_>) -> Result<(), Refusal> {
     for _ in context.turns() {
         let header = fresh_header(context.machine)?;
-        // SAFETY: the page belongs to this loop, which forgets it; nobody reads it.
+        // SAFETY: the page belongs to this loop, which forgets it; nothing reads it.
         unsafe { context.machine.grace.vfree(header.addr().get()) }?;
     }
     Ok(())

@@ -1,16 +1,17 @@
 //! The case about short mappings of given frames.
 
 use super::{Context, Refusal};
-use crate::lent::Lent;
+use crate::borrowed_frames::BorrowedFrames;
 use crate::machine::Machine;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-use vmalloc::{AllocError, Frame, FreeError, Platform};
+use vmalloc::{AllocError, Frame, FreeError};
 
-/// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have 65,530.
+/// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have
+/// 65,530.
 const MOST_RUNS: usize = 64;
 
-/// Held: `nr_pages` frames of the supply. A loop: they are mapped, touched, and unmapped. Frames that follow each other
-/// are mapped already, so every second loop takes them in another order.
+/// Held: `nr_pages` frames of the supply. A loop: they are mapped, touched, and unmapped. Frames
+/// that follow each other are mapped already, so every second loop takes them in another order.
 pub(super) fn vm_map_ram(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     // Where addresses are few there is no supply.
@@ -19,8 +20,8 @@ pub(super) fn vm_map_ram(context: &mut Context<'_>) -> Result<(), Refusal> {
         let (pages, frames) = (context.nr_pages, linear.len());
         return Err(Refusal::Failed(format!("{pages} frames are more than the supply has: {frames}")));
     }
-    let lent = Lent::take(machine, context.nr_pages as usize)?;
-    let orders = [lent.frames().to_vec(), scattered(lent.frames())];
+    let borrowed = BorrowedFrames::take(machine, context.nr_pages as usize)?;
+    let orders = [borrowed.frames().to_vec(), scattered(borrowed.frames())];
     let mut mark = 0u8;
     for () in context.turns() {
         mark = mark.wrapping_add(1);
@@ -38,7 +39,8 @@ fn scattered(frames: &[Frame]) -> Vec<Frame> {
     frames.rchunks(run).flatten().copied().collect()
 }
 
-/// A mapping that ends by itself. Its frames are lent to this worker, so that nobody else writes to them.
+/// A mapping that ends by itself. Its frames are borrowed by this worker, so that nothing else
+/// writes to them.
 struct Mapping<'a> {
     machine: &'a Machine,
     frames: &'a [Frame],
@@ -54,16 +56,18 @@ impl<'a> Mapping<'a> {
     fn touch(&self, mark: u8) {
         for index in 0..self.frames.len() {
             let byte = with_exposed_provenance_mut::<u8>(self.addr + index * self.machine.page_bytes);
-            // SAFETY: the page is mapped, readable and writable, until the mapping ends, and leads to a frame that this
-            // worker alone uses, in this thread.
+            // SAFETY: the page is mapped, readable and writable, until the mapping ends, and leads
+            // to a frame that this worker alone uses, in this thread.
             unsafe { byte.write_volatile(mark.wrapping_add(index as u8)) };
         }
     }
 
-    /// Whether each page leads to its frame: whether what was written is where frame n always is, n pages behind `linear`.
+    /// Checks that each page leads to its frame: the written byte must be where frame n always is,
+    /// n pages behind `linear`.
     fn check(&self, linear: usize) -> Result<(), Refusal> {
         let page_bytes = self.machine.page_bytes;
-        // SAFETY: both addresses lead to a frame that is taken, and that nobody writes to meanwhile.
+        // SAFETY: both addresses lead to a frame that is taken, and that nothing writes to
+        // meanwhile.
         let read = |addr: usize| unsafe { with_exposed_provenance::<u8>(addr).read_volatile() };
         for (index, frame) in self.frames.iter().enumerate() {
             let here = read(self.addr + index * page_bytes);
@@ -116,15 +120,15 @@ mod tests {
     fn a_page_that_leads_to_another_frame_is_seen() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
         let linear = machine.space.geometry().linear_map.expect("a supply").start() as usize;
-        let lent = Lent::take(&machine, 3).expect("three frames");
-        let order = scattered(lent.frames());
+        let borrowed = BorrowedFrames::take(&machine, 3).expect("three frames");
+        let order = scattered(borrowed.frames());
         let mut mapping = Mapping::new(&machine, &order).expect("a mapping");
         mapping.touch(7);
         assert_eq!(mapping.check(linear * machine.page_bytes), Ok(()));
-        mapping.frames = lent.frames();
+        mapping.frames = borrowed.frames();
         assert!(mapping.check(linear * machine.page_bytes).is_err());
         drop(mapping);
-        drop(lent);
+        drop(borrowed);
         assert_eq!(machine.check_whole(), [""; 0]);
     }
 }

@@ -1,8 +1,9 @@
 //! The cases of the test driver: one table, and what all cases share.
 //!
-//! Names, and bits up to 1024, are those of the field's driver, so that its users find what they know. A case
-//! runs `test_loop_count` loops; at the first refusal it frees what it holds and ends, as the field's does.
-//! "Touch" means to write the first byte. Areas have a guard page behind them: an area of one page takes two.
+//! Names, and bits up to 1024, are those of Linux's driver, so that its users find what they know.
+//! A case runs `test_loop_count` loops; at the first refusal it frees what it holds and ends, as
+//! Linux's does. "Touch" means to write the first byte. Areas have a guard page behind them: an
+//! area of one page takes two.
 
 mod align;
 mod area;
@@ -16,26 +17,29 @@ mod size;
 pub(crate) use area::{Area, request};
 
 use crate::machine::Machine;
+use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc_lab::rng::Rng;
 
 /// One case of the table.
+#[derive(Serialize)]
 pub(crate) struct Case {
     /// Its bit in `run_test_mask`.
     pub(crate) bit: u64,
     /// Its name in the summary.
     pub(crate) name: &'static str,
-    /// What one loop does, and what is held meanwhile.
+    /// Describes one loop, and the areas that are held meanwhile.
     pub(crate) about: &'static str,
     /// The work.
+    #[serde(skip)]
     pub(crate) run: Run,
 }
 
 /// Runs all loops of a case.
 pub(crate) type Run = fn(&mut Context<'_>) -> Result<(), Refusal>;
 
-/// What a case runs on.
+/// The environment of a case.
 pub(crate) struct Context<'m> {
     /// The space, shared with all other workers.
     pub(crate) machine: &'m Machine,
@@ -47,7 +51,7 @@ pub(crate) struct Context<'m> {
     pub(crate) loops: u64,
     /// Pages an area of the cases that take the parameter.
     pub(crate) nr_pages: u64,
-    /// What `use_huge` asks for.
+    /// The size of pages that `use_huge` asks for.
     pub(crate) pages: PageSize,
     /// This worker's random numbers.
     pub(crate) random: Rng,
@@ -62,7 +66,7 @@ impl<'m> Context<'m> {
         (0..self.loops).map(|_| ()).take_while(move |()| !is_set(stop))
     }
 
-    /// Whether the time is over.
+    /// Returns true if the time is over.
     fn is_over(&self) -> bool {
         is_set(self.stop)
     }

@@ -2,18 +2,18 @@
 
 use super::{Context, Refusal};
 use crate::machine::Machine;
-use vmalloc::{Kind, PercpuError, PercpuFreeError, Platform};
+use vmalloc::{Kind, PercpuError, PercpuFreeError};
 
-/// Groups of a run, as in the field.
+/// Groups of a run, as in Linux.
 const GROUPS: u64 = 35_000;
 /// Pages from the area of one CPU to that of the next: groups lie between each other's areas.
 const UNIT_PAGES: usize = 16;
-/// The most areas that all workers hold together. With more CPUs than 60 or so there are fewer groups: else 128
-/// workers on 128 CPUs would hold 573 million areas.
+/// The most areas that all workers hold together. With more CPUs than 60 or so there are fewer
+/// groups: else 128 workers on 128 CPUs would hold 573 million areas.
 const MOST_AREAS: u64 = 1 << 22;
 
-/// Once, whatever the number of loops: 35,000 groups of 1 byte to a quarter of a page for each CPU, at a random power
-/// of two up to 4096 bytes; then all are freed.
+/// Once, whatever the number of loops: 35,000 groups of 1 byte to a quarter of a page for each CPU,
+/// at a random power of two up to 4096 bytes; then all are freed.
 pub(super) fn alloc(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let offsets = offsets(machine);
@@ -60,7 +60,7 @@ impl<'m> Group<'m> {
         Ok(Self { machine, offsets, bytes, base })
     }
 
-    /// Whether each CPU has an area, and all are aligned.
+    /// Checks that each CPU has an area, and that all are aligned.
     fn check(&self, align: usize) -> Result<(), Refusal> {
         let addrs = self.offsets.iter().map(|offset| self.base + offset);
         for (cpu, addr) in addrs.enumerate() {
@@ -114,7 +114,7 @@ mod tests {
         let groups: Vec<_> = [(1, 2), (1000, 4096), (1024, 64)]
             .map(|(bytes, align)| (Group::new(&machine, &offsets, bytes, align).expect("room"), align))
             .into();
-        assert_eq!(machine.counts().busy_areas, 3 * machine.space.geometry().cpus as u64);
+        assert_eq!(machine.counts().0.busy_areas, 3 * machine.space.geometry().cpus as u64);
         groups.iter().for_each(|(group, align)| group.check(*align).expect("congruent areas"));
         let wrong = groups[0].0.base + 1;
         assert!(!wrong.is_multiple_of(2) && groups[0].0.check(1 << 46).is_err(), "a check that sees nothing");

@@ -5,8 +5,8 @@ use super::{Area, Context, Refusal};
 /// The most pages before the area grows, and by how many it grows at most.
 const MOST_PAGES: u64 = 16;
 
-/// A loop: 1 to 16 pages grow by 1 to 16, and shrink to a random part. What they held must still be there. In every second loop an
-/// area was allocated in between, which may be in the way.
+/// A loop: 1 to 16 pages grow by 1 to 16, and shrink to a random part. What they held must still be
+/// there. In every second loop an area was allocated in between, which may be in the way.
 pub(super) fn vrealloc(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let mut key = 0;
@@ -29,7 +29,7 @@ pub(super) fn vrealloc(context: &mut Context<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the first `pages` pages hold their stamps.
+/// Checks that the first `pages` pages hold their stamps.
 fn check(area: &Area<'_>, pages: u64, key: u64) -> Result<(), Refusal> {
     match area.first_wrong(0..pages, key) {
         None => Ok(()),
@@ -43,7 +43,7 @@ mod tests {
     use crate::machine::{Machine, MachineOptions};
 
     #[test]
-    fn what_an_area_held_is_checked_wherever_it_goes() {
+    fn contents_are_checked_after_a_move() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
         let mut area = Area::of_pages(&machine, 3).expect("room");
         let neighbour = Area::of_pages(&machine, 1).expect("room");

@@ -23,8 +23,8 @@ fn sized(context: &Context<'_>) -> Request {
     if context.pages == PageSize::Huge { wanted.huge() } else { wanted }
 }
 
-/// A loop: `nr_pages` pages, touched, and nothing waited for. A refusal is expected where only waiting for freed areas
-/// brings what is wanted.
+/// A loop: `nr_pages` pages, touched, and nothing waited for. A refusal is expected where only
+/// waiting for freed areas brings what is wanted.
 pub(super) fn no_block(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let patient = request(machine, context.nr_pages);
@@ -79,7 +79,6 @@ mod tests {
     use crate::machine::{Machine, MachineOptions};
     use crate::random;
     use std::sync::atomic::AtomicBool;
-    use vmalloc::Platform;
 
     #[test]
     fn use_huge_asks_for_huge_pages() {

@@ -1,23 +1,23 @@
-//! The part of the session in which pages are mapped that are somebody's already.
+//! The part of the session that maps pages which belong to an owner already.
 
 use super::session::refused;
+use crate::borrowed_frames::BorrowedFrames;
 use crate::error::Failure;
-use crate::lent::Lent;
 use crate::machine::Machine;
-use vmalloc::{Frame, Platform, Protection, Request};
+use vmalloc::{Frame, Protection, Request};
 
 /// Frames of the session.
 const FRAMES: usize = 4;
 
-/// What stays mapped: nothing where addresses are too few for a supply of frames.
+/// The mappings of the session: none where addresses are too few for a supply of frames.
 pub(super) struct Mapped<'m>(Option<Areas<'m>>);
 
 struct Areas<'m> {
     machine: &'m Machine,
-    lent: Lent<'m>,
+    borrowed: BorrowedFrames<'m>,
     /// The frames as a list, which begins at its end; so they are not where they always are.
     list: usize,
-    /// The same for a short while.
+    /// A short mapping of the frames.
     brief: usize,
     /// Memory that is shown a second time, and where.
     user: [usize; 2],
@@ -44,8 +44,8 @@ impl<'m> Mapped<'m> {
 impl<'m> Areas<'m> {
     fn begin(machine: &'m Machine) -> Result<Self, Failure> {
         let (space, page_bytes) = (&machine.space, machine.page_bytes);
-        let lent = Lent::take(machine, FRAMES).map_err(refused)?;
-        let frames: Vec<Frame> = lent.frames().iter().rev().copied().collect();
+        let borrowed = BorrowedFrames::take(machine, FRAMES).map_err(refused)?;
+        let frames: Vec<Frame> = borrowed.frames().iter().rev().copied().collect();
         let write = Protection::ReadWrite;
         let request = |pages: usize, tag| Request::new(pages * page_bytes).tag(tag);
         let list = space.raw().map(&frames, write, Some("page_list")).map_err(refused)?;
@@ -53,12 +53,12 @@ impl<'m> Areas<'m> {
         let user = space.raw().alloc_shared(&request(16, "shared_buffer")).map_err(refused)?;
         let shown = space.raw().map_shared(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
         let sparse = space.raw().alloc_sparse(&request(1024, "sparse_file")).map_err(refused)?;
-        // SAFETY: the area has just been made, and nobody else knows it.
+        // SAFETY: the area has just been made, and nothing else knows it.
         unsafe { space.raw().map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
         let percpu = space.raw().alloc_congruent(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
         let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
-        Ok(Self { machine, lent, list, brief, user, sparse, percpu, offsets })
+        Ok(Self { machine, borrowed, list, brief, user, sparse, percpu, offsets })
     }
 
     fn end(self) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ impl<'m> Areas<'m> {
                 space.raw().unmap(self.list),
             ]
         };
-        drop(self.lent);
+        drop(self.borrowed);
         ended.into_iter().try_for_each(|result| result.map_err(refused))
     }
 }

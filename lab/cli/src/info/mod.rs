@@ -21,5 +21,5 @@ pub(crate) fn run(options: &InfoOptions, json: bool) -> Result<(), Failure> {
     if let Some(complaint) = machine.check_whole().into_iter().next() {
         return Err(Failure::new(complaint));
     }
-    if json { output::json(&report) } else { output::text(&text) }
+    output::tell("info", &report, &text, json)
 }

@@ -3,14 +3,12 @@
 use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
 use serde::Serialize;
 use std::fmt::Write;
-use vmalloc::AreaInfo;
+use vmalloc::{AreaInfo, NodeStats};
 use vmalloc_lab::units::human_bytes;
 
-/// What the space tells of the session.
+/// The state of the space during the session.
 #[derive(Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     strategy: Strategy,
     areas: Vec<AreaLine>,
     stats: Counts,
@@ -44,11 +42,9 @@ impl From<AreaInfo> for AreaLine {
 }
 
 impl Report {
-    /// What the space tells now.
+    /// Asks the space for its state.
     pub(super) fn new(machine: &Machine, strategy: Strategy) -> Self {
         Self {
-            command: "info",
-            version: env!("CARGO_PKG_VERSION"),
             strategy,
             areas: machine.space.areas().map(AreaLine::from).collect(),
             stats: machine.counts(),
@@ -72,7 +68,7 @@ impl Report {
     }
 
     fn statistics(&self) -> [(&'static str, String); 12] {
-        let stats = &self.stats;
+        let stats = &self.stats.0;
         let pages = |pages| self.pages(pages);
         let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
         [
@@ -96,9 +92,9 @@ impl Report {
 
     /// The nodes in which something waits: a large machine has many, and most are empty.
     fn nodes(&self) -> Vec<(String, String)> {
-        let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeCounts::default());
+        let busy = self.nodes.iter().enumerate().filter(|(_, node)| node.0 != NodeStats::default());
         let line = |(id, node): (usize, &NodeCounts)| {
-            let NodeCounts { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages } = *node;
+            let NodeStats { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages, .. } = node.0;
             let (cached, pooled) = (self.pages(cached_pages), self.pages(pooled_pages));
             let value = format!(
                 "lazy {lazy_areas} areas, cached {cached} in {cached_areas}, pooled {pooled} in {pooled_areas}"

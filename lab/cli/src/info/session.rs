@@ -9,7 +9,7 @@ use vmalloc::Request;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// What stays allocated.
+/// The areas that stay allocated.
 pub(super) struct Session<'m> {
     machine: &'m Machine,
     areas: Vec<Area<'m>>,

@@ -1,27 +1,27 @@
-//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair takes at worst.
+//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair
+//! takes at worst.
 //!
 //! ```text
 //!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
 //!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON, a log
 //! ```
 //!
-//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is no such thread, and the
-//! workers time each of their own pairs.
+//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is
+//! no such thread, and the workers time each of their own pairs.
 
-mod histogram;
 mod plan;
 mod probe;
 mod report;
 mod worker;
 
 use crate::args::LatencyOptions;
-use crate::crew::{self, Haul};
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
-use crate::output;
+use crate::output::{self, OutFile};
 use crate::progress::Wait;
+use crate::worker_threads::{self, Haul};
 use plan::{Measure, Plan};
-use report::{LogFile, Report};
+use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,22 +30,21 @@ use worker::{Record, Worker};
 /// Runs the command.
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
-    // Before the run: nobody waits for a file that can't be written.
-    let log = options.out.as_deref().map(LogFile::create).transpose()?;
-    let machine = Machine::new(options.machine())?;
+    // Before the run: a user should not wait for a file that can't be written.
+    let log = options.out.as_deref().map(OutFile::create).transpose()?;
+    let machine = Machine::new(options.machine)?;
     let records = measure(&machine, &plan)?;
-    let report = Report::new(&machine, &plan, options.machine(), &records);
+    let report = Report::new(&machine, &plan, options.machine, &records);
     if let Some(log) = log {
-        log.write(&report)?;
+        report.write_log(log)?;
     }
     report.warn();
-    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
-    written.map(|()| report.exit())
+    output::tell("latency", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
-/// What each thread measured. All that the workers hold is freed on return.
+/// Runs all threads and returns their measurements. All areas of the workers are freed on return.
 fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
-    let workers = Worker::crew(machine, plan)?;
+    let workers = Worker::all(machine, plan)?;
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     let stop = AtomicBool::new(false);
     let work = |number: u64| {
@@ -63,7 +62,9 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     };
     let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
-        crew::run(plan.threads + plan.probes(), &asked, work, |finished| wait(plan, finished, &stop))?;
+        worker_threads::run(plan.threads + plan.probes(), &asked, work, |finished| {
+            wait(plan, finished, &stop);
+        })?;
     if let Some(complaint) = complaints.first() {
         return Err(Failure::new(complaint));
     }

@@ -1,4 +1,4 @@
-//! What to run: the options, checked once.
+//! The plan of a run: the options, checked once.
 
 use crate::args::LatencyOptions;
 use crate::error::Failure;
@@ -8,25 +8,26 @@ use std::time::Duration;
 const LIVE_AREAS: u64 = 100_000;
 /// Pages of the largest area of a live set, unless told otherwise.
 const MAX_PAGES: u64 = 64;
-/// Bytes of a buffer, unless told otherwise: two pages, as in the measurements that made Linux's vmalloc scale.
+/// Bytes of a buffer, unless told otherwise: two pages, as in the measurements that made Linux's
+/// vmalloc scale.
 const BUFFER_BYTES: u64 = 8 << 10;
 /// The time between two wake-ups in microseconds, unless told otherwise: that of cyclictest.
 const PERIOD_US: u64 = 1000;
 
-/// What to run.
+/// The checked options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
     /// Workers.
     pub(super) threads: u64,
     /// How long.
     pub(super) time: Duration,
-    /// What the workers do.
+    /// The load that the workers make.
     pub(super) load: Load,
-    /// What is measured.
+    /// The quantity that is measured.
     pub(super) measure: Measure,
 }
 
-/// What the workers do.
+/// The load that the workers make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
     /// Allocate a buffer of so many bytes, write a byte a page, free it.
@@ -34,8 +35,8 @@ pub(super) enum Load {
         /// Its size.
         bytes: usize,
     },
-    /// Free a random area of a live set, and allocate another one in its place. The memory is not touched: a live set may be
-    /// larger than the machine's memory.
+    /// Free a random area of a live set, and allocate another one in its place. The memory is not
+    /// touched: a live set may be larger than the machine's memory.
     Replace {
         /// Areas of all workers.
         areas: u64,
@@ -44,7 +45,7 @@ pub(super) enum Load {
     },
 }
 
-/// What is measured.
+/// The quantity that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Measure {
     /// How late one more thread wakes each period, and how long it takes for a buffer of its own.
@@ -58,7 +59,7 @@ pub(super) enum Measure {
     Pairs(Means),
 }
 
-/// What areas are made of.
+/// The backing of areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Means {
     /// Memory.
@@ -99,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// What the workers' areas are made of.
+    /// Returns the backing of the workers' areas.
     pub(super) fn means(&self) -> Means {
         match self.measure {
             Measure::Pairs(means) => means,

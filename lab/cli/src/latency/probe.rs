@@ -1,9 +1,8 @@
 //! The thread that measures: it sleeps until an absolute time, again and again, as cyclictest does.
 //!
-//! How late it wakes is what the workers, the kernel and the machine below did to it. A wake-up that comes later than the
-//! next one is due takes the place of those that it missed.
+//! How late it wakes is what the workers, the kernel and the machine below did to it. A wake-up
+//! that comes later than the next one is due takes the place of those that it missed.
 
-use super::histogram::Durations;
 use super::plan::{Measure, Plan};
 use super::worker::Record;
 use crate::cases::Area;
@@ -15,13 +14,15 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vmalloc::Request;
+use vmalloc_lab::times::Times;
 
 /// Runs until `stop`.
 pub(super) fn run(machine: &Machine, plan: &Plan, stop: &AtomicBool) -> Result<Record, String> {
     let Measure::Wakeups { period, bytes } = plan.measure else { return Ok(Record::default()) };
-    // The kernel may otherwise wake a thread 50 µs late, to save power. Where it refuses, that is measured too.
+    // The kernel may otherwise wake a thread 50 µs late, to save power. Where it refuses, that is
+    // measured too.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let (mut late, mut pairs, mut missed) = (Durations::new(), Durations::new(), 0);
+    let (mut late, mut pairs, mut missed) = (Times::precise(), Times::precise(), 0);
     let mut due = now() + period;
     // Relaxed: nothing is read that the flag publishes.
     while !stop.load(Ordering::Relaxed) {

@@ -1,26 +1,22 @@
-//! What is told of a run: a table, JSON, and a log of the histograms.
+//! The report of a run: a table, JSON, and a log of the histograms.
 
-use super::histogram::{Distribution, Durations};
 use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
-use crate::error::{Exit, Failure};
+use crate::error::Failure;
 use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
-use crate::output;
-use crate::table;
+use crate::output::{self, OutFile};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use vmalloc_lab::table::table;
+use vmalloc_lab::times::{QUANTILES, Times};
 
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     strategy: Strategy,
     threads: u64,
     seconds: u64,
@@ -43,30 +39,29 @@ pub(super) struct Report {
     stats: Counts,
     machine: Facts,
     complaints: Vec<String>,
-    ok: bool,
+    pub(super) ok: bool,
     #[serde(skip)]
     time: Duration,
 }
 
-/// What was measured, under its name.
+/// A distribution, under its name.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,
+    count: u64,
     #[serde(flatten)]
-    distribution: Distribution,
+    microseconds: BTreeMap<&'static str, f64>,
     #[serde(skip)]
-    durations: Durations,
+    times: Times,
 }
 
 impl Report {
-    /// Collects the records, and checks the space, which nobody uses any more.
+    /// Collects the records, and checks the space, which is no longer used.
     pub(super) fn new(machine: &Machine, plan: &Plan, options: MachineOptions, records: &[Record]) -> Self {
         let stats = machine.counts();
         let complaints = machine.check_whole();
         let pairs = records.iter().map(|record| record.pairs).sum();
         Self {
-            command: "latency",
-            version: env!("CARGO_PKG_VERSION"),
             strategy: options.strategy,
             threads: plan.threads,
             seconds: plan.time.as_secs(),
@@ -91,11 +86,6 @@ impl Report {
     /// Says on stderr what went wrong.
     pub(super) fn warn(&self) {
         self.complaints.iter().for_each(|complaint| output::note(complaint));
-    }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.ok { Exit::Success } else { Exit::Failed }
     }
 }
 
@@ -122,11 +112,19 @@ impl Plan {
     }
 }
 
+/// Returns the names of the columns, and what each tells in microseconds.
+fn columns(times: &Times) -> impl Iterator<Item = (&'static str, f64)> {
+    let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
+    let quantiles = QUANTILES.map(|(name, part)| (name, us(times.quantile(part))));
+    let ends = [("min", us(times.histogram().min())), ("avg", times.mean() / 1000.0)];
+    ends.into_iter().chain(quantiles).chain([("max", us(times.max()))])
+}
+
 fn lines(plan: &Plan, records: &[Record]) -> Vec<Line> {
-    let line = |name, part: fn(&Record) -> Option<&Durations>| {
-        let mut durations = Durations::new();
-        records.iter().filter_map(part).for_each(|part| durations.add(part));
-        Line { name, distribution: durations.distribution(), durations }
+    let line = |name, part: fn(&Record) -> Option<&Times>| {
+        let mut times = Times::precise();
+        records.iter().filter_map(part).for_each(|part| times.add(part));
+        Line { name, count: times.count(), microseconds: columns(&times).collect(), times }
     };
     let pair = line("pair", |record| record.timed.as_ref());
     match plan.measure {
@@ -151,7 +149,7 @@ impl Display for Report {
             write!(f, " {name}={value}")?;
         }
         writeln!(f)?;
-        self.table(f)?;
+        writeln!(f, "{}", self.table())?;
         writeln!(f, "The workers made {pairs} pairs, {pairs_per_second} a second")?;
         if *missed_wakeups != 0 {
             writeln!(f, "Wake-ups later than the next was due took the place of {missed_wakeups} others")?;
@@ -161,39 +159,25 @@ impl Display for Report {
 }
 
 impl Report {
-    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.distributions.first() else { return Ok(()) };
-        let names = first.distribution.columns().into_iter().map(|(name, _)| name.to_owned());
-        let head: Vec<_> = ["µs".to_owned(), "count".to_owned()].into_iter().chain(names).collect();
+    fn table(&self) -> String {
+        let names =
+            self.distributions.iter().take(1).flat_map(|line| columns(&line.times)).map(|(name, _)| name);
+        let head: Vec<_> = ["µs", "count"].into_iter().chain(names).collect();
         let row = |line: &Line| {
-            let values = line.distribution.columns().into_iter().map(|(_, value)| format!("{value:.3}"));
-            [line.name.to_owned(), line.distribution.count.to_string()].into_iter().chain(values).collect()
+            let values = columns(&line.times).map(|(_, value)| format!("{value:.3}"));
+            [line.name.to_owned(), line.count.to_string()].into_iter().chain(values).collect()
         };
-        let rows: Vec<_> = self.distributions.iter().map(row).collect();
-        table::named(&head, &rows).iter().try_for_each(|line| writeln!(f, "{line}"))
+        table("lr", &head, self.distributions.iter().map(row).collect())
     }
 }
 
-/// A file for the histograms.
-pub(super) struct LogFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl LogFile {
-    /// Creates it, or empties it.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path);
-        let file = file.map_err(|error| Failure::new(format!("can't write {}: {error}", path.display())))?;
-        Ok(Self { path: path.into(), file })
-    }
-
-    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed line each, tagged with its
-    /// name. Values are nanoseconds; the maximum in the open is in microseconds.
-    pub(super) fn write(mut self, report: &Report) -> Result<(), Failure> {
-        let written =
-            log(report).and_then(|text| self.file.write_all(&text).map_err(|error| error.to_string()));
-        written.map_err(|error| Failure::new(format!("can't write {}: {error}", self.path.display())))
+impl Report {
+    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed
+    /// line each, tagged with its name.
+    ///
+    /// Values are nanoseconds; the maximum in the open is in microseconds.
+    pub(super) fn write_log(&self, file: OutFile) -> Result<(), Failure> {
+        file.write(&log(self).map_err(Failure::new)?)
     }
 }
 
@@ -208,7 +192,7 @@ fn log(report: &Report) -> Result<Vec<u8>, String> {
     builder.with_max_value_divisor(1000.0);
     let mut log = builder.begin_log_with(&mut text, &mut serializer).map_err(|error| error.to_string())?;
     for line in &report.distributions {
-        let histogram = line.durations.histogram();
+        let histogram = line.times.histogram();
         let written = log.write_histogram(histogram, Duration::ZERO, report.time, Tag::new(line.name));
         written.map_err(|error| error.to_string())?;
     }

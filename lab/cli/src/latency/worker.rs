@@ -1,6 +1,5 @@
 //! A worker: pairs of an allocation and a free, as fast as it can.
 
-use super::histogram::Durations;
 use super::plan::{Load, Means, Measure, Plan};
 use crate::cases::Area;
 use crate::error::Failure;
@@ -11,21 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use vmalloc::Request;
 use vmalloc_lab::rng::Rng;
+use vmalloc_lab::times::Times;
 
-/// Replacements for each area of a live set before anything is measured: the set is then as scattered as it gets.
+/// Replacements for each area of a live set before anything is measured: the set is then as
+/// scattered as it gets.
 const CHURN: usize = 2;
 /// The random numbers of all runs: the same, so that runs differ in their timing alone.
 const SEED: u64 = 0;
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// Pairs that a worker made.
     pub(super) pairs: u64,
     /// How long single pairs took.
-    pub(super) timed: Option<Durations>,
+    pub(super) timed: Option<Times>,
     /// How late the probe woke.
-    pub(super) late: Option<Durations>,
+    pub(super) late: Option<Times>,
     /// Wake-ups that the probe missed.
     pub(super) missed: u64,
 }
@@ -41,7 +42,7 @@ pub(super) struct Worker<'m> {
 
 impl<'m> Worker<'m> {
     /// All workers, each with its share of the live set.
-    pub(super) fn crew(machine: &'m Machine, plan: &Plan) -> Result<Vec<Self>, Failure> {
+    pub(super) fn all(machine: &'m Machine, plan: &Plan) -> Result<Vec<Self>, Failure> {
         (0..plan.threads).map(|number| Self::new(machine, plan, number)).collect()
     }
 
@@ -70,10 +71,9 @@ impl<'m> Worker<'m> {
 
     /// Works until `stop`.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        match (self.load, self.measure) {
-            (Load::Bounce { bytes }, _) => self.bounce(bytes, stop),
-            (Load::Replace { .. }, Measure::Wakeups { .. }) => self.replace(stop),
-            (Load::Replace { .. }, Measure::Pairs(_)) => self.replace_timed(stop),
+        match self.load {
+            Load::Bounce { bytes } => self.bounce(bytes, stop),
+            Load::Replace { .. } => self.replace(stop),
         }
     }
 
@@ -89,35 +89,27 @@ impl<'m> Worker<'m> {
     }
 
     fn replace(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut pairs = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let (slot, request) = (self.slot(), self.request());
-            self.live.replace(slot, &request)?;
-            pairs += 1;
-        }
-        Ok(Record { pairs, ..Record::default() })
-    }
-
-    fn replace_timed(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut timed = Durations::new();
+        let mut timed = matches!(self.measure, Measure::Pairs(_)).then(Times::precise);
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             let (slot, request) = (self.slot(), self.request());
             let start = Instant::now();
             self.live.replace(slot, &request)?;
-            timed.record(start.elapsed());
+            if let Some(timed) = &mut timed {
+                timed.record(start.elapsed());
+            }
             pairs += 1;
         }
-        Ok(Record { pairs, timed: Some(timed), ..Record::default() })
+        Ok(Record { pairs, timed, ..Record::default() })
     }
 
-    /// A random size.
+    /// Draws a request of random size.
     fn request(&mut self) -> Request {
         let Load::Replace { max_pages, .. } = self.load else { return Request::new(1) };
         crate::cases::request(self.machine, 1 + self.random.below(max_pages))
     }
 
-    /// A random area of the live set, which is not empty.
+    /// Draws an area of the live set, which is not empty.
     fn slot(&mut self) -> usize {
         self.random.below(self.live.addrs.len() as u64) as usize
     }

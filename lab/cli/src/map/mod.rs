@@ -9,6 +9,7 @@ mod summary;
 
 use crate::args::MapOptions;
 use crate::error::{Exit, Failure};
+use crate::output::unwritten;
 use crate::{input, output};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -19,7 +20,7 @@ use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
 
 /// Columns where neither the environment nor a terminal tells.
 const COLUMNS: usize = 80;
-/// Columns that are of use: addresses take 20, and a line of a thousand cells is read by nobody.
+/// Columns that are of use: addresses take 20, and no reader counts more than a thousand cells.
 const USEFUL_COLUMNS: std::ops::RangeInclusive<usize> = 40..=1000;
 
 /// Runs the command.
@@ -35,8 +36,7 @@ pub(crate) fn run(options: &MapOptions, json: bool) -> Result<Exit, Failure> {
         Some(file) if info.addresses == Addresses::Real => write_svg(file, &info, path)?,
         _ => {}
     }
-    let written = if json { output::json(&summary) } else { output::text(&text(&info, &summary)) };
-    written.map(|()| exit)
+    output::tell("map", &summary, &text(&info, &summary), json).map(|()| exit)
 }
 
 fn name(path: &Path) -> String {
@@ -64,8 +64,7 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
 fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure> {
     let title = format!("vmalloc areas of {}", name(path));
     let picture = svg::picture(&title, &info.strips(), Place::Alone);
-    let written = std::fs::write(file, picture);
-    written.map_err(|error| Failure::new(format!("can't write {}: {error}", file.display())))
+    std::fs::write(file, picture.into_string()).map_err(|error| unwritten(file, error))
 }
 
 fn text(info: &Vmallocinfo, summary: &Summary<'_>) -> String {

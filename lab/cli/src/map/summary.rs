@@ -1,18 +1,18 @@
-//! What can be said of the areas in words.
+//! The areas in numbers.
 
-use crate::table::{self, Lean};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
-use vmalloc_lab::picture::{Strip, Total};
+use vmalloc_lab::picture::{Strip, Total, printable};
+use vmalloc_lab::table::aligned;
 use vmalloc_lab::units::{counted, human_bytes};
 use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
 
 /// Callers that are told.
 const TOP_CALLERS: usize = 10;
-/// Why addresses are not real, and how to get them. `%pK` in lib/vsprintf.c: 0 hashes for everybody, 1 shows them to who has
-/// CAP_SYSLOG, 2 to nobody.
+/// Why addresses are not real, and how to get them. `%pK` in lib/vsprintf.c: 0 hashes for
+/// everybody, 1 shows them with CAP_SYSLOG, 2 never.
 const HASHED: &str = "the addresses are hashed (kernel.kptr_restrict is 0), so there is no map, only sizes by kind \
                       and caller; for real ones set 'sysctl kernel.kptr_restrict=1' and read /proc/vmallocinfo as root";
 const ZERO: &str = "the addresses are all zero (read without root, or kernel.kptr_restrict is 2), so there is no map, \
@@ -22,8 +22,6 @@ const ZERO: &str = "the addresses are all zero (read without root, or kernel.kpt
 /// A file in numbers.
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
-    command: &'static str,
-    version: &'static str,
     addresses: Addresses,
     /// Why there is no map, if there is none.
     hidden: Option<&'static str>,
@@ -73,8 +71,6 @@ impl<'a> Summary<'a> {
             totals(entries.iter().filter_map(|entry| Some((entry.caller.as_deref()?, entry.bytes))));
         callers.truncate(TOP_CALLERS);
         Self {
-            command: "map",
-            version: env!("CARGO_PKG_VERSION"),
             addresses: info.addresses,
             hidden: hidden(info.addresses),
             lines: info.lines,
@@ -153,11 +149,6 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Re
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
     writeln!(f, "\n{title}:")?;
-    let lines = table::body(&[Lean::Right, Lean::Right, Lean::Left], &rows);
+    let lines = aligned("rrl", &rows);
     lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
-}
-
-/// A caller's name comes from a file: nothing in it may move a terminal's cursor.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -4,18 +4,16 @@ use super::Stop;
 use super::input::Trace;
 use super::plan::Plan;
 use crate::error::{Exit, Failure};
-use crate::output;
+use crate::output::{self, unwritten};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use vmalloc_lab::trace::compact::Writer;
 
-/// What was written.
+/// The converted trace.
 #[derive(Debug, Serialize)]
 struct Written {
-    command: &'static str,
-    version: &'static str,
     input: Trace,
     written: String,
     events: u64,
@@ -24,40 +22,26 @@ struct Written {
 
 /// Converts the only input. A file that is not whole does not stay.
 pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
-    let file = File::create(path).map_err(|error| complain(path, error))?;
+    let file = File::create(path).map_err(|error| unwritten(path, error))?;
     let written = write(plan, path, file);
     if written.is_err() {
         // What failed is told; that a piece of it stays is not worth more.
         let _ = std::fs::remove_file(path);
     }
     let written = written?;
-    if json {
-        output::json(&written)?;
-    } else {
-        let Written { input, written, events, bytes, .. } = written;
-        output::text(&format!("{}Wrote {events} events, {bytes} bytes, to {written}\n", input.told()))?;
-    }
+    let Written { input, written: to, events, bytes } = &written;
+    let text = format!("{}Wrote {events} events, {bytes} bytes, to {to}\n", input.told());
+    output::tell("replay", &written, &text, json)?;
     Ok(Exit::Success)
 }
 
 fn write(plan: &Plan, path: &Path, file: File) -> Result<Written, Stop> {
-    let failed = |error| complain(path, error);
+    let failed = |error: std::io::Error| unwritten(path, error);
     let mut writer = Writer::new(BufWriter::new(file)).map_err(failed)?;
     // The plan was checked: there is one.
     let Some(input) = plan.inputs.first() else { return Err(Failure::new("no trace").into()) };
     let input = input.read(plan.damage, |event| writer.push(event).map_err(failed))?;
     let (_, events) = writer.finish().map_err(failed)?;
     let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
-    Ok(Written {
-        command: "replay",
-        version: env!("CARGO_PKG_VERSION"),
-        input,
-        written: path.display().to_string(),
-        events,
-        bytes,
-    })
-}
-
-fn complain(path: &Path, error: std::io::Error) -> Failure {
-    Failure::new(format!("can't write {}: {error}", path.display()))
+    Ok(Written { input, written: path.display().to_string(), events, bytes })
 }

@@ -1,8 +1,9 @@
 //! Where traces come from, and what is read.
 
+use super::Stop;
 use super::plan::{OnDamage, Plan};
-use super::{Stop, watched};
 use crate::error::Failure;
+use crate::progress::watched;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -37,7 +38,7 @@ impl fmt::Display for Input {
     }
 }
 
-/// What was read.
+/// A trace that was read.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Trace {
     pub(super) name: String,
@@ -65,20 +66,22 @@ impl Input {
     ) -> Result<Trace, Stop> {
         let start = Instant::now();
         let done = AtomicU64::new(0);
+        // Relaxed: for people to look at.
+        let so_far = || done.load(Ordering::Relaxed);
         let mut read = match self {
             Self::File(path) => {
                 let file =
                     File::open(path).map_err(|error| self.complain(format!("can't be read: {error}")))?;
                 let bytes = file.metadata().map_or(0, |data| data.len());
                 let source = Counted { source: file, done: &done };
-                watched("bytes read", bytes, &done, || self.read_from(source, damage, take))?
+                watched("bytes read", bytes, &so_far, || self.read_from(source, damage, take))?
             }
             Self::Stdin => {
                 let source = Counted { source: io::stdin(), done: &done };
-                watched("bytes read", 0, &done, || self.read_from(source, damage, take))?
+                watched("bytes read", 0, &so_far, || self.read_from(source, damage, take))?
             }
             Self::Synthetic(events) => {
-                watched("events made", *events, &done, || self.make(*events, &done, take))?
+                watched("events made", *events, &so_far, || self.make(*events, &done, take))?
             }
         }?;
         read.read_seconds = seconds(start.elapsed());
@@ -134,7 +137,7 @@ impl Input {
         })
     }
 
-    /// What is wrong with it.
+    /// Says what is wrong with the input.
     fn complain(&self, error: impl fmt::Display) -> Failure {
         Failure::new(format!("{self} {error}"))
     }

@@ -1,4 +1,5 @@
-//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address allocators.
+//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address
+//! allocators.
 //!
 //! ```text
 //!   options ──plan──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON
@@ -15,13 +16,11 @@ mod table;
 use crate::args::ReplayOptions;
 use crate::error::{Exit, Failure};
 use crate::output;
-use crate::progress::Wait;
+use crate::progress::watched;
 use input::Input;
 use plan::Plan;
 use report::{InputReport, Report};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use vmalloc_lab::replay;
 
 /// Why a trace is not replayed to its end.
@@ -60,12 +59,8 @@ fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
     let inputs = plan.inputs.iter().map(|input| replay_one(plan, input)).collect::<Result<_, Stop>>()?;
     let report = Report::new(plan, inputs);
     report.warn();
-    if json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.to_string())?;
-    }
-    Ok(report.exit())
+    output::tell("replay", &report, &report.to_string(), json)?;
+    Ok(Exit::of(report.ok))
 }
 
 fn replay_one(plan: &Plan, input: &Input) -> Result<InputReport, Stop> {
@@ -73,30 +68,10 @@ fn replay_one(plan: &Plan, input: &Input) -> Result<InputReport, Stop> {
     let outcome = |&design: &_| {
         let done = AtomicU64::new(0);
         let work = || replay::replay(&script, design, plan.mode, &done);
-        let outcome = watched("steps", replay::steps(&script), &done, work)?;
+        // Relaxed: for people to look at.
+        let outcome = watched("steps", replay::steps(&script), &|| done.load(Ordering::Relaxed), work)?;
         outcome.map_err(|error| Failure::new(error.to_string()))
     };
     let outcomes = plan.designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
     Ok(InputReport::new(read, &script, outcomes))
-}
-
-/// Does `work` in a thread, and shows how far it has come.
-fn watched<T: Send>(
-    what: &'static str,
-    all: u64,
-    done: &AtomicU64,
-    work: impl FnOnce() -> T + Send,
-) -> Result<T, Failure> {
-    thread::scope(|scope| {
-        let (sender, finished) = mpsc::channel();
-        let work = move || {
-            let _sender = sender;
-            work()
-        };
-        let thread = thread::Builder::new().spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
-        // Relaxed: for people to look at.
-        Wait { what, all, done: &|_| done.load(Ordering::Relaxed), limit: None }.wait(&finished);
-        thread.join().or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }

@@ -1,4 +1,4 @@
-//! What to do: the options, checked once.
+//! The plan of a replay: the options, checked once.
 
 use super::input::Input;
 use crate::args::ReplayOptions;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{Mode, Purges};
 
-/// What to do.
+/// The checked options.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
@@ -19,7 +19,7 @@ pub(super) struct Plan {
     pub(super) write: Option<PathBuf>,
 }
 
-/// What damage leads to.
+/// The response to damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OnDamage {
     Count,
@@ -37,17 +37,10 @@ impl Plan {
             inputs,
             designs: designs(&options.design)?,
             mode: if options.threads { Mode::Threads } else { Mode::OneThread },
-            purges: options.purges.into(),
+            purges: options.purges,
             damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },
             write: options.write.clone(),
         })
-    }
-
-    pub(super) fn purges_as_written(&self) -> &'static str {
-        match self.purges {
-            Purges::Own => "own",
-            Purges::Trace => "trace",
-        }
     }
 }
 
@@ -87,29 +80,23 @@ fn check_write(path: &Path, inputs: &[Input]) -> Result<(), Failure> {
     }
 }
 
-/// The designs of these names, each once; the product's own where none is named.
+/// Returns the designs of these names, each once; the product's own where none is named.
 fn designs(words: &[String]) -> Result<Vec<Name>, Failure> {
-    let mut designs = Vec::new();
+    let mut named = Vec::new();
     for word in words {
-        let named: Vec<_> =
-            Name::ALL.into_iter().filter(|name| word == "all" || name.as_str() == word).collect();
-        if named.is_empty() {
-            let names = Name::ALL.map(Name::as_str).join(", ");
-            return Err(Failure::new(format!("no design is named '{word}'; there are {names}, and all")));
+        match word.parse() {
+            Ok(name) => named.push(name),
+            Err(_) if word == "all" => named.extend(Name::ALL),
+            Err(error) => return Err(Failure::new(format!("{error}, and all"))),
         }
-        designs.extend(named);
     }
-    let mut seen = Vec::new();
-    designs.retain(|design| {
-        !seen.contains(design) && {
-            seen.push(*design);
-            true
+    let mut designs = Vec::new();
+    for name in named {
+        if !designs.contains(&name) {
+            designs.push(name);
         }
-    });
-    if designs.is_empty() {
-        designs.push(Name::Vmalloc);
     }
-    Ok(designs)
+    Ok(if designs.is_empty() { vec![Name::Vmalloc] } else { designs })
 }
 
 #[cfg(test)]
@@ -121,7 +108,7 @@ mod tests {
         let named = |words: &[&str]| designs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
         assert_eq!(named(&[]), Ok(vec![Name::Vmalloc]));
         assert_eq!(named(&["all", "vmalloc"]), Ok(Name::ALL.to_vec()));
-        for name in Name::ALL {
+        for &name in Name::ALL {
             assert_eq!(named(&[name.as_str(), name.as_str()]), Ok(vec![name]));
         }
         assert!(named(&["slab"]).expect_err("unknown").to_string().contains("'slab'"));

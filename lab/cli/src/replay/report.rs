@@ -1,9 +1,8 @@
-//! What is told of replays, in JSON and as text.
+//! The report of replays, in JSON and as text.
 
 use super::input::Trace;
 use super::plan::Plan;
 use super::table;
-use crate::error::Exit;
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display, Write};
@@ -13,14 +12,12 @@ use vmalloc_lab::trace::Compression;
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    command: &'static str,
-    version: &'static str,
     threads: bool,
     purges: &'static str,
     page_bytes: u64,
     inputs: Vec<InputReport>,
     complaints: Vec<String>,
-    ok: bool,
+    pub(super) ok: bool,
 }
 
 /// A trace, and what designs did with it.
@@ -28,7 +25,7 @@ pub(super) struct Report {
 pub(super) struct InputReport {
     #[serde(flatten)]
     read: Trace,
-    /// What became of the events.
+    /// Counts of the events, by what became of them.
     events: Tally,
     cpus: usize,
     /// Calls of a design.
@@ -57,10 +54,8 @@ impl Report {
     pub(super) fn new(plan: &Plan, inputs: Vec<InputReport>) -> Self {
         let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
         Self {
-            command: "replay",
-            version: env!("CARGO_PKG_VERSION"),
             threads: plan.mode == Mode::Threads,
-            purges: plan.purges_as_written(),
+            purges: plan.purges.into(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
             inputs,
             ok: complaints.is_empty(),
@@ -72,15 +67,10 @@ impl Report {
     pub(super) fn warn(&self) {
         self.complaints.iter().for_each(|complaint| output::note(complaint));
     }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.ok { Exit::Success } else { Exit::Failed }
-    }
 }
 
 impl Trace {
-    /// What was read, and which lines were not.
+    /// Describes the trace, and the lines that could not be read.
     pub(super) fn told(&self) -> String {
         let lines = &self.lines;
         let packed = match self.compression {
@@ -144,7 +134,7 @@ impl Display for InputReport {
     }
 }
 
-/// What there is any of, after a title.
+/// Counts that are not zero, after a title.
 struct List<'a>(&'a str, &'a [(&'a str, u64)]);
 
 impl Display for List<'_> {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_go_from_bound_to_bound() {
+    fn sparkline_blocks_span_the_bounds() {
         let values: Vec<_> = (0..8).collect();
         assert_eq!(draw(&values, Pick::Most, 0..=7), "▁▂▃▄▅▆▇█");
         assert_eq!(draw(&[u64::MAX, 0], Pick::Most, 0..=u64::MAX), "█▁");
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_of_many_is_seen() {
+    fn sparkline_shows_the_worst_of_each_block() {
         let mut values = vec![1; 10 * WIDTH];
         values[95] = 9;
         let most = draw(&values, Pick::Most, 1..=9);

@@ -1,25 +1,17 @@
 //! Outcomes of designs side by side.
 
 use super::sparkline::{self, Pick};
-use crate::table::{self, Lean};
 use std::fmt;
 use vmalloc_lab::design::PAGE_SHIFT;
-use vmalloc_lab::replay::{Latency, Outcome, RoomOutcome, Sample};
+use vmalloc_lab::replay::{Latency, Outcome, Sample, WindowOutcome};
+use vmalloc_lab::table::table;
 use vmalloc_lab::units::human_bytes;
 
 /// All tables of one trace.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     totals(f, designs)?;
     latencies(f, designs)?;
-    rooms(f, designs)
-}
-
-/// A table whose first `names` columns are words.
-fn table(f: &mut fmt::Formatter<'_>, names: usize, head: &[&str], rows: &[Vec<String>]) -> fmt::Result {
-    let lean = |column| if column < names { Lean::Left } else { Lean::Right };
-    let leans: Vec<_> = (0..head.len()).map(lean).collect();
-    let head: Vec<_> = head.iter().map(|&cell| cell.to_owned()).collect();
-    table::lines(&leans, &head, rows).iter().try_for_each(|line| writeln!(f, "{line}"))
+    windows(f, designs)
 }
 
 fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
@@ -37,8 +29,7 @@ fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
             it.waits.waited.to_string(),
         ]
     };
-    writeln!(f)?;
-    table(f, 1, &head, &designs.iter().map(row).collect::<Vec<_>>())
+    writeln!(f, "\n{}", table("lr", &head, designs.iter().map(row).collect()))
 }
 
 fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
@@ -48,22 +39,19 @@ fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
         let numbers = [count, p50, p99, p99_9, p99_99, max];
         [design.to_owned(), call.to_owned()].into_iter().chain(numbers.map(|it| it.to_string())).collect()
     };
-    let rows: Vec<_> = designs
-        .iter()
-        .flat_map(|it| [row(it.design, "alloc", &it.alloc), row("", "free", &it.free)])
-        .collect();
-    writeln!(f)?;
-    table(f, 2, &["ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"], &rows)?;
+    let both = |it: &Outcome| [row(it.design, "alloc", &it.alloc), row("", "free", &it.free)];
+    let head = ["ns, each call", "", "count", "p50", "p99", "p99.9", "p99.99", "max"];
+    writeln!(f, "\n{}", table("llr", &head, designs.iter().flat_map(both).collect()))?;
     writeln!(f, "A look at the clock takes {} ns, which is in each", first.clock_ns)
 }
 
-/// Two tables for each window; where threads ran nobody saw them.
-fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
-    let windows = designs.first().map_or(0, |it| it.rooms.len());
+/// Writes two tables for each window; where threads ran there are no samples.
+fn windows(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
+    let windows = designs.first().map_or(0, |it| it.windows.len());
     for window in 0..windows {
-        let rooms = designs.iter().filter_map(|it| Some((it.design, it.rooms.get(window)?)));
-        let seen: Vec<_> = rooms.filter(|(_, room)| room.peak_span_pages.is_some()).collect();
-        let Some((_, RoomOutcome { start, end, traced_span_pages, .. })) = seen.first() else { continue };
+        let windows = designs.iter().filter_map(|it| Some((it.design, it.windows.get(window)?)));
+        let seen: Vec<_> = windows.filter(|(_, window)| window.peak_span_pages.is_some()).collect();
+        let Some((_, WindowOutcome { start, end, traced_span_pages, .. })) = seen.first() else { continue };
         let (from, to) = (start << PAGE_SHIFT, u128::from(*end) << PAGE_SHIFT);
         writeln!(f, "\nWindow {from:#x}-{to:#x}, {}", bytes(end - start))?;
         extremes(f, *traced_span_pages, &seen)?;
@@ -72,18 +60,21 @@ fn rooms(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     Ok(())
 }
 
-fn extremes(f: &mut fmt::Formatter<'_>, traced: Option<u64>, rooms: &[(&str, &RoomOutcome)]) -> fmt::Result {
+fn extremes(
+    f: &mut fmt::Formatter<'_>,
+    traced: Option<u64>,
+    windows: &[(&str, &WindowOutcome)],
+) -> fmt::Result {
     let head = ["", "peak span", "peak busy", "most areas", "largest free: least", "at the end"];
     let traced = traced.map(|pages| {
         let cells = ["(in the trace)".to_owned(), bytes(pages)];
         cells.into_iter().chain(std::iter::repeat_n(String::new(), head.len() - 2)).collect()
     });
-    let rows: Vec<_> =
-        traced.into_iter().chain(rooms.iter().map(|(design, it)| extreme(design, it))).collect();
-    table(f, 1, &head, &rows)
+    let rows = traced.into_iter().chain(windows.iter().map(|(design, it)| extreme(design, it)));
+    writeln!(f, "{}", table("lr", &head, rows.collect()))
 }
 
-fn extreme(design: &str, it: &RoomOutcome) -> Vec<String> {
+fn extreme(design: &str, it: &WindowOutcome) -> Vec<String> {
     let told = |pages: Option<u64>| pages.map_or("-".into(), bytes);
     let told_free = |pages: Option<u64>| pages.map_or("-".into(), |pages| free_bytes(it, pages));
     let mut free = it.samples.iter().map(|sample| sample.largest_free_pages);
@@ -98,19 +89,19 @@ fn extreme(design: &str, it: &RoomOutcome) -> Vec<String> {
 }
 
 /// Lazy pages and the largest free range, from the first call to the last.
-fn over_time(f: &mut fmt::Formatter<'_>, rooms: &[(&str, &RoomOutcome)]) -> fmt::Result {
+fn over_time(f: &mut fmt::Formatter<'_>, windows: &[(&str, &WindowOutcome)]) -> fmt::Result {
     type Value = fn(&Sample) -> u64;
     let (lazy, free): (Value, Value) = (|it| it.lazy_pages, |it| it.largest_free_pages);
-    let samples = || rooms.iter().flat_map(|(_, room)| &room.samples);
+    let samples = || windows.iter().flat_map(|(_, window)| &window.samples);
     let most_lazy = samples().map(lazy).max().unwrap_or(0);
     let (least, most) = (samples().map(free).min().unwrap_or(0), samples().map(free).max().unwrap_or(0));
-    let Some((_, first)) = rooms.first() else { return Ok(()) };
-    let line = |room: &RoomOutcome, value: Value, pick, bounds| {
-        sparkline::draw(&room.samples.iter().map(value).collect::<Vec<_>>(), pick, bounds)
+    let Some((_, first)) = windows.first() else { return Ok(()) };
+    let line = |window: &WindowOutcome, value: Value, pick, bounds| {
+        sparkline::draw(&window.samples.iter().map(value).collect::<Vec<_>>(), pick, bounds)
     };
-    let row = |(design, room): &(&str, &RoomOutcome)| {
+    let row = |(design, window): &(&str, &WindowOutcome)| {
         let lines =
-            [line(room, lazy, Pick::Most, 0..=most_lazy), line(room, free, Pick::Least, least..=most)];
+            [line(window, lazy, Pick::Most, 0..=most_lazy), line(window, free, Pick::Least, least..=most)];
         std::iter::once((*design).to_owned()).chain(lines).collect()
     };
     let head = [
@@ -118,13 +109,14 @@ fn over_time(f: &mut fmt::Formatter<'_>, rooms: &[(&str, &RoomOutcome)]) -> fmt:
         &format!("lazy, 0 to {}", bytes(most_lazy)),
         &format!("largest free range, {} to {}", free_bytes(first, least), free_bytes(first, most)),
     ];
-    table(f, head.len(), &head, &rooms.iter().map(row).collect::<Vec<_>>())
+    writeln!(f, "{}", table("l", &head, windows.iter().map(row).collect()))
 }
 
-/// A free range of a window: where little of that is missing, only what is missing tells one from another.
-fn free_bytes(room: &RoomOutcome, pages: u64) -> String {
+/// A free range of a window: where little of that is missing, only what is missing tells one from
+/// another.
+fn free_bytes(window: &WindowOutcome, pages: u64) -> String {
     const LITTLE: u64 = 8;
-    let window = room.end - room.start;
+    let window = window.end - window.start;
     match window - pages {
         0 => format!("all {}", bytes(pages)),
         missing if missing < window / LITTLE => format!("all but {}", bytes(missing)),

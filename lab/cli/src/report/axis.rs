@@ -11,7 +11,7 @@ pub(super) enum Scale {
 
 /// An axis.
 pub(super) struct Axis {
-    /// What it tells, with its unit.
+    /// The quantity, with its unit.
     pub(super) title: String,
     /// How a value is written.
     pub(super) write: fn(f64) -> String,
@@ -23,8 +23,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From a round value at or below the least of `values` to one at or above the greatest: powers of ten, or where those would
-    /// be few also their doubles and fives.
+    /// From a round value at or below the least of `values` to one at or above the greatest: powers
+    /// of ten, or where those would be few also their doubles and fives.
     pub(super) fn decades(title: &str, write: fn(f64) -> String, values: impl Iterator<Item = f64>) -> Self {
         // As many ticks as tell a reader where he is.
         const FEW_DECADES: f64 = 2.0;
@@ -79,7 +79,7 @@ impl Axis {
         place.clamp(0.0, 1.0)
     }
 
-    /// The same with no more than so many ticks, which still are at equal distances.
+    /// Returns no more than so many of its ticks, at equal distances.
     pub(super) fn sparse(&self, most: usize) -> Vec<f64> {
         let step = self.ticks.len().div_ceil(most.max(1));
         self.ticks.iter().step_by(step).copied().collect()

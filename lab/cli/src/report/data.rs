@@ -1,12 +1,11 @@
 //! Everything that is measured.
 
-use super::date;
 use crate::args::ReportOptions;
 use crate::error::Failure;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::watched;
 use serde::Serialize;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::measure::fragmentation::{self, Fragmentation};
 use vmalloc_lab::measure::latency::{self, Latency};
@@ -16,18 +15,14 @@ use vmalloc_lab::measure::{Budget, threads};
 
 /// How often the same work is timed to see how steady the machine is: some 30 ms in all.
 const NOISE_TIMES: usize = 300;
-/// How often the bar is drawn.
-const PERIOD: Duration = Duration::from_millis(100);
-
-/// Each generation as it was, and ours both ways: what differs in its purge alone is for who asks.
+/// Each generation as it was, and ours both ways: designs that differ in the purge alone are
+/// measured on request.
 const DESIGNS: [Name; 6] =
     [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 
 /// A report's numbers.
 #[derive(Debug, Serialize)]
 pub(super) struct Data {
-    pub(super) command: &'static str,
-    pub(super) version: &'static str,
     pub(super) commit: Option<&'static str>,
     pub(super) date: String,
     /// As it was typed.
@@ -39,7 +34,7 @@ pub(super) struct Data {
     pub(super) designs: Vec<DesignData>,
 }
 
-/// What was measured of a design.
+/// The measurements of a design.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DesignData {
     /// Its place among all designs, which gives it its looks.
@@ -58,18 +53,18 @@ impl Data {
         let budget = budget(options);
         let chosen = if options.design.is_empty() { DESIGNS.as_slice() } else { &options.design };
         let names: Vec<_> =
-            Name::ALL.into_iter().enumerate().filter(|(_, name)| chosen.contains(name)).collect();
+            Name::ALL.iter().copied().enumerate().filter(|(_, name)| chosen.contains(name)).collect();
         let start = Instant::now();
         let (machine, noise) = (Machine::this(), machine::noise(NOISE_TIMES));
-        let bar = bar(names.len() as u64 * STEPS)?;
-        let designs = names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, &bar));
-        let designs = designs.collect();
-        bar.finish_and_clear();
+        let done = &AtomicU64::new(0);
+        let all = names.len() as u64 * STEPS;
+        // Relaxed, here and below: for people to look at.
+        let designs = watched("measurements", all, &|| done.load(Ordering::Relaxed), || {
+            names.into_iter().map(|(place, name)| DesignData::measure(place, name, &budget, done)).collect()
+        })?;
         Ok(Self {
-            command: "report",
-            version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("VMALLOC_COMMIT"),
-            date: date::now(),
+            date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
             command_line: command_line(),
             machine,
             noise,
@@ -80,7 +75,7 @@ impl Data {
     }
 }
 
-/// Without the directory that the program is in, which is nobody's business.
+/// Returns the command line without the directory of the program, which is private.
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("vmalloc".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
@@ -95,32 +90,21 @@ fn budget(options: &ReportOptions) -> Budget {
 const STEPS: u64 = 4;
 
 impl DesignData {
-    fn measure(place: usize, name: Name, budget: &Budget, bar: &ProgressBar) -> Self {
+    fn measure(place: usize, name: Name, budget: &Budget, done: &AtomicU64) -> Self {
         Self {
             place,
             name: name.as_str(),
             about: name.about(),
-            live: step(bar, name, "live areas", || live::measure(name, budget)),
-            threads: step(bar, name, "threads", || threads::measure(name, budget)),
-            latency: step(bar, name, "latency", || latency::measure(name, budget)),
-            fragmentation: step(bar, name, "fragmentation", || fragmentation::measure(name, budget)),
+            live: step(done, || live::measure(name, budget)),
+            threads: step(done, || threads::measure(name, budget)),
+            latency: step(done, || latency::measure(name, budget)),
+            fragmentation: step(done, || fragmentation::measure(name, budget)),
         }
     }
 }
 
-fn step<T>(bar: &ProgressBar, name: Name, what: &str, measure: impl FnOnce() -> T) -> T {
-    bar.set_message(format!("{name}: {what}"));
+fn step<T>(done: &AtomicU64, measure: impl FnOnce() -> T) -> T {
     let measured = measure();
-    bar.inc(1);
+    done.fetch_add(1, Ordering::Relaxed);
     measured
-}
-
-fn bar(steps: u64) -> Result<ProgressBar, Failure> {
-    if !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}, {elapsed} elapsed");
-    let bar = ProgressBar::new(steps).with_style(style.map_err(|error| Failure::new(error.to_string()))?);
-    bar.enable_steady_tick(PERIOD);
-    Ok(bar)
 }

@@ -4,34 +4,30 @@ use super::axis::Axis;
 use super::data::{Data, DesignData};
 use super::plot::{End, Line, Marks, Plot};
 use super::{findings, ridges, series, tables, units};
-use std::fmt::Write;
+use maud::{Markup, Render, html};
 use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, live, threads};
 use vmalloc_lab::picture;
-use vmalloc_lab::picture::escape::xml;
 use vmalloc_lab::units::{counted, human_bytes};
 
-/// All figures, in order.
-pub(super) fn all(data: &Data) -> String {
-    let fragmentation = [span(data), largest_free(data), lazy(data)].concat();
-    [
-        section("live", "Many live areas", &live(data)),
-        section("threads", "Many threads", &threads(data)),
-        section("latency", "Single calls", &latency(data)),
-        section("fragmentation", "Fragmentation", &fragmentation),
-        section("maps", "What the spaces look like", &maps(data)),
-    ]
-    .concat()
+/// Draws all figures, in order.
+pub(super) fn all(data: &Data) -> Markup {
+    html! {
+        (section("live", "Many live areas", live(data)))
+        (section("threads", "Many threads", threads(data)))
+        (section("latency", "Single calls", latency(data)))
+        (section("fragmentation", "Fragmentation", html! { (span(data)) (largest_free(data)) (lazy(data)) }))
+        (section("maps", "What the spaces look like", maps(data)))
+    }
 }
 
-fn section(id: &str, title: &str, body: &str) -> String {
-    format!("<section id=\"{id}\"><h2>{title}</h2>{body}</section>")
+fn section(id: &str, title: &str, body: Markup) -> Markup {
+    html! { section id=(id) { h2 { (title) } (body) } }
 }
 
-fn figure(data: &Data, title: &str, plot: &str, how: &str, table: &str) -> String {
-    let legend = series::legend(data.designs.iter().map(|design| (design.place, design.name)));
-    let title = xml(title);
-    format!("<figure><h3>{title}</h3>{legend}{plot}<figcaption>{how}</figcaption>{table}</figure>")
+fn figure(data: &Data, title: &str, plot: Markup, how: impl Render, table: Markup) -> Markup {
+    let designs = data.designs.iter().map(|design| (design.place, design.name));
+    html! { figure { h3 { (title) } (series::legend(designs)) (plot) figcaption { (how) } (table) } }
 }
 
 /// A line for each design.
@@ -55,7 +51,7 @@ fn ys(lines: &[Line]) -> impl Iterator<Item = f64> {
     lines.iter().flat_map(|line| &line.points).map(|point| point.1)
 }
 
-fn live(data: &Data) -> String {
+fn live(data: &Data) -> Markup {
     let lines = lines(&data.designs, Marks::Each, |design| {
         let points = design.live.points.iter().map(|point| (point.live as f64, point.pair_ns()));
         let end = if design.live.stopped.is_some() { End::Early } else { End::Complete };
@@ -69,33 +65,29 @@ fn live(data: &Data) -> String {
     let how = format!(
         "Areas of 1 to {MOST_PAGES} pages, all sizes equally likely. In the steady state some are picked at random and freed, \
          and as many allocated: {} windows of {} a point, of which the median is told, in one thread, after a warm-up. Purges that frees start are \
-         part of the time; the clock's own is taken off. Both axes are logarithmic.{}",
+         part of the time; the clock's own is taken off. Both axes are logarithmic.",
         live::WINDOWS,
         seconds(data.budget.point / live::WINDOWS),
-        stopped(&data.designs)
     );
-    figure(data, &findings::live(&data.designs), &plot.svg(), &how, &tables::live(&data.designs))
+    let how = html! { (how) @for design in &data.designs { (stopped(design)) } };
+    figure(data, &findings::live(&data.designs), plot.svg(), how, tables::live(&data.designs))
 }
 
 fn seconds(time: std::time::Duration) -> String {
     format!("{} s", units::digits(time.as_secs_f64()))
 }
 
-/// Why lines end early.
-fn stopped(designs: &[DesignData]) -> String {
-    let mut text = String::new();
-    for design in designs {
-        if let Some(reason) = &design.live.stopped {
-            let at = design.live.points.last().map_or(0, |point| point.live);
-            let (name, at) = (xml(design.name), counted(at, "area"));
-            // Writing to a string can't fail, here and below.
-            let _ = write!(text, " <strong>{name}</strong> stops at {at}: {}.", xml(reason));
+/// Says why a design's line ends early, if it does.
+fn stopped(design: &DesignData) -> Markup {
+    let at = design.live.points.last().map_or(0, |point| point.live);
+    html! {
+        @if let Some(reason) = &design.live.stopped {
+            " " strong { (design.name) } " stops at " (counted(at, "area")) ": " (reason) "."
         }
     }
-    text
 }
 
-fn threads(data: &Data) -> String {
+fn threads(data: &Data) -> Markup {
     let lines = lines(&data.designs, Marks::Each, |design| {
         let points = design.threads.iter().map(|point| (point.threads as f64, point.pairs_per_second));
         (points.collect(), End::Complete)
@@ -112,10 +104,10 @@ fn threads(data: &Data) -> String {
         seconds(data.budget.threads),
         counted(data.machine.cpus as u64, "CPU"),
     );
-    figure(data, &findings::threads(&data.designs), &plot.svg(), &how, &tables::threads(&data.designs))
+    figure(data, &findings::threads(&data.designs), plot.svg(), how, tables::threads(&data.designs))
 }
 
-fn latency(data: &Data) -> String {
+fn latency(data: &Data) -> Markup {
     let how = format!(
         "One thread replaces areas of a live set of {}, for {}; another one drains, rests {}, and drains again. Every call is \
          timed by itself, the clock's own time (some 20 ns) included. Bars are a quarter of an octave wide; the marks are p50, p99, \
@@ -125,7 +117,7 @@ fn latency(data: &Data) -> String {
         units::time(latency::PAUSE.as_nanos() as f64),
     );
     let svg = ridges::svg(&data.designs);
-    figure(data, &findings::latency(&data.designs), &svg, &how, &tables::latency(&data.designs))
+    figure(data, &findings::latency(&data.designs), svg, how, tables::latency(&data.designs))
 }
 
 /// Values over time, of each design.
@@ -135,7 +127,7 @@ fn timeline(
     floor: f64,
     write: fn(f64) -> String,
     values: impl Fn(&DesignData) -> Vec<f64>,
-) -> (String, String) {
+) -> (Markup, Markup) {
     let points = |design: &DesignData| {
         let at = design.fragmentation.samples.iter().map(|sample| sample.replaced as f64);
         at.zip(values(design)).collect::<Vec<_>>()
@@ -150,7 +142,7 @@ fn timeline(
     (plot.svg(), tables::samples(&data.designs, told))
 }
 
-fn span(data: &Data) -> String {
+fn span(data: &Data) -> Markup {
     let times = |value| format!("{value:.2}");
     let (plot, table) = timeline(data, "span of the live set ÷ its size", 1.0, times, findings::spans);
     let how = format!(
@@ -160,10 +152,10 @@ fn span(data: &Data) -> String {
         counted(fragmentation::LIVE, "area"),
         human_bytes(fragmentation::SPAN_PAGES << PAGE_SHIFT)
     );
-    figure(data, &findings::span(&data.designs), &plot, &how, &table)
+    figure(data, &findings::span(&data.designs), plot, how, table)
 }
 
-fn largest_free(data: &Data) -> String {
+fn largest_free(data: &Data) -> Markup {
     let percent = |value: f64| format!("{} %", units::digits(value));
     let (plot, table) = timeline(data, "largest free range, part of the space", 0.0, percent, |design| {
         let samples = design.fragmentation.samples.iter();
@@ -172,10 +164,10 @@ fn largest_free(data: &Data) -> String {
             .collect()
     });
     let how = "The same runs. An area that is larger than the largest free range has to wait for a purge, or is refused.";
-    figure(data, "How large is the largest range that is still free?", &plot, how, &table)
+    figure(data, "How large is the largest range that is still free?", plot, how, table)
 }
 
-fn lazy(data: &Data) -> String {
+fn lazy(data: &Data) -> Markup {
     const PAGES_PER_MIB: f64 = (1 << (20 - PAGE_SHIFT)) as f64;
     let mib = |value: f64| format!("{} MiB", units::digits(value));
     let (plot, table) = timeline(data, "freed, and not yet reusable", 0.0, mib, |design| {
@@ -183,25 +175,23 @@ fn lazy(data: &Data) -> String {
     });
     let how = "The same runs. Freed areas are lazy until a purge has flushed them; a saw-tooth is a design that waits until much \
                is lazy, and then gives all of it back. Areas kept for reuse as they are, or in pools, are not lazy.";
-    figure(data, "How much of the space waits for a purge?", &plot, how, &table)
+    figure(data, "How much of the space waits for a purge?", plot, how, table)
 }
 
-fn maps(data: &Data) -> String {
-    let mut html = String::from(
-        "<p class=\"how\">The spaces of the runs above, in the end. Point at an area to see where it is; zoom with the buttons, with \
-         + and \u{2212}, or with the wheel after a click; drag to move.</p>",
-    );
-    for design in &data.designs {
-        let strip = &design.fragmentation.strip;
-        let strips = std::slice::from_ref(strip);
-        let id = format!("map{}", design.place);
-        let title = format!("{}: {}", design.name, design.about);
-        let svg = picture::svg::picture(&title, strips, picture::svg::Place::Page(&id));
-        let _ = write!(
-            html,
-            "<figure class=\"map {}\"><div class=\"scroll\">{svg}</div></figure>",
-            series::class(design.place)
-        );
+fn maps(data: &Data) -> Markup {
+    html! {
+        p.how {
+            "The spaces of the runs above, in the end. Point at an area to see where it is; zoom with the buttons, with + \
+             and \u{2212}, or with the wheel after a click; drag to move."
+        }
+        @for design in &data.designs {
+            figure class={ "map " (series::class(design.place)) } { div.scroll { (map(design)) } }
+        }
     }
-    html
+}
+
+fn map(design: &DesignData) -> Markup {
+    let strips = std::slice::from_ref(&design.fragmentation.strip);
+    let title = format!("{}: {}", design.name, design.about);
+    picture::svg::picture(&title, strips, picture::svg::Place::Page(&format!("map{}", design.place)))
 }

@@ -1,4 +1,4 @@
-//! What the numbers say, in sentences: titles of figures, and what is printed.
+//! Sentences about the numbers: titles of figures, and the printed text.
 
 use super::data::{Data, DesignData};
 use super::units::{digits, many, time, whole};
@@ -22,7 +22,7 @@ impl Ends {
         Some(Self { least: *values.first()?, greatest: *values.last()?, count: values.len() })
     }
 
-    /// Whether there is no difference worth a word.
+    /// Returns true if the difference is not worth a word.
     fn alike(&self) -> bool {
         self.count > 1 && self.greatest.1 <= self.least.1 * ALIKE
     }
@@ -114,7 +114,7 @@ fn steady(values: &[f64]) -> f64 {
     half.iter().sum::<f64>() / half.len().max(1) as f64
 }
 
-/// What a live set spans, in its own sizes.
+/// Returns the spans of a live set, in its own sizes.
 pub(super) fn spans(design: &DesignData) -> Vec<f64> {
     let samples = design.fragmentation.samples.iter();
     samples.map(|sample| sample.span_pages as f64 / sample.live_pages.max(1) as f64).collect()
@@ -138,7 +138,7 @@ pub(super) fn span(designs: &[DesignData]) -> String {
     }
 }
 
-/// What is printed when all is done.
+/// Writes the text that is printed at the end.
 pub(super) fn text(data: &Data) -> String {
     let designs = &data.designs;
     let findings = [live(designs), threads(designs), latency(designs), span(designs)];

@@ -2,9 +2,9 @@
 
 use super::data::{Data, DesignData};
 use super::{figures, findings, series, tables};
-use vmalloc_lab::picture::escape::xml;
-use vmalloc_lab::picture::svg;
-use vmalloc_lab::units::human_bytes;
+use maud::{Markup, html};
+use vmalloc_lab::picture::{printable, svg};
+use vmalloc_lab::units::{counted, human_bytes};
 
 const TEMPLATE: &str = include_str!("report.html");
 const CSS: &str = include_str!("report.css");
@@ -27,11 +27,11 @@ pub(super) fn page(data: &Data) -> String {
 fn value(data: &Data, name: &str) -> String {
     match name {
         "style" => [svg::CSS, CSS, &hiding()].concat(),
-        "date" => xml(&data.date),
-        "facts" => facts(data),
-        "findings" => summary(data),
-        "designs" => designs(&data.designs),
-        "figures" => figures::all(data),
+        "date" => data.date.clone(),
+        "facts" => facts(data).into_string(),
+        "findings" => summary(data).into_string(),
+        "designs" => designs(&data.designs).into_string(),
+        "figures" => figures::all(data).into_string(),
         "script" => [SCRIPT, svg::SCRIPT].concat(),
         _ => unreachable!("the template names {name}"),
     }
@@ -47,39 +47,35 @@ fn hiding() -> String {
     (0..series::LOOKS).map(rule).collect()
 }
 
-fn facts(data: &Data) -> String {
+fn facts(data: &Data) -> Markup {
     let machine = &data.machine;
     let commit = data.commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
-    let cpus = format!("{}, {}", machine.cpu, vmalloc_lab::units::counted(machine.cpus as u64, "CPU"));
-    let rows = [
-        ("Machine", cpus),
+    let facts = [
+        ("Machine", format!("{}, {}", machine.cpu, counted(machine.cpus as u64, "CPU"))),
         ("Memory", human_bytes(machine.memory_bytes)),
         ("Kernel", machine.kernel.clone()),
-        ("Program", format!("vmalloc {}{commit}", data.version)),
-        ("Command", data.command_line.clone()),
+        ("Program", format!("vmalloc {}{commit}", env!("CARGO_PKG_VERSION"))),
+        ("Command", printable(&data.command_line)),
         ("Measured", format!("{}, in {:.0} s", data.date, data.seconds)),
     ];
-    rows.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", xml(&value))).concat()
+    html! { @for (name, fact) in facts { div { dt { (name) } dd { (fact) } } } }
 }
 
-fn summary(data: &Data) -> String {
+fn summary(data: &Data) -> Markup {
     let designs = &data.designs;
-    let linked = [
+    let findings = [
         ("live", findings::live(designs)),
         ("threads", findings::threads(designs)),
         ("latency", findings::latency(designs)),
         ("fragmentation", findings::span(designs)),
     ];
-    let items = linked.map(|(id, finding)| format!("<li><a href=\"#{id}\">{}</a>.</li>", xml(&finding)));
-    format!(
-        "<ul>{}</ul><p class=\"noise\">{}. Small differences mean nothing.</p>",
-        items.concat(),
-        xml(&findings::noise(data))
-    )
+    html! {
+        ul { @for (id, finding) in findings { li { a href={ "#" (id) } { (finding) } "." } } }
+        p.noise { (findings::noise(data)) ". Small differences mean nothing." }
+    }
 }
 
-fn designs(designs: &[DesignData]) -> String {
-    let rows: Vec<_> =
-        designs.iter().map(|design| vec![design.name.to_owned(), design.about.to_owned()]).collect();
+fn designs(designs: &[DesignData]) -> Markup {
+    let rows: Vec<_> = designs.iter().map(|it| vec![it.name.to_owned(), it.about.to_owned()]).collect();
     tables::table(&["design".into(), "what it is".into()], &rows)
 }

@@ -1,28 +1,23 @@
 //! Histograms under each other, a row for each design: allocations upwards, frees downwards.
 //!
-//! Heights are logarithms of counts, so that a single slow call in a million is still seen; marks tell the quantiles.
+//! Heights are logarithms of counts, so that a single slow call in a million is still seen; marks
+//! tell the quantiles.
 
 use super::axis::Axis;
 use super::data::DesignData;
+use super::frame::{BOTTOM, Frame, TOP, short};
 use super::{series, units};
-use std::fmt::Write;
-use vmalloc_lab::picture::escape::{number, xml};
+use maud::{Markup, html};
 use vmalloc_lab::times::{QUANTILES, Times};
 
 /// Bars of an octave.
 const BARS: f64 = 4.0;
 const HALF: f64 = 25.0;
-const TOP: f64 = 26.0;
-const BOTTOM: f64 = 46.0;
 
+/// How rows are laid out.
 #[derive(Clone, Copy)]
-struct Frame {
-    class: &'static str,
-    width: f64,
-    left: f64,
-    right: f64,
-    ticks: usize,
-    /// Of a row.
+struct Rows {
+    frame: Frame,
     height: f64,
     /// From the top of a row to its base.
     above: f64,
@@ -30,170 +25,113 @@ struct Frame {
     name: (f64, f64),
 }
 
-const WIDE: Frame = Frame {
-    class: "wide",
-    width: 960.0,
-    left: 158.0,
-    right: 16.0,
-    ticks: 12,
+const WIDE: Rows = Rows {
+    frame: Frame { class: "wide", width: 960.0, left: 158.0, right: 16.0, ticks: 12 },
     height: 66.0,
     above: 33.0,
     name: (2.0, 4.0),
 };
 /// Names over the rows.
-const NARROW: Frame = Frame {
-    class: "narrow",
-    width: 380.0,
-    left: 10.0,
-    right: 16.0,
-    ticks: 5,
+const NARROW: Rows = Rows {
+    frame: Frame { class: "narrow", width: 380.0, left: 10.0, right: 16.0, ticks: 5 },
     height: 86.0,
     above: 52.0,
     name: (10.0, -38.0),
 };
 
-/// Both drawings.
-pub(super) fn svg(designs: &[DesignData]) -> String {
+/// Draws both.
+pub(super) fn svg(designs: &[DesignData]) -> Markup {
     let histograms = designs.iter().flat_map(|design| [&design.latency.alloc, &design.latency.free]);
     let ends = histograms
         .flat_map(|histogram| [histogram.steps().next().map_or(10, |step| step.0), histogram.max()]);
     let x = Axis::decades("time of a call", units::time, ends.map(|end| end as f64));
-    [WIDE, NARROW].map(|frame| Drawing { designs, x: &x, frame }.svg()).concat()
+    html! { @for rows in [WIDE, NARROW] { (Drawing { designs, x: &x, rows }.svg()) } }
 }
 
 struct Drawing<'a> {
     designs: &'a [DesignData],
     x: &'a Axis,
-    frame: Frame,
+    rows: Rows,
 }
 
-/// Which way bars grow.
-#[derive(Clone, Copy)]
-enum Call {
-    Alloc,
-    Free,
-}
-
-impl Call {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Alloc => "alloc",
-            Self::Free => "free",
-        }
-    }
-
-    /// The way up is negative.
-    const fn sign(self) -> f64 {
-        match self {
-            Self::Alloc => -1.0,
-            Self::Free => 1.0,
-        }
-    }
+/// One side of a row: the calls of a design of one kind.
+struct Half<'a> {
+    /// Their name.
+    name: String,
+    calls: &'a Times,
+    /// The way that bars grow: up is negative.
+    sign: f64,
+    /// The height of the base.
+    middle: f64,
 }
 
 impl Drawing<'_> {
-    fn place(&self, nanoseconds: f64) -> f64 {
-        self.frame.left + self.x.place(nanoseconds) * (self.frame.width - self.frame.left - self.frame.right)
+    fn x(&self, nanoseconds: f64) -> f64 {
+        self.rows.frame.x(self.x, nanoseconds)
     }
 
-    fn svg(&self) -> String {
-        let Frame { class, width, left, right, .. } = self.frame;
-        let bottom = TOP + self.frame.height * self.designs.len() as f64;
-        let mut svg = format!(
-            "<svg class=\"plot ridges {class}\" viewBox=\"0 0 {width} {}\" role=\"img\" \
-             aria-label=\"histograms of the time of calls\">\
-             <text class=\"axis-title\" x=\"{left}\" y=\"14\">alloc \u{2191} &#160; free \u{2193}</text><g class=\"grid\">",
-            bottom + BOTTOM
-        );
-        for value in self.x.sparse(self.frame.ticks) {
-            // Writing to a string can't fail, here and below.
-            let _ = write!(
-                svg,
-                "<path d=\"M{0} {TOP}V{1}\"/><text x=\"{0}\" y=\"{2}\" text-anchor=\"middle\">{3}</text>",
-                number(self.place(value)),
-                bottom + 5.0,
-                bottom + 19.0,
-                xml(&(self.x.write)(value))
-            );
+    fn svg(&self) -> Markup {
+        let Rows { frame, height, above, .. } = self.rows;
+        let bottom = TOP + height * self.designs.len() as f64;
+        let title = format!("{} (logarithmic; heights too)", self.x.title);
+        html! {
+            svg class={ "plot ridges " (frame.class) } viewBox={ "0 0 " (frame.width) " " (bottom + BOTTOM) } role="img"
+                aria-label="histograms of the time of calls" {
+                text.axis-title x=(frame.left) y="14" { "alloc \u{2191} \u{a0} free \u{2193}" }
+                (frame.axis_below(self.x, bottom, &format!("v5V{TOP}"), title))
+                @for (row, design) in self.designs.iter().enumerate() {
+                    (self.row(design, TOP + height * row as f64 + above))
+                }
+            }
         }
-        let _ = write!(
-            svg,
-            "</g><text class=\"axis-title\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{} (logarithmic; heights too)</text>",
-            left + (width - left - right) / 2.0,
-            bottom + BOTTOM - 6.0,
-            self.x.title
-        );
-        for (row, design) in self.designs.iter().enumerate() {
-            svg.push_str(&self.row(design, TOP + self.frame.height * row as f64 + self.frame.above));
+    }
+
+    fn row(&self, design: &DesignData, middle: f64) -> Markup {
+        let Rows { frame, name, .. } = self.rows;
+        let half = |call, calls, sign| Half { name: format!("{}, {call}", design.name), calls, sign, middle };
+        html! {
+            g class={ "series " (series::class(design.place)) } {
+                path.base d={ "M" (frame.left) " " (middle) "H" (frame.end()) } {}
+                g.alloc { (self.half(&half("alloc", &design.latency.alloc, -1.0))) }
+                g.free { (self.half(&half("free", &design.latency.free, 1.0))) }
+                text.name x=(name.0) y=(middle + name.1) { (design.name) }
+            }
         }
-        svg.push_str("</svg>");
-        svg
     }
 
-    fn row(&self, design: &DesignData, middle: f64) -> String {
-        let (left, right) = (self.frame.left, self.frame.width - self.frame.right);
-        let (name_x, name_y) = (self.frame.name.0, middle + self.frame.name.1);
-        let halves = [(Call::Alloc, &design.latency.alloc), (Call::Free, &design.latency.free)];
-        let halves: String =
-            halves.map(|(call, histogram)| self.half(design.name, call, histogram, middle)).concat();
-        format!(
-            "<g class=\"series {}\"><path class=\"base\" d=\"M{left} {middle}H{right}\"/>{halves}\
-             <text class=\"name\" x=\"{name_x}\" y=\"{}\">{}</text></g>",
-            series::class(design.place),
-            number(name_y),
-            xml(design.name)
-        )
-    }
-
-    /// One side of a row: its bars, and a mark for each quantile.
-    fn half(&self, name: &str, call: Call, histogram: &Times, middle: f64) -> String {
-        let bars = bars(histogram);
+    /// Draws the bars of one side, and a mark for each quantile.
+    fn half(&self, half: &Half<'_>) -> Markup {
+        let Half { name, calls, sign, middle } = half;
+        let bars = bars(calls);
         let most = bars.iter().map(|bar| bar.1).max().unwrap_or(1) as f64;
-        let mut svg = format!("<g class=\"{}\">", call.name());
-        for (index, count) in bars {
-            let (from, to) = (2f64.powf(f64::from(index) / BARS), 2f64.powf(f64::from(index + 1) / BARS));
-            let height = ((count as f64).ln_1p() / most.ln_1p() * HALF).max(1.0);
-            let y = if call.sign() < 0.0 { middle - height } else { middle };
-            let (x, width) = (self.place(from), self.place(to) - self.place(from));
-            let share = count as f64 / histogram.count() as f64 * 100.0;
-            let words = format!(
-                "{name}, {}: {} of {} ({} %)\n{} to {}",
-                call.name(),
-                units::whole(count),
-                units::whole(histogram.count()),
-                units::digits(share),
-                units::time(from),
-                units::time(to)
-            );
-            let _ = write!(
-                svg,
-                "<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" data-tip=\"{}\"/>",
-                number((x * 100.0).round() / 100.0),
-                number((y * 100.0).round() / 100.0),
-                number((width * 100.0).round() / 100.0),
-                number((height * 100.0).round() / 100.0),
-                xml(&words)
-            );
+        let quantiles = QUANTILES.map(|(name, part)| (name, calls.quantile(part)));
+        let marks = quantiles.into_iter().chain([("max", calls.max())]).filter(|(_, value)| *value > 0);
+        html! {
+            @for (index, count) in bars {
+                @let ends = [index, index + 1].map(|index| 2f64.powf(f64::from(index) / BARS));
+                @let [from, to] = ends.map(|end| self.x(end));
+                @let height = short(((count as f64).ln_1p() / most.ln_1p() * HALF).max(1.0));
+                rect.bar x=(from) y=(if *sign < 0.0 { middle - height } else { *middle }) width=(short(to - from))
+                    height=(height) data-tip=(half.words(count, ends)) {}
+            }
+            @for (quantile, value) in marks {
+                @let (x, y) = (self.x(value as f64), middle + sign * (HALF + 3.0));
+                path.quantile d={ "M" (x) " " (middle) "V" (y) } {}
+                circle.quantile cx=(x) cy=(y) r="2.6"
+                    data-tip={ (name) ": " (quantile) " " (units::time(value as f64)) } {}
+            }
         }
-        svg.push_str(&self.marks(name, call, histogram, middle));
-        svg.push_str("</g>");
-        svg
     }
+}
 
-    fn marks(&self, name: &str, call: Call, histogram: &Times, middle: f64) -> String {
-        let quantiles = QUANTILES.map(|(name, part)| (name, histogram.quantile(part)));
-        let all = quantiles.into_iter().chain([("max", histogram.max())]).filter(|(_, value)| *value > 0);
-        let mark = |(quantile, value): (&str, u64)| {
-            let (x, y) = (self.place(value as f64), middle + call.sign() * (HALF + 3.0));
-            let words = format!("{name}, {}: {quantile} {}", call.name(), units::time(value as f64));
-            format!(
-                "<path class=\"quantile\" d=\"M{0} {middle}V{1}\"/><circle class=\"quantile\" cx=\"{0}\" cy=\"{1}\" r=\"2.6\" data-tip=\"{2}\"/>",
-                number((x * 100.0).round() / 100.0),
-                number(y),
-                xml(&words)
-            )
-        };
-        all.map(mark).collect()
+impl Half<'_> {
+    /// Describes the bar of the calls that took as long as between `ends`.
+    fn words(&self, count: u64, ends: [f64; 2]) -> String {
+        let all = self.calls.count();
+        let share = units::digits(count as f64 / all as f64 * 100.0);
+        let (count, all) = (units::whole(count), units::whole(all));
+        let [from, to] = ends.map(units::time);
+        format!("{}: {count} of {all} ({share} %)\n{from} to {to}", self.name)
     }
 }
 

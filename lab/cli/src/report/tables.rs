@@ -2,104 +2,93 @@
 
 use super::data::DesignData;
 use super::units;
-use std::fmt::Write;
-use vmalloc_lab::picture::escape::xml;
+use maud::{Markup, html};
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 use vmalloc_lab::times::{QUANTILES, Times};
 
-/// A table whose first column names its rows, folded away.
-pub(super) fn folded(heads: &[String], rows: &[Vec<String>]) -> String {
-    format!("<details><summary>The numbers</summary>{}</details>", table(heads, rows))
-}
-
-/// A table whose first column names its rows.
-pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> String {
-    let mut html = String::from("<div class=\"table\"><table><thead><tr>");
-    // Writing to a string can't fail, here and below.
-    heads.iter().for_each(|head| {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", xml(head));
-    });
-    html.push_str("</tr></thead><tbody>");
-    for row in rows {
-        html.push_str("<tr>");
-        for (index, cell) in row.iter().enumerate() {
-            let open = if index == 0 { "th scope=\"row\"" } else { "td" };
-            let _ = write!(html, "<{open}>{}</{}>", xml(cell), &open[..2]);
-        }
-        html.push_str("</tr>");
+/// Writes a table whose first column names its rows.
+pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> Markup {
+    html! {
+        div.table { table {
+            thead { tr { @for head in heads { th scope="col" { (head) } } } }
+            tbody {
+                @for (name, cells) in rows.iter().filter_map(|row| row.split_first()) {
+                    tr { th scope="row" { (name) } @for cell in cells { td { (cell) } } }
+                }
+            }
+        } }
     }
-    html.push_str("</tbody></table></div>");
-    html
 }
 
-fn heads(first: &str, rest: impl Iterator<Item = String>) -> Vec<String> {
-    std::iter::once(first.to_owned()).chain(rest).collect()
+/// Writes a table with a row for each design and a column for each place at which one was measured,
+/// folded away.
+fn folded<X: Ord>(
+    head: &str,
+    write: impl Fn(&X) -> String,
+    designs: &[DesignData],
+    points: impl Fn(&DesignData) -> BTreeMap<X, String>,
+) -> Markup {
+    let points: Vec<_> = designs.iter().map(points).collect();
+    let columns: BTreeSet<_> = points.iter().flat_map(BTreeMap::keys).collect();
+    let heads: Vec<_> = once(head.to_owned()).chain(columns.iter().map(|x| write(x))).collect();
+    let row = |(design, points): (&DesignData, &BTreeMap<X, String>)| {
+        let cells = columns.iter().map(|&x| points.get(x).map_or("\u{2013}", String::as_str).to_owned());
+        once(design.name.to_owned()).chain(cells).collect()
+    };
+    let rows: Vec<_> = designs.iter().zip(&points).map(row).collect();
+    html! { details { summary { "The numbers" } (table(&heads, &rows)) } }
 }
 
-/// Allocation + free at each number of live areas.
-pub(super) fn live(designs: &[DesignData]) -> String {
-    let all = designs.iter().flat_map(|design| &design.live.points).map(|point| point.live);
-    let live = sorted(all);
-    let rows = designs.iter().map(|design| {
-        let cell = |live: &u64| {
-            let point = design.live.points.iter().find(|point| point.live == *live);
-            point.map_or_else(
-                || "\u{2013}".into(),
-                |point| format!("{} + {}", units::time(point.alloc_ns), units::time(point.free_ns)),
-            )
-        };
-        std::iter::once(design.name.to_owned()).chain(live.iter().map(cell)).collect()
-    });
+/// Writes the times of an allocation and of a free at each number of live areas.
+pub(super) fn live(designs: &[DesignData]) -> Markup {
     folded(
-        &heads("live areas (alloc + free)", live.iter().map(|live| units::whole(*live))),
-        &rows.collect::<Vec<_>>(),
+        "live areas (alloc + free)",
+        |&live| units::whole(live),
+        designs,
+        |design| {
+            let told = |alloc, free| format!("{} + {}", units::time(alloc), units::time(free));
+            design.live.points.iter().map(|point| (point.live, told(point.alloc_ns, point.free_ns))).collect()
+        },
     )
 }
 
-/// Pairs a second at each number of threads.
-pub(super) fn threads(designs: &[DesignData]) -> String {
-    let threads = sorted(designs.iter().flat_map(|design| &design.threads).map(|point| point.threads));
-    let rows = designs.iter().map(|design| {
-        let cell = |threads: &usize| {
-            let point = design.threads.iter().find(|point| point.threads == *threads);
-            point.map_or_else(|| "\u{2013}".into(), |point| units::many(point.pairs_per_second))
-        };
-        std::iter::once(design.name.to_owned()).chain(threads.iter().map(cell)).collect()
-    });
-    folded(&heads("threads (pairs/s)", threads.iter().map(usize::to_string)), &rows.collect::<Vec<_>>())
+/// Writes the pairs a second at each number of threads.
+pub(super) fn threads(designs: &[DesignData]) -> Markup {
+    folded("threads (pairs/s)", usize::to_string, designs, |design| {
+        design.threads.iter().map(|point| (point.threads, units::many(point.pairs_per_second))).collect()
+    })
 }
 
-fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
-    values.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+/// Writes one number of the samples: the first, quarters, and the last.
+pub(super) fn samples(designs: &[DesignData], values: impl Fn(&DesignData) -> Vec<(f64, String)>) -> Markup {
+    const COLUMNS: usize = 4;
+    folded(
+        "areas replaced",
+        |&at| units::whole(at),
+        designs,
+        |design| {
+            let values = values(design);
+            let picks = (0..=COLUMNS).map(|part| values.len().saturating_sub(1) * part / COLUMNS);
+            picks.filter_map(|pick| values.get(pick)).map(|(at, value)| (*at as u64, value.clone())).collect()
+        },
+    )
 }
 
-/// Quantiles of single calls.
-pub(super) fn latency(designs: &[DesignData]) -> String {
-    let quantiles = QUANTILES.iter().map(|(name, _)| (*name).to_owned());
-    let heads = heads("call", ["calls".to_owned()].into_iter().chain(quantiles).chain(["max".to_owned()]));
-    let row = |name: String, histogram: &Times| {
-        let mut row = vec![name, units::whole(histogram.count())];
-        row.extend(QUANTILES.map(|(_, part)| units::time(histogram.quantile(part) as f64)));
-        row.push(units::time(histogram.max() as f64));
-        row
+/// Writes the quantiles of single calls.
+pub(super) fn latency(designs: &[DesignData]) -> Markup {
+    let heads = ["call", "calls"].into_iter().chain(QUANTILES.map(|(name, _)| name)).chain(["max"]);
+    let row = |name: String, calls: &Times| {
+        let times = QUANTILES.map(|(_, part)| calls.quantile(part)).into_iter().chain([calls.max()]);
+        [name, units::whole(calls.count())]
+            .into_iter()
+            .chain(times.map(|time| units::time(time as f64)))
+            .collect()
     };
     let both = |design: &DesignData| {
         let name = |call| format!("{}, {call}", design.name);
         [row(name("alloc"), &design.latency.alloc), row(name("free"), &design.latency.free)]
     };
+    let heads: Vec<_> = heads.map(str::to_owned).collect();
     table(&heads, &designs.iter().flat_map(both).collect::<Vec<_>>())
-}
-
-/// One number of the samples: the first, quarters, and the last.
-pub(super) fn samples(designs: &[DesignData], values: impl Fn(&DesignData) -> Vec<(f64, String)>) -> String {
-    const COLUMNS: usize = 4;
-    let first = designs.first().map(&values).unwrap_or_default();
-    let picks: Vec<_> = (0..=COLUMNS).map(|part| first.len().saturating_sub(1) * part / COLUMNS).collect();
-    let at = picks.iter().filter_map(|&pick| first.get(pick)).map(|(x, _)| units::whole(*x as u64));
-    let rows = designs.iter().map(|design| {
-        let values = values(design);
-        let cells =
-            picks.iter().map(|&pick| values.get(pick).map_or_else(String::new, |value| value.1.clone()));
-        std::iter::once(design.name.to_owned()).chain(cells).collect()
-    });
-    folded(&heads("areas replaced", at), &rows.collect::<Vec<_>>())
 }

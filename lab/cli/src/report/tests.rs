@@ -55,8 +55,6 @@ fn data(count: usize) -> Data {
         }
     };
     Data {
-        command: "report",
-        version: "0",
         commit: None,
         date: "2025-11-22 00:00 UTC".into(),
         command_line: "vmalloc report --design '<script>'".into(),
@@ -100,7 +98,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn identifiers_are_there_once() {
+fn identifiers_are_unique() {
     let page = page::page(&data(4));
     let document = parse(&page);
     let mut seen = std::collections::HashSet::new();
@@ -133,7 +131,7 @@ fn every_figure_has_a_title_a_legend_a_plot_and_a_word_on_how() {
 }
 
 #[test]
-fn findings_name_the_ends_and_who_stopped() {
+fn findings_name_the_extremes_and_the_designs_that_stopped() {
     let data = data(3);
     let live = findings::live(&data.designs);
     assert!(

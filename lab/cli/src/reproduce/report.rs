@@ -1,27 +1,21 @@
-//! What was measured, for people and for programs.
+//! The results, as text and as JSON.
 
-use crate::error::Exit;
-use crate::table::{self, Lean};
 use serde::Serialize;
 use std::fmt;
-use vmalloc_lab::reproduce::{Claim, Outcome, Table, Unit, figure};
+use vmalloc_lab::reproduce::{Claim, Outcome, Unit};
+use vmalloc_lab::table::{NONE, figure, table};
 
 /// All results of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    reproduced: bool,
+    pub(super) reproduced: bool,
     outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// Of these results.
+    /// Sums up these results.
     pub(super) fn new(outcomes: Vec<Outcome>) -> Self {
         Self { reproduced: outcomes.iter().all(|outcome| outcome.reproduced), outcomes }
-    }
-
-    /// How the program ends.
-    pub(super) fn exit(&self) -> Exit {
-        if self.reproduced { Exit::Success } else { Exit::Failed }
     }
 }
 
@@ -39,10 +33,10 @@ fn write_outcome(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let verdict = if outcome.reproduced { "reproduced" } else { "NOT REPRODUCED" };
     let name = outcome.figure.as_str().to_uppercase();
     writeln!(f, "{name}  {}: {verdict}\n", outcome.title)?;
-    write_lines(f, &claims(&outcome.claims))?;
+    write_indented(f, &claims(&outcome.claims))?;
     for table in &outcome.tables {
         writeln!(f, "\n  {}\n", table.title)?;
-        write_lines(f, &figures(table))?;
+        write_indented(f, &self::table("lr", &table.head, table.rows.clone()))?;
     }
     writeln!(f)?;
     for note in &outcome.notes {
@@ -51,16 +45,15 @@ fn write_outcome(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     writeln!(f)
 }
 
-fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[String]) -> fmt::Result {
-    lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+fn write_indented(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.lines().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
-fn claims(claims: &[Claim]) -> Vec<String> {
-    use Lean::{Left, Right};
-    let head = ["", "published", "here", "gain", "at least", ""].map(str::to_owned);
+fn claims(claims: &[Claim]) -> String {
+    let head = ["", "published", "here", "gain", "at least", ""];
     let row = |claim: &Claim| {
         let bar = claim.bar.filter(|_| claim.unit != Unit::Exact);
-        let bar = bar.map_or_else(|| "–".to_owned(), |bar| gain(claim.unit, bar));
+        let bar = bar.map_or_else(|| NONE.to_owned(), |bar| gain(claim.unit, bar));
         vec![
             claim.what.clone(),
             claim.published.clone(),
@@ -70,8 +63,7 @@ fn claims(claims: &[Claim]) -> Vec<String> {
             claim.verdict.to_string(),
         ]
     };
-    let rows: Vec<_> = claims.iter().map(row).collect();
-    table::lines(&[Left, Left, Left, Right, Right, Left], &head, &rows)
+    table("lllrrl", &head, claims.iter().map(row).collect())
 }
 
 fn here(claim: &Claim) -> String {
@@ -88,10 +80,6 @@ fn gain(unit: Unit, gain: f64) -> String {
         Unit::Times => format!("{}×", figure(gain)),
         Unit::Exact => if gain == 1.0 { "so many" } else { "OTHERS" }.to_owned(),
     }
-}
-
-fn figures(table: &Table) -> Vec<String> {
-    table::named(&table.head, &table.rows)
 }
 
 /// The width of a paragraph.

@@ -1,10 +1,9 @@
-//! What `vmalloc test --help` says beyond its options, and the table of cases.
+//! The help of `vmalloc test` beyond its options, and the table of cases.
 
 use super::preset::{DEFAULT_LOOPS, PRESETS};
 use crate::cases::CASES;
 use crate::error::Failure;
 use crate::output;
-use serde::Serialize;
 use std::fmt::Write;
 
 /// The words, and the cases.
@@ -23,12 +22,12 @@ pub(crate) fn after_help() -> String {
 fn parameters() -> String {
     format!(
         "\
-Parameters, as KEY=VALUE, decimal or 0x hexadecimal:
+Parameters, as KEY=VALUE, decimal, 0x hexadecimal, or CPUs for their number:
   nr_threads             workers, each a thread, on one shared space (1 to 65535; default 1)
   sequential_test_order  1: cases in the order of their bits; 0: each worker shuffles them (default 0)
   test_repeat_count      how often each case is run (default 1)
   test_loop_count        loops of a run (default {DEFAULT_LOOPS}: a program asks the kernel for its pages, so
-                         the field's default of 1000000 would take many minutes)
+                         Linux's default of 1000000 would take many minutes)
   seconds                go on for so long instead: rounds, each of them one run of each case in a new order,
                          after which the space must be whole and the memory no larger than after the first
   nr_pages               pages an area of fix_size_alloc_test and no_block_alloc_test, and frames a mapping of
@@ -64,26 +63,7 @@ fn put(text: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(part);
 }
 
-#[derive(Serialize)]
-struct Line {
-    bit: u64,
-    name: &'static str,
-    about: &'static str,
-}
-
-#[derive(Serialize)]
-struct List {
-    cases: Vec<Line>,
-}
-
 /// Prints the table of cases.
 pub(super) fn list(json: bool) -> Result<(), Failure> {
-    if !json {
-        return output::text(&table());
-    }
-    let cases = CASES.iter().map(|case| {
-        let (bit, name, about) = (case.bit, case.name, case.about);
-        Line { bit, name, about }
-    });
-    output::json(&List { cases: cases.collect() })
+    if json { output::json(&serde_json::json!({ "cases": &CASES[..] })) } else { output::text(&table()) }
 }

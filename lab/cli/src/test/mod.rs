@@ -1,4 +1,4 @@
-//! `vmalloc test`: the field's test driver over one space of real memory.
+//! `vmalloc test`: Linux's test driver over one space of real memory.
 //!
 //! ```text
 //!   words ──params──► Parameters ──rounds──► a thread for each worker ──worker──► cases
@@ -6,7 +6,8 @@
 //!                                    Record for each worker ──report──► text or JSON
 //! ```
 //!
-//! All workers share one space. After each round, of which there are many only with `seconds`, the space is verified and must be whole again.
+//! All workers share one space. After each round, of which there are many only with `seconds`, the
+//! space is verified and must be whole again.
 
 pub(crate) mod help;
 mod params;
@@ -16,7 +17,6 @@ mod rounds;
 mod worker;
 
 use crate::args::TestOptions;
-use crate::clock;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
@@ -24,6 +24,7 @@ use params::Parameters;
 use report::{Report, Stages};
 use rounds::Rounds;
 use vmalloc::Platform;
+use vmalloc_lab::clock;
 
 /// Runs the command.
 pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
@@ -34,9 +35,7 @@ pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
     let machine = Machine::new(options.machine)?;
     let report = measure(&machine, &parameters, options)?;
     report.warn();
-    let written = if json { output::json(&report) } else { output::text(&report.to_string()) };
-    written?;
-    Ok(if report.ok { Exit::Success } else { Exit::Failed })
+    output::tell("test", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
 fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) -> Result<Report, Failure> {
@@ -48,8 +47,6 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
     Ok(Report {
-        command: "test",
-        version: env!("CARGO_PKG_VERSION"),
         parameters: parameters.clone(),
         strategy: options.machine.strategy,
         seed,

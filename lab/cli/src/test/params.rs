@@ -1,17 +1,17 @@
-//! The driver's parameters: the field's names, checked once.
+//! The driver's parameters: Linux's names, checked once.
 
 use super::preset::Preset;
 use crate::cases::{self, Case};
-use crate::crew::MAX_THREADS;
 use crate::error::Failure;
+use crate::worker_threads::MAX_THREADS;
 use serde::Serialize;
 
-/// The most loops, repeats and pages: the field's are `int`s.
+/// The most loops, repeats and pages: Linux's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
 /// The longest time: a week.
 const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
-/// What to run. Numbers throughout, as the field has them.
+/// The parameters of a run: numbers throughout, as in Linux's driver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Parameters {
     /// The preset that they began with.
@@ -69,8 +69,8 @@ static KEYS: [Key; 9] = [
     Key { name: "seed", least: 0, most: u64::MAX, set: |p, value| p.seed = Some(value) },
 ];
 
-/// Reads `[preset] [name of a case | key=value]…`. Nothing at all means `performance`; a key given twice, its
-/// last value.
+/// Reads `[preset] [name of a case | key=value]…`. Nothing at all means `performance`; a key given
+/// twice, its last value.
 pub(crate) fn parse(words: &[String]) -> Result<Parameters, Failure> {
     let (mut parameters, rest) = begin(words)?;
     let (mut picked, mut masked) = (0, false);
@@ -91,19 +91,17 @@ pub(crate) fn parse(words: &[String]) -> Result<Parameters, Failure> {
     Ok(parameters)
 }
 
-/// The parameters to start from, and the words that change them.
+/// Returns the parameters to start from, and the words that change them.
 fn begin(words: &[String]) -> Result<(Parameters, &[String]), Failure> {
-    let Some((first, rest)) = words.split_first() else {
-        let performance = Preset::by_name("performance");
-        return Ok((performance.map_or_else(Parameters::default, Preset::parameters), words));
-    };
+    let first = words.first().map_or("performance", String::as_str);
     match Preset::by_name(first) {
-        Some(preset) => Ok((preset.parameters(), rest)),
+        Some(preset) => Ok((preset.parameters()?, words.get(1..).unwrap_or_default())),
         None => Ok((Parameters::default(), words)),
     }
 }
 
-fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
+/// Sets a parameter.
+pub(super) fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
         return Err(Failure::new(format!("no parameter is named '{key}'; see 'vmalloc test --help'")));
     };
@@ -117,8 +115,11 @@ fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failur
     }
 }
 
-/// A decimal number, or a hexadecimal one with `0x`.
+/// Reads a decimal number, a hexadecimal one with `0x`, or `CPUs`: as many as there are.
 fn number(text: &str) -> Option<u64> {
+    if text == "CPUs" {
+        return std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
+    }
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None => (text, 10),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_the_fields() {
+    fn presets_are_those_of_linux() {
         let performance = parsed("").unwrap();
         assert_eq!(parsed("performance").unwrap(), performance);
         assert_eq!((performance.sequential_test_order, performance.test_repeat_count), (1, 3));

@@ -1,4 +1,4 @@
-//! What is told of a run: the field's summary lines, or JSON.
+//! The report of a run: the summary lines of Linux's driver, or JSON.
 
 use super::params::Parameters;
 use super::rounds::{Memory, Sample};
@@ -12,13 +12,9 @@ use vmalloc_lab::units::human_bytes;
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
-    /// `test`.
-    pub(super) command: &'static str,
-    /// Of this program.
-    pub(super) version: &'static str,
-    /// What was asked for.
+    /// The parameters of the command line.
     pub(super) parameters: Parameters,
-    /// What became of freed areas.
+    /// The treatment of freed areas.
     pub(super) strategy: Strategy,
     /// The seed that gives the same orders and sizes again.
     pub(super) seed: u64,
@@ -26,19 +22,19 @@ pub(super) struct Report {
     pub(super) machine: Facts,
     /// The most areas that a case may hold, where it would hold more if it could.
     pub(super) most_held: Option<u64>,
-    /// What there is too little of then.
+    /// The resource that is scarce then.
     pub(super) held_back_by: Option<Scarce>,
-    /// What cycles are.
+    /// The unit of cycles.
     pub(super) clock: &'static str,
     /// The workers.
     pub(super) workers: Vec<Record>,
     /// The space before, after, and after the purge at the end.
     pub(super) stats: Stages,
-    /// What the program keeps after the first and the last round.
+    /// The memory that the program keeps after the first and the last round.
     pub(super) memory: Memory,
-    /// What was wrong with the space after the run.
+    /// The faults of the space after the run.
     pub(super) complaints: Vec<String>,
-    /// Whether all went well.
+    /// True if all went well.
     pub(super) ok: bool,
 }
 
@@ -77,7 +73,7 @@ impl Report {
     }
 }
 
-/// The report for people, and for parsers of the field's lines.
+/// The report for people, and for parsers of Linux's lines.
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parameters { nr_threads, test_repeat_count, test_loop_count, run_test_mask, .. } =
@@ -96,7 +92,7 @@ impl Display for Report {
             writeln!(f, "{}", self.memory)?;
         }
         if self.complaints.is_empty() {
-            let purged = &self.stats.purged;
+            let purged = &self.stats.purged.0;
             writeln!(
                 f,
                 "The space is whole again: {} pages free of {}",
@@ -122,8 +118,8 @@ impl Display for Memory {
     }
 }
 
-/// The field's line. What is ours, the expected failures, comes behind it and only in the cases that have any,
-/// so that a parser of that line finds what it knows.
+/// Linux's line. What is ours, the expected failures, comes behind it and only in the cases that
+/// have any, so that a parser of that line finds what it knows.
 impl Display for CaseRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, passed, failed, xfailed, cut, repeat, loops, avg_usec, .. } = self;

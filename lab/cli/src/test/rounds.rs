@@ -1,17 +1,19 @@
-//! Rounds: all workers run all their cases once, the space must be whole again, and memory is compared.
+//! Rounds: all workers run all their cases once, the space must be whole again, and memory is
+//! compared.
 //!
-//! Without `seconds` there is one round, of `test_repeat_count` runs of each case. With it there are as many as there is time for,
-//! each in new orders; the last one is cut short. Between rounds nothing is allocated, so what the program has then is what it keeps:
-//! it must not grow from the first to the last.
+//! Without `seconds` there is one round, of `test_repeat_count` runs of each case. With it there
+//! are as many as there is time for, each in new orders; the last one is cut short. Between rounds
+//! nothing is allocated, so what the program has then is what it keeps: it must not grow from the
+//! first to the last.
 
 use super::params::Parameters;
 use super::worker::{self, Record, Round};
-use crate::crew::{self, Haul};
 use crate::error::Failure;
 use crate::heap;
 use crate::machine::{Counts, Machine, resident_bytes};
 use crate::progress::Wait;
 use crate::random;
+use crate::worker_threads::{self, Haul};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -20,23 +22,24 @@ use vmalloc_lab::units::human_bytes;
 
 /// The random stream that gives rounds their seeds: none of a worker's.
 const SEEDS: u64 = u64::MAX;
-/// How much more memory the last round may leave than the first: what heaps can't give back differs by a few MiB from round to
-/// round, with 64 workers. A page lost with each thousandth area passes this within minutes.
+/// How much more memory the last round may leave than the first: what heaps can't give back differs
+/// by a few MiB from round to round, with 64 workers. A page lost with each thousandth area passes
+/// this within minutes.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// What all rounds brought.
+/// The results of all rounds.
 pub(super) struct Rounds {
     /// The workers.
     pub(super) records: Vec<Record>,
-    /// What was wrong, in words.
+    /// The faults that were found, in words.
     pub(super) complaints: Vec<String>,
     /// The space after the last round, before its purge: what was freed may be lazy or cached.
     pub(super) after: Counts,
-    /// What the program keeps.
+    /// The memory that the program keeps.
     pub(super) memory: Memory,
 }
 
-/// What the program keeps when everything is freed and purged.
+/// The memory that the program keeps when everything is freed and purged.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Memory {
     /// How many rounds there were.
@@ -47,7 +50,7 @@ pub(super) struct Memory {
     pub(super) last: Sample,
 }
 
-/// What the program keeps after a round.
+/// The memory that the program keeps after a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Sample {
     /// Memory of the program.
@@ -95,7 +98,7 @@ fn round(
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let round = Round { machine, parameters, seed, done, stop };
     let threads = parameters.nr_threads;
-    crew::run(
+    worker_threads::run(
         threads,
         &format!("nr_threads={threads}"),
         |number| worker::run(&round, number),
@@ -110,7 +113,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// What is left of the time, if that is limited.
+    /// Returns the rest of the time, if that is limited.
     fn left(&self) -> Option<Duration> {
         self.time.map(|time| time.saturating_sub(self.start.elapsed()))
     }
@@ -134,7 +137,7 @@ impl Clock {
 impl Sample {
     fn now(machine: &Machine) -> Self {
         heap::trim();
-        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().metadata_bytes }
+        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().0.metadata_bytes }
     }
 }
 

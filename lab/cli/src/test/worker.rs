@@ -2,27 +2,27 @@
 
 use super::params::Parameters;
 use crate::cases::{Case, Context, PageSize, Refusal};
-use crate::clock;
 use crate::machine::Machine;
 use crate::random;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vmalloc_lab::clock;
 use vmalloc_lab::rng::Rng;
 
-/// What a worker did.
+/// The record of a worker.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record {
     /// Its number.
     pub(crate) worker: u64,
-    /// What all its cases took together.
+    /// The cycles of all its cases together.
     pub(crate) cycles: u64,
     /// Its cases, in the order in which it ran them.
     pub(crate) cases: Vec<CaseRecord>,
 }
 
-/// What became of one case.
-#[derive(Clone, Debug, Serialize)]
+/// The results of one case.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct CaseRecord {
     /// The case.
     pub(crate) name: &'static str,
@@ -44,15 +44,15 @@ pub(crate) struct CaseRecord {
     pub(crate) avg_usec: u64,
     /// Nanoseconds of all runs.
     pub(crate) total_nsec: u64,
-    /// What the first failed run ran into.
+    /// The reason of the first failed run.
     pub(crate) first_failure: Option<String>,
 }
 
-/// What the workers of a round share.
+/// The state that the workers of a round share.
 pub(super) struct Round<'a> {
-    /// What they run on.
+    /// The space that they run on.
     pub(super) machine: &'a Machine,
-    /// What they run.
+    /// The cases that they run, and how often.
     pub(super) parameters: &'a Parameters,
     /// The seed of this round.
     pub(super) seed: u64,
@@ -78,10 +78,10 @@ pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
         random,
         stop: &round.stop,
     };
-    let start = clock::cycles();
+    let start = clock::tick();
     let times = parameters.runs_a_round();
     let cases = order.iter().map(|case| repeat(case, &mut context, times, &round.done)).collect();
-    Record { worker, cycles: clock::cycles().saturating_sub(start), cases }
+    Record { worker, cycles: clock::tick().saturating_sub(start), cases }
 }
 
 impl Record {
@@ -107,7 +107,8 @@ fn order(parameters: &Parameters, random: &mut Rng) -> Vec<&'static Case> {
 fn repeat(case: &Case, context: &mut Context<'_>, times: u64, done: &AtomicU64) -> CaseRecord {
     let mut record = CaseRecord::new(case, context.loops);
     let stop = context.stop;
-    // Relaxed, here and below: nothing is read that the flag publishes, and what is done is only shown to people.
+    // Relaxed, here and below: nothing is read that the flag publishes, and what is done is only
+    // shown to people.
     for _ in 0..times {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -127,11 +128,7 @@ fn repeat(case: &Case, context: &mut Context<'_>, times: u64, done: &AtomicU64) 
 
 impl CaseRecord {
     fn new(case: &Case, loops: u64) -> Self {
-        let (name, bit) = (case.name, case.bit);
-        let (passed, failed, xfailed, cut, repeat) = (0, 0, 0, 0, 0);
-        let (avg_usec, total_nsec) = (0, 0);
-        let first_failure = None;
-        Self { name, bit, passed, failed, xfailed, cut, repeat, loops, avg_usec, total_nsec, first_failure }
+        Self { name: case.name, bit: case.bit, loops, ..Self::default() }
     }
 
     fn count(&mut self, result: Result<(), Refusal>, time: Duration) {

@@ -15,7 +15,7 @@ pub(crate) fn run(line: &str) -> Output {
     vmalloc(line).output().expect("the program was built")
 }
 
-/// What it printed, when it must have gone well.
+/// Runs the program, which must succeed, and returns its text.
 #[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn text(line: &str) -> String {
     let output = run(line);

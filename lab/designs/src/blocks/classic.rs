@@ -1,7 +1,8 @@
-//! The two of the field. What they have in common is all but where a new block goes, and what remembers dirty slots.
+//! The two of Linux. What they have in common is all but where a new block goes, and what remembers
+//! dirty slots.
 //!
-//! Locks: a queue before a block; the index and a block one after the other. A block is off its queue before its last slots
-//! are handed out, so who frees it meets nobody.
+//! Locks: a queue before a block; the index and a block one after the other. A block is off its
+//! queue before its last slots are handed out, so its last free meets no other thread.
 
 use super::dirty::{Bits, Dirty, Reach};
 use super::{Blocks, MAX_PAGES};
@@ -14,7 +15,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the two differ in.
+/// The difference between the two.
 pub(super) trait Way: Send + Sync {
     type Dirty: Dirty;
 
@@ -61,7 +62,8 @@ pub(super) struct Classic<W: Way> {
     addresses: Box<dyn Design>,
     slots: u64,
     queues: Box<[Mutex<Queue<W::Dirty>>]>,
-    /// By block number from the start of the span. The lowest addresses are used first, so it stays short.
+    /// By block number from the start of the span. The lowest addresses are used first, so it stays
+    /// short.
     index: Mutex<Index<W::Dirty>>,
     made: AtomicU64,
     freed: AtomicU64,

@@ -1,6 +1,6 @@
 //! Which slots of a block have been returned.
 
-/// What remembers it.
+/// A record of the returned slots.
 pub(super) trait Dirty: Send {
     /// Of a block of so many slots, none of them returned.
     fn new(slots: u64) -> Self;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_count_what_is_returned() {
+    fn both_count_returned_slots() {
         let (mut bits, mut reach) = (Bits::new(256), Reach::new(256));
         for (slot, slots, count) in [(60, 8, 8), (0, 1, 9), (128, 128, 137)] {
             assert_eq!((bits.mark(slot, slots), reach.mark(slot, slots)), (count, count));

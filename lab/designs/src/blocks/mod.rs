@@ -1,4 +1,5 @@
-//! Blocks for short mappings: slots out of a larger area, as they were before 2015, since then, and ours.
+//! Blocks for short mappings: slots out of a larger area, as they were before 2015, since then, and
+//! ours.
 //!
 //! ```text
 //!    CPU 0's queue ─► [▓▓▓▓▓▓▓▓▓░░]─►[▓▓▓░░░░░░░░]         ▓ handed out, once in the life of a block
@@ -18,8 +19,9 @@
 //! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail | the lowest and the highest, and how many |
 //! | [`Ours`](Variant::Ours) | | slots are handed out again after a flush |
 //!
-//! At the head a new block hides the older ones, and what they have left is never asked for; at the tail the oldest are
-//! filled first, and so freed. A walk passes at most one block for each order 0…6, seven. Source: the postings of 2015.
+//! At the head a new block hides the older ones, and what they have left is never asked for; at the
+//! tail the oldest are filled first, and so freed. A walk passes at most one block for each order
+//! 0…6, seven. Source: the postings of 2015.
 
 mod classic;
 mod dirty;
@@ -28,7 +30,7 @@ pub mod scenarios;
 
 use crate::design::{Refusal, Setup};
 use serde::Serialize;
-use std::fmt;
+use strum::Display;
 
 /// The most pages of a mapping: a word of bits.
 pub const MAX_PAGES: u64 = 64;
@@ -51,36 +53,26 @@ pub trait Blocks: Send + Sync {
     fn counts(&self) -> (u64, u64);
 }
 
-/// What is done with blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+/// A way to keep blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Variant {
     /// Before 2015.
     Head,
     /// Since 2015.
     Tail,
     /// The product's.
+    #[strum(serialize = "vmalloc")]
     Ours,
 }
 
 impl Variant {
-    /// All, oldest first.
-    pub const ALL: [Self; 3] = [Self::Head, Self::Tail, Self::Ours];
-
-    /// As it is written.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::Tail => "tail",
-            Self::Ours => "vmalloc",
-        }
-    }
-
-    /// No blocks yet.
+    /// Builds it, without any block yet.
     ///
     /// # Panics
-    /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is short.
+    /// Unless a block has a power of two of slots, 128 to 1024; or when memory for metadata is
+    /// short.
     #[must_use]
     pub fn build(self, setup: &Setup, slots: u64) -> Box<dyn Blocks> {
         assert!((128..=1024).contains(&slots) && slots.is_power_of_two(), "blocks of {slots} slots");
@@ -89,11 +81,5 @@ impl Variant {
             Self::Tail => Box::new(classic::Classic::<classic::Tail>::new(setup, slots)),
             Self::Ours => Box::new(ours::Ours::new(setup, slots)),
         }
-    }
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }

@@ -6,8 +6,8 @@
 //! | 2 | ten times 1 + x % 64 pages, x from xorshift32 (13, 17, 5) that begins at 1 |
 //! | 3 | for each order 0…6 as many of 2^order pages as leave room for one more; then one of each order |
 //!
-//! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times are those of single calls, the
-//! reading of the clock included, as a function profiler has them.
+//! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times
+//! are those of single calls, the reading of the clock included, as a function profiler has them.
 
 use super::Variant;
 use crate::design::Setup;
@@ -24,7 +24,7 @@ const ORDERS: u32 = 7;
 pub struct FunctionProfile {
     /// How many.
     pub hit: u64,
-    /// What all took, in µs.
+    /// The time of all, in µs.
     pub time_us: f64,
     /// One, in µs.
     pub avg_us: f64,
@@ -41,9 +41,9 @@ pub struct Outcome {
     pub made: u64,
     /// Blocks freed.
     pub freed: u64,
-    /// What obtains slots.
+    /// The function that obtains slots.
     pub map: FunctionProfile,
-    /// What returns them.
+    /// The function that returns them.
     pub unmap: FunctionProfile,
 }
 
@@ -68,7 +68,31 @@ pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
     Outcome { variant, made, freed, map: map.profile(1e3), unmap: unmap.profile(1e3) }
 }
 
-/// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of the postings had.
+/// Returns the pages of all blocks over the live ones, when each block's worth of mappings has one
+/// that stays.
+///
+/// Maps one page for good and a block's worth of others for a moment, `live` times.
+///
+/// # Panics
+/// When addresses run out.
+#[must_use]
+pub fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f64 {
+    let blocks = variant.build(&setup(), slots);
+    let pair = |pages| {
+        let start = blocks.map(pages).expect("room for a moment");
+        blocks.unmap(start, pages).expect("it is mapped");
+    };
+    for _ in 0..live {
+        blocks.map(1).expect("room for a page");
+        (0..7).for_each(|_| pair(1));
+        (0..slots / 8 - 1).for_each(|_| pair(8));
+    }
+    let (made, freed) = blocks.counts();
+    ((made - freed) * slots) as f64 / live as f64
+}
+
+/// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of
+/// the postings had.
 fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)
 }
@@ -124,7 +148,7 @@ impl Times {
         self.squares += u128::from(units) * u128::from(units);
     }
 
-    /// What a function profiler would print.
+    /// Returns the numbers that a function profiler would print.
     pub fn profile(&self, units_per_us: f64) -> FunctionProfile {
         let (hit, time_us) = (self.hit as f64, self.sum as f64 / units_per_us);
         let avg_us = time_us / hit;
@@ -162,6 +186,12 @@ mod tests {
     }
 
     #[test]
+    fn a_long_lived_page_pins_itself_and_classically_a_block() {
+        assert!(one_long_lived_page_a_block(256, Variant::Tail, 100) > 250.0);
+        assert!(one_long_lived_page_a_block(256, Variant::Ours, 20_000) < 2.0);
+    }
+
+    #[test]
     fn ours_makes_a_few_blocks_and_hands_them_out_again() {
         for slots in [256, 1024] {
             // What is lazy at a time, and one of each order.
@@ -180,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_sum_mean_and_variance() {
+    fn profile_has_sum_mean_and_variance() {
         let mut times = Times::default();
         [1000, 2000, 3000].into_iter().for_each(|ns| times.add(ns));
         let profile = times.profile(1e3);

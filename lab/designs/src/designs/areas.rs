@@ -1,4 +1,5 @@
-//! What one global lock guards in the designs until 2019: areas that are taken, freed, and given back.
+//! The state under the one global lock of the designs until 2019: areas that are allocated, freed,
+//! and given back.
 
 use super::stack::Stack;
 use crate::design::{Ask, Refusal, Segment};
@@ -6,7 +7,7 @@ use vmalloc::PageRange;
 
 /// Areas and free space, whichever way a generation keeps them. Callers hold the lock.
 pub(super) trait Areas: Send {
-    /// What names a lazy area.
+    /// Names a lazy area.
     type Freed: Copy + Send;
 
     /// All of the span is free.
@@ -27,13 +28,13 @@ pub(super) trait Areas: Send {
     /// Makes a lazy area free; its pages.
     fn give(&mut self, freed: Self::Freed) -> u64;
 
-    /// Whether there is a place for a request, by a look at every free range.
+    /// Returns true if some free range has a place for a request: all are looked at.
     fn holds(&self, want: &Want) -> bool;
 
     /// Everything in address order.
     fn segments(&self, lazy: &Stack<Self::Freed>) -> Vec<Segment>;
 
-    /// What all of it occupies.
+    /// Returns the bytes of all of it.
     fn bytes(&self) -> usize;
 
     /// Checks the invariants of the design.
@@ -101,10 +102,11 @@ impl<'a> Group<'a> {
         Ok(Self { offsets, sizes, align, reach })
     }
 
-    /// The highest base from which all parts are free. `fit_down` says where the highest place for so many pages is that
-    /// starts at a page or below it.
+    /// The highest base from which all parts are free. `fit_down` says where the highest place for
+    /// so many pages is that starts at a page or below it.
     ///
-    /// A part that does not fit at a base tells the highest base that it leaves possible; then all are asked again.
+    /// A part that does not fit at a base tells the highest base that it leaves possible; then all
+    /// are asked again.
     pub(super) fn highest_base(
         &self,
         span: PageRange,

@@ -11,8 +11,9 @@
 //! * `A2` A request of n pages at alignment a gets the lowest range that has, from the lower limit on, n + a − 1 pages: there an
 //!   aligned place is sure. With a = 1 this is the lowest fit, exactly.
 //!
-//! The quirk of `A2`: with a > 1 a range with fewer pages may have an aligned place too. So a placement may be higher than need
-//! be, and a request may be refused although it would fit; whoever calls counts the latter.
+//! The quirk of `A2`: with a > 1 a range with fewer pages may have an aligned place too. So a
+//! placement may be higher than need be, and a request may be refused although it would fit;
+//! the caller counts the latter.
 //!
 //! Taking and giving back are O(log n). Source: the merged series of 2019.
 
@@ -85,7 +86,7 @@ mod tests {
     use vmalloc::PageRange;
 
     #[test]
-    fn a_refusal_for_the_quirk_alone_is_counted_and_stays() {
+    fn missed_fit_is_refused_and_counted() {
         for name in [Name::Augmented, Name::Nodes] {
             let span = PageRange::new(8, 16).unwrap();
             let design = name.build(&Setup::with_cpus(1).span(span));

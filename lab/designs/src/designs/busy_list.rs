@@ -1,4 +1,5 @@
-//! A0 `busy-list` (before 2018): nothing is known of free space but that it lies between busy areas.
+//! A0 `busy-list` (before 2018): nothing is known of free space but that it lies between busy
+//! areas.
 //!
 //! ```text
 //!    ┌──┐      ┌───┐┌─┐  ┌────┐ ┌──┐                 ┌──┐
@@ -13,13 +14,15 @@
 //!   `skipped`, fits below the end of its area. Any other request starts from the lowest area: first fit is the lowest
 //!   fit, whatever the cache says.
 //!
-//! Areas that come make holes smaller, so `Z2` holds. One that goes from below the cache, or is the cache, makes a hole that is
-//! not known: the cache moves down to the area below it. A search that finds nothing leaves the cache as it was.
+//! Areas that come make holes smaller, so `Z2` holds. One that goes from below the cache, or is the
+//! cache, makes a hole that is not known: the cache moves down to the area below it. A search that
+//! finds nothing leaves the cache as it was.
 //!
-//! The request may not have exactly `skipped` pages, for a hole that was skipped for its alignment or limits may take that.
+//! The request may not have exactly `skipped` pages, for a hole that was skipped for its alignment
+//! or limits may take that.
 //!
-//! The walk is O(n) in areas. A lower limit is found in the tree, without a walk. Source: the design as the postings of 2018
-//! and 2019 describe it, and measured as their "before".
+//! The walk is O(n) in areas. A lower limit is found in the tree, without a walk. Source: the
+//! design as the postings of 2018 and 2019 describe it, and measured as their "before".
 
 use super::areas::{Areas, Group, Want, range};
 use super::stack::Stack;
@@ -27,7 +30,7 @@ use super::tree::{Id, NIL, Plain, Tree};
 use crate::design::{Segment, State};
 use vmalloc::PageRange;
 
-/// What an area in the list is.
+/// The state of an area in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Use {
     #[default]
@@ -184,7 +187,8 @@ impl BusyList {
         std::iter::once(NIL).chain(self.areas.ids()).filter_map(|area| self.hole_above(area))
     }
 
-    /// The highest place for so many pages that starts at a page or below it: down the list from there.
+    /// The highest place for so many pages that starts at a page or below it: down the list from
+    /// there.
     fn fit_down(&self, start: u64, pages: u64) -> Option<u64> {
         let mut below = self.areas.floor(start);
         loop {

@@ -9,9 +9,9 @@
 //! * `C1` `lazy` is the sum of all areas that are neither busy nor free, those that a purge has in hand included. It changes
 //!   only under the lock, together with the area. So busy + lazy + free is the span, at any moment when the lock is held.
 //! * `C2` A request is refused only under the lock, where no free range takes it and `lazy` is 0: never while freed space is on
-//!   its way back, whoever brings it. Until then the caller purges and waits for the purges of others.
+//!   its way back, by any thread. Until then the caller purges and waits for the purges of others.
 //!
-//! What a purge does with the lock is [`Purge`](super::purge::Purge).
+//! [`Purge`](super::purge::Purge) says what a purge does with the lock.
 
 use super::areas::{Areas, Group, Want};
 use super::purge::Purge;
@@ -35,7 +35,7 @@ pub(super) struct Classic<S: Areas> {
     missed_fits: AtomicU64,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 pub(super) struct Held<S: Areas> {
     pub(super) areas: S,
     pub(super) lazy: Stack<S::Freed>,

@@ -12,14 +12,16 @@
 //! * `L2` A request with an alignment of at most a stack's, four pages, is for a multiple of the alignment: an area of 5 pages
 //!   at 4 has 8. What is left behind such areas is aligned too, and not too small for the next.
 //!
-//! A cut leaves the cache at what remains of the range, or at the range below. A range that is given back at the cache or below
-//! it is the cache from then on. Congruent areas, cut from the top, only make ranges smaller; if the cache's own is cut, the
-//! cache follows. A search that finds nothing leaves the cache as it was.
+//! A cut leaves the cache at what remains of the range, or at the range below. A range that is
+//! given back at the cache or below it is the cache from then on. Congruent areas, cut from the
+//! top, only make ranges smaller; if the cache's own is cut, the cache follows. A search that finds
+//! nothing leaves the cache as it was.
 //!
-//! The object for the second remainder of a cut comes from the arena's unused nodes: they are the cache of objects of the RFC,
-//! bounded by what was in use at a time and not by half of lazy_max.
+//! The object for the second remainder of a cut comes from the arena's unused nodes: they are the
+//! cache of objects of the RFC, bounded by what was in use at a time and not by half of lazy_max.
 //!
-//! Giving back is O(log n), the walk is O(n), but in free ranges. A lower limit is found in the tree. Source: the RFC of 2018.
+//! Giving back is O(log n), the walk is O(n), but in free ranges. A lower limit is found in the
+//! tree. Source: the RFC of 2018.
 
 use super::areas::Want;
 use super::free_ranges::FreeRanges;
@@ -90,7 +92,8 @@ impl FreeSpace for FreeList {
 }
 
 impl FreeList {
-    /// The lowest fit, from the cache on if that can be; its place, and the most pages of a place that was skipped.
+    /// The lowest fit, from the cache on if that can be; its place, and the most pages of a place
+    /// that was skipped.
     fn walk(&self, want: &Want) -> Option<(Id, PageRange, u64)> {
         let tree = self.ranges.tree();
         let (mut node, mut skipped) = self.start(want);

@@ -7,12 +7,13 @@
 //!    └──────┘     └───┴──┘     └──┴───┘     └─┴───┴─┘       shrinks and gets a new neighbour
 //! ```
 //!
-//! * `F1` The ranges are disjoint and inside the span, and no two touch: who gives a range back merges it with both neighbours.
+//! * `F1` The ranges are disjoint and inside the span, and no two touch: a range that is given back is merged with both neighbours.
 //! * `F2` `pages` is the sum of all.
 //!
-//! A new remainder hangs right below the node that was split: no descent. What a kernel preloads for it, so that the cut
-//! cannot fail half-way, is the arena's chain of unused nodes here. Giving back descends once, to the node under which the
-//! range would hang; that node is one of the neighbours, and the list knows the other.
+//! A new remainder hangs right below the node that was split: no descent. What a kernel preloads
+//! for it, so that the cut cannot fail half-way, is the arena's chain of unused nodes here. Giving
+//! back descends once, to the node under which the range would hang; that node is one of the
+//! neighbours, and the list knows the other.
 //!
 //! Source: the RFC of 2018. What differs between 2018 and 2019 is the [`Augment`] and the search.
 
@@ -42,7 +43,8 @@ impl<A: Augment> FreeRanges<A> {
         &self.tree
     }
 
-    /// Takes a part of a free range. The lowest node with what is left of it; if there is none, the node below, or nil.
+    /// Takes a part of a free range. The lowest node with what is left of it; if there is none, the
+    /// node below, or nil.
     pub(super) fn cut(&mut self, node: Id, part: PageRange) -> Id {
         let whole = self.tree.range(node);
         self.pages -= part.len();
@@ -93,7 +95,8 @@ impl<A: Augment> FreeRanges<A> {
         group.highest_base(self.span, |start, pages| self.fit_down(start, pages))
     }
 
-    /// The highest place for so many pages that starts at a page or below it: down the list from there.
+    /// The highest place for so many pages that starts at a page or below it: down the list from
+    /// there.
     fn fit_down(&self, start: u64, pages: u64) -> Option<u64> {
         let mut node = self.tree.floor(start);
         while node != NIL {
@@ -106,7 +109,7 @@ impl<A: Augment> FreeRanges<A> {
         None
     }
 
-    /// Whether a range takes the request: all are asked.
+    /// Returns true if some range has a place for the request: all are looked at.
     pub(super) fn holds(&self, want: &Want) -> bool {
         self.tree.ranges().any(|free| want.place(free).is_some())
     }

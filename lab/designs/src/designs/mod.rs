@@ -27,7 +27,7 @@ pub use ours::Ours;
 pub(crate) use ours::{Addresses, space};
 use vmalloc::PageRange;
 
-/// What segments say about areas and pages.
+/// Sums up the areas and pages of segments.
 fn count(segments: &[Segment]) -> Counts {
     let mut counts = Counts::default();
     for Segment { range, state } in segments {

@@ -12,10 +12,12 @@ use crate::design::{Design, Setup};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
+use strum::{IntoStaticStr, VariantArray};
 
 /// A design by its name on the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Name {
     /// A0 with purge P0.
     BusyListP0,
@@ -39,39 +41,19 @@ pub enum Name {
 
 impl Name {
     /// All, oldest first.
-    pub const ALL: [Self; 9] = [
-        Self::BusyListP0,
-        Self::BusyList,
-        Self::FreeList,
-        Self::AugmentedP0,
-        Self::AugmentedP1,
-        Self::Augmented,
-        Self::Nodes,
-        Self::Vmalloc,
-        Self::VmallocCached,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The generations as they were, and ours.
     pub const HISTORY: [Self; 5] =
         [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc];
 
-    /// As it is written.
+    /// Returns the name as it is written.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BusyListP0 => "busy-list-p0",
-            Self::BusyList => "busy-list",
-            Self::FreeList => "free-list",
-            Self::AugmentedP0 => "augmented-p0",
-            Self::AugmentedP1 => "augmented-p1",
-            Self::Augmented => "augmented",
-            Self::Nodes => "nodes",
-            Self::Vmalloc => "vmalloc",
-            Self::VmallocCached => "vmalloc-cached",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
-    /// One line about it.
+    /// Describes it in one line.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -89,7 +71,7 @@ impl Name {
         }
     }
 
-    /// An empty one.
+    /// Builds an empty one.
     ///
     /// # Panics
     /// When memory for its metadata is short, or the set-up makes no sense.
@@ -118,23 +100,21 @@ impl fmt::Display for Name {
     }
 }
 
-/// A name that no design has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownName(String);
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no design is called {:?}; there are {}", self.0, Name::ALL.map(Name::as_str).join(", "))
-    }
+fn names() -> String {
+    Name::ALL.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-impl std::error::Error for UnknownName {}
+/// A name that no design has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no design is named '{0}'; there are {names}", names = names())]
+pub struct UnknownName(String);
 
 impl FromStr for Name {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text).ok_or_else(|| UnknownName(text.to_owned()))
+        let found = Self::ALL.iter().find(|name| name.as_str() == text);
+        found.copied().ok_or_else(|| UnknownName(text.to_owned()))
     }
 }
 
@@ -144,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_name_is_read_back_and_names_its_design() {
-        for name in Name::ALL {
+        for &name in Name::ALL {
             assert_eq!(name.to_string().parse(), Ok(name));
             assert_eq!(name.build(&Setup::with_cpus(1)).name(), name.as_str());
         }

@@ -11,7 +11,7 @@ use vmalloc::{
     PlatformError, Protection, Request, Space,
 };
 
-/// What becomes of a freed area.
+/// The treatment of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reuse {
     /// It is unmapped, flushed, and then reusable.
@@ -113,7 +113,7 @@ impl Design for Ours {
     }
 
     fn purge(&self) {
-        // What is left goes at the next one.
+        // The next purge frees the rest.
         let _ = self.space.drain().expect("this platform refuses nothing");
     }
 
@@ -166,8 +166,9 @@ pub(crate) struct Addresses {
     cpus: usize,
 }
 
-// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte of it is promised to be
-// memory (`DirectMemory` is not implemented); the locks exclude, as their own trait promises.
+// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
+// of it is promised to be memory (`DirectMemory` is not implemented); the locks exclude, as their
+// own trait promises.
 unsafe impl Platform for Addresses {
     type RawLock = Spin;
     type PurgeLock = Sleep;

@@ -3,7 +3,7 @@
 //! ```text
 //!    busy    a tree by address: found by its start, freed by its start
 //!    free    the ranges of a FreeSpace, and its search
-//!    lazy    in neither: whoever holds the lock keeps a list
+//!    lazy    in neither: the holder of the lock keeps a list
 //! ```
 //!
 //! * `B1` Each page of the span is in one busy area, one lazy area or one free range.
@@ -17,7 +17,7 @@ use vmalloc::PageRange;
 
 /// Free ranges and a way to choose among them.
 pub(super) trait FreeSpace: Send {
-    /// What the nodes sum up.
+    /// The sums of the nodes.
     type Sum: Augment;
 
     fn new(span: PageRange) -> Self;

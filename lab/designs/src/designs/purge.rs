@@ -1,6 +1,7 @@
-//! How lazy areas go back under one global lock: three answers to who waits meanwhile.
+//! How lazy areas go back under one global lock: three answers to the question which threads wait
+//! meanwhile.
 //!
-//! | | held over all of it | the lock of allocations, while areas are given back | who finds a purge under way |
+//! | | held over all of it | the lock of allocations, while areas are given back | a thread that finds a purge under way |
 //! |---|---|---|---|
 //! | P0, before 2016 | a spin lock | held | goes away if it needs no result, else spins |
 //! | P1, 2016 | nothing | offered after each area | purges what has come since; waits for the count if it needs a result |
@@ -8,13 +9,13 @@
 //!
 //! * `P1` A set of lazy areas leaves the list whole, under the lock, so no area is in two sets. The last
 //!   freed goes back first, which the descriptions leave open.
-//! * `P2` `purging` counts those who have a set in hand. Who needs what is lazy now to be free takes the set that there is and
-//!   then waits until nobody has one. (The race: the first has emptied the list and given nothing back; the second finds
+//! * `P2` `purging` counts the threads that have a set in hand. A thread that needs the lazy areas freed takes the set that there is and
+//!   then waits until none has one. (The race: the first has emptied the list and given nothing back; the second finds
 //!   nothing. It must not conclude that there is nothing.) With P0 the spin lock is the wait.
 //! * `P3` The count of lazy pages falls with each area. P2 keeps the lock while it is high: under P1 allocations can take the lock
 //!   so often that freed areas gather faster than they go back, without end.
 //!
-//! Offered means that who waits for it has it next. Sources: the postings of 2016 and of 2018.
+//! Offered means that a waiting thread has it next. Sources: the postings of 2016 and of 2018.
 
 use super::areas::Areas;
 use super::classic::Classic;
@@ -56,7 +57,7 @@ impl Purge {
 }
 
 impl<S: Areas> Classic<S> {
-    /// For who needs no result.
+    /// Purges for a caller that needs no result.
     pub(super) fn purge_if_nobody_does(&self) {
         match &self.purge {
             Purge::Held(lock) => {
@@ -67,7 +68,7 @@ impl<S: Areas> Classic<S> {
         }
     }
 
-    /// What was lazy before the call is free after it.
+    /// Frees all that was lazy before the call.
     pub(super) fn purge_and_wait(&self) {
         match &self.purge {
             Purge::Held(lock) => {
@@ -85,7 +86,8 @@ impl<S: Areas> Classic<S> {
     }
 
     fn give_all_counted(&self, purging: &AtomicUsize, offer: Offer) {
-        // Before the set is taken: the lock that is taken then is what makes it seen by who finds the list empty.
+        // Before the set is taken: the lock that is taken then is what makes it seen by who finds
+        // the list empty.
         purging.fetch_add(1, Relaxed);
         self.give_all(offer);
         purging.fetch_sub(1, Release);
@@ -118,7 +120,8 @@ impl<S: Areas> Classic<S> {
         self.note_hold(hold);
     }
 
-    /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is read first.
+    /// So many areas were given back under one hold of the lock. Hardly ever a record, so it is
+    /// read first.
     fn note_hold(&self, areas: u64) {
         if areas > self.longest_hold.load(Relaxed) {
             self.longest_hold.fetch_max(areas, Relaxed);
@@ -134,7 +137,8 @@ impl<S: Areas> Classic<S> {
     }
 }
 
-/// Here every CPU would forget its translations, once for all of the set. There is no memory and so nothing to forget.
+/// Here every CPU would forget its translations, once for all of the set. There is no memory and so
+/// nothing to forget.
 pub(super) fn flush<T>(_set: &Stack<T>) {}
 
 #[cfg(test)]

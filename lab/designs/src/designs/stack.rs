@@ -1,7 +1,8 @@
 //! A stack that never moves what it holds: lazy areas, pushed under locks that everybody takes.
 //!
-//! The field links areas through themselves, so a free costs the same whatever waits. An array that grows would copy
-//! all of it now and then, with the lock held. Pieces do not grow: a push makes one, at worst.
+//! Linux links areas through themselves, so a free costs the same whatever waits. An array that
+//! grows would copy all of it now and then, with the lock held. Pieces do not grow: a push makes
+//! one, at worst.
 
 /// Items of a piece: 64 KiB of areas, which an allocator hands out without asking the system.
 const PIECE: usize = 4_096;

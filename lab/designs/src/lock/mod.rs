@@ -1,13 +1,14 @@
 //! The locks of the lab: what is waited for them is measured, not sampled.
 //!
-//! Two kinds, as a kernel has them: a [`Spin`] lock keeps its CPU from doing anything else while it is held, a [`Sleep`]ing
-//! lock does not. Both are the product's own lock below; what differs is how long is spun before sleeping, that a spin lock can be offered to who
-//! waits ([`offer`]), and what a held one means for [`wakeups`].
+//! Two kinds, as a kernel has them: a [`Spin`] lock keeps its CPU from doing anything else while it
+//! is held, a [`Sleep`]ing lock does not. Both are the product's own lock below; what differs is
+//! how long is spun before sleeping, that a spin lock can be offered to a waiting thread
+//! ([`offer`]), and what a held one means for [`wakeups`].
 
 pub mod wakeups;
 
+use crate::clock::cpu_time;
 use lock_api::{GuardSend, RawMutex, RawMutexFair};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -16,10 +17,11 @@ use vmalloc_linux::FutexLock;
 
 /// A mutex behind a spin lock: everything that allocations and frees take.
 pub type Mutex<T> = lock_api::Mutex<Spin, T>;
-/// A mutex that sleeps: held over a whole purge, taken by nobody but purges.
+/// A mutex that sleeps: held over a whole purge, taken by purges alone.
 pub type SleepMutex<T> = lock_api::Mutex<Sleep, T>;
 
-/// What was counted on a thread, of [`Spin`] locks: who waits for a purge, which is what the other ones are for, waits for work to be done.
+/// Counts of a thread's [`Spin`] locks. Waits for the sleeping locks do not count: those are waits
+/// for a purge to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Waits {
     /// Locks taken.
@@ -53,23 +55,19 @@ thread_local! {
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What this thread has counted since the last call.
+/// Returns the counts of this thread since the last call.
 pub fn take_waits() -> Waits {
     WAITS.take()
 }
 
-/// Makes this thread count how much it runs while it waits: each wait takes two system calls longer.
+/// Makes this thread count how much it runs while it waits: each wait takes two system calls
+/// longer.
 pub(crate) fn count_running() {
     COUNTS_RUNNING.set(true);
 }
 
-/// Time that this thread has run: what others take from the machine is not in it.
-pub(crate) fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// Lets who waits for the lock of `guard` have it first, if anybody does, and what waits for the CPU run.
+/// Lets a thread that waits for the lock of `guard` have it first, and what waits for the
+/// CPU run.
 pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     // SAFETY: only read; the lock is not touched but through the guard.
     let waited_for = unsafe { lock_api::MutexGuard::mutex(guard).raw() }.is_waited_for();
@@ -90,17 +88,18 @@ pub struct Spin {
     served: AtomicU32,
 }
 
-/// A lock that is slept for: who holds one can be interrupted at any time.
+/// A lock that is slept for: its holder can be interrupted at any time.
 #[derive(Debug)]
 pub struct Sleep(FutexLock);
 
 /// Looks at a held lock before sleeping.
 static LOOKS: AtomicU32 = AtomicU32::new(FEW_LOOKS);
-/// Some microseconds, longer than any hold but those of a whole purge: with more threads than CPUs there has to be an end, for the holder may not
-/// be running. As the product's lock.
+/// Some microseconds, longer than any hold but those of a whole purge: with more threads than CPUs
+/// there has to be an end, for the holder may not be running. As the product's lock.
 const FEW_LOOKS: u32 = 100;
 
-/// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a CPU for each thread.
+/// Waits for spin locks as a kernel does, without sleeping, while this lives: for programs with a
+/// CPU for each thread.
 #[derive(Debug)]
 pub struct NeverSleep(());
 
@@ -167,7 +166,7 @@ fn count(try_lock: impl FnOnce() -> bool, wait: impl FnOnce()) {
 #[cold]
 fn count_wait(wait: impl FnOnce()) {
     let counts = COUNTS_RUNNING.get();
-    let ran = || if counts { thread_time() } else { Duration::ZERO };
+    let ran = || if counts { cpu_time() } else { Duration::ZERO };
     let (start, ran_before) = (Instant::now(), ran());
     wait();
     let waits = WAITS.get();
@@ -227,7 +226,8 @@ unsafe impl RawMutexFair for Spin {
         let served = self.served.load(Relaxed);
         // SAFETY: the caller's promise.
         unsafe { self.unlock() };
-        // Who waits sees the lock within some looks; who sleeps needs to be woken, and nobody waits for that for ever.
+        // A waiting thread sees the lock within some looks. A sleeping one has to be woken, which
+        // is not waited for for ever.
         for _ in 0..LOOKS.load(Relaxed) {
             if self.served.load(Relaxed) != served || !self.is_waited_for() {
                 return;
@@ -270,7 +270,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_waited_for_is_counted() {
+    fn contended_lock_counts_a_wait() {
         const HOLD: Duration = Duration::from_millis(200);
         let mutex = Mutex::new(());
         take_waits();
@@ -282,7 +282,8 @@ mod tests {
                 drop(mutex.try_lock());
                 take_waits()
             });
-            // Long enough for the other thread to come to the lock; if it does not, the test sees a lock that was free.
+            // Long enough for the other thread to come to the lock; if it does not, the test sees a
+            // lock that was free.
             std::thread::sleep(HOLD);
             drop(held);
             waiter.join().expect("no panic")
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offered_lock_is_had_by_who_waits() {
+    fn offered_lock_goes_to_a_waiting_thread() {
         let (mutex, done) = (Mutex::new(0), std::sync::Barrier::new(2));
         std::thread::scope(|scope| {
             let mut held = mutex.lock();
@@ -300,7 +301,8 @@ mod tests {
                 *mutex.lock() += 1;
                 done.wait();
             });
-            // However long the other takes to come here, and to be woken: it has the lock in between, or this never ends.
+            // However long the other takes to come here, and to be woken: it has the lock in
+            // between, or this never ends.
             while *held == 0 {
                 offer(&mut held);
             }

@@ -1,11 +1,15 @@
-//! Wake-ups as a kernel's: a timer fires, and what waits for it runs as soon as its CPU holds no spin lock.
+//! Wake-ups as a kernel's: a timer fires, and what waits for it runs as soon as its CPU holds no
+//! spin lock.
 //!
-//! A program's thread can be preempted anywhere, so what a held spin lock does to others on the same CPU cannot be seen
-//! from outside. It is counted from inside instead: a clock of the thread's own fires at a period, and is answered at the
-//! first moment when the thread holds no [`Spin`](super::Spin) lock and waits for none: at the next unlock, or the next [`poll`] of the loop. The
-//! clock is that of the time that the thread runs, so what else the machine does is not counted.
+//! A program's thread can be preempted anywhere, so what a held spin lock does to others on the
+//! same CPU cannot be seen from outside. It is counted from inside instead: a clock of the thread's
+//! own fires at a period, and is answered at the first moment when the thread holds no
+//! [`Spin`](super::Spin) lock and waits for none: at the next unlock, or the next [`poll`] of the
+//! loop. The clock is that of the time that the thread runs, so what else the machine does is not
+//! counted.
 
-use super::{HELD, thread_time};
+use super::HELD;
+use crate::clock::cpu_time;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
@@ -13,7 +17,8 @@ struct Timer {
     /// When it fires next, by the thread's time.
     due: Duration,
     period: Duration,
-    /// Before this it can't have fired: asking for the thread's time takes longer than asking for this.
+    /// Before this it can't have fired: asking for the thread's time takes longer than asking for
+    /// this.
     not_before: Instant,
     late: Vec<Duration>,
 }
@@ -25,7 +30,7 @@ thread_local! {
 
 /// Starts the clock of this thread.
 pub fn arm(period: Duration) {
-    let due = thread_time() + period;
+    let due = cpu_time() + period;
     TIMER.set(Some(Timer { due, period, not_before: Instant::now() + period, late: Vec::new() }));
     ARMED.set(true);
 }
@@ -36,7 +41,7 @@ pub fn disarm() -> Vec<Duration> {
     TIMER.take().map_or_else(Vec::new, |timer| timer.late)
 }
 
-/// Whether the clock may have fired.
+/// Returns true if the clock may have fired.
 pub(super) fn may_be_due() -> bool {
     ARMED.get()
         && TIMER.with_borrow(|timer| timer.as_ref().is_some_and(|timer| Instant::now() >= timer.not_before))
@@ -50,7 +55,7 @@ pub fn poll() {
     }
 }
 
-/// What fired since nothing is held was answered when it did.
+/// Answers at once a clock that fired while nothing was held.
 #[inline]
 pub(super) fn pass() {
     if ARMED.get() {
@@ -76,7 +81,7 @@ fn look(answered: impl FnOnce(Duration) -> Duration) {
 
 impl Timer {
     fn look(&mut self, answered: impl FnOnce(Duration) -> Duration) {
-        let now = thread_time();
+        let now = cpu_time();
         if now >= self.due {
             self.late.push(answered(now - self.due));
             self.due = now + self.period;
@@ -92,8 +97,8 @@ mod tests {
 
     /// Runs for so long.
     fn run(milliseconds: u64) {
-        let end = thread_time() + Duration::from_millis(milliseconds);
-        while thread_time() < end {
+        let end = cpu_time() + Duration::from_millis(milliseconds);
+        while cpu_time() < end {
             std::hint::spin_loop();
         }
     }
@@ -113,7 +118,7 @@ mod tests {
         poll();
         drop(spin.lock());
         assert_eq!(disarm(), []);
-        // Answered when it fires, although nobody looks before the next lock.
+        // Answered when it fires, although the clock is not looked at before the next lock.
         arm(Duration::from_millis(1));
         run(20);
         drop(spin.lock());

@@ -1,7 +1,8 @@
-//! How much address space a random live set takes, as time goes by, and what it looks like in the end.
+//! How much address space a random live set takes, as time goes by, and what it looks like in the
+//! end.
 //!
-//! The space is about four times as large as what is live, so that a design that scatters is seen to, and one that keeps
-//! freed addresses for long runs short.
+//! The space is about four times as large as what is live, so that a design that scatters is seen
+//! to, and one that keeps freed addresses for long runs short.
 
 use super::{Budget, MOST_PAGES, random_pages};
 use crate::designs::Name;
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn samples_and_the_last_look_agree() {
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let told = measure(name, &Budget { replacements: 3000, ..Budget::QUICK });
             let last = told.samples.last().expect("samples");
             assert_eq!((told.samples.len() as u64, last.replaced, told.refused), (SAMPLES + 1, 3000, 0));

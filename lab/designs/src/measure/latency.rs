@@ -1,4 +1,5 @@
-//! How long single calls take while another thread drains: one thread replaces areas of a random live set, and times each call.
+//! How long single calls take while another thread drains: one thread replaces areas of a random
+//! live set, and times each call.
 
 use super::{Budget, random_pages};
 use crate::designs::Name;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Live areas: as many as a busy machine has.
 pub const LIVE: u64 = 10_000;
-/// From the end of a drain to the next: about as many areas are freed meanwhile as a machine frees in its worst moments.
+/// From the end of a drain to the next: about as many areas are freed meanwhile as a machine frees
+/// in its worst moments.
 pub const PAUSE: Duration = Duration::from_millis(1);
 
 /// A design's calls.
@@ -82,7 +84,7 @@ mod tests {
     #[test]
     fn both_calls_are_timed_while_drains_go_on() {
         let budget = Budget { latency: Duration::from_millis(20), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let latency = measure(name, &budget);
             assert_eq!((latency.alloc.count(), latency.stopped), (latency.free.count(), None));
             assert!(latency.alloc.count() > 0 && latency.drains > 0);

@@ -1,8 +1,9 @@
-//! What a pair of an allocation and a free costs when much is live already.
+//! The cost of an allocation and a free when much is live already.
 //!
-//! The set is filled with areas of random sizes, then some are replaced for a while: a batch of areas picked at random is freed,
-//! and as many are allocated. Each half of a batch is timed as a whole, so the clock's own time, which is taken off, and the
-//! choice of areas weigh little. The set then grows tenfold, and so on.
+//! The set is filled with areas of random sizes, then some are replaced for a while: a batch of
+//! areas picked at random is freed, and as many are allocated. Each half of a batch is timed as a
+//! whole, so the clock's own time, which is taken off, and the choice of areas weigh little. The
+//! set then grows tenfold, and so on.
 
 use super::{Budget, random_pages};
 use crate::designs::Name;
@@ -16,9 +17,11 @@ use std::time::{Duration, Instant};
 const MOST_BATCH: u64 = 64;
 /// A batch is no more than this part of the live set, so that the set keeps its size.
 const BATCH_PART: u64 = 10;
-/// A part of the time of a point, before its pairs are timed: the set is then no longer in the order of its birth.
+/// A part of the time of a point, before its pairs are timed: the set is then no longer in the
+/// order of its birth.
 const WARM_UP_PART: u32 = 2;
-/// The time of a point is cut into so many, of which the median is told: what else runs on the machine disturbs some of them.
+/// The time of a point is cut into so many, of which the median is told: what else runs on the
+/// machine disturbs some of them.
 pub const WINDOWS: u32 = 5;
 /// Memory that an area takes in the most wasteful design, with room to spare.
 const BYTES_PER_AREA: u64 = 512;
@@ -32,7 +35,7 @@ pub struct Curve {
     pub stopped: Option<String>,
 }
 
-/// What calls cost on average.
+/// The average cost of calls.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Live areas.
@@ -70,7 +73,7 @@ pub fn measure(name: Name, budget: &Budget) -> Curve {
     curve
 }
 
-/// What reading the clock takes.
+/// Measures the time of reading the clock.
 fn clock_ns() -> f64 {
     const TIMES: u32 = 10_000;
     let start = Instant::now();
@@ -85,7 +88,7 @@ struct LiveSet {
     design: Box<dyn Design>,
     starts: Vec<u64>,
     rng: Rng,
-    /// What an allocation cost at the last point: at more live areas it costs no less.
+    /// The cost of an allocation at the last point: at more live areas it costs no less.
     alloc_ns: f64,
     /// The batch: what is freed, and what is asked for.
     victims: Vec<u64>,
@@ -186,7 +189,7 @@ struct Times {
 }
 
 impl Times {
-    /// What a pair took, in picoseconds, so that short ones differ too.
+    /// Returns the time of a pair in picoseconds, so that short ones differ too.
     fn pair(&self) -> u128 {
         (self.alloc + self.free).as_nanos() * 1000 / u128::from(self.pairs.max(1))
     }
@@ -210,9 +213,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_point_for_each_power_of_ten_or_says_why_not() {
+    fn curve_has_a_point_for_each_power_of_ten_or_a_reason() {
         let budget = Budget { live_max: 1000, point: Duration::from_millis(1), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let curve = measure(name, &budget);
             let live: Vec<_> = curve.points.iter().map(|point| point.live).collect();
             assert_eq!((live, curve.stopped), (vec![10, 100, 1000], None), "{}", name.as_str());

@@ -1,4 +1,4 @@
-//! What a measurement was made on, and how steady it is.
+//! The machine of a measurement, and how steady it is.
 
 use crate::rng::Rng;
 use serde::Serialize;
@@ -16,7 +16,8 @@ pub struct Machine {
     pub kernel: String,
     /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
-    /// Processes that ran or wanted to in the last minute, before anything was measured, as the kernel prints it.
+    /// Processes that ran or wanted to in the last minute, before anything was measured, as the
+    /// kernel prints it.
     pub load: String,
 }
 
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_tells_itself_and_its_noise() {
+    fn machine_and_noise_are_measured() {
         let machine = Machine::this();
         assert!(machine.cpus > 0 && !machine.cpu.is_empty() && !machine.kernel.is_empty());
         let noise = noise(20);

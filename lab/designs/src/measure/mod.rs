@@ -1,4 +1,4 @@
-//! What a report measures of every design: each of the modules is a question.
+//! The measurements of a report: each module answers a question about every design.
 //!
 //! | module | question |
 //! |---|---|
@@ -8,8 +8,9 @@
 //! | [`fragmentation`] | how much address space does a random live set take, and what does it look like? |
 //! | [`machine`] | on what was that measured, and how steady is it? |
 //!
-//! All sizes are random but repeatable: every run of every design has the same requests. A measurement is bounded by
-//! time ([`Budget`]), not by work: a design that gets slow ends early, and says where.
+//! All sizes are random but repeatable: every run of every design has the same requests. A
+//! measurement is bounded by time ([`Budget`]), not by work: a design that gets slow ends early,
+//! and says where.
 
 pub mod fragmentation;
 pub mod latency;
@@ -21,7 +22,8 @@ use crate::rng::Rng;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Pages of the largest area of a random live set; the smallest has one, and all sizes between are equally likely.
+/// Pages of the largest area of a random live set; the smallest has one, and all sizes between are
+/// equally likely.
 pub const MOST_PAGES: u64 = 64;
 
 /// Pages for an area of a random live set.

@@ -1,10 +1,10 @@
-//! How many pairs threads make together: each allocates and frees an area of the same size, again and again.
+//! How many pairs threads make together: each allocates and frees an area of the same size, again
+//! and again.
 
 use super::Budget;
 use crate::designs::Name;
-use crate::{Ask, Design, Refusal, Setup};
+use crate::{Ask, Design, Refusal, Setup, workers};
 use serde::Serialize;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,8 @@ pub struct Point {
     pub pairs_per_second: f64,
 }
 
-/// The line of `name`: 1, 2, 4 … threads. It ends early where the machine has no more threads, or the design refuses.
+/// The line of `name`: 1, 2, 4 … threads. It ends early where the machine has no more threads, or
+/// the design refuses.
 #[must_use]
 pub fn measure(name: Name, budget: &Budget) -> Vec<Point> {
     let powers =
@@ -33,38 +34,32 @@ pub fn measure(name: Name, budget: &Budget) -> Vec<Point> {
 fn point(name: Name, threads: usize, time: Duration) -> Option<Point> {
     let design = name.build(&Setup::of_this_machine());
     let (design, stop) = (design.as_ref(), &AtomicBool::new(false));
-    // One more, for the thread that takes the time.
-    let gate = &Barrier::new(threads + 1);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(move || {
-                    gate.wait();
-                    pairs(design, stop)
-                })
-            })
-            .collect();
-        gate.wait();
+    let meanwhile = |_: &_| {
         let start = Instant::now();
         std::thread::sleep(time);
         // Relaxed: publishes nothing; the threads are joined.
         stop.store(true, Ordering::Relaxed);
-        let sums: Option<Vec<u64>> = workers.into_iter().map(|worker| worker.join().ok()?.ok()).collect();
-        let pairs: u64 = sums?.iter().sum();
-        Some(Point { threads, pairs_per_second: pairs as f64 / start.elapsed().as_secs_f64() })
-    })
+        start.elapsed()
+    };
+    let (done, time) = workers::run(threads, |_| pairs(design, stop), meanwhile).ok()?;
+    let sums: Option<Vec<u64>> = done.into_iter().map(|done| done.ok()?.ok()).collect();
+    let pairs: u64 = sums?.iter().sum();
+    Some(Point { threads, pairs_per_second: pairs as f64 / time.as_secs_f64() })
 }
 
 fn pairs(design: &dyn Design, stop: &AtomicBool) -> Result<u64, Refusal> {
     let ask = Ask::new(PAGES);
     let mut pairs = 0;
-    while !stop.load(Ordering::Relaxed) {
+    // Some pairs at least, also of a thread that begins when the time is over.
+    loop {
         for _ in 0..PAIRS_BETWEEN_LOOKS {
             design.free(design.alloc(&ask)?)?;
         }
         pairs += PAIRS_BETWEEN_LOOKS;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(pairs);
+        }
     }
-    Ok(pairs)
 }
 
 #[cfg(test)]
@@ -74,7 +69,7 @@ mod tests {
     #[test]
     fn threads_double_up_to_the_most() {
         let budget = Budget { threads_max: 5, threads: Duration::from_millis(2), ..Budget::QUICK };
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let points = measure(name, &budget);
             assert_eq!(points.iter().map(|point| point.threads).collect::<Vec<_>>(), [1, 2, 4]);
             assert!(points.iter().all(|point| point.pairs_per_second > 0.0));

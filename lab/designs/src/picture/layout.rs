@@ -1,11 +1,13 @@
 //! A strip cut into lines: the geometry of every picture.
 //!
-//! A line has a power of two of bytes and begins at a multiple of it, so that addresses line up. The power is the smallest
-//! for which the lines that hold something are few enough; lines that would hold nothing are folded, two or more at a time.
+//! A line has a power of two of bytes and begins at a multiple of it, so that addresses line up.
+//! The power is the smallest for which the lines that hold something are few enough; lines that
+//! would hold nothing are folded, two or more at a time.
 
 use super::{Part, Strip};
 
-/// The fewest bytes of a line: 16 pages of 4 KiB are still wide enough to be seen one by one on a terminal.
+/// The fewest bytes of a line: 16 pages of 4 KiB are still wide enough to be seen one by one on a
+/// terminal.
 const LEAST_LINE_BYTES: u64 = 64 << 10;
 
 /// A strip in lines.
@@ -31,7 +33,7 @@ pub enum Line {
 pub struct Row {
     /// Where it begins: a multiple of its length.
     pub start: u64,
-    /// What is in it, in order. The first and the last row of a strip may be covered in part only.
+    /// Its parts, in order. The first and the last row of a strip may be covered in part only.
     pub pieces: Vec<Part>,
 }
 
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_all_addresses_is_a_place() {
+    fn last_address_is_laid_out() {
         let page = |start, end| Area { start, end, guard_bytes: 0, class: Class::Busy, label: None };
         let top = u64::MAX - 4095;
         let strip = Strip::new("s", 0, u64::MAX, vec![page(0, 4096), page(top, u64::MAX)]);

@@ -8,31 +8,45 @@
 //!   0x1fff…000  ░░░░░░░░░░░░░░░░░░░░░░████
 //! ```
 //!
-//! A [`Strip`] is a window of addresses with its [`Area`]s; what no area covers is free. [`layout`] cuts it into lines, and
-//! is all the geometry there is: [`terminal`] and [`svg`] only paint.
+//! A [`Strip`] is a window of addresses with its [`Area`]s; what no area covers is free. [`layout`]
+//! cuts it into lines, and is all the geometry there is: [`terminal`] and [`svg`] only paint.
 //!
 //! * I1. Every byte of a strip is in exactly one piece of a line, or in a fold.
 //! * I2. A fold holds free bytes only, of one gap, and more of them than a line has.
 //! * I3. A picture has at most [`svg::MOST_ELEMENTS`] elements: where single areas would be more, each line is cut into
 //!   cells that tell what is most in them.
 
-pub mod escape;
 pub mod layout;
 pub mod svg;
 pub mod terminal;
 
 use crate::design;
 use serde::Serialize;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
-/// What an area is, as far as a picture tells it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+/// The class of an area in a picture.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Serialize,
+    EnumCount,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Class {
     /// Handed out.
     Busy,
     /// Handed out with memory of its own.
     Vmalloc,
-    /// Pages of somebody else's.
+    /// Pages of another owner.
     Vmap,
     /// A short mapping, or a block of them.
     MapRam,
@@ -48,51 +62,27 @@ pub enum Class {
     Lazy,
     /// Freed, and kept for requests of its size.
     Pooled,
-    /// Nobody's.
+    /// Not in use.
     Free,
 }
 
 impl Class {
     /// All, in the order of legends.
-    pub const ALL: [Self; 11] = [
-        Self::Busy,
-        Self::Vmalloc,
-        Self::Vmap,
-        Self::MapRam,
-        Self::Ioremap,
-        Self::User,
-        Self::Percpu,
-        Self::Other,
-        Self::Lazy,
-        Self::Pooled,
-        Self::Free,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("as many as are counted");
 
-    /// As legends write it.
+    /// Returns the name as legends write it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Busy => "busy",
-            Self::Vmalloc => "vmalloc",
-            Self::Vmap => "vmap",
             Self::MapRam => "vm_map_ram",
-            Self::Ioremap => "ioremap",
-            Self::User => "user",
-            Self::Percpu => "percpu",
-            Self::Other => "other",
-            Self::Lazy => "lazy",
-            Self::Pooled => "pooled",
-            Self::Free => "free",
+            other => other.key(),
         }
     }
 
-    /// As style sheets and element names write it.
+    /// Returns the name as style sheets and element names write it.
     #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::MapRam => "mapram",
-            other => other.name(),
-        }
+    pub fn key(self) -> &'static str {
+        self.into()
     }
 
     /// Its letter on a terminal: no two have the same one, in either case.
@@ -140,9 +130,9 @@ pub struct Area {
     pub end: u64,
     /// Bytes at its end that are guard pages.
     pub guard_bytes: u64,
-    /// What it is.
+    /// Its class.
     pub class: Class,
-    /// What else there is to say: its caller, its tag.
+    /// Its caller or its tag.
     pub label: Option<String>,
 }
 
@@ -157,18 +147,19 @@ impl Area {
 /// A window of addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Strip {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its first address.
     pub start: u64,
     /// The address after its last.
     pub end: u64,
-    /// What is in use, in order of addresses.
+    /// The areas in use, in order of addresses.
     pub areas: Vec<Area>,
 }
 
 impl Strip {
-    /// A window with all `areas` in it, in any order. What would overlap an earlier one is cut, and what is outside dropped.
+    /// A window with all `areas` in it, in any order. What would overlap an earlier one is cut, and
+    /// what is outside dropped.
     #[must_use]
     pub fn new(name: impl Into<String>, start: u64, end: u64, mut areas: Vec<Area>) -> Self {
         areas.sort_by_key(|area| (area.start, area.end));
@@ -186,7 +177,8 @@ impl Strip {
         Self { name: name.into(), start, end: end.max(start), areas }
     }
 
-    /// The window that begins with the first of `areas` and ends with the last; `None` if there are none.
+    /// The window that begins with the first of `areas` and ends with the last; `None` if there are
+    /// none.
     #[must_use]
     pub fn around(name: impl Into<String>, areas: Vec<Area>) -> Option<Self> {
         let start = areas.iter().map(|area| area.start).min()?;
@@ -194,7 +186,7 @@ impl Strip {
         Some(Self::new(name, start, end, areas))
     }
 
-    /// What a design's space looks like.
+    /// Returns the whole space of a design.
     #[must_use]
     pub fn of_design(design: &dyn design::Design) -> Self {
         let area = |segment: &design::Segment| Area {
@@ -223,7 +215,7 @@ impl Strip {
         parts
     }
 
-    /// What a part is.
+    /// Returns the class of a part.
     #[must_use]
     pub fn class(&self, part: Part) -> Class {
         part.area.map_or(Class::Free, |index| self.areas[index].class)
@@ -245,6 +237,21 @@ pub struct Part {
     pub end: u64,
     /// Which area; `None` for a gap.
     pub area: Option<usize>,
+}
+
+/// Returns `text` with a replacement for each control character but a line break.
+///
+/// A name from a file can neither break an XML document then, nor move a terminal's cursor.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let is_odd = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.chars().map(|c| if is_odd(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Rounds a coordinate to five decimals, so that it is short when it is written.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e5).round() / 1e5
 }
 
 /// How many there are of a class.
@@ -287,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_cut_and_every_byte_counted_once() {
+    fn overlapping_areas_are_cut_and_bytes_counted_once() {
         let strip = Strip::new("s", 0, 20 << 12, vec![area(4, 4, Class::Lazy), area(2, 4, Class::Busy)]);
         let parts: Vec<_> =
             strip.parts().iter().map(|part| (part.start >> 12, part.end >> 12, part.area)).collect();

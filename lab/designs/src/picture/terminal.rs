@@ -1,7 +1,8 @@
 //! A picture in characters.
 //!
-//! Each cell tells what is most in it, free bytes left aside: a capital letter where at least half is in use, a small one where less
-//! is. So it reads without colours; on a terminal that has them they come on top.
+//! Each cell tells what is most in it, free bytes left aside: a capital letter where at least half
+//! is in use, a small one where less is. So it reads without colours; on a terminal that has them
+//! they come on top.
 
 use super::layout::{Fold, Layout, Line, Row, layout};
 use super::{Class, Strip, Total, totals};
@@ -15,7 +16,7 @@ const LABEL_COLUMNS: usize = 20;
 /// The fewest cells of a row.
 const LEAST_CELLS: usize = 16;
 
-/// Whether to use colours.
+/// The use of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colours {
     /// Letters alone.
@@ -138,10 +139,10 @@ const fn ansi(class: Class) -> &'static str {
     }
 }
 
-/// What is told of a cell.
+/// The contents of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell {
-    /// What most of it is, free bytes left aside.
+    /// The class of most of its bytes, free ones left aside.
     pub(super) class: Class,
     /// Bytes in use.
     pub(super) used: u64,

@@ -2,12 +2,13 @@
 
 use super::live::{Area, Live};
 use super::placed::Placed;
-use super::rooms::Shapes;
 use super::script::{Deed, Script, Step};
+use super::shapes::Shapes;
 use super::tally::Tally;
 use crate::trace::{Event, Kind};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use strum::{Display, EnumString, IntoStaticStr};
 use vmalloc::PageRange;
 
 /// CPUs that designs can have.
@@ -16,12 +17,14 @@ const MOST_CPUS: u32 = 128;
 const CHUNK_REACH: u64 = 1 << 18;
 
 /// When designs purge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Display, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Purges {
     /// At their own thresholds.
     #[default]
     Own,
-    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat later than it did.
+    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat
+    /// later than it did.
     Trace,
 }
 
@@ -31,7 +34,7 @@ pub enum Purges {
 pub struct TooLong;
 
 /// Compiles a trace, event by event.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Compiler {
     purges: Purges,
     steps: Vec<Step>,
@@ -56,7 +59,7 @@ struct Busy {
     most: u64,
 }
 
-/// What became of an event.
+/// The result of compiling an event.
 enum Disposition {
     Replayed,
     /// Unmatched or ignored, and counted as such.
@@ -64,25 +67,13 @@ enum Disposition {
 }
 
 impl Compiler {
-    /// Begins.
+    /// Begins a script.
     #[must_use]
     pub fn new(purges: Purges) -> Self {
-        Self {
-            purges,
-            steps: Vec::new(),
-            shapes: Shapes::default(),
-            live: Live::default(),
-            slots: 0,
-            chunks: BTreeSet::new(),
-            breaks: HashMap::new(),
-            busy: Busy::default(),
-            placed: Placed::default(),
-            cpu: 0,
-            tally: Tally::default(),
-        }
+        Self { purges, ..Self::default() }
     }
 
-    /// The next event.
+    /// Compiles the next event.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -96,18 +87,18 @@ impl Compiler {
         Ok(())
     }
 
-    /// The script.
+    /// Ends the script.
     #[must_use]
     pub fn finish(mut self) -> Script {
-        let (rooms, shapes) = self.shapes.settle(self.busy.most);
+        let (windows, shapes) = self.shapes.settle(self.busy.most);
         let left: Vec<_> = self.live.into_areas().map(|area| (area.slot, area.shape)).collect();
         self.tally.live_at_end = left.len() as u64;
         self.steps.shrink_to_fit();
         Script {
             steps: self.steps,
             shapes,
-            placed: rooms.iter().map(|room| self.placed.peak_span(room)).collect(),
-            rooms,
+            placed: windows.iter().map(|window| self.placed.peak_span(window)).collect(),
+            windows,
             slots: self.slots,
             left,
             cpus: self.cpu as usize + 1,
@@ -186,7 +177,8 @@ impl Compiler {
         self.alloc(cpu, pages, 1, None)
     }
 
-    /// Takes these pages from all areas; how many had some of them. What is left of those is allocated again.
+    /// Takes these pages from all areas; how many had some of them. What is left of those is
+    /// allocated again.
     fn cut(&mut self, cpu: u16, pages: Range<u64>) -> Result<u64, TooLong> {
         let mut areas = Vec::new();
         while let Some(area) = self.live.take_in(&pages) {

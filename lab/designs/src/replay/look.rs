@@ -1,6 +1,6 @@
 //! Each call by itself, by one thread that plays every CPU: latencies, and the state over time.
 
-use super::outcome::{Outcome, RoomOutcome, Sample};
+use super::outcome::{Outcome, Sample, WindowOutcome};
 use super::script::{Deed, Script, Step};
 use super::stage::{Did, Played, Stage};
 use crate::cpu;
@@ -36,7 +36,7 @@ impl Clocks {
     }
 }
 
-/// The busy areas of a room.
+/// The busy areas of a window.
 #[derive(Debug, Default)]
 struct Busy {
     ends: BTreeMap<u64, u64>,
@@ -66,17 +66,17 @@ impl Busy {
         }
     }
 
-    fn tell(&self, room: &mut RoomOutcome) {
-        room.peak_span_pages = Some(self.peak_span);
-        room.peak_busy_pages = Some(self.peak_pages);
-        room.peak_busy_areas = Some(self.peak_areas);
+    fn tell(&self, window: &mut WindowOutcome) {
+        window.peak_span_pages = Some(self.peak_span);
+        window.peak_busy_pages = Some(self.peak_pages);
+        window.peak_busy_areas = Some(self.peak_areas);
     }
 }
 
 pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut Outcome) {
     let stage = Stage::new(script, name);
     let (mut clocks, mut played) = (Clocks::default(), Played::default());
-    let mut busy: Vec<Busy> = script.rooms.iter().map(|_| Busy::default()).collect();
+    let mut busy: Vec<Busy> = script.windows.iter().map(|_| Busy::default()).collect();
     let every = script.steps.len().div_ceil(SAMPLES).max(1);
     for (index, steps) in script.steps.chunks(every).enumerate() {
         for step in steps {
@@ -87,7 +87,7 @@ pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut O
         done.fetch_add(steps.len() as u64, Ordering::Relaxed);
     }
     (outcome.alloc, outcome.free) = ((&clocks.alloc).into(), (&clocks.free).into());
-    busy.iter().zip(&mut outcome.rooms).for_each(|(busy, room)| busy.tell(room));
+    busy.iter().zip(&mut outcome.windows).for_each(|(busy, window)| busy.tell(window));
     stage.end(&played, outcome);
     cpu::play(None);
 }
@@ -97,7 +97,7 @@ fn look(stage: &Stage<'_>, step: &Step, clocks: &mut Clocks, played: &mut Played
     let did = clocks.time(stage, step.deed, played);
     let (Deed::Alloc { shape, .. } | Deed::Free { shape, .. }) = step.deed else { return };
     let shape = stage.script.shape(shape);
-    let busy = &mut busy[shape.room as usize];
+    let busy = &mut busy[shape.window as usize];
     match did {
         Did::Alloc(page) => busy.took(page, shape.ask.pages),
         Did::Free(page) => busy.gave(page),
@@ -107,10 +107,10 @@ fn look(stage: &Stage<'_>, step: &Step, clocks: &mut Clocks, played: &mut Played
 
 fn sample(stage: &Stage<'_>, calls: u64, busy: &[Busy], outcome: &mut Outcome) {
     let mut lazy = 0;
-    for ((design, busy), room) in stage.designs.iter().zip(busy).zip(&mut outcome.rooms) {
+    for ((design, busy), window) in stage.designs.iter().zip(busy).zip(&mut outcome.windows) {
         let counts = design.counts();
         lazy += counts.lazy_pages;
-        room.samples.push(Sample {
+        window.samples.push(Sample {
             calls,
             busy_pages: busy.pages,
             span_pages: busy.span(),

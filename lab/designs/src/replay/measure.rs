@@ -1,4 +1,4 @@
-//! What is told of single calls.
+//! The distribution of the times of single calls.
 
 use crate::times::Times;
 use serde::Serialize;

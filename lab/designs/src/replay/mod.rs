@@ -8,29 +8,34 @@
 //!              └─ Tally: what became of each event                └─ end:  everything freed, settled and verified, after each
 //! ```
 //!
-//! **Slots.** A design chooses its own addresses, so those of the trace matter only for telling areas apart: each area of
-//! the trace is a slot, which holds the page that the design gave. The search for the area that a free means is done once,
-//! by the compiler, and is not part of what is timed.
+//! **Slots.** A design chooses its own addresses, so those of the trace matter only for telling
+//! areas apart: each area of the trace is a slot, which holds the page that the design gave. The
+//! search for the area that a free means is done once, by the compiler, and is not part of what is
+//! timed.
 //!
-//! **Rooms.** Where a trace has windows (Linux has one for most areas and one for modules), those that overlap are joined,
-//! and each of these rooms is a design of its own with that span. So a request for the whole window is one for the whole
-//! span, which designs may serve from pools, and no area leaves its window. What is shared in a kernel, the count of lazy
-//! pages, is each room's own. A trace without windows has one room, of 8 TiB, or twice what is busy at most.
+//! **Windows.** Where a trace has windows (Linux has one for most areas and one for modules), those
+//! that overlap are joined, and each joined window is a design of its own with that span. So a
+//! request for the whole window is one for the whole span, which designs may serve from pools, and
+//! no area leaves its window. What is shared in a kernel, the count of lazy pages, is each window's
+//! own. A trace without windows has one of 8 TiB, or twice what is busy at most.
 //!
-//! **Unmatched.** Areas from before the trace are freed in it, and those of per-CPU chunks have no allocation there. Such
-//! frees are counted, and not replayed. An area that is allocated over another one shows that the free of that one was
-//! missed: it is freed first. Every event is replayed, unmatched, or ignored ([`Tally::adds_up`]).
+//! **Unmatched.** Areas from before the trace are freed in it, and those of per-CPU chunks have no
+//! allocation there. Such frees are counted, and not replayed. An area that is allocated over
+//! another one shows that the free of that one was missed: it is freed first. Every event is
+//! replayed, unmatched, or ignored ([`Tally::adds_up`]).
 //!
-//! **Programs.** A mapping is an area. Where a part of it is unmapped, replaced or moved, it is freed, and what is left of
-//! it is allocated again: designs free whole areas. These pieces are counted as splits. What grows or moves is freed and
-//! allocated. The heap grows by areas. All tasks share one space of addresses, as threads do; where processes of one trace
-//! use the same addresses, one's mapping replaces the other's, as a fixed mapping would.
+//! **Programs.** A mapping is an area. Where a part of it is unmapped, replaced or moved, it is
+//! freed, and what is left of it is allocated again: designs free whole areas. These pieces are
+//! counted as splits. What grows or moves is freed and allocated. The heap grows by areas. All
+//! tasks share one space of addresses, as threads do; where processes of one trace use the same
+//! addresses, one's mapping replaces the other's, as a fixed mapping would.
 //!
-//! **CPUs.** One thread plays them all, one step after the other ([`crate::cpu::play`]): the same script and design give
-//! the same addresses and counts. With [`Mode::Threads`] each CPU of the trace is a thread. Each does its steps in the
-//! order of the trace; a free waits for the allocation of its area, and nothing else waits. That cannot come to a halt: of
-//! all steps that are not done the first in the trace can always be done, for the allocation that it might wait for comes
-//! before it.
+//! **CPUs.** One thread plays them all, one step after the other ([`crate::cpu::play`]): the same
+//! script and design give the same addresses and counts. With [`Mode::Threads`] each CPU of the
+//! trace is a thread. Each does its steps in the order of the trace; a free waits for the
+//! allocation of its area, and nothing else waits. That cannot come to a halt: of all steps that
+//! are not done the first in the trace can always be done, for the allocation that it might wait
+//! for comes before it.
 
 mod compile;
 mod live;
@@ -39,22 +44,22 @@ mod measure;
 mod outcome;
 mod pace;
 mod placed;
-mod rooms;
 mod script;
+mod shapes;
 mod stage;
 mod tally;
 mod threads;
 
 pub use compile::{Compiler, Purges, TooLong};
 pub use measure::Latency;
-pub use outcome::{Outcome, RoomOutcome, Sample};
+pub use outcome::{Outcome, Sample, WindowOutcome};
 pub use script::Script;
 pub use tally::{Ignored, Tally, Unmatched};
 
 use crate::designs::Name;
 use std::sync::atomic::AtomicU64;
 
-/// Who plays the CPUs.
+/// The threads that play the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// One thread plays all: results repeat.
@@ -68,21 +73,14 @@ pub enum Mode {
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// A thread could not be started.
-    #[error("can't start thread {number} of {all}: {error}")]
-    Thread {
-        /// Which one, from 1.
-        number: usize,
-        /// How many are needed.
-        all: usize,
-        /// Why.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    Thread(#[from] crate::workers::NotStarted),
     /// A design panicked.
     #[error("{0} panicked")]
     Panicked(&'static str),
 }
 
-/// Steps that [`replay`] takes in all, for who shows progress.
+/// Returns the steps of [`replay`], to show progress.
 #[must_use]
 pub fn steps(script: &Script) -> u64 {
     2 * script.steps.len() as u64

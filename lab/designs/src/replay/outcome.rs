@@ -1,4 +1,4 @@
-//! What came of a replay.
+//! The outcome of a replay.
 
 use super::Mode;
 use super::measure::Latency;
@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Complaints that are kept in words.
 const KEPT: usize = 10;
 
-/// What a design did with a script.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+/// The outcome of a script on a design.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Which design.
     pub design: &'static str,
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub alloc: Latency,
     /// Each free by itself.
     pub free: Latency,
-    /// What one look at the clock takes, which is in the two above.
+    /// The time of one look at the clock, which is part of each call above.
     pub clock_ns: u64,
     /// Allocations that were refused.
     pub refused: u64,
@@ -44,19 +44,19 @@ pub struct Outcome {
     /// Locks taken in the row of calls, and waits for them.
     pub waits: Waits,
     /// Each design by itself.
-    pub rooms: Vec<RoomOutcome>,
-    /// What was wrong, the first of it.
+    pub windows: Vec<WindowOutcome>,
+    /// The first faults that were found.
     pub complaints: Vec<String>,
 }
 
 /// One window of the trace.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct RoomOutcome {
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct WindowOutcome {
     /// Its first page.
     pub start: u64,
     /// The page behind its last.
     pub end: u64,
-    /// The same as the next, where the trace had the areas; none where it has no windows.
+    /// The peak span of the areas as the trace placed them; `None` where it names no windows.
     pub traced_span_pages: Option<u64>,
     /// The most pages from the start of the lowest busy area to the end of the highest.
     pub peak_span_pages: Option<u64>,
@@ -87,32 +87,19 @@ pub struct Sample {
 
 impl Outcome {
     pub(super) fn new(design: Name, script: &Script, mode: Mode) -> Self {
-        let room = |(room, &traced): (&vmalloc::PageRange, &Option<u64>)| RoomOutcome {
-            start: room.start(),
-            end: room.end(),
+        let window = |(window, &traced): (&vmalloc::PageRange, &Option<u64>)| WindowOutcome {
+            start: window.start(),
+            end: window.end(),
             traced_span_pages: traced,
-            peak_span_pages: None,
-            peak_busy_pages: None,
-            peak_busy_areas: None,
-            samples: Vec::new(),
+            ..WindowOutcome::default()
         };
         Self {
             design: design.as_str(),
             threads: if mode == Mode::Threads { script.cpus() } else { 1 },
             calls: script.calls(),
-            total_ns: 0,
-            ns_per_call: 0.0,
-            alloc: Latency::default(),
-            free: Latency::default(),
             clock_ns: clock_ns(),
-            refused: 0,
-            missed_fits: 0,
-            purges: 0,
-            longest_hold_areas: 0,
-            peak_lazy_pages: 0,
-            waits: Waits::default(),
-            rooms: script.rooms().iter().zip(&script.placed).map(room).collect(),
-            complaints: Vec::new(),
+            windows: script.windows().iter().zip(&script.placed).map(window).collect(),
+            ..Self::default()
         }
     }
 
@@ -127,7 +114,7 @@ impl Outcome {
         }
     }
 
-    /// Whether nothing was wrong.
+    /// Returns true if no fault was found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.complaints.is_empty()

@@ -42,9 +42,9 @@ impl Placed {
         self.0.len() - 1
     }
 
-    /// The widest that a room was in use, in pages, if it is made of windows.
-    pub(super) fn peak_span(&self, room: &PageRange) -> Option<u64> {
-        let inside = self.0.iter().filter(|window| window.range.intersection(room).is_some());
+    /// Returns the widest that a joined window was in use, in pages, if the trace names windows.
+    pub(super) fn peak_span(&self, joined: &PageRange) -> Option<u64> {
+        let inside = self.0.iter().filter(|window| window.range.intersection(joined).is_some());
         inside.map(|window| window.peak_span).max()
     }
 }

@@ -9,11 +9,11 @@ use vmalloc::PageRange;
 pub struct Script {
     pub(super) steps: Vec<Step>,
     pub(super) shapes: Vec<Shape>,
-    pub(super) rooms: Vec<PageRange>,
-    /// What the trace itself used of each room at most, in pages.
+    pub(super) windows: Vec<PageRange>,
+    /// The most pages that the trace itself used of each window.
     pub(super) placed: Vec<Option<u64>>,
     pub(super) slots: u32,
-    /// Areas that nobody frees: slot and shape.
+    /// Areas that the trace does not free: slot and shape.
     pub(super) left: Vec<(u32, u32)>,
     pub(super) cpus: usize,
     pub(super) tally: Tally,
@@ -34,15 +34,15 @@ pub(super) enum Deed {
     Purge,
 }
 
-/// What areas that are alike have in common.
+/// The request that areas of one shape share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    pub(super) room: u32,
+    pub(super) window: u32,
     pub(super) ask: Ask,
 }
 
 impl Script {
-    /// What became of each event.
+    /// Returns what became of the events.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -56,8 +56,8 @@ impl Script {
 
     /// The spans of the designs.
     #[must_use]
-    pub fn rooms(&self) -> &[PageRange] {
-        &self.rooms
+    pub fn windows(&self) -> &[PageRange] {
+        &self.windows
     }
 
     /// Calls of a design.

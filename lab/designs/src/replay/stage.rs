@@ -1,4 +1,4 @@
-//! The designs of a script's rooms, and the slots: where a step is done.
+//! The designs of a script's windows, and the slots: where a step is done.
 
 use super::outcome::Outcome;
 use super::script::{Deed, Script, Step};
@@ -18,11 +18,11 @@ pub(super) struct Stage<'s> {
     pub(super) script: &'s Script,
     pub(super) designs: Vec<Box<dyn Design>>,
     slots: Vec<AtomicU64>,
-    /// A thread is gone: nobody waits for what it would have done.
+    /// A thread is gone: its remaining steps are not waited for.
     pub(super) gone: AtomicBool,
 }
 
-/// What a thread has seen.
+/// Counts of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Played {
     pub(super) refused: u64,
@@ -30,7 +30,7 @@ pub(super) struct Played {
     pub(super) not_taken: u64,
 }
 
-/// What a step did.
+/// The effect of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Did {
     Alloc(u64),
@@ -41,7 +41,7 @@ pub(super) enum Did {
 impl<'s> Stage<'s> {
     pub(super) fn new(script: &'s Script, name: Name) -> Self {
         let setup = Setup::with_cpus(script.cpus());
-        let designs = script.rooms.iter().map(|&room| name.build(&setup.span(room))).collect();
+        let designs = script.windows.iter().map(|&window| name.build(&setup.span(window))).collect();
         let slots = (0..script.slots).map(|_| AtomicU64::new(NOTHING)).collect();
         Self { script, designs, slots, gone: AtomicBool::new(false) }
     }
@@ -65,7 +65,7 @@ impl<'s> Stage<'s> {
     #[inline]
     fn alloc(&self, slot: u32, shape: u32, played: &mut Played) -> Did {
         let shape = self.script.shape(shape);
-        let given = self.designs[shape.room as usize].alloc(&shape.ask);
+        let given = self.designs[shape.window as usize].alloc(&shape.ask);
         let page = given.unwrap_or(REFUSED);
         // Release: pairs with the load in `wait`. The free comes behind the allocation.
         self.slots[slot as usize].store(page, Ordering::Release);
@@ -78,12 +78,13 @@ impl<'s> Stage<'s> {
 
     #[inline]
     fn free(&self, page: u64, shape: u32, played: &mut Played) -> Did {
-        let design = &self.designs[self.script.shape(shape).room as usize];
+        let design = &self.designs[self.script.shape(shape).window as usize];
         played.not_taken += u64::from(design.free(page).is_err());
         Did::Free(page)
     }
 
-    /// The page of a slot, as soon as it has one. One thread alone never waits: a free comes behind its allocation.
+    /// The page of a slot, as soon as it has one. One thread alone never waits: a free comes behind
+    /// its allocation.
     #[inline]
     fn wait(&self, slot: u32) -> u64 {
         let slot = &self.slots[slot as usize];

@@ -1,4 +1,4 @@
-//! What became of each event of a trace.
+//! Counts of the events of a trace, by what became of each.
 
 use serde::Serialize;
 
@@ -17,14 +17,15 @@ pub struct Tally {
     pub missed_frees: u64,
     /// Pieces of areas that were allocated again because a part of their area went.
     pub splits: u64,
-    /// Areas that nobody freed: they are freed after the end.
+    /// Areas that the trace does not free: they are freed after the end.
     pub live_at_end: u64,
 }
 
 /// Events without a counterpart, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Unmatched {
-    /// Frees of areas that were allocated before the trace, or of which the trace says nothing, as of per-CPU ones.
+    /// Frees of areas that were allocated before the trace, or of which the trace says nothing, as
+    /// of per-CPU ones.
     pub free_unknown: u64,
     /// Frees of areas in per-CPU chunks that the trace names.
     pub free_percpu: u64,
@@ -77,7 +78,7 @@ impl Ignored {
 }
 
 impl Tally {
-    /// Whether the parts are the whole.
+    /// Returns true if the parts add up to all events.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         let sum = |parts: &[(&str, u64)]| parts.iter().map(|(_, count)| count).sum::<u64>();

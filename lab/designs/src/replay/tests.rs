@@ -28,7 +28,7 @@ fn alloc(start: u64, pages: u64) -> Kind {
 }
 
 #[test]
-fn what_has_no_counterpart_is_counted_by_cause() {
+fn unmatched_events_are_counted_by_cause() {
     let script = compiled(
         Purges::Own,
         &[
@@ -53,8 +53,8 @@ fn what_has_no_counterpart_is_counted_by_cause() {
     assert_eq!(ignored, Ignored { failed: 1, purges: 1, chunks: 1, queries: 0, protections: 1 });
     let outcome = played(&script, Mode::OneThread);
     assert_eq!((outcome.calls, outcome.refused, outcome.alloc.count, outcome.free.count), (5, 0, 3, 2));
-    let room = &outcome.rooms[0];
-    assert_eq!((room.peak_busy_pages, room.peak_busy_areas), (Some(5), Some(1)));
+    let window = &outcome.windows[0];
+    assert_eq!((window.peak_busy_pages, window.peak_busy_areas), (Some(5), Some(1)));
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn mappings_are_cut_split_and_moved() {
     // 100..103 and 105..110; 100..101 and 107..110; none; the heap's 50..55.
     assert_eq!((tally.replayed, tally.splits, tally.live_at_end), (7, 5, 4));
     let outcome = played(&script, Mode::OneThread);
-    assert_eq!(outcome.rooms[0].samples.last().expect("samples").busy_pages, 1 + 6 + 30 + 5);
+    assert_eq!(outcome.windows[0].samples.last().expect("samples").busy_pages, 1 + 6 + 30 + 5);
 }
 
 #[test]
-fn windows_are_kept() {
+fn areas_stay_in_their_windows() {
     let range = |start, end| PageRange::new(start, end);
     let area = |start, within| Kind::Alloc { start, pages: 10, align: 2, within };
     let script = compiled(
@@ -92,19 +92,19 @@ fn windows_are_kept() {
             area(5200, range(4010, 4020)),
         ],
     );
-    assert_eq!(script.rooms(), [range(1000, 2000).unwrap(), range(4000, 4020).unwrap()]);
+    assert_eq!(script.windows(), [range(1000, 2000).unwrap(), range(4000, 4020).unwrap()]);
     let outcome = played(&script, Mode::OneThread);
     assert_eq!(outcome.refused, 1);
-    assert_eq!(outcome.rooms[1].peak_span_pages, Some(20));
+    assert_eq!(outcome.windows[1].peak_span_pages, Some(20));
 }
 
 #[test]
-fn purges_of_the_trace_are_followed_where_that_is_asked_for() {
+fn purges_of_the_trace_are_replayed_on_request() {
     let kinds = [alloc(100, 5), Kind::Free { start: 100 }, Kind::Purge { hull: None, areas: 1 }];
     let own = played(&compiled(Purges::Own, &kinds), Mode::OneThread);
     let traced = played(&compiled(Purges::Trace, &kinds), Mode::OneThread);
     assert_eq!((own.purges, traced.purges), (0, 1));
-    let lazy = |outcome: &Outcome| outcome.rooms[0].samples.last().expect("samples").lazy_pages;
+    let lazy = |outcome: &Outcome| outcome.windows[0].samples.last().expect("samples").lazy_pages;
     assert_eq!((lazy(&own), lazy(&traced)), (5, 0));
 }
 
@@ -114,8 +114,8 @@ fn one_thread_gives_the_same_each_time() {
     Synthetic::new(50_000, 3).for_each(|event| compiler.push(&event).expect("short"));
     let script = compiler.finish();
     let runs = [(); 2].map(|()| played(&script, Mode::OneThread));
-    assert_eq!(runs[0].rooms, runs[1].rooms);
-    assert!(runs[0].rooms[0].samples.len() <= 200);
+    assert_eq!(runs[0].windows, runs[1].windows);
+    assert!(runs[0].windows[0].samples.len() <= 200);
     let counts =
         |run: &Outcome| (run.refused, run.purges, run.peak_lazy_pages, run.alloc.count, run.free.count);
     assert_eq!(counts(&runs[0]), counts(&runs[1]));
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn anything_is_replayed_and_leaves_all_free(
+    fn random_events_are_replayed_and_leave_all_free(
         events in proptest::collection::vec((0_u32..12, kind()), 0..120),
         traced: bool,
     ) {

@@ -9,19 +9,12 @@ use super::stage::{Played, Stage};
 use crate::cpu;
 use crate::designs::Name;
 use crate::lock::{Waits, take_waits};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::workers::{self, all_done};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The stack of a thread: designs call a few functions deep.
-const STACK_BYTES: usize = 512 << 10;
-
-/// What the gate says that all threads wait at.
-const WAIT: u8 = 0;
-const GO: u8 = 1;
-const LEAVE: u8 = 2;
-
-/// What came of all threads.
+/// The results of all threads.
 struct Haul<T> {
     brought: Vec<T>,
     played: Played,
@@ -90,57 +83,26 @@ fn run<T: Send>(
     work: impl Fn(&[Step]) -> (Played, T) + Sync,
 ) -> Result<Haul<T>, ReplayError> {
     let parts = parts(stage.script);
-    let (gate, work) = (&AtomicU8::new(WAIT), &work);
-    thread::scope(|scope| {
-        let mut crew = Vec::new();
-        for (cpu, steps) in parts.iter().enumerate() {
-            let work = move || {
-                let _leaving = Leaving(stage);
-                cpu::play(Some(cpu));
-                pass(gate).then(|| work(steps))
-            };
-            match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work) {
-                Ok(handle) => crew.push(handle),
-                Err(error) => {
-                    gate.store(LEAVE, Ordering::Release);
-                    return Err(ReplayError::Thread { number: cpu + 1, all: parts.len(), error });
-                }
-            }
-        }
+    let work = |cpu: usize| {
+        let _leaving = Leaving(stage);
+        cpu::play(Some(cpu));
+        work(&parts[cpu])
+    };
+    let time = |finished: &_| {
         let start = Instant::now();
-        // Release: pairs with the load in `pass`.
-        gate.store(GO, Ordering::Release);
-        let brought: Vec<_> = crew.into_iter().map(|handle| handle.join().ok().flatten()).collect();
-        let time = start.elapsed();
-        collect(stage, brought, time)
-    })
-}
-
-fn collect<T>(
-    stage: &Stage<'_>,
-    all: Vec<Option<(Played, T)>>,
-    time: Duration,
-) -> Result<Haul<T>, ReplayError> {
+        all_done(finished);
+        start.elapsed()
+    };
+    let (all, time) = workers::run(parts.len(), work, time)?;
     let mut haul = Haul { brought: Vec::new(), played: Played::default(), time };
     for one in all {
         let name = || stage.designs.first().map_or("a design", |design| design.name());
-        let (played, brought) = one.ok_or_else(|| ReplayError::Panicked(name()))?;
+        let (played, brought) = one.map_err(|_| ReplayError::Panicked(name()))?;
         haul.played.refused += played.refused;
         haul.played.not_taken += played.not_taken;
         haul.brought.push(brought);
     }
     Ok(haul)
-}
-
-/// Waits until all threads are there; whether they are.
-fn pass(gate: &AtomicU8) -> bool {
-    loop {
-        // Acquire: pairs with the stores in `run`.
-        match gate.load(Ordering::Acquire) {
-            WAIT => thread::yield_now(),
-            sign => return sign == GO,
-        }
-    }
 }
 
 /// Tells the others when a thread panics: what they would wait for never comes.

@@ -1,9 +1,10 @@
 //! F1: a list of free ranges instead of a scan of busy areas (request for comments, 2018).
 
 use super::measure::{Place, loop_us, medians};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::table::figure;
 use crate::workload::{Case, FITS, Size};
 
 /// Before, after, and what came later.
@@ -20,7 +21,8 @@ struct Row {
 
 const LONG: &str = "55.9 → 15.0 µs, 69–74 % (84–95 %)";
 
-/// Two machines: an i5-3320M with five runs, and a HiKey960. Only the last test was about the change; the others show that it costs nothing.
+/// Two machines: an i5-3320M with five runs, and a HiKey960. Only the last test was about the
+/// change; the others show that it costs nothing.
 const ROWS: [Row; 5] = [
     row(0, Place::Empty, "1.22 → 1.15 µs, 5–7 % (11–24 % on arm64)", None),
     row(1, Place::Empty, "0.97 → 1.01 µs, −4–3 % (23–31 %)", None),

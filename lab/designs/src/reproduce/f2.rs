@@ -1,9 +1,10 @@
 //! F2: the largest free range below each node of a tree, instead of lists (merged series, 2019).
 
 use super::measure::{medians, sequence_seconds, shuffled};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::table::figure;
 use crate::workload::{CASES, Size};
 
 const DESIGNS: [Name; 6] =
@@ -11,7 +12,7 @@ const DESIGNS: [Name; 6] =
 /// Where it was published.
 const AFTER: usize = 2;
 
-/// What all tests in sequence became faster by, on the slower of two machines for that.
+/// The published gain of all tests in sequence, on the machine that gained less.
 const BAR: f64 = 3.35;
 const SEQUENCE: &str = "646.9 → 193.3 · 10⁹ cycles, 3.35× (7.5× on arm64)";
 const SHUFFLED: &str = "6,083 → 56.8 s, 107× (arm64: over a day → 265 s)";
@@ -46,7 +47,7 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
         crowd.seconds
     });
     let mut claims = claims("all tests in sequence", SEQUENCE, &sequence, Some(BAR));
-    // What the list of free ranges lost with several CPUs was not published.
+    // The loss of the list of free ranges with several CPUs was not published.
     claims.extend(self::claims("all tests on all CPUs, shuffled", SHUFFLED, &crowd, None));
     let head: Vec<&str> = std::iter::once("seconds").chain(DESIGNS.map(Name::as_str)).collect();
     let row = |name: &str, seconds: &dyn Fn(usize) -> f64| {

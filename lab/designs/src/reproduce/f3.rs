@@ -1,8 +1,9 @@
 //! F3: blocks of short mappings at the tail of their queue (2015).
 
-use super::{Claim, Effort, Figure, Outcome, Progress, Table, figure};
+use super::{Claim, Effort, Figure, Outcome, Progress, Table};
 use crate::blocks::Variant;
 use crate::blocks::scenarios::{self, FunctionProfile, Outcome as Blocks};
+use crate::table::figure;
 
 /// Slots of a block: where it was published, and in the kernels that were measured since.
 const SLOTS: [u64; 2] = [1024, 256];
@@ -21,8 +22,9 @@ struct Known {
 
 const EXACT: [[u64; 2]; 2] = [[0; 2]; 2];
 
-/// The second published scenario is drawn at random from a seed that is not told: a tenth either way for what is made; of the
-/// blocks at the tail all but 3 were freed. With the generator of the measurements since, all counts are exact.
+/// The second published scenario is drawn at random from a seed that is not told: a tenth either
+/// way for what is made; of the blocks at the tail all but 3 were freed. With the generator of the
+/// measurements since, all counts are exact.
 const KNOWN: [Known; 8] = [
     known("published", 1024, 1, [[1000, 0], [993, 992]], EXACT),
     known("published", 1024, 2, [[420, 37], [414, 412]], [[42, 37], [41, 41]]),
@@ -79,20 +81,15 @@ fn claims(known: &Known, rows: &[Row]) -> Vec<Claim> {
             .iter()
             .find(|row| (row.slots, row.scenario, row.variant) == (known.slots, known.scenario, variant));
         let blocks = &row.expect("every scenario is run").blocks;
-        let what = format!(
-            "{}: {} slots, scenario {}, {}",
-            known.source,
-            known.slots,
-            known.scenario,
-            variant.as_str()
-        );
+        let what =
+            format!("{}: {} slots, scenario {}, {}", known.source, known.slots, known.scenario, variant);
         Claim::of_counts(what, known.blocks[index], [blocks.made, blocks.freed], known.off_by[index])
     };
     [Variant::Head, Variant::Tail].into_iter().enumerate().map(claim).collect()
 }
 
 fn profile(row: &Row) -> [Vec<String>; 2] {
-    let name = format!("{}, {}, {}", row.slots, row.scenario, row.variant.as_str());
+    let name = format!("{}, {}, {}", row.slots, row.scenario, row.variant);
     let line = |name: &str, function: &str, it: &FunctionProfile, blocks: String| {
         vec![
             name.to_owned(),

@@ -7,11 +7,13 @@
 //!        timer        │►│ wake-up
 //! ```
 
-use super::measure::median;
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use crate::clock::cpu_time;
 use crate::design::{Design, Setup};
 use crate::designs::Name;
-use crate::lock::{self, NeverSleep, wakeups};
+use crate::lock::{NeverSleep, wakeups};
+use crate::stats::median;
+use crate::table::figure;
 use crate::workload::guarded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -58,7 +60,7 @@ pub(super) fn steps(effort: Effort) -> u64 {
     (DESIGNS.len() * rounds(effort)) as u64
 }
 
-/// What a run on one design showed, in microseconds.
+/// The results of a run on one design, in microseconds.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     worst_wake_up: f64,
@@ -84,7 +86,8 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     Outcome::new(Figure::F4, effort, claims.collect(), vec![runs.table()], &NOTES)
 }
 
-/// Which designs are compared: P0 with P1 over the busy list, with P1 and P2 over the tree, and with ours.
+/// Which designs are compared: P0 with P1 over the busy list, with P1 and P2 over the tree, and
+/// with ours.
 const COMPARED: [(usize, usize); 4] = [(0, 1), (2, 3), (2, 4), (2, 6)];
 
 /// All rounds.
@@ -96,10 +99,11 @@ impl Runs {
     }
 
     fn middle(&self, design: usize, of: Part) -> f64 {
-        median(self.all(design, of).collect())
+        median(&self.all(design, of).collect::<Vec<_>>())
     }
 
-    /// What else the machine does makes a worst case worse, never better: the least of the runs is the nearest to the design's.
+    /// Returns the least of the runs. Other work of the machine makes a worst case worse, never
+    /// better: the least is the nearest to the design's.
     fn least(&self, design: usize, of: Part) -> f64 {
         self.all(design, of).fold(f64::INFINITY, f64::min)
     }
@@ -121,7 +125,7 @@ impl Runs {
         };
         [
             claim("worst wake-up", &|design| self.least(design, |it| it.worst_wake_up)),
-            claim("worst allocation", &|design| median(self.stalls(design))),
+            claim("worst allocation", &|design| median(&self.stalls(design))),
         ]
     }
 
@@ -161,8 +165,8 @@ impl Runs {
 /// How long a purge under one lock is to last: what was seen there.
 const LENGTH: Duration = Duration::from_millis(2);
 
-/// The set-up in which it does. At the field's threshold it lasts some 50 µs here, for an area goes back in a twentieth of what it took then, and
-/// the machine's own delays are as long.
+/// The set-up in which it does. At Linux's threshold it lasts some 50 µs here, for an area goes
+/// back in a twentieth of what it took then, and the machine's own delays are as long.
 fn calibrated() -> Setup {
     let areas = 100_000;
     let setup = Setup::of_this_machine().lazy_max(2 * areas * (PAGES + 1));
@@ -171,9 +175,9 @@ fn calibrated() -> Setup {
         let start = design.alloc(&guarded(PAGES)).expect("space");
         design.free(start).expect("an area");
     }
-    let start = lock::thread_time();
+    let start = cpu_time();
     design.settle();
-    let each = (lock::thread_time() - start).as_secs_f64() / areas as f64;
+    let each = (cpu_time() - start).as_secs_f64() / areas as f64;
     setup.lazy_max((LENGTH.as_secs_f64() / each) as u64 * (PAGES + 1))
 }
 
@@ -199,10 +203,10 @@ fn watch(name: Name, setup: &Setup, effort: Effort) -> Shown {
 
 /// How late wake-ups are during so many pairs, and millions of pairs a second.
 fn wake_ups(design: &dyn Design, count: u64) -> (Vec<Duration>, f64) {
-    let start = lock::thread_time();
+    let start = cpu_time();
     wakeups::arm(PERIOD);
     (0..count).for_each(|_| pair(design));
-    (wakeups::disarm(), count as f64 / (lock::thread_time() - start).as_secs_f64() / 1e6)
+    (wakeups::disarm(), count as f64 / (cpu_time() - start).as_secs_f64() / 1e6)
 }
 
 fn pair(design: &dyn Design) {
@@ -210,10 +214,11 @@ fn pair(design: &dyn Design) {
     design.free(start).expect("an area");
 }
 
-/// The longest allocation during each of so many purges. One thread does nothing but allocate, so it meets every purge; another frees what it
-/// gets, and with that purges.
+/// The longest allocation during each of so many purges. One thread does nothing but allocate, so
+/// it meets every purge; another frees what it gets, and with that purges.
 fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
-    // As much as becomes lazy until the next purge, so that nobody waits for the other during one.
+    // As much as becomes lazy until the next purge, so that neither thread waits for the other
+    // during one.
     let (sender, receiver) = mpsc::sync_channel(share);
     let is_over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -234,17 +239,17 @@ fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
 struct Long {
     start: Instant,
     end: Instant,
-    /// By the time that its thread ran: who waits for a lock here spins.
+    /// By the time that its thread ran: a thread that waits for a lock here spins.
     took: Duration,
 }
 
 /// Allocates until it is over.
 fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool) -> Vec<Long> {
     let mut long = Vec::new();
-    let mut ran = lock::thread_time();
+    let mut ran = cpu_time();
     while !is_over.load(Relaxed) {
         let mut area = design.alloc(&guarded(PAGES)).expect("space");
-        let now = lock::thread_time();
+        let now = cpu_time();
         let took = now - std::mem::replace(&mut ran, now);
         if took > SHORT {
             let end = Instant::now();
@@ -254,15 +259,16 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
         while let Err(TrySendError::Full(again)) = sender.try_send(area) {
             area = again;
             std::hint::spin_loop();
-            ran = lock::thread_time();
+            ran = cpu_time();
         }
     }
     long
 }
 
-/// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees than lead to a purge, so that was one.
+/// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees
+/// than lead to a purge, so that was one.
 fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Range<Instant>> {
-    // Without sleeping: who sends would have to wake this.
+    // Without sleeping: the sender would have to wake this thread.
     let tries = || std::iter::repeat_with(|| receiver.try_recv());
     let areas = || tries().take_while(|it| *it != Err(TryRecvError::Disconnected)).flatten();
     let round = |_| {
@@ -278,7 +284,7 @@ fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usi
 
 const NOTES: [&str; 3] = [
     "8 KiB buffers with guard pages. The threshold is such that a purge of the tree under one lock lasts 2 ms, as purges did on the machine of the publication; \
-     with the field's threshold it would last no longer than this machine's own delays. Purges are run by the frees that reach it.",
+     with Linux's threshold it would last no longer than this machine's own delays. Purges are run by the frees that reach it.",
     "Wake-ups: one thread. A program can be preempted with a lock held, a kernel that spins can not: a timer of the thread's own fires every 50 µs that \
      it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up. \
      Claims are about the least of the runs, before and after: what else the machine does makes a worst case worse, never better.",

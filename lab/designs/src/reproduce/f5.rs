@@ -1,9 +1,11 @@
 //! F5: a node for each CPU, with pools, before the one tree (2024).
 
-use super::measure::{Crowd, median, shuffled};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit, figure};
+use super::measure::{Crowd, shuffled};
+use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::stats::median;
+use crate::table::figure;
 use crate::workload::{CASES, Size};
 
 const DESIGNS: [Name; 4] = [Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
@@ -21,7 +23,7 @@ fn rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
 
-/// The same work in all, whatever the number of threads.
+/// Divides the same work among all threads, whatever their number.
 fn size(effort: Effort, threads: usize) -> Size {
     let threads = threads as u64;
     Size::loops(effort.choose(768_000, 2_560_000) / threads).held_by(threads * 4)
@@ -57,7 +59,7 @@ struct Runs(Vec<Vec<Crowd>>);
 
 impl Runs {
     fn middle(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> f64 {
-        median(self.0.iter().map(|round| of(&round[threads * DESIGNS.len() + design])).collect())
+        median(&self.0.iter().map(|round| of(&round[threads * DESIGNS.len() + design])).collect::<Vec<_>>())
     }
 
     /// Share and time of that number of threads, from the first design to `after`.

@@ -1,23 +1,25 @@
-//! Clocks, crews and summaries of the five results.
+//! Runs of the five results on one thread and on many, and their medians.
 
+use crate::clock::cpu_time;
 use crate::cpu;
 use crate::design::Setup;
 use crate::designs::Name;
-use crate::lock::{self, Waits, thread_time};
+use crate::lock::{self, Waits};
 use crate::rng::Rng;
+use crate::stats::median;
+use crate::workers::{self, all_done};
 use crate::workload::{self, Case, Size, Stage, Tenants, Timed};
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// The seed of everything: each design sees the same requests.
 const SEED: u64 = 0x5eed;
 
-/// Whether anybody lives in a space before a test begins.
+/// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// Nobody.
+    /// No other user.
     Empty,
-    /// [`Tenants`], who come and go.
+    /// [`Tenants`], which come and go.
     LivedIn,
 }
 
@@ -39,21 +41,22 @@ pub(super) fn loop_us(name: Name, setup: &Setup, place: Place, case: &Case, size
     on_stage(name, setup, place, |stage| {
         let (mut from, mut to) = (Duration::ZERO, Duration::ZERO);
         let mut clock = |timed| match timed {
-            Timed::Loops => from = thread_time(),
-            Timed::Rest => to = thread_time(),
+            Timed::Loops => from = cpu_time(),
+            Timed::Rest => to = cpu_time(),
         };
         run_case(stage, case, size, SEED, &mut clock);
         (to - from).as_secs_f64() * 1e6 / size.loops as f64
     })
 }
 
-/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the other on one new design that is lived in.
+/// Seconds of each of `cases` from beginning to end, what they prepare included, one after the
+/// other on one new design that is lived in.
 pub(super) fn sequence_seconds(name: Name, setup: &Setup, cases: &[Case], size: Size) -> Vec<f64> {
     on_stage(name, setup, Place::LivedIn, |stage| {
         let time = |case| {
-            let start = thread_time();
+            let start = cpu_time();
             run_case(stage, case, size, SEED, &mut |_| {});
-            (thread_time() - start).as_secs_f64()
+            (cpu_time() - start).as_secs_f64()
         };
         cases.iter().map(time).collect()
     })
@@ -64,69 +67,63 @@ fn run_case(stage: Stage<'_>, case: &Case, size: Size, seed: u64, timed: &mut dy
         .unwrap_or_else(|refusal| panic!("{} on {}: {refusal}", case.name, stage.design.name()));
 }
 
-/// What a crew took.
+/// The time of many threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crowd {
     /// Seconds from the start of all to the end of the last.
     pub(super) seconds: f64,
     /// Seconds that all threads together ran.
     pub(super) ran: f64,
-    /// What they waited for locks.
+    /// Their waits for locks.
     pub(super) waits: Waits,
 }
 
 impl Crowd {
-    /// The share of the time that threads ran in which they did nothing but wait for a lock, in hundredths.
+    /// The share of the time that threads ran in which they did nothing but wait for a lock, in
+    /// hundredths.
     pub(super) fn waited_percent(&self) -> f64 {
         100.0 * self.waits.ran as f64 / 1e9 / self.ran
     }
 }
 
-/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its own. If the design has more CPUs than the machine, threads
-/// play them in turn.
+/// Every thread runs all of `cases` on one new design that is lived in, each in an order of its
+/// own. If the design has more CPUs than the machine, threads play them in turn.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
     on_stage(name, setup, Place::LivedIn, |stage| {
         let crowd = if threads > cpu::count() { workload::Crowd::Crowded } else { workload::Crowd::Alone };
         let stage = Stage { crowd, ..stage };
-        let start = Barrier::new(threads + 1);
-        let work = |thread: u64| {
-            let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread));
+        let work = |thread: usize| {
+            let (mut cases, mut rng) = (cases.to_vec(), Rng::new(SEED + thread as u64));
             rng.shuffle(&mut cases);
             if setup.cpus > cpu::count() {
-                cpu::play(Some(thread as usize % setup.cpus));
+                cpu::play(Some(thread % setup.cpus));
             }
             lock::count_running();
-            start.wait();
-            lock::take_waits();
-            let began = thread_time();
+            let began = cpu_time();
             cases.iter().for_each(|case| run_case(stage, case, size, rng.next_u64(), &mut |_| {}));
-            (thread_time() - began, lock::take_waits())
+            (cpu_time() - began, lock::take_waits())
         };
-        let work = &work;
-        let (seconds, done) = std::thread::scope(|scope| {
-            let crew: Vec<_> = (0..threads as u64).map(|thread| scope.spawn(move || work(thread))).collect();
-            start.wait();
+        let began = |finished: &_| {
             let began = Instant::now();
-            let done: Vec<_> = crew.into_iter().map(|thread| thread.join().expect("no panic")).collect();
-            (began.elapsed().as_secs_f64(), done)
-        });
+            all_done(finished);
+            began.elapsed().as_secs_f64()
+        };
+        let (done, seconds) = workers::run(threads, work, began).expect("threads");
+        let done: Vec<_> = done.into_iter().map(|done| done.expect("no panic")).collect();
         let ran = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
         let waits = done.iter().fold(Waits::default(), |sum, (_, waits)| sum.plus(*waits));
         Crowd { seconds, ran, waits }
     })
 }
 
-/// The middle one.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// The medians of `rounds` rounds, in each of which every one of `items` is measured once: what disturbs the machine meets all.
+/// Returns the medians of `rounds` rounds, in each of which every one of `items` is measured once:
+/// what disturbs the machine meets all.
 pub(super) fn medians<T: Copy>(items: &[T], rounds: usize, mut measure: impl FnMut(T) -> f64) -> Vec<f64> {
     let rounds: Vec<Vec<f64>> =
         (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();
-    (0..items.len()).map(|index| median(rounds.iter().map(|round| round[index]).collect())).collect()
+    (0..items.len())
+        .map(|index| median(&rounds.iter().map(|round| round[index]).collect::<Vec<_>>()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -145,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crew_counts_its_locks() {
+    fn threads_count_their_locks() {
         let setup = Setup::with_cpus(2).lazy_max(512);
         let crowd = shuffled(Name::Vmalloc, &setup, &CASES[..1], Size::loops(1000), 3);
         assert!(crowd.waits.locks >= 3 * 2 * 1000, "{crowd:?}");

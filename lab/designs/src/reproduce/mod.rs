@@ -1,4 +1,5 @@
-//! The five published results of the field's allocator, measured again: the designs that they were published for, and ours.
+//! The five published results of Linux's allocator, measured again: the designs that they were
+//! published for, and ours.
 //!
 //! | | published | between | claim |
 //! |---|---|---|---|
@@ -8,8 +9,8 @@
 //! | [`f4`] | 2016 | one lock over a purge → none | the worst wake-up is 4 to 9 times earlier |
 //! | [`f5`] | 2024 | one tree → a node for each CPU | 64 threads wait for locks 16.5 % of their time, not 93 % |
 //!
-//! Times are those of the address part in a program: other machines, and no pages. What can be compared are ratios, which are
-//! taken within one run, and counts.
+//! Times are those of the address part in a program: other machines, and no pages. What can be
+//! compared are ratios, which are taken within one run, and counts.
 
 pub mod f1;
 pub mod f2;
@@ -19,12 +20,15 @@ pub mod f5;
 mod measure;
 
 use serde::Serialize;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A published result.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 pub enum Figure {
     /// Free list instead of busy-list scan.
     F1,
@@ -60,21 +64,15 @@ impl Effort {
 
 impl Figure {
     /// All five.
-    pub const ALL: [Self; 5] = [Self::F1, Self::F2, Self::F3, Self::F4, Self::F5];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// As it is written.
+    /// Returns the name as it is written.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::F1 => "f1",
-            Self::F2 => "f2",
-            Self::F3 => "f3",
-            Self::F4 => "f4",
-            Self::F5 => "f5",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
-    /// What was published.
+    /// The published result.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -135,17 +133,17 @@ impl Progress {
 pub struct Outcome {
     /// Which.
     pub figure: Figure,
-    /// What was published.
+    /// The published result.
     pub title: &'static str,
     /// How much was run.
     pub effort: Effort,
-    /// Whether every claim that has a bar passes it.
+    /// True if every claim that has a bar passes it.
     pub reproduced: bool,
     /// Published and measured, side by side.
     pub claims: Vec<Claim>,
     /// Everything measured.
     pub tables: Vec<Table>,
-    /// What has to be known of it.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
@@ -166,19 +164,19 @@ impl Outcome {
 /// A pair that was published, beside the same pair measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// What is compared.
+    /// The pair that is compared.
     pub what: String,
     /// The published pair and its ratio.
     pub published: String,
     /// The measured pair.
     pub measured: Pair,
-    /// What the pair comes to, in `unit`.
+    /// The gain from the older design to the newer, in `unit`.
     pub gain: f64,
-    /// What that is.
+    /// The unit of the gain.
     pub unit: Unit,
-    /// What the gain has to be at least.
+    /// The least gain that reproduces the claim.
     pub bar: Option<f64>,
-    /// Whether it is.
+    /// The comparison of gain and bar.
     pub verdict: Verdict,
 }
 
@@ -189,11 +187,11 @@ pub struct Pair {
     pub before: f64,
     /// With the newer one.
     pub after: f64,
-    /// What both are in.
+    /// The unit of both.
     pub unit: &'static str,
 }
 
-/// What a gain is.
+/// The unit of a gain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -205,26 +203,19 @@ pub enum Unit {
     Exact,
 }
 
-/// Whether a claim holds here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+/// The outcome of a claim on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It does.
+    #[strum(serialize = "reproduced")]
     Reproduced,
     /// It does not.
+    #[strum(serialize = "NOT REPRODUCED")]
     NotReproduced,
     /// It has no bar: it is shown.
+    #[strum(serialize = "–")]
     Shown,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Reproduced => "reproduced",
-            Self::NotReproduced => "NOT REPRODUCED",
-            Self::Shown => "–",
-        })
-    }
 }
 
 impl Claim {
@@ -270,9 +261,9 @@ impl Claim {
 /// Figures for people.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What they are.
+    /// The title.
     pub title: String,
-    /// What is in the columns; the first has names.
+    /// The heads of the columns; the first column has names.
     pub head: Vec<String>,
     /// As many cells each.
     pub rows: Vec<Vec<String>>,
@@ -285,17 +276,6 @@ impl Table {
     }
 }
 
-/// A figure with as many decimals as its size deserves.
-#[must_use]
-pub fn figure(value: f64) -> String {
-    match value.abs() {
-        size if size < 1.0 => format!("{value:.3}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_holds_from_its_bar_on() {
+    fn claim_holds_at_its_bar() {
         let claim = |bar| Claim::of_times(String::new(), "", pair(10.0, 2.5), Unit::Times, bar);
         assert_eq!(
             (claim(Some(4.0)).verdict, claim(Some(4.1)).verdict),
@@ -326,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn one_claim_that_fails_fails_the_figure() {
+    fn one_failed_claim_fails_the_figure() {
         let claims = |bars: [f64; 2]| {
             bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar)))
                 .to_vec()

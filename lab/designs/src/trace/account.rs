@@ -1,24 +1,27 @@
 //! Every line accounted for: what was read, and what could not be.
 
-use super::event::{Event, Kind};
+use super::event::{Event, Kind, KindName};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Damages that are kept in words; the others are only counted.
 const KEPT: usize = 10;
 
-/// What a trace held. `total = events + headers + other + damaged`.
+/// The lines of a trace by kind. `total = events + headers + other + damaged`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Account {
     /// Lines; in the compact format, which has none, events and damages.
     pub total: u64,
-    /// Lines with an event. Some say nothing before a later line completes them: those are among `other`.
+    /// Lines with an event. Some say nothing before a later line completes them: those are among
+    /// `other`.
     pub events: u64,
     /// The events by kind.
     pub kinds: Kinds,
     /// Comments, headers and empty lines.
     pub headers: u64,
-    /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits, halves of calls.
+    /// Lines that the format knows and that move no addresses: other tracepoints, signals, exits,
+    /// halves of calls.
     pub other: u64,
     /// Lines that could not be read.
     pub damaged: u64,
@@ -28,7 +31,7 @@ pub struct Account {
     pub lost: u64,
 }
 
-/// What became of a line.
+/// A line without an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     Header,
@@ -65,7 +68,7 @@ impl Account {
         }
     }
 
-    /// Whether the parts are the whole.
+    /// Returns true if the parts add up to the total.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         let kinds: u64 = self.kinds.told().iter().map(|(_, count)| count).sum();
@@ -74,69 +77,19 @@ impl Account {
 }
 
 /// How many events of each kind there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Kinds {
-    /// Areas allocated.
-    pub allocs: u64,
-    /// Areas freed.
-    pub frees: u64,
-    /// Purges.
-    pub purges: u64,
-    /// Refusals.
-    pub refusals: u64,
-    /// Per-CPU chunks made.
-    pub chunks_made: u64,
-    /// Per-CPU chunks that went.
-    pub chunks_gone: u64,
-    /// Pages mapped.
-    pub maps: u64,
-    /// Pages unmapped.
-    pub unmaps: u64,
-    /// Mappings moved, grown or shrunk.
-    pub remaps: u64,
-    /// Ends of heaps that were moved.
-    pub breaks: u64,
-    /// Ends of heaps that were asked for.
-    pub queries: u64,
-    /// Changes of what may be done with pages.
-    pub protections: u64,
-}
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Kinds(BTreeMap<KindName, u64>);
 
 impl Kinds {
     fn count(&mut self, kind: Kind) {
-        *match kind {
-            Kind::Alloc { .. } => &mut self.allocs,
-            Kind::Free { .. } => &mut self.frees,
-            Kind::Purge { .. } => &mut self.purges,
-            Kind::Failed { .. } => &mut self.refusals,
-            Kind::ChunkMade { .. } => &mut self.chunks_made,
-            Kind::ChunkGone { .. } => &mut self.chunks_gone,
-            Kind::Map { .. } => &mut self.maps,
-            Kind::Unmap { .. } => &mut self.unmaps,
-            Kind::Remap { .. } => &mut self.remaps,
-            Kind::Break { .. } => &mut self.breaks,
-            Kind::BreakIs { .. } => &mut self.queries,
-            Kind::Protect { .. } => &mut self.protections,
-        } += 1;
+        *self.0.entry(kind.into()).or_default() += 1;
     }
 
-    /// The kinds, as they are told.
+    /// Returns the kinds that there are, as they are told.
     #[must_use]
-    pub fn told(&self) -> [(&'static str, u64); 12] {
-        [
-            ("allocations", self.allocs),
-            ("frees", self.frees),
-            ("purges", self.purges),
-            ("refusals", self.refusals),
-            ("per-CPU chunks made", self.chunks_made),
-            ("per-CPU chunks gone", self.chunks_gone),
-            ("maps", self.maps),
-            ("unmaps", self.unmaps),
-            ("remaps", self.remaps),
-            ("heaps moved", self.breaks),
-            ("questions for the heap", self.queries),
-            ("protections", self.protections),
-        ]
+    pub fn told(&self) -> Vec<(&'static str, u64)> {
+        self.0.iter().map(|(&kind, &count)| (kind.into(), count)).collect()
     }
 }
 

@@ -6,16 +6,16 @@
 //!   28 b5 2f fd         zstd, any number of frames; 5x 2a 4d 18 begins one to be skipped
 //! ```
 //!
-//! A stream that ends too early gives what it holds, and then an error. Streams that need more than 192 MiB of memory are
-//! refused: the strongest preset of xz needs 65 MiB, and zstd frames with windows above 128 MiB are made only where both
-//! sides agree.
+//! A stream that ends too early gives what it holds, and then an error. Streams that need more than
+//! 192 MiB of memory are refused: the strongest preset of xz needs 65 MiB, and zstd frames with
+//! windows above 128 MiB are made only where both sides agree.
 
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use serde::Serialize;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// Memory that a stream of xz may want, in KiB.
 const XZ_KIB: u32 = 192 << 10;
@@ -48,13 +48,16 @@ impl Compression {
     }
 }
 
-/// What a source holds, decompressed.
+/// Opens a source and decompresses it.
 ///
 /// # Errors
 /// When its first bytes can't be read.
-pub fn open<'a>(source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
-    let mut source = BufReader::with_capacity(BUFFER, Ahead::new(source)?);
-    let compression = Compression::of(source.fill_buf()?);
+pub fn open<'a>(mut source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufRead + 'a>)> {
+    const MARK: u64 = 8;
+    let mut head = Vec::new();
+    source.by_ref().take(MARK).read_to_end(&mut head)?;
+    let compression = Compression::of(&head);
+    let source = BufReader::with_capacity(BUFFER, Cursor::new(head).chain(source));
     let plain: Box<dyn Read + 'a> = match compression {
         Compression::Plain => return Ok((compression, Box::new(source))),
         Compression::Xz => Box::new(XzReader::new_mem_limit(source, true, XZ_KIB)),
@@ -62,34 +65,6 @@ pub fn open<'a>(source: impl Read + 'a) -> io::Result<(Compression, Box<dyn BufR
         Compression::Zstd => Box::new(Zstd::new(source)),
     };
     Ok((compression, Box::new(BufReader::with_capacity(BUFFER, plain))))
-}
-
-/// A source whose first bytes come in one piece, so that they can be looked at.
-pub(super) struct Ahead<R> {
-    head: Vec<u8>,
-    given: usize,
-    source: R,
-}
-
-impl<R: Read> Ahead<R> {
-    fn new(source: R) -> io::Result<Self> {
-        const MARK: u64 = 8;
-        let mut ahead = Self { head: Vec::new(), given: 0, source };
-        ahead.source.by_ref().take(MARK).read_to_end(&mut ahead.head)?;
-        Ok(ahead)
-    }
-}
-
-impl<R: Read> Read for Ahead<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut left = &self.head[self.given..];
-        if left.is_empty() {
-            return self.source.read(into);
-        }
-        let count = left.read(into)?;
-        self.given += count;
-        Ok(count)
-    }
 }
 
 /// Frames of zstd, one behind the other.
@@ -198,7 +173,7 @@ mod tests {
         ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
     }
 
-    /// What was read before an error, and whether there was one.
+    /// Returns the text before an error, and true if there was one.
     fn unpack(bytes: &[u8]) -> (Compression, Vec<u8>, bool) {
         let (compression, mut source) = open(bytes).expect("memory");
         let mut text = Vec::new();
@@ -217,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_told_by_their_content_and_may_follow_each_other() {
+    fn compression_is_detected_and_streams_may_be_concatenated() {
         for (compression, bytes) in all() {
             assert_eq!(unpack(&bytes), (compression, TEXT.to_vec(), false));
             assert_eq!(unpack(&bytes.repeat(3)), (compression, TEXT.repeat(3), false));
@@ -229,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_gives_what_it_holds_and_an_error() {
+    fn truncated_stream_gives_its_content_and_an_error() {
         for (compression, bytes) in &all()[1..] {
             let twice = bytes.repeat(2);
             let (_, text, failed) = unpack(&twice[..twice.len() - 9]);

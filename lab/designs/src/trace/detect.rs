@@ -6,28 +6,26 @@ use super::reader::OpenError;
 use super::strace::Strace;
 use super::{Event, Reason, ftrace};
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 /// Formats that are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Format {
     /// This project's own.
     Compact,
-    /// What Linux prints of its tracepoints.
+    /// The text of Linux's tracepoints.
     Ftrace,
-    /// What `strace` prints.
+    /// The text of `strace`.
     Strace,
 }
 
 impl Format {
-    /// As it is told.
+    /// Returns the name as it is told.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Compact => "compact",
-            Self::Ftrace => "ftrace",
-            Self::Strace => "strace",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The format of what begins with `head`, which is not cut in the middle of its first line.

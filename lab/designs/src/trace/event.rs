@@ -1,6 +1,8 @@
-//! What happened: one type for all formats, in pages.
+//! Events: one type for all formats, in pages.
 
 use crate::design::PAGE_SHIFT;
+use serde::Serialize;
+use strum::{EnumDiscriminants, IntoStaticStr};
 use vmalloc::PageRange;
 
 /// Something that happened.
@@ -8,39 +10,47 @@ use vmalloc::PageRange;
 pub struct Event {
     /// When, by the clock of the trace, if it has one that counts time.
     pub time_ns: Option<u64>,
-    /// On which CPU. Traces of programs name none: there every task counts as a CPU, in order of appearance.
+    /// On which CPU. Traces of programs name none: there every task counts as a CPU, in order of
+    /// appearance.
     pub cpu: u32,
     /// The thread that did it.
     pub task: u32,
-    /// What.
+    /// The call or the report.
     pub kind: Kind,
 }
 
-/// What happened. All positions and lengths are in pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A call or a report. All positions and lengths are in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, EnumDiscriminants)]
+#[strum_discriminants(name(KindName), derive(PartialOrd, Ord, Serialize, IntoStaticStr))]
+#[strum_discriminants(serde(rename_all = "snake_case"), doc = "Names a kind of event, as it is told.")]
 pub enum Kind {
     /// An area was allocated.
+    #[strum_discriminants(strum(serialize = "allocations"))]
     Alloc {
         /// Its first page.
         start: u64,
         /// Its pages, guard page included.
         pages: u64,
-        /// What the start had to be a multiple of.
+        /// The alignment of the start.
         align: u64,
         /// Where it had to be; anywhere if `None`.
         within: Option<PageRange>,
     },
     /// An area, or a system call, was refused.
+    #[strum_discriminants(strum(serialize = "refusals"))]
     Failed {
-        /// What was wanted; 0 where that was no allocation.
+        /// The pages asked for; 0 where that was no allocation.
         pages: u64,
     },
     /// The area that starts there was freed, lazily.
+    #[strum_discriminants(strum(serialize = "frees"))]
     Free {
         /// Its first page.
         start: u64,
     },
-    /// Lazily freed areas were given back. Written after it was done: their pages may be in use again.
+    /// Lazily freed areas were given back. Written after it was done: their pages may be in use
+    /// again.
+    #[strum_discriminants(strum(serialize = "purges"))]
     Purge {
         /// A range around all of them; `None` when there were none.
         hull: Option<PageRange>,
@@ -48,16 +58,19 @@ pub enum Kind {
         areas: u32,
     },
     /// A chunk of per-CPU areas was made. Its areas have no `Alloc`.
+    #[strum_discriminants(strum(serialize = "per-CPU chunks made"))]
     ChunkMade {
         /// Its base.
         base: u64,
     },
     /// A chunk of per-CPU areas goes. Its areas are freed one by one next.
+    #[strum_discriminants(strum(serialize = "per-CPU chunks gone"))]
     ChunkGone {
         /// Its base.
         base: u64,
     },
     /// A program mapped these pages; whatever was mapped there is gone.
+    #[strum_discriminants(strum(serialize = "maps"))]
     Map {
         /// The first.
         start: u64,
@@ -65,6 +78,7 @@ pub enum Kind {
         pages: u64,
     },
     /// A program unmapped whatever was in these pages.
+    #[strum_discriminants(strum(serialize = "unmaps"))]
     Unmap {
         /// The first.
         start: u64,
@@ -72,6 +86,7 @@ pub enum Kind {
         pages: u64,
     },
     /// A program moved, grew or shrank a mapping.
+    #[strum_discriminants(strum(serialize = "remaps"))]
     Remap {
         /// Its first page.
         from: u64,
@@ -83,16 +98,19 @@ pub enum Kind {
         to_pages: u64,
     },
     /// A program asked where its heap ends.
+    #[strum_discriminants(strum(serialize = "questions for the heap"))]
     BreakIs {
         /// The page behind the last.
         end: u64,
     },
     /// A program moved the end of its heap.
+    #[strum_discriminants(strum(serialize = "heaps moved"))]
     Break {
         /// The page behind the last.
         end: u64,
     },
     /// A program changed what may be done with pages.
+    #[strum_discriminants(strum(serialize = "protections"))]
     Protect {
         /// The first.
         start: u64,

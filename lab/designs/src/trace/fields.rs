@@ -3,7 +3,7 @@
 use super::account::Reason;
 use super::event::{PAGES, page_of};
 
-/// What is left of a line.
+/// The unread rest of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cursor<'a>(pub(super) &'a str);
 
@@ -17,7 +17,7 @@ pub(super) enum Base {
 }
 
 impl<'a> Cursor<'a> {
-    /// Whether `word` comes next; if so it is taken.
+    /// Takes `word` and returns true if it comes next.
     pub(super) fn eat(&mut self, word: &str) -> bool {
         let rest = self.0.strip_prefix(word);
         self.0 = rest.unwrap_or(self.0);
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
         self.0 = self.0.trim_start_matches([' ', '\t']);
     }
 
-    /// What comes before the next of `ends`, or everything.
+    /// Takes all before the next of `ends`, or everything.
     pub(super) fn until(&mut self, ends: impl Fn(char) -> bool) -> &'a str {
         let (taken, rest) = self.0.split_at(self.0.find(ends).unwrap_or(self.0.len()));
         self.0 = rest;

@@ -1,4 +1,4 @@
-//! What Linux prints of its tracepoints in `/sys/kernel/tracing/trace`, and `trace-cmd report` of a recording.
+//! The text of Linux's tracepoints: of `/sys/kernel/tracing/trace`, and of `trace-cmd report`.
 //!
 //! ```text
 //!  bash-157     [001] .....     9.992079: alloc_vmap_area: va_start: 18446683600572006400 size=20480 align=16384
@@ -23,7 +23,7 @@ use super::event::{Event, Kind, PAGES, pages_of};
 use super::fields::{Base, Cursor, check_room, page, seconds};
 use vmalloc::PageRange;
 
-/// What a line says.
+/// Reads a line.
 pub(super) fn line(line: &str) -> Result<Result<Event, Known>, Reason> {
     match Head::find(line) {
         Some(head) => event(&head),
@@ -71,7 +71,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// What follows the bracket of the CPU.
+    /// Reads the part that follows the bracket of the CPU.
     fn behind(task: u32, text: &'a str) -> Option<Self> {
         let (cpu, rest) = text.split_once(']')?;
         let cpu = digits(cpu)?;

@@ -3,7 +3,8 @@
 use super::account::Reason;
 use std::io::{BufRead, ErrorKind};
 
-/// Bytes of the longest line that is read: sixteen times the page that the kernel formats a line of its trace in.
+/// Bytes of the longest line that is read: sixteen times the page that the kernel formats a line of
+/// its trace in.
 pub(super) const LONGEST: usize = 64 << 10;
 
 /// A text, line by line.
@@ -24,8 +25,8 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// The next line without its end, or why there is none to be read; `None` behind the last. Behind an unreadable source
-    /// there is none.
+    /// The next line without its end, or why there is none to be read; `None` behind the last.
+    /// Behind an unreadable source there is none.
     pub(super) fn next(&mut self) -> Option<Result<&str, Reason>> {
         if self.ended {
             return None;

@@ -8,8 +8,9 @@
 //!   [Reader]: Iterator<Item = Result<Event, Damage>>  ◄──────┘        and an [Account] of every line
 //! ```
 //!
-//! Nothing is held but the line or block at hand, each of a bounded size. What can't be read is [`Damage`]: it names its place
-//! and its reason, is counted, and reading goes on behind it where that is possible.
+//! Nothing is held but the line or block at hand, each of a bounded size. What can't be read is
+//! [`Damage`]: it names its place and its reason, is counted, and reading goes on behind it where
+//! that is possible.
 //!
 //! Every line is exactly one of: an event, a header, another line that the format knows, damage.
 

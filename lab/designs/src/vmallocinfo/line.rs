@@ -40,7 +40,8 @@ pub(super) fn parse(line: u64, text: &str) -> Result<Entry, &'static str> {
     Ok(entry)
 }
 
-/// `0x` and up to 16 digits. Before the kernel has random numbers it prints a word instead, which is no address: zero.
+/// `0x` and up to 16 digits. Before the kernel has random numbers it prints a word instead, which
+/// is no address: zero.
 fn address(word: &str) -> Option<u64> {
     let digits = word.strip_prefix("0x")?;
     if digits.contains("ptrval") {

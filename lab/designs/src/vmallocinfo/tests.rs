@@ -105,7 +105,7 @@ fn pages_of_64_kib_are_recognized() {
 }
 
 proptest! {
-    /// Whatever happens to a file, every line of it is an area, damaged, or empty.
+    /// Every line of a changed file is an area, damaged, or empty.
     #[test]
     fn mutated_files_are_read(
         changes in prop::collection::vec((0..REAL.len(), any::<u8>(), 0..3), 0..40),

@@ -1,4 +1,4 @@
-//! The eight cases that the field's driver had in 2019, by their bits: 1, 2, 4 … 128.
+//! The eight cases that Linux's driver had in 2019, by their bits: 1, 2, 4 … 128.
 
 use super::{Case, Run, guarded};
 use crate::design::Refusal;
@@ -36,7 +36,8 @@ fn fix_size(run: &mut Run<'_>) -> Result<(), Refusal> {
     run.turns(|run| run.pair(1, 1))
 }
 
-/// Twice the threshold of one-page areas; every second is freed and purged, so that one-page holes remain.
+/// Twice the threshold of one-page areas; every second is freed and purged, so that one-page holes
+/// remain.
 fn full_fit(run: &mut Run<'_>) -> Result<(), Refusal> {
     let held = run.hold(2 * run.stage.lazy_max_pages)?;
     let (holes, kept): (Vec<_>, Vec<_>) = held.iter().enumerate().partition(|(index, _)| index % 2 == 0);
@@ -77,7 +78,8 @@ fn random_size_align(run: &mut Run<'_>) -> Result<(), Refusal> {
     })
 }
 
-/// No space has an address for the largest, so refusals are expected. The first loop in which there is one is the last.
+/// No space has an address for the largest, so refusals are expected. The first loop in which there
+/// is one is the last.
 fn align_shift(run: &mut Run<'_>) -> Result<(), Refusal> {
     let mut refused = false;
     run.turns(|run| {

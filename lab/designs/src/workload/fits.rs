@@ -1,4 +1,5 @@
-//! The four tests that the free list was published with (2018): three ways to cut a free range, and a long list of areas.
+//! The four tests that the free list was published with (2018): three ways to cut a free range, and
+//! a long list of areas.
 
 use super::cases::long_busy_list;
 use super::{Case, Run};
@@ -6,8 +7,8 @@ use crate::design::Refusal;
 
 /// All four, by the names of the publication.
 ///
-/// It describes the loops of `le_fit` and `long_busy_list`. Those of the other two follow from their names here: *both* edges of a
-/// free range are the request's, or *no* edge is.
+/// It describes the loops of `le_fit` and `long_busy_list`. Those of the other two follow from
+/// their names here: *both* edges of a free range are the request's, or *no* edge is.
 pub const FITS: &[Case] = &[
     Case { name: "le_fit", about: "3 pages, cut off the left edge", run: left_edge },
     Case { name: "b_fit", about: "3 pages, in holes of exactly that", run: both_edges },

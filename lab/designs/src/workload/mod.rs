@@ -1,7 +1,8 @@
-//! What is run on every design: the cases of the field's test driver, and steady sets.
+//! The calls that run on every design: the cases of Linux's test driver, and steady sets.
 //!
-//! The address part alone: what a kernel does besides (take pages, fill page tables, touch) is the same for every design and is
-//! left out. An area of the field's test is asked for with its guard page, so that one page is a request for two.
+//! The address part alone: what a kernel does besides (take pages, fill page tables, touch) is the
+//! same for every design and is left out. An area of Linux's test is asked for with its guard page,
+//! so that one page is a request for two.
 
 mod cases;
 mod fits;
@@ -17,9 +18,9 @@ pub use tenants::Tenants;
 /// A case of a test driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The field's name, without its `_test`.
+    /// Linux's name, without its `_test`.
     pub name: &'static str,
-    /// What a loop does.
+    /// The calls of a loop.
     pub about: &'static str,
     run: fn(&mut Run<'_>) -> Result<(), Refusal>,
 }
@@ -29,18 +30,18 @@ pub struct Case {
 pub struct Size {
     /// Loops of a case.
     pub loops: u64,
-    /// What cases hold and make besides, as a divisor of the field's numbers: 1 is all of it.
+    /// The divisor of the areas that cases hold: 1 holds as many as Linux's driver.
     pub held_by: u64,
 }
 
 impl Size {
-    /// The field's numbers, with so many loops.
+    /// Linux's numbers, with so many loops.
     #[must_use]
     pub const fn loops(loops: u64) -> Self {
         Self { loops, held_by: 1 }
     }
 
-    /// The same with held sets of a fraction.
+    /// Divides the areas that cases hold.
     #[must_use]
     pub const fn held_by(mut self, divisor: u64) -> Self {
         self.held_by = divisor;
@@ -55,19 +56,20 @@ pub struct Stage<'a> {
     pub design: &'a dyn Design,
     /// Its lazy threshold in pages.
     pub lazy_max_pages: u64,
-    /// Who else lives there.
+    /// The tenants of the space.
     pub tenants: Option<&'a Tenants>,
-    /// Who else wants the CPU.
+    /// The other threads on the CPU.
     pub crowd: Crowd,
 }
 
-/// Whether there are more threads than CPUs.
+/// The ratio of threads to CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crowd {
     /// A CPU for each.
     Alone,
-    /// More: a thread lets others run now and then, while it holds no lock. A kernel's never lose the CPU with a spin lock
-    /// held; threads of a program do, and then all wait for one that does not run.
+    /// More: a thread lets others run now and then, while it holds no lock. A kernel's never lose
+    /// the CPU with a spin lock held; threads of a program do, and then all wait for one that does
+    /// not run.
     Crowded,
 }
 
@@ -84,7 +86,7 @@ pub struct Run<'a> {
     rested: Instant,
 }
 
-/// Whether what comes is part of the case's loops or only prepares them.
+/// A part of a case: its loops, or the preparation for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timed {
     /// The loops begin.
@@ -97,7 +99,8 @@ impl Case {
     /// Runs it once; `timed` is told where its loops begin and end. Everything is freed afterwards.
     ///
     /// # Errors
-    /// When the design refuses what should have been possible. Requests that no space could grant are not errors.
+    /// When the design refuses what should have been possible. Requests that no space could grant
+    /// are not errors.
     pub fn run(
         &self,
         stage: Stage<'_>,
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn every_case_leaves_every_design_whole() {
         let setup = Setup::with_cpus(2).lazy_max(512);
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let design = name.build(&setup);
             let tenants = Tenants::move_in(&*design).expect("room");
             let stage = Stage {

@@ -1,7 +1,8 @@
-//! Who else lives in a space.
+//! Other users of a space.
 //!
-//! A kernel's address space is never empty, and never at rest: areas of every size come and go beside those of a test, and leave holes in which a
-//! small request fits and a large one does not. That is what caches of positions meet in life, and do not in an empty space.
+//! A kernel's address space is never empty, and never at rest: areas of every size come and go
+//! beside those of a test, and leave holes in which a small request fits and a large one does not.
+//! That is what caches of positions meet in life, and do not in an empty space.
 
 use super::guarded;
 use crate::design::{Design, Refusal};
@@ -11,9 +12,11 @@ use std::sync::Mutex;
 /// A steady set of areas of 1 to 64 pages, of which one is replaced now and then.
 pub struct Tenants(Mutex<(Vec<u64>, Rng)>);
 
-/// How many there are: a virtual machine of 2 CPUs has 200 after boot, a large server some thousands.
+/// How many there are: a virtual machine of 2 CPUs has 200 after boot, a large server some
+/// thousands.
 const AREAS: usize = 8_000;
-/// How often each has been replaced before a test begins, on average: until then holes and areas have found their balance.
+/// How often each has been replaced before a test begins, on average: until then holes and areas
+/// have found their balance.
 const AGE: usize = 2;
 /// Loops of a test from one replacement to the next.
 const PERIOD: u64 = 10;
@@ -32,7 +35,7 @@ impl Tenants {
         Ok(tenants)
     }
 
-    /// What they do in the loop of that number of somebody else's.
+    /// Replaces an area in every tenth loop of a case.
     pub(super) fn live(&self, design: &dyn Design, nth: u64) -> Result<(), Refusal> {
         if nth.is_multiple_of(PERIOD) { self.replace_one(design) } else { Ok(()) }
     }

@@ -1,4 +1,5 @@
-//! Every design against a reference too simple to be wrong: random programs on one thread, and threads that meet.
+//! Every design against a reference too simple to be wrong: random programs on one thread, and
+//! threads that meet.
 //!
 //! `VMALLOC_SEED` repeats a run that failed, `VMALLOC_OPS` makes programs longer.
 #![allow(missing_docs)]
@@ -25,7 +26,7 @@ fn all_designs_follow(plan: impl Fn(u64) -> Plan) {
     // One, if the environment says which.
     let mut seeds: Vec<u64> = (0..PROGRAMS).map(env::seed).collect();
     seeds.dedup();
-    for name in Name::ALL {
+    for &name in Name::ALL {
         for &seed in &seeds {
             play(name, &plan(seed), seed)
                 .unwrap_or_else(|wrong| panic!("{name}, VMALLOC_SEED={seed}: {wrong}"));

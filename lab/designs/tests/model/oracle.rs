@@ -1,4 +1,4 @@
-//! What a design is allowed to answer, from the segments that it showed before.
+//! The answers that a design may give, from the segments that it showed before.
 
 use vmalloc::PageRange;
 use vmalloc_lab::designs::Name;
@@ -32,7 +32,7 @@ pub(crate) enum Promise {
     LowestSure,
 }
 
-/// What a design promises about searches, if anything, and whether all that it places is found by one.
+/// Returns what a design promises about searches, and true if it places every area by a search.
 pub(crate) fn promise(name: Name) -> (Promise, bool) {
     match name {
         Name::BusyList | Name::BusyListP0 => (Promise::Lowest, true),

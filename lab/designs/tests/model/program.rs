@@ -58,7 +58,7 @@ struct Player {
     groups: Vec<Group>,
     /// Starts of areas that have been freed.
     gone: Vec<u64>,
-    /// What the design showed after the last step.
+    /// The segments of the design after the last step.
     before: Vec<Segment>,
 }
 
@@ -132,7 +132,8 @@ impl Player {
         }
     }
 
-    /// Ours does not count a purge of what an earlier one had to leave; then it shows in what is lazy.
+    /// Ours does not count a purge of what an earlier one had to leave; then it shows in what is
+    /// lazy.
     fn purged_since(&self, counts: &Counts) -> bool {
         let now = self.design.counts();
         now.purges != counts.purges || !self.counts_all_purges() && now.lazy_pages < counts.lazy_pages

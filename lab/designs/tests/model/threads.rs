@@ -80,9 +80,10 @@ fn hammer(design: &dyn Design, owners: &Owners, exchange: &Mutex<Vec<(u64, u64)>
 #[test]
 fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     let seed = env::seed(7);
-    for name in Name::ALL {
+    for &name in Name::ALL {
         println!("{name}, VMALLOC_SEED={seed}");
-        // Room for three threads with forty areas each, most of the time; often nothing is lazy but what is needed.
+        // Room for three threads with forty areas each, most of the time; often nothing is lazy but
+        // what is needed.
         for (pages, lazy_max) in [(1000, 100), (8000, 1000)] {
             let (design, owners) = (name.build(&setup(pages, lazy_max)), Owners::new(pages));
             let exchange = Mutex::new(Vec::new());
@@ -100,7 +101,8 @@ fn threads_never_hold_the_same_page_and_leave_a_whole_span() {
     }
 }
 
-/// Each thread holds at most one area, and there is room for one each: whoever asks may count on it.
+/// Each thread holds at most one area, and there is room for one each: a thread that asks may count
+/// on it.
 fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
     cpu::play(Some(thread));
     for round in 0..rounds {
@@ -112,10 +114,10 @@ fn take_and_return(design: &dyn Design, thread: usize, rounds: usize) {
 }
 
 #[test]
-fn nobody_is_refused_while_freed_space_is_on_its_way_back() {
-    for name in Name::ALL {
+fn alloc_is_not_refused_while_freed_space_is_in_flight() {
+    for &name in Name::ALL {
         for threads in 2..=4 {
-            // Nothing is purged before somebody needs it.
+            // Nothing is purged before a thread needs it.
             let design = name.build(&setup(8 * threads as u64, 1 << 20));
             std::thread::scope(|scope| {
                 for thread in 0..threads {

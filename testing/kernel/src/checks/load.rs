@@ -2,14 +2,15 @@
 
 use super::memory::unexpected;
 use crate::access;
-use crate::crew;
 use crate::memory::PAGE;
+use crate::workers;
 use crate::world::{Failure, Outcome, World, ensure, free, pages, stamp};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const SHOOTDOWNS: usize = 100;
 
-/// This CPU purges again and again, while the others allocate, write, read and free, and purge too at times.
+/// This CPU purges again and again, while the others allocate, write, read and free, and purge too
+/// at times.
 pub(super) fn shootdowns(world: &World) -> Outcome {
     let (is_over, wrong) = (AtomicBool::new(false), AtomicUsize::new(0));
     let work = |cpu: usize| {
@@ -23,13 +24,13 @@ pub(super) fn shootdowns(world: &World) -> Outcome {
             }
         }
     };
-    let crew = crew::begin(world.kernel, 1..world.cpus(), &work);
+    let workers = workers::begin(world.kernel, 1..world.cpus(), &work);
     let result = (0..SHOOTDOWNS).try_for_each(|turn| {
         use_one(world, 1 + turn % 5, 0)?;
         Ok::<_, Failure>(world.space.purge()?)
     });
     is_over.store(true, Ordering::Relaxed);
-    drop(crew);
+    drop(workers);
     result?;
     ensure!(wrong.load(Ordering::Relaxed) == 0, "{wrong:?} turns of other CPUs went wrong");
     Ok(())

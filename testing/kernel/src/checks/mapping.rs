@@ -4,25 +4,25 @@ use super::memory::{expect_nothing, unexpected};
 use crate::access;
 use crate::memory::{DIRECT_MAP, PAGE, direct};
 use crate::world::{Outcome, World, ensure, stamp};
-use crate::{crew, walk};
+use crate::{walk, workers};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, FrameSupply, Kind, Platform};
+use vmalloc::{Frame, FrameSupply, Kind};
 
 /// Frames that go back by themselves.
-pub(crate) struct Lent<'w> {
+pub(crate) struct BorrowedFrames<'w> {
     world: &'w World,
     pub(crate) frames: Vec<Frame>,
 }
 
-impl<'w> Lent<'w> {
+impl<'w> BorrowedFrames<'w> {
     /// `count` frames, of which no two follow each other.
     pub(crate) fn scattered(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
-        let mut lent = Self::consecutive(world, count)?;
-        lent.frames.reverse();
-        Ok(lent)
+        let mut borrowed = Self::consecutive(world, count)?;
+        borrowed.frames.reverse();
+        Ok(borrowed)
     }
 
     /// `count` frames, each behind the one before.
@@ -32,14 +32,14 @@ impl<'w> Lent<'w> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedFrames<'_> {
     fn drop(&mut self) {
         // SAFETY: taken by `self`, and mapped nowhere any more.
         unsafe { self.world.space.platform().give_frames(&self.frames) };
     }
 }
 
-/// What is written through the mapping is in the frames.
+/// Checks that writes through the mapping reach the frames.
 fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
     for (nth, frame) in frames.iter().enumerate() {
         let at = addr + nth * PAGE;
@@ -54,39 +54,39 @@ fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
 
 pub(super) fn ram(world: &World) -> Outcome {
     for count in [1, 2, 16, 64, 65, 200] {
-        let lent = Lent::scattered(world, count)?;
-        let addr = world.space.vm_map_ram(&lent.frames)?;
-        check_leads_to(addr, &lent.frames)?;
+        let borrowed = BorrowedFrames::scattered(world, count)?;
+        let addr = world.space.raw().map_short(&borrowed.frames)?;
+        check_leads_to(addr, &borrowed.frames)?;
         // SAFETY: nothing uses it any more.
-        unsafe { world.space.vm_unmap_ram(addr, count) }?;
+        unsafe { world.space.raw().unmap_short(addr, count) }?;
         world.space.purge()?;
         if count > 1 {
             expect_nothing(addr)?;
         }
     }
-    let lent = Lent::consecutive(world, 16)?;
-    let addr = world.space.vm_map_ram(&lent.frames)?;
-    let there = DIRECT_MAP + ((lent.frames[0].0 as usize) << 12);
+    let borrowed = BorrowedFrames::consecutive(world, 16)?;
+    let addr = world.space.raw().map_short(&borrowed.frames)?;
+    let there = DIRECT_MAP + ((borrowed.frames[0].0 as usize) << 12);
     ensure!(addr == there, "consecutive frames are at {addr:#x}, not at {there:#x}, where they always are");
-    check_leads_to(addr, &lent.frames)?;
+    check_leads_to(addr, &borrowed.frames)?;
     // SAFETY: nothing uses it any more.
-    Ok(unsafe { world.space.vm_unmap_ram(addr, 16) }?)
+    Ok(unsafe { world.space.raw().unmap_short(addr, 16) }?)
 }
 
 /// Mapped here, used and unmapped there.
 pub(super) fn ram_on_another(world: &World) -> Outcome {
     for round in 0..20 {
-        let lent = Lent::scattered(world, 8)?;
-        let addr = world.space.vm_map_ram(&lent.frames)?;
-        check_leads_to(addr, &lent.frames)?;
+        let borrowed = BorrowedFrames::scattered(world, 8)?;
+        let addr = world.space.raw().map_short(&borrowed.frames)?;
+        check_leads_to(addr, &borrowed.frames)?;
         let is_right = AtomicBool::new(false);
-        crew::on(world.kernel, 1 + round % (world.cpus() - 1), || {
+        workers::on(world.kernel, 1 + round % (world.cpus() - 1), || {
             let reads = (0..8).all(|nth| {
                 let at = addr + nth * PAGE;
                 access::read(at) == Ok(stamp(at, 3))
             });
             // SAFETY: nothing uses it any more.
-            let ended = unsafe { world.space.vm_unmap_ram(addr, 8) };
+            let ended = unsafe { world.space.raw().unmap_short(addr, 8) };
             is_right.store(reads && ended.is_ok(), Ordering::SeqCst);
         });
         ensure!(is_right.load(Ordering::SeqCst), "another CPU read something else, or could not unmap");
@@ -104,7 +104,7 @@ pub(super) fn percpu(world: &World) -> Outcome {
     let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
     for group in 0..GROUPS {
         let sizes = vec![1 + group * 100; cpus];
-        let base = world.space.pcpu_get_vm_areas(&offsets, &sizes, PAGE << (group % 4))?;
+        let base = world.space.raw().alloc_congruent(&offsets, &sizes, PAGE << (group % 4))?;
         bases.push((base, sizes));
         ensure!(base.is_multiple_of(PAGE << (group % 4)), "{base:#x} is not aligned");
         for (offset, size) in offsets.iter().zip(&bases[group].1) {
@@ -123,7 +123,7 @@ pub(super) fn percpu(world: &World) -> Outcome {
     }
     for (base, sizes) in bases {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { world.space.pcpu_free_vm_areas(base, &offsets, &sizes) }?;
+        unsafe { world.space.raw().free_congruent(base, &offsets, &sizes) }?;
     }
     Ok(())
 }

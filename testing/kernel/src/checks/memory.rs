@@ -11,7 +11,8 @@ const REFUSED: u64 = 1;
 const WRITE: u64 = 2;
 const EXECUTE: u64 = 16;
 
-/// Patterns in the first and last word of every page are read back, at the address and where its frame always is.
+/// Patterns in the first and last word of every page are read back, at the address and where its
+/// frame always is.
 pub(super) fn is_there(world: &World) -> Outcome {
     for space in [world.space, world.caching] {
         for count in [1, 2, 16, 64, 600] {
@@ -24,7 +25,7 @@ pub(super) fn is_there(world: &World) -> Outcome {
             for word in words {
                 let value = access::read(word).map_err(unexpected)?;
                 let (physical, _) = walk::leaf(word).ok_or(Failure("no page".into()))?;
-                let page = space.vmalloc_to_page(word);
+                let page = space.physical_page(word);
                 ensure!(page == Some(physical >> 12), "{word:#x} is {physical:#x}, not frame {page:?}");
                 // SAFETY: the frame is the area's.
                 let there = unsafe { direct::<u64>(physical).read_volatile() };
@@ -51,7 +52,7 @@ fn expect<T: core::fmt::Debug>(access: Result<T, Fault>, addr: usize, error: u64
 /// That reading and writing `addr` faults, for there is nothing.
 pub(super) fn expect_nothing(addr: usize) -> Outcome {
     expect(access::read(addr), addr, 0)?;
-    // SAFETY: nobody's.
+    // SAFETY: nothing uses it.
     expect(unsafe { access::write(addr, 1) }, addr, WRITE)
 }
 
@@ -86,14 +87,14 @@ pub(super) fn zeroed_is_zero(world: &World) -> Outcome {
     const BYTES: usize = 3 * PAGE;
     for space in [world.space, world.caching] {
         for _ in 0..3 {
-            let addr = space.raw().alloc(&vmalloc::Request::new(BYTES).zeroed())?.addr().get();
+            let addr = space.raw().alloc(&vmalloc::Request::new(BYTES).zeroed())?;
             for word in (addr..addr + BYTES).step_by(8) {
                 ensure!(access::read(word) == Ok(0), "{:x?} at {word:#x}", access::read(word));
                 // SAFETY: the area is this check's.
                 unsafe { access::write(word, u64::MAX) }.map_err(unexpected)?;
             }
             free(space, addr)?;
-            space.flush_unmap_aliases()?;
+            space.flush()?;
         }
     }
     Ok(())
@@ -101,7 +102,7 @@ pub(super) fn zeroed_is_zero(world: &World) -> Outcome {
 
 pub(super) fn huge(world: &World) -> Outcome {
     const LARGE: usize = 2 << 20;
-    let addr = world.space.raw().alloc(&vmalloc::Request::new(2 * LARGE).huge())?.addr().get();
+    let addr = world.space.raw().alloc(&vmalloc::Request::new(2 * LARGE).huge())?;
     for at in (addr..addr + 2 * LARGE).step_by(PAGE) {
         let leaf = walk::leaf(at);
         ensure!(leaf.is_some_and(|(_, shift)| shift == 21), "{leaf:?} at {at:#x} is no leaf of 2 MiB");
@@ -121,15 +122,15 @@ pub(super) fn huge(world: &World) -> Outcome {
 pub(super) fn exec(world: &World) -> Outcome {
     /// `mov eax, 42; ret`
     const CODE: u64 = u64::from_le_bytes([0xb8, 42, 0, 0, 0, 0xc3, 0x90, 0x90]);
-    let addr = world.space.vmalloc_exec(&Request::new(PAGE))?;
+    let addr = world.space.raw().alloc_exec(&Request::new(PAGE))?;
     // SAFETY: the area is this check's, and holds a function when it is called.
     unsafe {
         access::write(addr, CODE).map_err(unexpected)?;
         expect(access::call(addr), addr, EXECUTE | REFUSED)?;
-        world.space.set_protection(addr, Protection::ReadExecute)?;
+        world.space.raw().protect(addr, Protection::ReadExecute)?;
         ensure!(access::call(addr) == Ok(42), "{:x?}", access::call(addr));
         expect(access::write(addr, 0), addr, WRITE | REFUSED)?;
-        world.space.set_protection(addr, Protection::Read)?;
+        world.space.raw().protect(addr, Protection::Read)?;
         expect(access::call(addr), addr, EXECUTE | REFUSED)?;
     }
     free(world.space, addr)

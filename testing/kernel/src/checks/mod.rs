@@ -1,4 +1,4 @@
-//! What must be true on this machine, each a line on the serial port.
+//! Checks of this machine, each a line on the serial port.
 
 mod load;
 mod mapping;
@@ -6,7 +6,7 @@ mod memory;
 mod shortage;
 mod stale;
 
-pub(crate) use mapping::Lent;
+pub(crate) use mapping::BorrowedFrames;
 
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World};

@@ -1,4 +1,4 @@
-//! Frames and addresses that run out, and addresses that are nobody's.
+//! Frames and addresses that run out, and addresses that belong to no area.
 
 use super::memory::unexpected;
 use crate::access;
@@ -6,7 +6,6 @@ use crate::memory::PAGE;
 use crate::world::{FEW_PAGES, Failure, Outcome, World, ensure, free, pages};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ptr::NonNull;
 use vmalloc::{AllocError, Frame, FreeError, PlatformFault};
 
 /// All frames but a few, which go back by themselves.
@@ -40,8 +39,9 @@ impl Drop for Hog<'_> {
     }
 }
 
-/// That an allocation is refused for want of frames while only `left` are there, and that nothing is lost by it.
-fn refused(world: &World, left: u64, allocate: impl Fn() -> Result<NonNull<u8>, AllocError>) -> Outcome {
+/// That an allocation is refused for want of frames while only `left` are there, and that nothing
+/// is lost by it.
+fn refused(world: &World, left: u64, allocate: impl Fn() -> Result<usize, AllocError>) -> Outcome {
     let hog = Hog::leave(world, left)?;
     let held = world.missing();
     let refusal = match allocate() {
@@ -75,7 +75,7 @@ pub(super) fn frames(world: &World) -> Outcome {
 pub(super) fn tables(world: &World) -> Outcome {
     const COUNT: usize = 1100;
     // What lies behind all that was used so far.
-    let spacer = world.space.reserve(&vmalloc::Request::new(1 << 30))?;
+    let spacer = world.space.raw().reserve(&vmalloc::Request::new(1 << 30))?;
     let before = crate::walk::tables();
     for left in [0, 1, 2, 3, 4, 500, 1000, 1099] {
         refused(world, left, || world.space.raw().alloc(&vmalloc::Request::new(COUNT * PAGE)))?;
@@ -83,7 +83,7 @@ pub(super) fn tables(world: &World) -> Outcome {
     ensure!(crate::walk::tables() >= before + 3, "no tables were made");
     free(world.space, pages(world.space, COUNT)?)?;
     // SAFETY: nothing uses the addresses any more.
-    Ok(unsafe { world.space.unreserve(spacer) }?)
+    Ok(unsafe { world.space.raw().unreserve(spacer) }?)
 }
 
 pub(super) fn huge(world: &World) -> Outcome {
@@ -93,7 +93,7 @@ pub(super) fn huge(world: &World) -> Outcome {
     // Base pages do where no run is free.
     let mut hog = Hog::leave(world, 0)?;
     hog.let_go_scattered(1100);
-    let addr = world.space.raw().alloc(&vmalloc::Request::new(4 << 20).huge())?.addr().get();
+    let addr = world.space.raw().alloc(&vmalloc::Request::new(4 << 20).huge())?;
     access::read(addr + (4 << 20) - 8).map_err(unexpected)?;
     free(world.space, addr)?;
     Ok(world.space.purge()?)
@@ -123,7 +123,7 @@ pub(super) fn foreign(world: &World) -> Outcome {
     let addr = pages(world.space, 3)?;
     for wrong in [here, 0, addr - PAGE, addr + PAGE, addr + (1 << 30), addr + 8, usize::MAX & !(PAGE - 1)] {
         // SAFETY: nothing is there that could be freed.
-        let refusal = unsafe { world.space.vfree(wrong) };
+        let refusal = unsafe { world.space.raw().free(wrong) };
         let right = match refusal {
             Err(FreeError::NotAnArea { .. }) => wrong != addr + PAGE && wrong != addr + 8,
             Err(FreeError::Interior { start, .. }) => wrong == addr + PAGE && start == addr as u64 >> 12,
@@ -133,8 +133,8 @@ pub(super) fn foreign(world: &World) -> Outcome {
         ensure!(right, "{refusal:?} for {wrong:#x}");
     }
     free(world.space, addr)?;
-    // SAFETY: it was freed, and nobody uses it.
-    let again = unsafe { world.space.vfree(addr) };
+    // SAFETY: it was freed, and nothing uses it.
+    let again = unsafe { world.space.raw().free(addr) };
     ensure!(matches!(again, Err(FreeError::AlreadyFreed { .. })), "{again:?} for the second time");
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The area map against the reference.
 
 use crate::{Bytes, Checks, Generator, MetadataLimit, Profile, Session, Source};
-use vmalloc::area_map::Storage;
 use vmalloc::{AreaMap, PageRange};
 
 /// Spans in which the reference for congruent areas is quick enough: it tries every base.
@@ -23,7 +22,7 @@ pub fn area_map(input: &[u8]) {
     }
 }
 
-fn compare<S: Storage>(map: AreaMap<S>, profile: Profile, program: &[u8], metadata: MetadataLimit) {
+fn compare(map: AreaMap<'_>, profile: Profile, program: &[u8], metadata: MetadataLimit) {
     let mut session = Session::new(map, Checks { metadata, ..Checks::default() });
     // Congruent groups are drawn from the same bytes, back to front, so that operations are what they were without.
     let mirrored: Vec<u8> = program.iter().rev().copied().collect();

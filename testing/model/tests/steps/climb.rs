@@ -27,7 +27,7 @@ impl Change {
     }
 
     /// Whether it could be made.
-    fn make(self, map: &mut AreaMap) -> bool {
+    fn make(self, map: &mut AreaMap<'_>) -> bool {
         match self {
             Self::Alloc(range) => map.alloc_at(range).is_ok(),
             Self::Free(range) => map.free(range.start()).is_ok(),
@@ -36,7 +36,7 @@ impl Change {
 }
 
 struct Climber {
-    map: AreaMap,
+    map: AreaMap<'static>,
     source: Seeded,
 }
 

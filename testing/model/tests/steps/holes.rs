@@ -46,7 +46,7 @@ impl Holes {
         starts.zip(ends).filter_map(|(start, end)| PageRange::new(start, end))
     }
 
-    pub(crate) fn map(&self, build: Build) -> AreaMap {
+    pub(crate) fn map(&self, build: Build) -> AreaMap<'static> {
         let mut map = AreaMap::new(self.span).expect("the heap has room");
         let mut areas: Vec<_> = self.areas().collect();
         if let Build::Shuffled = build {

@@ -45,8 +45,8 @@ fn lower_limits(holes: &Holes) -> [u64; 4] {
 }
 
 /// The start of an area like that, which is given back at once.
-fn place(map: &mut AreaMap, ask: &Ask) -> Option<u64> {
-    let start = map.alloc(&ask.fit().expect("a valid request")).ok()?.start();
+fn place(map: &mut AreaMap<'_>, ask: &Ask) -> Option<u64> {
+    let start = map.alloc(&ask.fit()).ok()?.start();
     map.free(start).expect("it was just handed out");
     Some(start)
 }

@@ -28,7 +28,7 @@ mod reference;
 use holes::{Build, Holes};
 use reference::{Request, Walk};
 use std::collections::BTreeSet;
-use vmalloc::area_map::{Storage, Violation};
+use vmalloc::area_map::Violation;
 use vmalloc::{AllocError, AreaMap};
 use vmalloc_model::{Map, NaiveMap};
 
@@ -59,7 +59,7 @@ fn height_limit_of_thinned(leaves: usize) -> u32 {
 }
 
 /// The leaves that a map needs: one for each 256 aligned pages in which segments start.
-fn leaves<S: Storage>(map: &AreaMap<S>) -> usize {
+fn leaves(map: &AreaMap<'_>) -> usize {
     map.segments().map(|segment| segment.range.start() >> 8).collect::<BTreeSet<_>>().len()
 }
 
@@ -91,7 +91,11 @@ impl Worst {
 }
 
 /// Every request in one state of the map: the right place, and few steps to it.
-fn measure(map: &mut AreaMap, name: &str, reference: impl Fn(Request) -> Walk) -> Result<Worst, Violation> {
+fn measure(
+    map: &mut AreaMap<'_>,
+    name: &str,
+    reference: impl Fn(Request) -> Walk,
+) -> Result<Worst, Violation> {
     let height = map.height();
     let mut worst = Worst { height, ..Worst::default() };
     for request in every_request() {

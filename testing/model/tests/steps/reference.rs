@@ -16,7 +16,7 @@ impl Request {
     }
 
     pub(crate) fn fit(self) -> Fit {
-        self.ask().fit().expect("a valid request")
+        self.ask().fit()
     }
 }
 

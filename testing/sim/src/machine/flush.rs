@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::options::Flaw;
 use crate::plan::Point;
 use crate::tlb::Entry;
+use rand_xoshiro::rand_core::Rng;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
 
 impl Machine {
@@ -69,7 +70,7 @@ impl Machine {
     /// A flush that fails: it has reached each CPU or not.
     fn flush_some(&mut self, cpu: usize, ranges: &[PageRange]) {
         for other in 0..self.cpus() {
-            if self.random.below(2) == 0 {
+            if self.random.next_u64().is_multiple_of(2) {
                 self.tell(cpu, other, ranges);
             }
         }

@@ -59,9 +59,10 @@ use crate::memory::Memory;
 use crate::options::{Flaw, LetGo, Moving, Options, Remap};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
-use crate::random::Random;
 use crate::tlb::Tlb;
 use page_table::PageTable;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
 
@@ -88,7 +89,7 @@ pub(crate) struct Machine {
     left: BTreeSet<(u64, u64)>,
     /// Map calls so far.
     epoch: u64,
-    random: Random,
+    random: SplitMix64,
     /// Pages that these calls refuse.
     pub(crate) refused: Vec<(Point, PageRange)>,
     pub(crate) plan: Plan,
@@ -115,7 +116,7 @@ impl Machine {
             limbo: BTreeSet::new(),
             left: BTreeSet::new(),
             epoch: 0,
-            random: Random::new(options.seed),
+            random: SplitMix64::seed_from_u64(options.seed),
             refused: Vec::new(),
             plan: Plan::default(),
             faults: Vec::new(),
@@ -129,7 +130,7 @@ impl Machine {
     }
 
     pub(crate) fn entropy(&mut self) -> u64 {
-        self.random.next()
+        self.random.next_u64()
     }
 
     /// The frame behind `page`, by the page table.

@@ -2,9 +2,9 @@
 
 use super::{Bitmaps, Look};
 use crate::addr::PageRange;
-use crate::area_map::{AreaMap, Heap};
-use crate::counted::Counted;
+use crate::area_map::AreaMap;
 use crate::request::Fit;
+use crate::shared::Shared;
 use crate::sync::Mutant;
 use crate::sync::modelled::{fails_with, holds, needs};
 use loom::thread;
@@ -12,9 +12,9 @@ use loom::thread;
 const FIRST: u64 = 256;
 
 /// A map with two areas: three pages at its start, and two behind them.
-fn scene() -> (AreaMap, Counted<Bitmaps<Heap>>) {
+fn scene() -> (AreaMap<'static>, Shared<'static, Bitmaps<'static>>) {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
-    let bitmaps = map.bitmaps();
+    let bitmaps = map.bitmaps().reader_in_test();
     // Once round, so that everything is there before the threads are.
     for pages in [1, 3] {
         alloc(&mut map, pages);
@@ -27,7 +27,7 @@ fn scene() -> (AreaMap, Counted<Bitmaps<Heap>>) {
 }
 
 /// The busy area that holds `page`, whether it has an annotation or not.
-fn look(bitmaps: &Bitmaps<Heap>, page: u64) -> Option<Option<PageRange>> {
+fn look(bitmaps: &Bitmaps<'_>, page: u64) -> Option<Option<PageRange>> {
     match bitmaps.look(page).ok()? {
         Look::Nothing => Some(None),
         Look::Plain(area) | Look::Annotated(area) => Some(Some(area)),
@@ -38,15 +38,15 @@ fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
 }
 
-fn alloc(map: &mut AreaMap, pages: u64) -> PageRange {
-    map.alloc(&Fit::new(pages).expect("not empty")).expect("there is room")
+fn alloc(map: &mut AreaMap<'_>, pages: u64) -> PageRange {
+    map.alloc(&Fit::new(pages)).expect("there is room")
 }
 
 /// The holder of the map frees two areas that lie across two words of their leaf, and cuts them anew at another place,
 /// while somebody looks.
 fn a_look_while_the_map_changes() {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
-    let bitmaps = map.bitmaps();
+    let bitmaps = map.bitmaps().reader_in_test();
     let (first, middle, end) = (FIRST + 60, FIRST + 64, FIRST + 76);
     assert_eq!(alloc(&mut map, 60).end(), first);
     // Once round, so that everything is there before the threads are.
@@ -59,7 +59,7 @@ fn a_look_while_the_map_changes() {
             areas.iter().for_each(|area| _ = map.free(area.start()).expect("it is an area"));
         }
     }
-    let shared = bitmaps.clone();
+    let shared = bitmaps.reader_in_test();
     // The holder of the map is the first thread: loom goes back from a load to the stores before it, but not from a
     // store to a load that is hidden by the same thread's own load.
     let looker = thread::spawn(move || {
@@ -95,7 +95,7 @@ fn models_of_a_change_without_version_fail() {
 fn looks_while_areas_are_freed_and_reused() {
     let (map, bitmaps) = scene();
     let owners = [FIRST, FIRST + 3].map(|start| {
-        let bitmaps = bitmaps.clone();
+        let bitmaps = bitmaps.reader_in_test();
         thread::spawn(move || {
             let record = bitmaps.home(start).expect("a leaf");
             let area = bitmaps.retire(record, start).expect("it is busy");
@@ -123,9 +123,8 @@ fn models_of_busy_bits_hold() {
 /// Two threads free one area.
 fn two_free_one_area() {
     let (_map, bitmaps) = scene();
-    let shared = bitmaps.clone();
-    let free =
-        |bitmaps: &Bitmaps<Heap>| bitmaps.retire(bitmaps.home(FIRST).expect("a leaf"), FIRST).is_some();
+    let shared = bitmaps.reader_in_test();
+    let free = |bitmaps: &Bitmaps<'_>| bitmaps.retire(bitmaps.home(FIRST).expect("a leaf"), FIRST).is_some();
     let other = thread::spawn(move || free(&shared));
     let here = free(&bitmaps);
     assert!(here != other.join().expect("the other ends"), "one of the two frees it");
@@ -148,7 +147,7 @@ fn a_look_while_an_area_with_a_note_comes_and_goes() {
     record.annotation_entered(FIRST);
     record.withhold(FIRST);
     record.annotations_left(FIRST);
-    let shared = bitmaps.clone();
+    let shared = bitmaps.reader_in_test();
     // The owner is the first thread, for the same reason as above.
     let looker = thread::spawn(move || {
         let found = shared.look(FIRST + 1);

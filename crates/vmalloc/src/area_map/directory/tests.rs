@@ -1,42 +1,35 @@
 //! The directory by itself, on leaves that hold nothing but their base, against an ordered map.
 
 use super::super::bitmaps::Spare;
-use super::super::storage::{Fixed, Heap, Lent, Slots};
 use super::*;
+use crate::shared::Shared;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use std::vec;
 
 /// A directory, its leaves, and what it should know: group → leaf.
-struct Bench<S: Storage> {
-    directory: Directory<S>,
-    bitmaps: Bitmaps<S>,
+struct Bench<'m> {
+    directory: Directory<'m>,
+    bitmaps: Shared<'m, Bitmaps<'m>>,
     spare: Spare,
     known: BTreeMap<u64, u32>,
     span: PageRange,
 }
 
-impl Bench<Heap> {
+impl<'m> Bench<'m> {
     fn new(start: u64, end: u64) -> Self {
-        let span = PageRange::of(start, end);
-        let bitmaps = Bitmaps::new(span, Default::default(), Default::default());
-        Self::of(Directory::new(span, Vec::new()).unwrap(), bitmaps)
+        Self::of(Pool::on_heap().unwrap(), Bitmaps::on_heap(PageRange::of(start, end)).unwrap())
     }
-}
 
-impl<'a> Bench<Lent<'a>> {
     /// One with room for so many nodes.
-    fn lent(mut memory: &'a mut [u8], span: PageRange, fans: usize) -> Self {
-        let fans = Slots::carve(&mut memory, fans).unwrap();
-        let near = Fixed::carve(&mut memory, 5).unwrap();
-        let far = Fixed::carve(&mut memory, 400).unwrap();
-        Self::of(Directory::new(span, fans).unwrap(), Bitmaps::new(span, near, far))
+    fn lent(mut memory: &'m mut [u8], span: PageRange, fans: usize) -> Self {
+        let fans = Pool::in_buffer(&mut memory, fans).unwrap();
+        Self::of(fans, Bitmaps::in_buffer(span, &mut memory, 400).unwrap())
     }
-}
 
-impl<S: Storage> Bench<S> {
-    fn of(directory: Directory<S>, bitmaps: Bitmaps<S>) -> Self {
+    fn of(fans: Pool<'m, Fan>, bitmaps: Shared<'m, Bitmaps<'m>>) -> Self {
         let span = bitmaps.span();
+        let directory = Directory::new(span, fans).unwrap();
         Self { directory, bitmaps, spare: Spare::default(), known: BTreeMap::new(), span }
     }
 
@@ -219,7 +212,7 @@ fn leaves_that_come_from_above_are_found_where_they_are() {
 
 #[test]
 fn a_refused_step_changes_nothing() {
-    let mut memory = vec![0; 1 << 16];
+    let mut memory = vec![0; 1 << 17];
     let mut bench = Bench::lent(&mut memory, PageRange::of(0, 1 << 41), 5);
     // Every second leaf needs a node: three are left beside the zeroed one and the root.
     let pages: Vec<u64> = (1..8).flat_map(|n| [n << 38, (n << 38) + 4096]).collect();

@@ -3,9 +3,8 @@
 use super::Tree;
 use super::node::{FAN, place};
 use crate::area_map::room::Room;
-use crate::area_map::storage::Storage;
 
-impl<S: Storage> Tree<S> {
+impl Tree<'_> {
     /// Checks T1–T3 and calls `leaf` for each leaf in order; the first complaint ends it.
     pub(in crate::area_map) fn check(
         &self,

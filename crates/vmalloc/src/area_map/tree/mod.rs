@@ -33,21 +33,24 @@ pub(super) use node::Node;
 
 use super::Steps;
 use super::bitmaps::Bitmaps;
+use super::metadata::{OutOfMemory, Pool};
 use super::room::{Query, Room};
-use super::storage::{OutOfMemory, Pool, Storage};
 use node::{FAN, node_of, slot_of};
 
-pub(super) struct Tree<S: Storage> {
-    nodes: Pool<Node, S>,
+pub(super) struct Tree<'m> {
+    nodes: Pool<'m, Node>,
     root: u32,
     /// Levels of nodes: 1 when the root's children are leaves.
     height: u32,
 }
 
-impl<S: Storage> Tree<S> {
+impl<'m> Tree<'m> {
     /// A tree with one leaf.
-    pub(super) fn new(nodes: S::Items<Node>, leaf: u32, bitmaps: &Bitmaps<S>) -> Result<Self, OutOfMemory> {
-        let mut nodes = Pool::new(nodes)?;
+    pub(super) fn new(
+        mut nodes: Pool<'m, Node>,
+        leaf: u32,
+        bitmaps: &Bitmaps<'_>,
+    ) -> Result<Self, OutOfMemory> {
         nodes.ensure(1)?;
         let root = nodes.take();
         let mut tree = Self { nodes, root, height: 1 };
@@ -141,6 +144,7 @@ impl<S: Storage> Tree<S> {
         self.nodes.bytes()
     }
 
+    #[cfg(feature = "count-steps")]
     pub(super) fn height(&self) -> u32 {
         self.height
     }

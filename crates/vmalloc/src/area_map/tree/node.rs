@@ -1,7 +1,7 @@
 //! A node: sixteen children and the room of each.
 
+use crate::area_map::metadata::Linked;
 use crate::area_map::room::{Lanes, Query, Room};
-use crate::area_map::storage::Linked;
 use bytemuck::{Pod, Zeroable};
 use wide::{i8x16, i16x8};
 

@@ -3,10 +3,9 @@
 use super::Tree;
 use super::node::{node_of, same, slot_of};
 use crate::area_map::room::{Room, eclipses};
-use crate::area_map::storage::Storage;
 use wide::i16x8;
 
-impl<S: Storage> Tree<S> {
+impl Tree<'_> {
     /// Adds a range without far lanes to the leaf at `up`: one maximum a level. A huge range hides it, as it must.
     #[inline]
     pub(in crate::area_map) fn raise_near(&mut self, mut up: u32, near: i16x8) {

@@ -3,8 +3,8 @@
 use super::Tree;
 use super::node::{FAN, MERGE_AT, node_of, place, slot_of};
 use crate::area_map::bitmaps::Bitmaps;
+use crate::area_map::metadata::OutOfMemory;
 use crate::area_map::room::Room;
-use crate::area_map::storage::{OutOfMemory, Storage};
 
 /// How a full node makes place.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ enum Split {
     Append,
 }
 
-impl<S: Storage> Tree<S> {
+impl Tree<'_> {
     /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the nodes they need:
     /// a split at every level and a new root.
     pub(in crate::area_map) fn ensure(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
@@ -23,7 +23,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Enters `leaf` behind the leaf `before`; its room is none so far.
-    pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, bitmaps: &Bitmaps<S>) {
+    pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, bitmaps: &Bitmaps<'_>) {
         let split = if bitmaps.leaf(leaf).next.get() == 0 { Split::Append } else { Split::Half };
         self.insert(bitmaps.leaf(before).up.get(), leaf, &Room::NONE, 0, split, bitmaps);
     }
@@ -36,7 +36,7 @@ impl<S: Storage> Tree<S> {
         room: &Room,
         level: u32,
         split: Split,
-        bitmaps: &Bitmaps<S>,
+        bitmaps: &Bitmaps<'_>,
     ) {
         let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
         if self.nodes[node].len as usize == FAN {
@@ -55,7 +55,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Moves the children from `kept` on into a new node behind `node`.
-    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, bitmaps: &Bitmaps<S>) -> u32 {
+    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, bitmaps: &Bitmaps<'_>) -> u32 {
         let twin = self.nodes.take();
         let mut moved = self.nodes[twin];
         self.nodes[node].move_tail(kept, &mut moved);
@@ -82,7 +82,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Takes the leaf at `up` out.
-    pub(in crate::area_map) fn remove(&mut self, up: u32, bitmaps: &Bitmaps<S>) {
+    pub(in crate::area_map) fn remove(&mut self, up: u32, bitmaps: &Bitmaps<'_>) {
         self.remove_at(up, 0, bitmaps);
         while self.height > 1 && self.nodes[self.root].len == 1 {
             let old = self.root;
@@ -94,7 +94,7 @@ impl<S: Storage> Tree<S> {
         }
     }
 
-    fn remove_at(&mut self, up: u32, level: u32, bitmaps: &Bitmaps<S>) {
+    fn remove_at(&mut self, up: u32, level: u32, bitmaps: &Bitmaps<'_>) {
         let (node, slot) = (node_of(up), slot_of(up));
         self.nodes[node].remove(slot);
         self.relink(node, slot, level + 1, bitmaps);
@@ -114,7 +114,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Makes the children `slot` and `slot + 1` of `parent` one, if they are small.
-    fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, bitmaps: &Bitmaps<S>) -> bool {
+    fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, bitmaps: &Bitmaps<'_>) -> bool {
         if slot + 1 >= self.nodes[parent].len as usize {
             return false;
         }
@@ -135,7 +135,7 @@ impl<S: Storage> Tree<S> {
     }
 
     /// Tells the children of `node` from `slot` on where they are; `level` is the node's, 1 above leaves.
-    pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, bitmaps: &Bitmaps<S>) {
+    pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, bitmaps: &Bitmaps<'_>) {
         for slot in slot..self.nodes[node].len as usize {
             let child = self.nodes[node].child[slot];
             let up = place(node, slot);

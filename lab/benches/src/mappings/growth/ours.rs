@@ -124,7 +124,7 @@ impl Growth for Copied {
             core::ptr::with_exposed_provenance_mut::<u8>(new)
                 .copy_from_nonoverlapping(old, area.pages * PAGE_BYTES)
         };
-        // SAFETY: nobody uses the old one any more.
+        // SAFETY: nothing uses the old one any more.
         unsafe { area.space.raw().free(area.addr) }.expect("a live area");
         (area.addr, area.pages) = (new, pages);
     }

@@ -16,10 +16,10 @@ use crate::lock::Sleep;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use vmalloc::PageRange;
 
-/// Who holds the purge lock.
+/// The holder of the purge lock.
 type Purging<'a> = lock_api::MutexGuard<'a, Sleep, ()>;
 
-/// What the pools lose.
+/// The part that the pools lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decay {
     /// 25 %, rounded down, and they get what was freed.
@@ -38,7 +38,7 @@ impl Decay {
 }
 
 impl Nodes {
-    /// What was lazy before the call is in a pool or in the heap after it.
+    /// Moves all that was lazy before the call to a pool or to the heap.
     pub(super) fn drain(&self, _purging: &Purging<'_>, decay: Decay) {
         let mut back = Vec::new();
         for node in &self.nodes {
@@ -101,6 +101,6 @@ impl Nodes {
     }
 }
 
-/// Here every CPU would forget its translations from the lowest to the highest page of the set, once. There is no memory and so
-/// nothing to forget.
+/// Here every CPU would forget its translations from the lowest to the highest page of the set,
+/// once. There is no memory and so nothing to forget.
 fn flush(_lazy: &[Area]) {}

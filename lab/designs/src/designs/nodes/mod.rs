@@ -9,7 +9,7 @@
 //!    │ busy     │   │ busy     │   │ busy     │   areas whose address is in one of the node's zones: zone % nodes,
 //!    │ lazy     │   │ lazy     │   │ lazy     │   a zone is 16 pages
 //!    └────▲─────┘   └────┬─────┘   └──────────┘
-//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of those who asked
+//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of the askers
 //!    ─────┴──────────────▼──────────────────────  what is too large for a pool, and what pools lose, in one go:
 //!                 heap: Augmented                 one global lock
 //! ```
@@ -17,12 +17,12 @@
 //! * `N1` An area is in the busy tree or the lazy set of the node of its first page's zone, or in the pool of its size at the node
 //!   that asked for it, or its pages are in the heap.
 //! * `N2` `lazy` is at least the pages of all areas that are neither busy, pooled nor free. It rises before an area leaves
-//!   the busy tree, and falls after it has come to a pool or to the heap. While nobody is at work it is exactly that.
+//!   the busy tree, and falls after it has come to a pool or to the heap. While no call is under way it is exactly that.
 //! * `N3` A request is refused only where, with the purge lock and the locks of all pools and of the heap held, no free range
 //!   takes it, all pools are empty and `lazy` is 0: nothing is on its way back then, and nothing can begin to be.
 //!
-//! Locks, in this order: the purge lock, the pools by node, the heap; busy trees by node; a lazy set last. No busy tree is
-//! locked while a pool or the heap is.
+//! Locks, in this order: the purge lock, the pools by node, the heap; busy trees by node; a lazy
+//! set last. No busy tree is locked while a pool or the heap is.
 //!
 //! A hit in a pool is O(1), and the busy tree of the zone O(log n). Source: the posting of 2024.
 
@@ -54,7 +54,8 @@ pub(super) struct Nodes {
     nodes: Box<[Node]>,
     heap: Mutex<Augmented>,
     purging: SleepMutex<()>,
-    /// `N2`. Sequentially consistent where it rises and where it decides; both sides also hold locks in between.
+    /// `N2`. Sequentially consistent where it rises and where it decides; both sides also hold
+    /// locks in between.
     lazy: AtomicU64,
     purges: AtomicU64,
     longest_hold: AtomicU64,
@@ -94,7 +95,8 @@ impl Nodes {
         self.take_under_pressure(|heap| heap.take(want), |heap| heap.ranges().holds(want))
     }
 
-    /// Purges and empties all pools until `take` has found a place or nothing is left to come back: `N3`.
+    /// Purges and empties all pools until `take` has found a place or nothing is left to come back:
+    /// `N3`.
     fn take_under_pressure<T>(
         &self,
         take: impl Fn(&mut Augmented) -> Option<T>,
@@ -217,7 +219,7 @@ impl Design for Nodes {
         Ok(())
     }
 
-    /// Who needs no result goes away when a purge is under way.
+    /// Purges, unless a purge is under way whose result the caller does not need.
     fn purge(&self) {
         if let Some(purging) = self.purging.try_lock() {
             self.drain(&purging, Decay::Quarter);

@@ -23,7 +23,8 @@ pub(super) struct Node {
     pub(super) pools: Mutex<Pools>,
     /// By address, with the node that asked.
     pub(super) busy: Mutex<Tree<Plain, u8>>,
-    /// In no order: a flush needs to know the ends, the trees that areas go to next order them anyway.
+    /// In no order: a flush needs to know the ends, the trees that areas go to next order them
+    /// anyway.
     pub(super) lazy: Mutex<Stack<Area>>,
 }
 
@@ -78,7 +79,7 @@ impl Pools {
         Some(head)
     }
 
-    /// Whether there is a pool for areas of so many pages.
+    /// Returns true if there is a pool for areas of so many pages.
     pub(super) fn take_in(range: PageRange) -> bool {
         range.len() <= POOLS as u64
     }

@@ -17,7 +17,7 @@ impl Nodes {
             + self.heap.lock().ranges().bytes()
     }
 
-    /// In address order. One lock after the other: exact while nobody allocates or frees.
+    /// In address order. One lock after the other: exact while no thread allocates or frees.
     pub(super) fn all_segments(&self) -> Vec<Segment> {
         let all = |state| move |range| Segment { range, state };
         let mut segments = Vec::new();

@@ -20,7 +20,7 @@ fn pooled(nodes: &Nodes, node: usize, pages: u64) -> usize {
 }
 
 #[test]
-fn a_purged_area_goes_to_the_pool_of_who_asked_and_serves_nobody_else() {
+fn purged_area_goes_to_the_pool_of_its_asker_alone() {
     let nodes = nodes(1000, 3);
     let start = alloc_on(&nodes, 1, Ask::new(5));
     assert_eq!((start, nodes.home(start)), (64, 64 / 16 % 3));
@@ -74,7 +74,7 @@ fn pools_lose_a_quarter_at_a_drain_and_everything_under_pressure() {
 }
 
 #[test]
-fn what_is_larger_than_a_pool_takes_goes_to_the_heap() {
+fn areas_too_large_for_a_pool_go_to_the_heap() {
     let nodes = nodes(1000, 1);
     let [pool, heap] = [256, 257].map(|pages| alloc_on(&nodes, 0, Ask::new(pages)));
     [pool, heap].into_iter().for_each(|start| nodes.free(start).unwrap());
@@ -84,7 +84,7 @@ fn what_is_larger_than_a_pool_takes_goes_to_the_heap() {
 }
 
 #[test]
-fn who_finds_the_sets_emptied_by_another_purge_waits_for_it() {
+fn caller_waits_for_a_purge_that_emptied_the_sets() {
     let nodes = nodes(8, 2);
     let start = alloc_on(&nodes, 0, Ask::new(8));
     nodes.free(start).unwrap();
@@ -102,7 +102,7 @@ fn who_finds_the_sets_emptied_by_another_purge_waits_for_it() {
 }
 
 #[test]
-fn what_has_left_the_busy_tree_and_not_come_to_a_lazy_set_is_waited_for() {
+fn area_between_busy_tree_and_lazy_set_is_waited_for() {
     let nodes = nodes(8, 1);
     let start = alloc_on(&nodes, 0, Ask::new(8));
     // A free is interrupted before it reaches the lazy set.
@@ -122,14 +122,15 @@ fn what_has_left_the_busy_tree_and_not_come_to_a_lazy_set_is_waited_for() {
 }
 
 #[test]
-fn what_is_freed_after_the_last_look_at_the_lazy_sets_is_waited_for() {
+fn area_freed_after_the_last_look_is_waited_for() {
     let (nodes, pause) = (nodes(8, 1), || sleep(Duration::from_millis(30)));
     let start = alloc_on(&nodes, 0, Ask::new(8));
     let purging = nodes.purging.lock();
     scope(|scope| {
         let asked = scope.spawn(|| nodes.alloc(&Ask::new(8)));
         pause();
-        // It has found no room, and waits to purge. Now it purges, finds nothing, and waits to look once more.
+        // It has found no room, and waits to purge. Now it purges, finds nothing, and waits to look
+        // once more.
         let heap = nodes.heap.lock();
         drop(purging);
         pause();

@@ -22,7 +22,8 @@ fn purging(tree: &Tree) -> &AtomicUsize {
     purging
 }
 
-/// Frees areas of these sizes; the most that went back under one hold of the lock, and how many purges there were.
+/// Frees areas of these sizes; the most that went back under one hold of the lock, and how many
+/// purges there were.
 fn longest_hold(purge: Purge, lazy_max: u64, sizes: &[u64]) -> (u64, u64) {
     let tree = tree(purge, 10_000, lazy_max);
     let starts: Vec<_> = sizes.iter().map(|&pages| tree.alloc(&Ask::new(pages)).unwrap()).collect();
@@ -46,7 +47,8 @@ fn since_2016_the_lock_is_offered_after_each_area() {
 #[test]
 fn since_2018_the_lock_is_offered_only_while_few_pages_are_lazy() {
     assert_eq!(longest_hold(Purge::p2(), 1000, &[1; 500]), (1, 1));
-    // 5,000 lazy pages; with the area of 3,500, the sixth from the end, they fall below twice 1,000.
+    // 5,000 lazy pages; with the area of 3,500, the sixth from the end, they fall below twice
+    // 1,000.
     let sizes = [700, 100, 100, 3500, 100, 100, 100, 100, 200];
     let tree = tree(Purge::p2(), 10_000, 1000);
     let starts: Vec<_> = sizes.iter().map(|&pages| tree.alloc(&Ask::new(pages)).unwrap()).collect();
@@ -63,7 +65,7 @@ fn since_2018_the_lock_is_offered_only_while_few_pages_are_lazy() {
 }
 
 #[test]
-fn before_2016_who_needs_no_result_goes_away_and_who_needs_one_waits() {
+fn before_2016_only_a_caller_that_needs_a_result_waits_for_a_purge() {
     let tree = tree(Purge::p0(), 8, 1000);
     let start = tree.alloc(&Ask::new(8)).unwrap();
     tree.free(start).unwrap();
@@ -81,7 +83,7 @@ fn before_2016_who_needs_no_result_goes_away_and_who_needs_one_waits() {
 }
 
 #[test]
-fn who_needs_a_result_waits_until_nobody_has_a_set_in_hand() {
+fn caller_that_needs_a_result_waits_for_all_purges() {
     for purge in [Purge::p1(), Purge::p2()] {
         let (tree, back) = (tree(purge, 8, 1000), AtomicBool::new(false));
         purging(&tree).fetch_add(1, Relaxed);
@@ -94,14 +96,14 @@ fn who_needs_a_result_waits_until_nobody_has_a_set_in_hand() {
             back.store(true, Release);
             purging(&tree).fetch_sub(1, Release);
         });
-        // Who needs none does not wait for others.
+        // A thread that needs no addresses does not wait for others.
         purging(&tree).fetch_add(1, Relaxed);
         tree.purge();
     }
 }
 
 #[test]
-fn who_finds_the_list_emptied_by_another_purge_is_not_refused() {
+fn alloc_during_another_purge_is_not_refused() {
     for purge in [Purge::p1(), Purge::p2()] {
         let tree = tree(purge, 8, 1000);
         let start = tree.alloc(&Ask::new(8)).unwrap();

@@ -1,11 +1,11 @@
-//! What a node of a tree knows about all ranges below it. The balancing calls this and never looks inside.
+//! Sums of a node over all ranges below it. The balancing calls this and never looks inside.
 
 use std::fmt::Debug;
 use vmalloc::PageRange;
 
 /// A sum over a node and its two subtrees.
 pub(in crate::designs) trait Augment {
-    /// What is kept in each node.
+    /// The sum in each node.
     type Sum: Copy + Eq + Debug + Send;
     /// That of no ranges.
     const EMPTY: Self::Sum;

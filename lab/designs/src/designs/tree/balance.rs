@@ -119,7 +119,8 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         self.rotate(parent, side);
     }
 
-    /// A node goes down to a side; its child on the other side comes up and sums up what the node did.
+    /// A node goes down to a side; its child on the other side comes up and sums up what the node
+    /// did.
     fn rotate(&mut self, node: Id, side: Side) {
         let up = self.child(node, side.other());
         let inner = self.child(up, side);

@@ -1,4 +1,5 @@
-//! Ranges by address: a red-black tree and an address-ordered ring over the same nodes, in an arena.
+//! Ranges by address: a red-black tree and an address-ordered ring over the same nodes, in an
+//! arena.
 //!
 //! ```text
 //!              ┌────── [40,48) ──────┐                 tree: where a page belongs, in O(log n)
@@ -15,16 +16,17 @@
 //! * `I4` Every node of the arena is in the tree or in the chain of unused ones; node 0 is the nil of the tree, black and
 //!   without sums, and the head of the ring.
 //!
-//! Change by change: a new node hangs where the descent for its start ended, red, so only the first clause of `I2` can break;
-//! a leaving one is replaced by the next in the ring, so a black one can be short on one way. [`balance`] repairs both with
-//! recolouring and at most three rotations. A rotation turns two nodes, and the upper one then sums up what the lower one did:
+//! Change by change: a new node hangs where the descent for its start ended, red, so only the first
+//! clause of `I2` can break; a leaving one is replaced by the next in the ring, so a black one can
+//! be short on one way. [`balance`] repairs both with recolouring and at most three rotations. A
+//! rotation turns two nodes, and the upper one then sums up what the lower one did:
 //! `I3` costs one sum. Otherwise sums are corrected upwards only as far as they change.
 //!
-//! A node is named by its index: half of a pointer, and the arena is one piece of memory. What a kernel takes from a cache of
-//! objects comes here from the chain of unused nodes.
+//! A node is named by its index: half of a pointer, and the arena is one piece of memory. What a
+//! kernel takes from a cache of objects comes here from the chain of unused nodes.
 //!
-//! Red-black trees: Bayer 1972, Guibas and Sedgewick 1978. The paired list: the 2018 posting. Sums as observers of the
-//! balancing: the usual augmented tree.
+//! Red-black trees: Bayer 1972, Guibas and Sedgewick 1978. The paired list: the 2018 posting. Sums
+//! as observers of the balancing: the usual augmented tree.
 
 mod augment;
 mod balance;
@@ -92,7 +94,7 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         Self { nodes: vec![nil], root: NIL, unused: NIL, len: 0 }
     }
 
-    /// What the arena occupies.
+    /// Returns the bytes of the arena.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<A::Sum, T>>()
     }
@@ -112,7 +114,8 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         node
     }
 
-    /// Puts a range between two neighbours, without a descent: one of the two has no child on that side.
+    /// Puts a range between two neighbours, without a descent: one of the two has no child on that
+    /// side.
     pub(super) fn insert_between(&mut self, below: Id, above: Id, range: PageRange, tag: T) -> Id {
         let spot = if above != NIL && self.child(above, Side::Left) == NIL {
             Spot { parent: above, side: Side::Left }
@@ -185,7 +188,7 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         }
     }
 
-    /// What a node has to sum up.
+    /// Computes the sum of a node from its children.
     fn sum_at(&self, node: Id) -> A::Sum {
         let [left, right] = self.node(node).child.map(|child| self.node(child).sum);
         A::sum(self.range(node), left, right)

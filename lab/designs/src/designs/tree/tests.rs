@@ -14,7 +14,7 @@ fn lowest(naive: &BTreeMap<u64, u64>, above: Option<u64>, pages: u64) -> Option<
 proptest! {
     /// Slots of ten pages, each with a range of 1 to 10 pages or none.
     #[test]
-    fn a_tree_holds_what_a_sorted_map_holds(steps in prop::collection::vec((0..300u64, 1..=10u64, 0..4u8), 1..600)) {
+    fn tree_agrees_with_a_sorted_map(steps in prop::collection::vec((0..300u64, 1..=10u64, 0..4u8), 1..600)) {
         let (mut tree, mut naive) = (Tree::<Largest, u64>::new(), BTreeMap::new());
         for (turn, (slot, pages, what)) in steps.into_iter().enumerate() {
             let start = slot * 10;

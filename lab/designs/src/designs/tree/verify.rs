@@ -32,7 +32,8 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         Err(format!("I4: {used} of {} in use, {unused} unused of {}", self.len, self.nodes.len() - 1))
     }
 
-    /// `I1` to `I3` of a subtree, whose lowest node has to be the one that the ring has now; its black height.
+    /// `I1` to `I3` of a subtree, whose lowest node has to be the one that the ring has now; its
+    /// black height.
     fn verify_below(&self, node: Id, ring: &mut Id) -> Result<u32, String> {
         if node == NIL {
             return Ok(0);

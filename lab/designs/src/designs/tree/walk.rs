@@ -29,7 +29,7 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
         self.node(node).range
     }
 
-    /// What it carries.
+    /// Returns the tag of a node.
     #[inline]
     pub(in crate::designs) fn tag(&self, node: Id) -> T {
         self.node(node).tag
@@ -109,15 +109,16 @@ impl<A: Augment, T: Copy + Default> Tree<A, T> {
 }
 
 impl<T: Copy + Default> Tree<Largest, T> {
-    /// The lowest range of so many pages, or nil: left if the left subtree has one, else this node, else right.
+    /// The lowest range of so many pages, or nil: left if the left subtree has one, else this node,
+    /// else right.
     pub(in crate::designs) fn lowest_of(&self, pages: u64) -> Id {
         self.lowest_below(self.root, pages)
     }
 
     /// The lowest range of so many pages that starts above `page`, or nil.
     ///
-    /// The ranges above `page` are the nodes where the descent to it turned left, each with its right subtree: bottom up they
-    /// ascend.
+    /// The ranges above `page` are the nodes where the descent to it turned left, each with its
+    /// right subtree: bottom up they ascend.
     pub(in crate::designs) fn lowest_above(&self, page: u64, pages: u64) -> Id {
         let mut spot = self.spot(page);
         while spot.parent != NIL {

@@ -1,11 +1,11 @@
 //! The lines of one strip.
 
-use super::{VIEW_LEFT, VIEW_WIDTH, pattern};
-use crate::picture::escape::{number, xml};
-use crate::picture::layout::{Fold, Layout, Row};
+use super::{VIEW_LEFT, VIEW_WIDTH};
+use crate::picture::layout::{Fold, Layout, Line, Row};
 use crate::picture::terminal::{Cell, cells};
-use crate::picture::{Area, Class, Part, Strip};
+use crate::picture::{Area, Class, Part, Strip, printable, rounded};
 use crate::units::{counted, human_bytes};
+use maud::{Markup, html};
 use std::fmt::Write;
 
 /// The most cells of a row, where single areas would be too many: 4 units wide each.
@@ -14,115 +14,123 @@ pub(super) const ROW_HEIGHT: f64 = 14.0;
 const ROW_STEP: f64 = 17.0;
 const FOLD_STEP: f64 = 24.0;
 
-/// What is painted of one strip.
+/// A rectangle, in units of the drawing.
+pub(super) struct Rect {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Rect {
+    /// Returns its outline as a path.
+    pub(super) fn outline(&self) -> String {
+        let Self { x, y, width, height } = self;
+        format!("M{x} {y}h{width}v{height}h-{width}z")
+    }
+}
+
+/// All that is painted of one strip.
 pub(super) struct Canvas<'a> {
     strip: &'a Strip,
     layout: &'a Layout,
-    /// Cells of a row, where single areas are too many: a power of two, so that they begin at round addresses.
-    pub(super) cells: Option<usize>,
-    /// Rectangles of each class.
-    pub(super) groups: [String; Class::ALL.len()],
-    /// The outlines of these, where a class has a pattern.
-    pub(super) outlines: [String; Class::ALL.len()],
-    /// The outline of all guard pages.
-    pub(super) guards: String,
-    /// Where lines were left out.
-    pub(super) folds: String,
-    /// What stands beside and over the window.
-    pub(super) marks: String,
-    /// Where the next line begins.
-    pub(super) y: f64,
+    /// Cells of a row, where single areas are too many: a power of two, so that they begin at round
+    /// addresses.
+    cells: Option<usize>,
+    /// Hexadecimal digits of an address.
+    pub(super) digits: usize,
+    /// Rectangles of each class, and the words of each.
+    pub(super) groups: [(Vec<Rect>, Vec<String>); Class::ALL.len()],
+    /// All guard pages.
+    pub(super) guards: Vec<Rect>,
+    /// Lines that were left out.
+    pub(super) folds: Vec<Markup>,
+    /// Text beside and over the window.
+    pub(super) marks: Vec<Markup>,
+    /// Where the next line begins; in the end the height of all.
+    pub(super) height: f64,
 }
 
 impl<'a> Canvas<'a> {
-    /// Nothing painted yet.
+    /// Paints all lines of `layout`.
     pub(super) fn new(strip: &'a Strip, layout: &'a Layout, most_pieces: usize) -> Self {
         let pieces: usize = layout.rows().map(|row| row.pieces.len()).sum();
         let rows = layout.rows().count().max(1);
-        let cells = (pieces > most_pieces).then(|| 1 << (most_pieces / rows).clamp(1, MOST_CELLS).ilog2());
-        Self {
+        let mut canvas = Self {
             strip,
             layout,
-            cells,
+            cells: (pieces > most_pieces).then(|| 1 << (most_pieces / rows).clamp(1, MOST_CELLS).ilog2()),
+            digits: format!("{:x}", strip.end).len(),
             groups: Default::default(),
-            outlines: Default::default(),
-            guards: String::new(),
-            folds: String::new(),
-            marks: String::new(),
-            y: 0.0,
+            guards: Vec::new(),
+            folds: Vec::new(),
+            marks: Vec::new(),
+            height: 0.0,
+        };
+        for line in &layout.lines {
+            match line {
+                Line::Row(row) => canvas.row(row),
+                Line::Fold(fold) => canvas.fold(fold),
+            }
         }
+        canvas
     }
 
-    fn x(&self, offset: u64) -> f64 {
-        offset as f64 / self.layout.line_bytes as f64 * VIEW_WIDTH
+    /// Returns true if there are more areas than can be shown one by one.
+    pub(super) fn has_cells(&self) -> bool {
+        self.cells.is_some()
     }
 
-    /// Paints a row.
-    pub(super) fn row(&mut self, row: &Row, digits: usize) {
-        let _ = write!(
-            self.marks,
-            "<text class=\"address\" x=\"{}\" y=\"{}\" data-y=\"{}\" data-start=\"{}\" text-anchor=\"end\">{:#0w$x}</text>",
-            VIEW_LEFT - 10.0,
-            number(self.y + ROW_HEIGHT / 2.0 + 4.0),
-            number(self.y + ROW_HEIGHT / 2.0),
-            row.start,
-            row.start,
-            w = digits + 2,
-        );
+    fn row(&mut self, row: &Row) {
+        let middle = self.height + ROW_HEIGHT / 2.0;
+        self.marks.push(html! {
+            text.address x=(VIEW_LEFT - 10.0) y=(middle + 4.0) data-y=(middle) data-start=(row.start) text-anchor="end" {
+                (format!("{:#0width$x}", row.start, width = self.digits + 2))
+            }
+        });
         match self.cells {
             Some(count) => self.cells(row, count),
             None => row.pieces.iter().for_each(|&piece| self.piece(row, piece)),
         }
-        self.y += ROW_STEP;
+        self.height += ROW_STEP;
+    }
+
+    /// Returns the rectangle of the bytes from `start` to `end` of a row.
+    fn rect(&self, row: &Row, start: u64, end: u64) -> Rect {
+        let x = |offset: u64| rounded(offset as f64 / self.layout.line_bytes as f64 * VIEW_WIDTH);
+        Rect { x: x(start - row.start), y: self.height, width: x(end - start), height: ROW_HEIGHT }
+    }
+
+    fn paint(&mut self, class: Class, rect: Rect, words: String) {
+        let (rects, all_words) = &mut self.groups[class.index()];
+        rects.push(rect);
+        all_words.push(words);
     }
 
     fn piece(&mut self, row: &Row, piece: Part) {
-        let (x, width) = (self.x(piece.start - row.start), self.x(piece.end - piece.start));
-        let (words, class) = match piece.area {
-            Some(index) => (describe(&self.strip.areas[index]), self.strip.areas[index].class),
-            None => (gap(piece), Class::Free),
-        };
-        self.rect(class, x, 0.0, width, ROW_HEIGHT, &words);
-        if let Some(index) = piece.area {
-            self.guard(row, piece, &self.strip.areas[index]);
-        }
-    }
-
-    /// The part of an area's guard that is in this piece of it.
-    fn guard(&mut self, row: &Row, piece: Part, area: &Area) {
+        let rect = self.rect(row, piece.start, piece.end);
+        let Some(index) = piece.area else { return self.paint(Class::Free, rect, gap(piece)) };
+        let area = &self.strip.areas[index];
+        self.paint(area.class, rect, describe(area));
+        // The part of the area's guard that is in this piece of it.
         let start = piece.start.max(area.end - area.guard_bytes);
         if start < piece.end {
-            let (x, width) = (self.x(start - row.start), self.x(piece.end - start));
-            let (x, y, width) = (number(x), number(self.y), number(width));
-            let _ = write!(self.guards, "M{x} {y}h{width}v{ROW_HEIGHT}h-{width}z");
+            self.guards.push(self.rect(row, start, piece.end));
         }
     }
 
-    fn rect(&mut self, class: Class, x: f64, above: f64, width: f64, height: f64, words: &str) {
-        let (x, y, width, height) = (number(x), number(self.y + above), number(width), number(height));
-        let _ = write!(
-            self.groups[class.index()],
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><title>{words}</title></rect>"
-        );
-        if pattern(class).is_some() {
-            let path = &mut self.outlines[class.index()];
-            let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
-        }
-    }
-
-    /// Cells as high as they are full, on free ground.
+    /// Paints cells as high as they are full, on free ground.
     fn cells(&mut self, row: &Row, count: usize) {
-        let line_bytes = self.layout.line_bytes;
         let (Some(first), Some(last)) = (row.pieces.first(), row.pieces.last()) else { return };
         let whole = Part { start: first.start, end: last.end, area: None };
-        let (x, width) = (self.x(whole.start - row.start), self.x(whole.end - whole.start));
-        self.rect(Class::Free, x, 0.0, width, ROW_HEIGHT, &gap(whole));
+        self.paint(Class::Free, self.rect(row, whole.start, whole.end), gap(whole));
         let width = VIEW_WIDTH / count as f64;
-        for (index, cell) in cells(self.strip, row, line_bytes, count).into_iter().enumerate() {
+        for (index, cell) in cells(self.strip, row, self.layout.line_bytes, count).into_iter().enumerate() {
             let Some(cell) = cell.filter(|cell| cell.used > 0) else { continue };
-            let height = (ROW_HEIGHT * cell.used as f64 / cell.bytes as f64).max(2.0);
+            let height = rounded((ROW_HEIGHT * cell.used as f64 / cell.bytes as f64).max(2.0));
+            let y = rounded(self.height + ROW_HEIGHT - height);
             let words = self.describe_cell(row, index, count, cell);
-            self.rect(cell.class, index as f64 * width, ROW_HEIGHT - height, width, height, &words);
+            self.paint(cell.class, Rect { x: index as f64 * width, y, width, height }, words);
         }
     }
 
@@ -142,31 +150,19 @@ impl<'a> Canvas<'a> {
         )
     }
 
-    /// Paints a fold.
-    pub(super) fn fold(&mut self, fold: &Fold) {
-        let middle = self.y + FOLD_STEP / 2.0 - 1.5;
-        let mut path = format!("M0 {}", number(middle + 3.0));
-        for step in 1..=64 {
-            let _ = write!(path, "l16 {}", if step % 2 == 1 { -6 } else { 6 });
-        }
+    fn fold(&mut self, fold: &Fold) {
+        let middle = self.height + FOLD_STEP / 2.0 - 1.5;
         let part = Part { start: fold.start, end: fold.end, area: None };
-        let _ = write!(
-            self.folds,
-            "<path class=\"break\" d=\"{path}\"/><rect class=\"hit\" y=\"{}\" width=\"{VIEW_WIDTH}\" height=\"{}\">\
-             <title>{}</title></rect>",
-            number(self.y),
-            number(FOLD_STEP - 3.0),
-            gap(part)
-        );
-        let _ = write!(
-            self.marks,
-            "<text class=\"note\" x=\"{}\" y=\"{}\" data-y=\"{}\" text-anchor=\"middle\">{} free</text>",
-            VIEW_LEFT + VIEW_WIDTH / 2.0,
-            number(middle + 4.0),
-            number(middle),
-            human_bytes(fold.gap_bytes)
-        );
-        self.y += FOLD_STEP;
+        self.folds.push(html! {
+            path.break d={ "M0 " (middle + 3.0) ("l16 -6l16 6".repeat(32)) } {}
+            rect.hit y=(self.height) width=(VIEW_WIDTH) height=(FOLD_STEP - 3.0) { title { (gap(part)) } }
+        });
+        self.marks.push(html! {
+            text.note x=(VIEW_LEFT + VIEW_WIDTH / 2.0) y=(middle + 4.0) data-y=(middle) text-anchor="middle" {
+                (human_bytes(fold.gap_bytes)) " free"
+            }
+        });
+        self.height += FOLD_STEP;
     }
 }
 
@@ -174,20 +170,15 @@ fn gap(part: Part) -> String {
     format!("{:#x} \u{2013} {:#x}\n{} free", part.start, part.end, human_bytes(part.end - part.start))
 }
 
-/// What is said of an area, escaped.
 fn describe(area: &Area) -> String {
-    let mut words = format!(
-        "{:#x} \u{2013} {:#x}\n{} {}",
-        area.start,
-        area.end,
-        human_bytes(area.bytes()),
-        area.class.name()
-    );
-    if area.guard_bytes > 0 {
-        let _ = write!(words, ", {} of it guard", human_bytes(area.guard_bytes));
+    let Area { start, end, guard_bytes, class, label } = area;
+    let mut words = format!("{start:#x} \u{2013} {end:#x}\n{} {}", human_bytes(area.bytes()), class.name());
+    // Writing to a string can't fail, here and below.
+    if *guard_bytes > 0 {
+        let _ = write!(words, ", {} of it guard", human_bytes(*guard_bytes));
     }
-    if let Some(label) = &area.label {
-        let _ = write!(words, "\n{}", xml(label));
+    if let Some(label) = label {
+        let _ = write!(words, "\n{}", printable(label));
     }
     words
 }

@@ -1,7 +1,7 @@
 //! One event as bytes, and back: what is written is the difference to the event before.
 
 use super::varint::{put, put_difference, take, take_difference};
-use crate::trace::event::{Event, Kind, PAGES};
+use crate::trace::event::{Event, Kind, KindName, PAGES};
 use vmalloc::PageRange;
 
 const TIME: u8 = 1 << 4;
@@ -9,7 +9,7 @@ const SAME_CPU: u8 = 1 << 5;
 const SAME_TASK: u8 = 1 << 6;
 const SAME_WINDOW: u8 = 1 << 7;
 
-/// What the next event is a difference to.
+/// The values that the next event is a difference to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     time_ns: u64,
@@ -46,7 +46,7 @@ impl Before {
             (same_window, SAME_WINDOW),
         ]
         .iter()
-        .fold(code(event.kind), |tag, &(set, bit)| if set { tag | bit } else { tag })
+        .fold(KindName::from(event.kind) as u8, |tag, &(set, bit)| if set { tag | bit } else { tag })
     }
 
     fn put_kind(&mut self, kind: Kind, bytes: &mut Vec<u8>) {
@@ -155,23 +155,6 @@ impl Before {
         let start = self.take_page(bytes)?;
         let pages = take(bytes).filter(|&pages| pages != 0 && pages <= PAGES - start).ok_or("size")?;
         Ok((start, pages))
-    }
-}
-
-fn code(kind: Kind) -> u8 {
-    match kind {
-        Kind::Alloc { .. } => 0,
-        Kind::Failed { .. } => 1,
-        Kind::Free { .. } => 2,
-        Kind::Purge { .. } => 3,
-        Kind::ChunkMade { .. } => 4,
-        Kind::ChunkGone { .. } => 5,
-        Kind::Map { .. } => 6,
-        Kind::Unmap { .. } => 7,
-        Kind::Remap { .. } => 8,
-        Kind::BreakIs { .. } => 9,
-        Kind::Break { .. } => 10,
-        Kind::Protect { .. } => 11,
     }
 }
 

@@ -17,10 +17,11 @@
 //!   6 map, 7 unmap, 11 protect   start, pages        8 remap   from, pages, to, pages
 //! ```
 //!
-//! Numbers are varints: 7 bits a byte, the lowest first, the eighth set on all but the last. Pages that are positions are
-//! differences to the last position, with the sign in the lowest bit; so are times. The checksum is four bytes, the lowest
-//! first. A file that was cut at any place, or changed, is told by its checksum or its missing end; what was read until
-//! then is good. Blocks have at most 1 MiB, which is all that a reader holds.
+//! Numbers are varints: 7 bits a byte, the lowest first, the eighth set on all but the last. Pages
+//! that are positions are differences to the last position, with the sign in the lowest bit; so are
+//! times. The checksum is four bytes, the lowest first. A file that was cut at any place, or
+//! changed, is told by its checksum or its missing end; what was read until then is good. Blocks
+//! have at most 1 MiB, which is all that a reader holds.
 
 mod code;
 mod read;

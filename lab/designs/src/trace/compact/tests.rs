@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_mean_nothing_are_damage(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), magic: bool) {
+    fn random_bytes_are_damage(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), magic: bool) {
         if magic {
             bytes.splice(..0, *MAGIC);
         }
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn a_changed_bit_or_a_missing_end_is_told_with_its_place() {
+fn changed_bits_and_missing_ends_are_reported_with_their_place() {
     let events: Vec<Event> = Synthetic::new(12_000, 1).collect();
     let bytes = write(&events);
     assert!(bytes.len() > 2 * BLOCK_BYTES, "{}", bytes.len());

@@ -28,7 +28,7 @@ fn allocations_have_decimal_addresses_and_two_kinds_of_windows() {
 }
 
 #[test]
-fn frees_purges_and_chunks_are_hexadecimal_each_in_its_way() {
+fn frees_purges_and_chunks_are_hexadecimal() {
     let free = "free_vmap_area_noflush: va_start=0xffffc90000129000 nr_lazy=17000 nr_lazy_max=16384";
     assert_eq!(kind(free), Ok(Kind::Free { start: 0xf_fffc_9000_0129 }));
     let purge = "purge_vmap_area_lazy: start=0xffff888000000000 end=0xffffffffc0240000 num_purged=3";
@@ -45,7 +45,7 @@ fn frees_purges_and_chunks_are_hexadecimal_each_in_its_way() {
 }
 
 #[test]
-fn a_task_may_be_called_anything() {
+fn task_names_may_hold_any_characters() {
     for (head, task, cpu, time_ns) in [
         ("           <...>-42      [003] .....     0.000000", 42, 3, Some(0)),
         ("          <idle>-0       [000] d.s2.     1.5", 0, 0, Some(1_500_000_000)),
@@ -77,7 +77,7 @@ fn an_allocation_that_failed_has_no_address() {
 }
 
 #[test]
-fn other_lines_are_known() {
+fn lines_of_other_kinds_are_recognized() {
     for (text, known) in [
         ("# tracer: nop", Known::Header),
         ("#              | |         |   |||||     |         |", Known::Header),

@@ -12,12 +12,12 @@ pub(super) struct Call<'a> {
     pub(super) result: &'a str,
 }
 
-/// Whether [`kind`] knows it.
+/// Returns true if [`kind`] knows the call.
 pub(super) fn is_known(name: &str) -> bool {
     matches!(name, "mmap" | "mmap2" | "munmap" | "mremap" | "mprotect" | "pkey_mprotect" | "brk")
 }
 
-/// What a call did; `None` for one that did nothing with addresses, or of which nobody knows how it ended.
+/// Returns the effect of a call; `None` if it moved no addresses, or if its end is not known.
 pub(super) fn kind(call: &Call<'_>) -> Result<Option<Kind>, Reason> {
     if call.result.starts_with('?') {
         return Ok(None);
@@ -42,7 +42,8 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// `0x7f0000000000`, `0`, or `-1 ENOMEM (Cannot allocate memory)`; a duration may follow, with `-T`.
+    /// `0x7f0000000000`, `0`, or `-1 ENOMEM (Cannot allocate memory)`; a duration may follow, with
+    /// `-T`.
     fn of(result: &str) -> Result<Self, Reason> {
         const NAME: &str = "result";
         let mut rest = Cursor(result);
@@ -68,7 +69,8 @@ impl Outcome {
     }
 }
 
-/// Arguments, of which those that matter come first: names of files, which may hold anything, come later.
+/// Arguments, of which those that matter come first: names of files, which may hold anything, come
+/// later.
 #[derive(Clone, Copy)]
 struct Arguments<'a>(&'a str);
 

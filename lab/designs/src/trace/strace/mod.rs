@@ -1,4 +1,4 @@
-//! What `strace -f -e trace=mmap,munmap,mremap,mprotect,brk` prints of programs.
+//! The text of `strace -f -e trace=mmap,munmap,mremap,mprotect,brk` on programs.
 //!
 //! ```text
 //!  6517  1795256477.536862 brk(NULL)       = 0x55f70ae0a000
@@ -26,8 +26,8 @@ use call::Call;
 use prefix::Prefix;
 use std::collections::HashMap;
 
-/// Calls whose second half is waited for, and tasks that are told apart by number, at most: threads that a Linux machine can
-/// have.
+/// Calls whose second half is waited for, and tasks that are told apart by number, at most: threads
+/// that a Linux machine can have.
 const MOST_TASKS: usize = 1 << 22;
 
 /// The state between lines.
@@ -45,7 +45,7 @@ struct Half {
     arguments: String,
 }
 
-/// What a line is.
+/// The form of a line.
 enum Form<'a> {
     Whole { name: &'a str, arguments: &'a str, result: &'a str },
     First { name: &'a str, arguments: &'a str },
@@ -54,7 +54,7 @@ enum Form<'a> {
 }
 
 impl Strace {
-    /// What a line says.
+    /// Reads a line.
     pub(super) fn line(&mut self, line: &str) -> Result<Result<Event, Known>, Reason> {
         if line.trim().is_empty() {
             return Ok(Err(Known::Header));
@@ -133,7 +133,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// What strace says of itself.
+/// Returns true for a message of strace about itself.
 fn is_note(line: &str) -> bool {
     line.starts_with("strace: ")
         || line.strip_prefix("Process ").is_some_and(|rest| {

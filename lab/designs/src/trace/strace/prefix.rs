@@ -1,4 +1,4 @@
-//! What stands before a call: the thread and the time, in all the ways that strace has.
+//! The thread and the time before a call, in all the ways that strace writes them.
 
 use crate::trace::fields::seconds;
 
@@ -34,7 +34,8 @@ fn digits(text: &str) -> Option<u32> {
     if all { text.parse().ok() } else { None }
 }
 
-/// Seconds since 1970, which have ten digits; those between lines and times of day are taken off too, but tell no time.
+/// Seconds since 1970, which have ten digits; those between lines and times of day are taken off
+/// too, but tell no time.
 fn time(line: &str) -> (Option<u64>, &str) {
     const FIRST_MOMENT: u64 = 1_000_000_000 * 1_000_000_000;
     let Some((word, rest)) = line.split_once(' ') else { return (None, line) };

@@ -77,7 +77,7 @@ fn halves_of_calls_come_together_by_thread() {
 }
 
 #[test]
-fn other_lines_are_known() {
+fn lines_of_other_kinds_are_recognized() {
     for line in [
         "7 +++ exited with 0 +++",
         "[pid 7] +++ killed by SIGKILL +++",
@@ -95,7 +95,7 @@ fn other_lines_are_known() {
 }
 
 #[test]
-fn damage_names_what_is_wrong() {
+fn damage_names_the_wrong_field() {
     for (line, reason) in [
         ("hello", Reason::Strange),
         ("7 mmap", Reason::Strange),

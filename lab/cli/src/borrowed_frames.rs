@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PlatformError};
 
 /// Frames that go back by themselves. What maps them must have ended before.
-pub(crate) struct Lent<'m> {
+pub(crate) struct BorrowedFrames<'m> {
     machine: &'m Machine,
     frames: Vec<Frame>,
 }
 
-impl<'m> Lent<'m> {
+impl<'m> BorrowedFrames<'m> {
     /// `count` frames: consecutive ones as far as that is easily done.
     pub(crate) fn take(machine: &'m Machine, count: usize) -> Result<Self, PlatformError> {
         let mut frames = vec![Frame::default(); count];
@@ -24,14 +24,15 @@ impl<'m> Lent<'m> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedFrames<'_> {
     fn drop(&mut self) {
-        // SAFETY: they were taken by `self`, which alone lent them to mappings, and those have ended.
+        // SAFETY: they were taken by `self`, which alone borrowed them to mappings, and those have
+        // ended.
         unsafe { self.machine.space.platform().give_frames(&self.frames) };
     }
 }
 
-/// Which frames were ever lent: all below this one may have been.
+/// Which frames were ever borrowed: all below this one may have been.
 #[derive(Debug, Default)]
 pub(crate) struct Lender(AtomicU64);
 
@@ -44,8 +45,8 @@ impl Lender {
 
     /// How many frames are still taken.
     pub(crate) fn missing(&self, platform: &impl MapFrames) -> usize {
-        let lent = 0..self.0.load(Ordering::Relaxed);
-        lent.filter(|&frame| platform.origin(Frame(frame)) == Origin::Supply).count()
+        let borrowed = 0..self.0.load(Ordering::Relaxed);
+        borrowed.filter(|&frame| platform.origin(Frame(frame)) == Origin::Supply).count()
     }
 }
 
@@ -57,9 +58,9 @@ mod tests {
     #[test]
     fn frames_that_are_not_given_back_are_missed() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
-        let lent = Lent::take(&machine, 5).expect("five frames");
+        let borrowed = BorrowedFrames::take(&machine, 5).expect("five frames");
         assert_eq!(machine.check_whole(), ["5 frames did not come back"]);
-        drop(lent);
+        drop(borrowed);
         assert_eq!(machine.check_whole(), [""; 0]);
     }
 }

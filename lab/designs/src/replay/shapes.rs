@@ -1,4 +1,4 @@
-//! Shapes of areas, and the rooms that their windows make.
+//! Shapes of areas, and the windows that they are in.
 
 use super::script::Shape;
 use crate::design::{Ask, PAGE_SHIFT, Setup};
@@ -35,23 +35,23 @@ impl Shapes {
         }
     }
 
-    /// The rooms, and the shapes with theirs. `busy` is the most pages that are busy at a time.
+    /// Returns the joined windows, and the shapes with theirs. `busy` is the most pages that are
+    /// busy at a time.
     pub(super) fn settle(self, busy: u64) -> (Vec<PageRange>, Vec<Shape>) {
-        let windows = self.asks.iter().filter_map(|ask| clipped(ask.within));
-        let mut rooms = joined(windows.collect());
-        let anywhere = rooms.len() as u32;
-        if rooms.is_empty() || self.asks.iter().any(|ask| clipped(ask.within).is_none()) {
-            rooms.push(wide(busy));
+        let mut windows = joined(self.asks.iter().filter_map(|ask| clipped(ask.within)).collect());
+        let anywhere = windows.len() as u32;
+        if windows.is_empty() || self.asks.iter().any(|ask| clipped(ask.within).is_none()) {
+            windows.push(wide(busy));
         }
         let shape = |ask: Ask| {
-            let window = clipped(ask.within);
-            let at = window.and_then(|window| rooms.iter().position(|room| room.covers(&window)));
-            let room = at.map_or(anywhere, |at| at as u32);
-            let within = window.filter(|window| *window != rooms[room as usize]);
-            Shape { room, ask: Ask { within, ..ask } }
+            let within = clipped(ask.within);
+            let at = within.and_then(|within| windows.iter().position(|window| window.covers(&within)));
+            let window = at.map_or(anywhere, |at| at as u32);
+            let within = within.filter(|within| *within != windows[window as usize]);
+            Shape { window, ask: Ask { within, ..ask } }
         };
         let shapes = self.asks.iter().copied().map(shape).collect();
-        (rooms, shapes)
+        (windows, shapes)
     }
 }
 
@@ -59,19 +59,19 @@ fn clipped(window: Option<PageRange>) -> Option<PageRange> {
     window.and_then(|window| window.intersection(&PageRange::new(ALL.0, ALL.1)?))
 }
 
-/// Windows that overlap, joined.
+/// Joins windows that overlap.
 fn joined(mut windows: Vec<PageRange>) -> Vec<PageRange> {
     windows.sort_unstable_by_key(PageRange::start);
-    let mut rooms: Vec<PageRange> = Vec::new();
+    let mut joined: Vec<PageRange> = Vec::new();
     for window in windows {
-        match rooms.pop() {
-            Some(room) if window.start() < room.end() => {
-                rooms.extend(PageRange::new(room.start(), room.end().max(window.end())));
+        match joined.last_mut() {
+            Some(last) if window.start() < last.end() => {
+                *last = PageRange::new(last.start(), last.end().max(window.end())).unwrap_or(*last);
             }
-            room => rooms.extend(room.into_iter().chain([window])),
+            _ => joined.push(window),
         }
     }
-    rooms
+    joined
 }
 
 /// The span of every set-up, or twice what is needed.
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_overlap_share_a_room_and_a_whole_room_is_no_limit() {
+    fn windows_that_overlap_are_joined_and_a_whole_window_is_no_limit() {
         let mut shapes = Shapes::default();
         for (within, number) in [
             (Some(range(100, 200)), 0),
@@ -103,16 +103,16 @@ mod tests {
         ] {
             assert_eq!(shapes.number(1, 1, within), number);
         }
-        let (rooms, shapes) = shapes.settle(10);
+        let (windows, shapes) = shapes.settle(10);
         let expected = [range(1, 50), range(100, 200), range(200, 300), range(400, 600), wide(10)];
-        assert_eq!(rooms, expected);
-        let found: Vec<_> = shapes.iter().map(|shape| (shape.room, shape.ask.within)).collect();
+        assert_eq!(windows, expected);
+        let found: Vec<_> = shapes.iter().map(|shape| (shape.window, shape.ask.within)).collect();
         let part = Some(range(500, 600));
         assert_eq!(found, [(1, None), (3, None), (3, part), (4, None), (0, None), (2, None)]);
     }
 
     #[test]
-    fn a_room_without_windows_is_wide_enough() {
+    fn without_windows_the_span_is_wide_enough() {
         assert_eq!(wide(0).len(), 1 << 31);
         assert_eq!(wide(1 << 40).len(), 1 << 41);
         assert!(wide(u64::MAX).end() <= ALL.1);

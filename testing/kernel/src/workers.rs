@@ -6,7 +6,7 @@ use crate::machine::Kernel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// What a CPU is asked to do.
+/// A task for a CPU.
 type Work = dyn Fn(usize) + Sync;
 
 struct Post {
@@ -20,7 +20,7 @@ unsafe impl Sync for Post {}
 static POSTS: [Post; cpu::MAX] =
     [const { Post { is_full: AtomicBool::new(false), work: UnsafeCell::new(None) } }; cpu::MAX];
 
-/// What a CPU does but for the first.
+/// Serves tasks for ever: the work of every CPU but the first.
 pub(crate) fn serve(kernel: &Kernel) -> ! {
     let post = &POSTS[cpu::number()];
     loop {
@@ -30,14 +30,14 @@ pub(crate) fn serve(kernel: &Kernel) -> ! {
         if let Some(work) = unsafe { *post.work.get() } {
             work(cpu::number());
         }
-        // Release: what was done is seen by whoever waits for it.
+        // Release: the waiting CPU sees what was done.
         post.is_full.store(false, Ordering::Release);
         apic::send(kernel.apics[0], Vector::Wake);
     }
 }
 
 /// Work under way on other CPUs, which is waited for when this is dropped.
-pub(crate) struct Crew<'a> {
+pub(crate) struct Workers<'a> {
     cpus: u64,
     work: core::marker::PhantomData<&'a Work>,
 }
@@ -47,23 +47,23 @@ pub(crate) fn begin<'a>(
     kernel: &Kernel,
     cpus: impl IntoIterator<Item = usize>,
     work: &'a (dyn Fn(usize) + Sync),
-) -> Crew<'a> {
-    // SAFETY: a `Crew` is waited for before the work goes: it is never forgotten here.
+) -> Workers<'a> {
+    // SAFETY: a `Workers` is waited for before the work goes: it is never forgotten here.
     let work: &'static Work = unsafe { core::mem::transmute(work) };
-    let mut crew = Crew { cpus: 0, work: core::marker::PhantomData };
+    let mut workers = Workers { cpus: 0, work: core::marker::PhantomData };
     for cpu in cpus {
         let post = &POSTS[cpu];
         assert!(!post.is_full.load(Ordering::Acquire), "CPU {cpu} is at work");
         // SAFETY: it is not full.
         unsafe { *post.work.get() = Some(work) };
         post.is_full.store(true, Ordering::Release);
-        crew.cpus |= 1 << cpu;
+        workers.cpus |= 1 << cpu;
         apic::send(kernel.apics[cpu], Vector::Wake);
     }
-    crew
+    workers
 }
 
-impl Drop for Crew<'_> {
+impl Drop for Workers<'_> {
     fn drop(&mut self) {
         let is_busy = |cpu: usize| self.cpus >> cpu & 1 != 0 && POSTS[cpu].is_full.load(Ordering::Acquire);
         cpu::wait_until(|| !(0..cpu::MAX).any(is_busy));
@@ -72,7 +72,7 @@ impl Drop for Crew<'_> {
 
 /// Makes all CPUs do `work`, this one included, and waits for them.
 pub(crate) fn all(kernel: &Kernel, work: impl Fn(usize) + Sync) {
-    let _crew = begin(kernel, 1..kernel.apics.len(), &work);
+    let _workers = begin(kernel, 1..kernel.apics.len(), &work);
     work(0);
 }
 
@@ -82,5 +82,5 @@ pub(crate) fn on(kernel: &Kernel, cpu: usize, work: impl Fn() + Sync) {
         return work();
     }
     let work = |_| work();
-    let _crew = begin(kernel, [cpu], &work);
+    let _workers = begin(kernel, [cpu], &work);
 }

@@ -1,12 +1,14 @@
-//! Two clocks: the CPU time of this thread for whole windows, a cheap tick for single calls.
+//! Clocks: the CPU time of this thread for whole runs, a cheap tick for single calls.
 
+pub use tick::{NAME, now as tick, ticks_per_ns};
+
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-pub use tick::{now as tick, ticks_per_ns};
-
-/// The CPU time that this thread has used.
+/// Returns the CPU time that this thread has used: what others take from the machine is not in it.
+#[must_use]
 pub fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
@@ -16,14 +18,19 @@ mod tick {
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
-    /// A tick count.
+    /// The unit of ticks.
+    pub const NAME: &str = "rdtsc";
+
+    /// Returns a tick count.
     #[inline]
+    #[must_use]
     pub fn now() -> u64 {
         // SAFETY: the instruction exists on every x86-64 CPU and touches nothing but registers.
         unsafe { core::arch::x86_64::_rdtsc() }
     }
 
-    /// Ticks in a nanosecond, measured once over 20 ms.
+    /// Returns the ticks of a nanosecond, measured once over 20 ms.
+    #[must_use]
     pub fn ticks_per_ns() -> f64 {
         static RATE: OnceLock<f64> = OnceLock::new();
         *RATE.get_or_init(|| {
@@ -37,14 +44,21 @@ mod tick {
 /// The monotonic clock, where no cheaper counter is known.
 #[cfg(not(target_arch = "x86_64"))]
 mod tick {
-    /// A tick count: nanoseconds.
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// The unit of ticks.
+    pub const NAME: &str = "nanoseconds at a nominal 1 GHz";
+
+    /// Returns a tick count: nanoseconds.
     #[inline]
+    #[must_use]
     pub fn now() -> u64 {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let time = clock_gettime(ClockId::Monotonic);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
-    /// Ticks in a nanosecond.
+    /// Returns the ticks of a nanosecond.
+    #[must_use]
     pub fn ticks_per_ns() -> f64 {
         1.0
     }

@@ -1,0 +1,87 @@
+//! Arrays that grow while they are read: chunks of zeroed records that never move.
+//!
+//! ```text
+//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
+//!   far    │ table │   –   │ …                  the others: tables of as many, found in two steps
+//!              └─► │ chunk │   –   │ …
+//! ```
+
+use super::metadata::OutOfMemory;
+use crate::sync::size;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use once_cell::race::OnceBox;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// A record that may be read while it is written: made of atomics, and valid when zeroed.
+pub(crate) trait Record: FromBytes + IntoBytes + Send + Sync + 'static {}
+
+impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
+
+/// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of small areas in pages of
+/// 4 KiB, for 8 KiB of table.
+const TABLE: usize = size(1024, 16) as usize;
+/// Tables of more chunks, found in two steps.
+const TABLES: usize = size(256, 16) as usize;
+
+type Table<T, const SIZE: usize> = [OnceBox<[T; SIZE]>; TABLE];
+type Tables<T, const SIZE: usize> = [OnceBox<Table<T, SIZE>>; TABLES];
+
+/// An array of chunks of `SIZE` records.
+pub(crate) struct Chunks<T, const SIZE: usize> {
+    far: OnceBox<Tables<T, SIZE>>,
+    near: Table<T, SIZE>,
+}
+
+impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
+    fn default() -> Self {
+        Self { far: OnceBox::new(), near: [const { OnceBox::new() }; TABLE] }
+    }
+}
+
+impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
+    /// Returns the record at `index`, if its chunk is there and one of the first, which take fewer steps. O(1).
+    #[inline(always)]
+    pub(crate) fn near(&self, index: usize) -> Option<&T> {
+        Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
+    }
+
+    /// Returns the record at `index`, if its chunk is there. O(1).
+    #[inline(never)]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        let table = match index / (SIZE * TABLE) {
+            0 => &self.near,
+            table => self.far.get()?.get(table)?.get()?,
+        };
+        Some(&table[index / SIZE % TABLE].get()?[index % SIZE])
+    }
+
+    /// Makes sure that the chunk of `index` is there. One thread at a time calls it. Nothing is changed where it fails.
+    #[cold]
+    pub(crate) fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
+        let chunk = || <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory);
+        let table = match index / (SIZE * TABLE) {
+            0 => &self.near,
+            table => {
+                self.far.get_or_try_init(array)?.get(table).ok_or(OutOfMemory)?.get_or_try_init(array)?
+            }
+        };
+        table[index / SIZE % TABLE].get_or_try_init(chunk).map(|_| ())
+    }
+
+    /// Returns the bytes of the array and its chunks.
+    pub(crate) fn bytes(&self) -> usize {
+        let tables = || self.far.get().into_iter().flatten().filter_map(OnceBox::get);
+        let chunks = tables().flatten().chain(&self.near).filter(|chunk| chunk.get().is_some()).count();
+        let far = self.far.get().map_or(0, size_of_val) + tables().map(size_of_val).sum::<usize>();
+        size_of_val(self) + far + chunks * size_of::<[T; SIZE]>()
+    }
+}
+
+/// Makes an array of nothing yet on the heap.
+fn array<T, const LEN: usize>() -> Result<Box<[OnceBox<T>; LEN]>, OutOfMemory> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(LEN).map_err(|_| OutOfMemory)?;
+    list.resize_with(LEN, OnceBox::new);
+    list.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
+}

@@ -1,0 +1,53 @@
+//! The two scenes in which many CPUs share one space.
+
+use crate::adapter::PAGE_SHIFT;
+use serde::Serialize;
+use vmalloc::{Config, Request};
+use vmalloc_lab::rng::Rng;
+
+/// Areas that are live in all in W5, however many share them.
+pub const LIVE_AREAS: usize = 100_000;
+/// Pages of the largest area of the live set.
+const MOST_PAGES: u64 = 64;
+/// Pages of the area that is allocated and freed in W1.
+const BOUNCED_PAGES: u64 = 3;
+
+/// The calls that each of many CPUs makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Scene {
+    /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
+    W1,
+    /// Free a random area of 1…64 pages, one of a share of 100,000 live ones, and allocate another.
+    W5,
+}
+
+impl Scene {
+    /// All scenes.
+    pub const ALL: [Self; 2] = [Self::W1, Self::W5];
+
+    /// Describes it in one line; `each` names the actor.
+    pub fn about(self, each: &str) -> String {
+        match self {
+            Self::W1 => "3 pages and a guard page, empty space".to_owned(),
+            Self::W5 => format!("each {each} replaces areas of 1…64 pages at random, 100,000 live in all"),
+        }
+    }
+
+    /// Returns `config` as it is in this scene.
+    pub fn config(self, config: Config) -> Config {
+        match self {
+            Self::W1 => config,
+            Self::W5 => config.guard(false),
+        }
+    }
+
+    /// Draws a request.
+    #[inline]
+    pub fn request(self, rng: &mut Rng) -> Request {
+        let pages = match self {
+            Self::W1 => BOUNCED_PAGES,
+            Self::W5 => rng.between(1, MOST_PAGES),
+        };
+        Request::new((pages as usize) << PAGE_SHIFT)
+    }
+}

@@ -1,0 +1,180 @@
+//! What a map is beside its placement: copied, compared, printed, written out, extended, and its quarantine.
+
+use vmalloc::area_map::{ResizeError, State};
+use vmalloc::{AllocError, AreaMap, Fit, FreeError, PageRange};
+use vmalloc_model::{Checks, Generator, Op, Place, Profile, Seeded, Session, Source, env, run};
+
+fn range(start: u64, end: u64) -> PageRange {
+    PageRange::new(start, end).expect("not empty")
+}
+
+/// A map after `steps` random operations of `profile`.
+fn some_map(profile: Profile, steps: usize) -> AreaMap<'static> {
+    let mut map = AreaMap::new(profile.span()).expect("room");
+    let mut random = Seeded::new(env::seed(7));
+    for _ in 0..steps {
+        if let Ok(area) = map.alloc(&Fit::new(random.between(1, 40))) {
+            match random.below(4) {
+                0 => _ = map.free(area.start()).expect("busy"),
+                1 => _ = map.quarantine(area.start()).expect("busy"),
+                _ => {}
+            }
+        }
+    }
+    map
+}
+
+#[test]
+fn copies_are_equal_and_independent() {
+    for profile in Profile::ALL {
+        let map = some_map(profile, 300);
+        let mut copy = map.clone();
+        copy.verify().expect("intact");
+        assert_eq!(copy, map);
+        let Ok(area) = copy.alloc(&Fit::new(1)) else { continue };
+        assert_ne!(copy, map);
+        assert_eq!(map.segment(area.start()).map(|segment| segment.state), Some(State::Free));
+        copy.free(area.start()).expect("busy");
+        assert_eq!(copy, map);
+    }
+}
+
+#[test]
+fn maps_in_a_buffer_and_on_the_heap_are_equal() {
+    let mut memory = vec![0; 1 << 16];
+    let mut lent = AreaMap::in_buffer(range(3, 5000), &mut memory).expect("room");
+    lent.alloc(&Fit::new(7)).expect("room");
+    let copy = lent.try_clone().expect("room");
+    assert_eq!(copy, lent);
+    drop(lent);
+    assert_eq!(copy.find(5), Some(range(3, 10)));
+}
+
+#[test]
+fn a_map_is_printed_in_short() {
+    let mut map = AreaMap::new(range(0, 0x100)).expect("room");
+    map.alloc(&Fit::new(16)).expect("room");
+    let printed = format!("{map:?}");
+    assert_eq!(printed, "AreaMap { span: 0x0..0x100, areas: 1, free_pages: 240, largest_free: 240, .. }");
+}
+
+#[test]
+fn a_map_is_read_back_as_it_was_written() {
+    for profile in Profile::ALL {
+        let map = some_map(profile, 200);
+        let text = serde_json::to_string(&map).expect("it can be written");
+        let back: AreaMap<'_> = serde_json::from_str(&text).expect("it can be read");
+        back.verify().expect("intact");
+        assert_eq!(back, map);
+    }
+}
+
+#[test]
+fn maps_that_are_wrong_are_not_read() {
+    let read = |span: (u64, u64), segments: &[(u64, u64, &str)]| {
+        let one = |(start, end, state): &(u64, u64, &str)| {
+            format!(r#"{{"range":{{"start":{start},"end":{end}}},"state":"{state}"}}"#)
+        };
+        let list: Vec<_> = segments.iter().map(one).collect();
+        let (start, end) = span;
+        let text = format!(r#"{{"span":{{"start":{start},"end":{end}}},"segments":[{}]}}"#, list.join(","));
+        serde_json::from_str::<AreaMap<'_>>(&text).is_ok()
+    };
+    assert!(read((0, 9), &[(0, 4, "Free"), (4, 9, "Busy")]));
+    assert!(!read((0, 9), &[(0, 4, "Free"), (4, 9, "Free")]), "not coalesced");
+    assert!(!read((0, 9), &[(0, 4, "Busy"), (5, 9, "Busy")]), "a gap");
+    assert!(!read((0, 9), &[(0, 5, "Busy"), (4, 9, "Busy")]), "an overlap");
+    assert!(!read((0, 9), &[(0, 4, "Free")]), "too short");
+    assert!(!read((0, 9), &[]), "nothing");
+    assert!(!read((9, 9), &[]), "an empty span");
+    assert!(!read((0, 9), &[(0, 12, "Busy")]), "too long");
+}
+
+#[test]
+fn pages_in_quarantine_come_back_for_their_token_alone() {
+    let mut map = AreaMap::new(range(0, 50)).expect("room");
+    map.alloc(&Fit::new(50)).expect("room");
+    let token = map.quarantine(0).expect("busy");
+    assert_eq!((token.area(), map.find(0)), (range(0, 50), None));
+    assert_eq!(map.free(0), Err(FreeError::AlreadyFreed { page: 0 }));
+    assert_eq!(map.quarantine(0), Err(FreeError::AlreadyFreed { page: 0 }));
+    assert!(matches!(map.alloc(&Fit::new(1)), Err(AllocError::NoSpace(_))));
+    assert_eq!(map.reuse_quarantined(token), Ok(range(0, 50)));
+    assert_eq!(map.find(49), Some(range(0, 50)));
+    let token = map.quarantine(0).expect("busy again");
+
+    let mut other = AreaMap::new(range(0, 50)).expect("room");
+    other.alloc(&Fit::new(20)).expect("room");
+    let foreign = other.quarantine(0).expect("busy");
+    assert_eq!(map.free_quarantined(foreign), Err(FreeError::NotAnArea { page: 0 }));
+    assert_eq!(map.free_quarantined(token), Ok(range(0, 50)));
+    assert!(map.is_whole());
+}
+
+#[test]
+fn a_span_grows_at_its_end_whatever_is_there() {
+    for (profile, seed) in
+        [(Profile::SMALL, 1), (Profile::MIXED, 2), (Profile::SPARSE, 3), (Profile::TINY, 4)]
+    {
+        let map = AreaMap::new(profile.span()).expect("room");
+        let mut session = Session::new(map, Checks { slack_bytes: 1 << 20, ..Checks::default() });
+        let mut generator = Generator::new(profile, Seeded::new(env::seed(seed)));
+        let mut random = Seeded::new(env::seed(seed + 10));
+        for step in 0..6_000 {
+            let op = generator.next(session.live()).expect("a seed never ends");
+            session.step(&op).unwrap_or_else(|mismatch| panic!("{}: {op:?}: {mismatch}", profile.name));
+            if step % 200 == 0 {
+                let end = session.model().as_slice().last().expect("a segment").range.end();
+                let ops = [
+                    // The last page is taken every other time.
+                    Op::AllocAt { at: Place::Page(end - 1), pages: step % 400 / 200 },
+                    Op::Extend(random.magnitude(0, 30).min(u64::MAX / 2 - end.min(u64::MAX / 2))),
+                ];
+                for op in ops {
+                    session.step(&op).unwrap_or_else(|mismatch| panic!("{op:?}: {mismatch}"));
+                }
+            }
+        }
+        session.finish().unwrap_or_else(|mismatch| panic!("{}: {mismatch}", profile.name));
+    }
+}
+
+#[test]
+fn a_span_grows_to_the_last_page_of_all() {
+    let ops: Vec<Op> = (0..64)
+        .flat_map(|order| {
+            let at = Place::Page((1 << order) - 1);
+            [Op::AllocAt { at, pages: 1 }, Op::Extend((1 << order) - 1), Op::Find(at)]
+        })
+        .collect();
+    let map = AreaMap::new(range(0, 1)).expect("room");
+    run(map, &ops, Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{mismatch}"));
+    let mut map = AreaMap::new(range(0, 1)).expect("room");
+    assert!(map.extend(0).is_err(), "it can't shrink");
+    assert_eq!(map.extend(1), Ok(range(0, 1)));
+    assert_eq!(map.extend(u64::MAX), Ok(range(0, u64::MAX)));
+}
+
+#[test]
+fn changes_in_place_that_lack_memory_change_nothing() {
+    let (mut refused, span) = (0, range(0, 1 << 30));
+    for bytes in (14_000..24_000).step_by(500) {
+        let mut memory = vec![0; bytes];
+        let Ok(mut map) = AreaMap::in_buffer(span, &mut memory) else { continue };
+        map.alloc(&Fit::new(1 << 28)).expect("it takes no second leaf");
+        for n in 1.. {
+            let before = map.try_clone().expect("the heap has room");
+            match map.free_part(range(n << 12, (n << 12) + 700)) {
+                Ok(()) => map.verify().expect("intact"),
+                Err(error) => {
+                    assert_eq!(error, ResizeError::Alloc(AllocError::Metadata));
+                    map.verify().expect("intact");
+                    assert_eq!(map, before);
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(refused > 10, "{refused}");
+}
