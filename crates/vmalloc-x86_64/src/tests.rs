@@ -396,12 +396,11 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     let config = vmalloc::Config::default().unmap_on_free().nodes(1);
     let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
     let machine = space.platform().machine();
-    // SAFETY: nobody uses the area.
     let use_one = || {
-        space
-            .raw()
-            .alloc(&vmalloc::Request::new(BYTES))
-            .map(|area| unsafe { space.raw().free(area) }.expect("an area"))
+        space.raw().alloc(&vmalloc::Request::new(BYTES)).map(|area| {
+            // SAFETY: the area was just allocated, and nothing uses it.
+            unsafe { space.raw().free(area) }.expect("an area")
+        })
     };
     use_one().expect("frames");
     // What is left is lazy.
@@ -476,14 +475,18 @@ impl ThroughFrames {
 impl Look<X86<Fake>> for ThroughFrames {
     fn fill(&self, platform: &X86<Fake>, _: usize, page: u64, word: u64) {
         let words = Self::words(platform, page).expect("a mapped page");
-        // SAFETY: a frame of the simulated memory, which the kit owns.
-        words.for_each(|at| unsafe { at.write_volatile(word) });
+        words.for_each(|at| {
+            // SAFETY: a frame of the simulated memory, which the kit owns.
+            unsafe { at.write_volatile(word) };
+        });
     }
 
     fn read(&self, platform: &X86<Fake>, _: usize, page: u64) -> Seen {
         let Some(words) = Self::words(platform, page) else { return Seen::Fault };
-        // SAFETY: a frame of the simulated memory, which the kit owns.
-        let mut loaded = words.map(|at| unsafe { at.read_volatile() });
+        let mut loaded = words.map(|at| {
+            // SAFETY: a frame of the simulated memory, which the kit owns.
+            unsafe { at.read_volatile() }
+        });
         let first = loaded.next().unwrap_or_default();
         if loaded.all(|word| word == first) { Seen::Word(first) } else { Seen::Mixed }
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use vmalloc::{Geometry, PageRange, Platform, PlatformError, Protection};
 
-/// What was seen, where it breaks a promise.
+/// The answer or memory that breaks a promise, if it does.
 pub(crate) type Verdict = Result<(), String>;
 
 /// A platform under test.

@@ -55,8 +55,8 @@ const CALLS: usize = Call::ALL.len();
 /// The word that fills new pages where [`Narrow::dirty`] is set.
 const DIRT: u64 = 0xd1d1_d1d1_d1d1_d1d1;
 
-/// Wraps a platform. Every call reaches it, but the ones that were made to fail, and the powers that
-/// were hidden.
+/// Wraps a platform. Every call reaches it, but the ones that were made to fail, and the powers
+/// that were hidden.
 pub struct Faulty<P> {
     inner: P,
     look: Arc<dyn Look<P>>,
@@ -118,9 +118,9 @@ impl<P: Platform> Faulty<P> {
     }
 }
 
-// SAFETY: the platform below keeps the promises, and gets every call with the caller's promises. A call
-// that fails does nothing, or unmaps a range that its caller wants unmapped. Dirty pages are the caller's,
-// and not said to be zero.
+// SAFETY: the platform below keeps the promises, and gets every call with the caller's promises. A
+// call that fails does nothing, or unmaps a range that its caller wants unmapped. Dirty pages are
+// the caller's, and not said to be zero.
 unsafe impl<P: Platform> Platform for Faulty<P> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;

@@ -16,8 +16,8 @@ use vmalloc_model::env;
 /// Operations of one random program, if the caller does not say otherwise.
 const OPS: usize = 500;
 
-/// Checks a platform whose areas are memory of this program, and that claims no other power. For more
-/// powers see [`Conformance`].
+/// Checks a platform whose areas are memory of this program, and that claims no other power. For
+/// more powers see [`Conformance`].
 ///
 /// # Errors
 /// [`Breaches`]: what the contract promises, and what was seen instead.

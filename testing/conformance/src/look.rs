@@ -30,7 +30,8 @@ pub trait Look<P>: Send + Sync {
     /// tell.
     fn leads(&self, platform: &P, cpu: usize, page: u64) -> Option<bool>;
 
-    /// Returns true if a store to `page`, by `cpu`, does not fault; `None` if only a fault could tell.
+    /// Returns true if a store to `page`, by `cpu`, does not fault; `None` if only a fault could
+    /// tell.
     fn can_write(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
         let _ = (platform, cpu, page);
         None
@@ -85,9 +86,11 @@ impl<P: DirectMemory> Look<P> for Direct {
     }
 
     fn read(&self, platform: &P, _: usize, page: u64) -> Seen {
-        // SAFETY: the kit owns the page, which is mapped for reading, by the trait's condition;
-        // `DirectMemory` says that it is memory at this address.
-        let mut loaded = words(platform, page).map(|at| unsafe { at.read_volatile() });
+        let mut loaded = words(platform, page).map(|at| {
+            // SAFETY: the kit owns the page, which is mapped for reading, by the trait's condition;
+            // `DirectMemory` says that it is memory at this address.
+            unsafe { at.read_volatile() }
+        });
         let first = loaded.next().unwrap_or_default();
         if loaded.all(|word| word == first) { Seen::Word(first) } else { Seen::Mixed }
     }

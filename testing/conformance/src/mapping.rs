@@ -12,7 +12,8 @@ const FRAMES: usize = 70;
 /// Failures after which a walk is given up.
 const MOST: u64 = 500;
 
-/// Maps and unmaps frames again and again, with the first, second, third … call of each kind failing.
+/// Maps and unmaps frames again and again, with the first, second, third … call of each kind
+/// failing.
 pub(crate) fn walk<P: MapFrames>(
     make: &dyn Fn() -> P,
     look: &Arc<dyn Look<P>>,

@@ -10,8 +10,8 @@ use vmalloc_conformance::{Conformance, Failure, Look, Nofault, Report, Seen};
 use vmalloc_sim::{Direct, Options, Reaction, Sim};
 use wrong::{Mistake, Wrong};
 
-/// Looks at the machine below a mistake. What the machine itself finds is left out: the kit has to see
-/// the mistake.
+/// Looks at the machine below a mistake. What the machine itself finds is left out: the kit has to
+/// see the mistake.
 struct Below;
 
 impl Look<Wrong<Sim>> for Below {

@@ -41,7 +41,7 @@ impl Tree {
                 continue;
             }
             let name = inner.ident.to_string();
-            let path = [&module[..], &[name.clone()]].concat();
+            let path = [&module[..], std::slice::from_ref(&name)].concat();
             let below = folder.join(&name);
             match &inner.content {
                 Some((_, items)) => self.read_items(items.clone(), &below, path)?,

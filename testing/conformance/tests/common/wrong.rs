@@ -63,8 +63,8 @@ fn longer(range: PageRange, by: i64) -> PageRange {
     PageRange::from_len(range.start(), range.len().saturating_add_signed(by)).unwrap_or(range)
 }
 
-// SAFETY: none: the promises are broken on purpose. The tests look at memory only through the simulator,
-// or in a block of the heap that is theirs.
+// SAFETY: none: the promises are broken on purpose. The tests look at memory only through the
+// simulator, or in a block of the heap that is theirs.
 unsafe impl<P: Platform> Platform for Wrong<P> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
