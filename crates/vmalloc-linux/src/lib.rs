@@ -92,6 +92,9 @@ mod sync;
 mod table;
 mod windows;
 
+/// The core, whole: a program needs no other dependency.
+pub use vmalloc::{self, *};
+
 pub use drainer::on_drain_thread;
 pub use error::ReserveError;
 pub use fork::{OnFutexes, RegisterError};
@@ -102,7 +105,8 @@ pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;
 pub use space::{OpenError, open, open_root, share};
 
-/// The examples of the README, compiled and run as tests.
+/// The examples of the README and of the table of Linux's names, compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/linux-names.md")]
+struct Documents;

@@ -399,7 +399,7 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     let use_one = || {
         space.raw().alloc(&vmalloc::Request::new(BYTES)).map(|area| {
             // SAFETY: the area was just allocated, and nothing uses it.
-            unsafe { space.raw().free(area) }.expect("an area")
+            unsafe { space.raw().free(area) }.expect("an area");
         })
     };
     use_one().expect("frames");

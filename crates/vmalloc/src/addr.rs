@@ -33,14 +33,15 @@ impl From<PageRange> for Range<u64> {
 }
 
 impl PageRange {
-    /// The pages `[start, end)`, or `None` when that is empty or reversed.
+    /// Returns the pages `[start, end)`, or `None` when that is empty or reversed.
     #[inline]
     #[must_use]
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start < end { Some(Self { start, end }) } else { None }
     }
 
-    /// `len` pages from `start`, or `None` when `len` is zero or the end is not representable.
+    /// Returns `len` pages from `start`, or `None` when `len` is zero or the end is not
+    /// representable.
     #[inline]
     #[must_use]
     pub const fn from_len(start: u64, len: u64) -> Option<Self> {
@@ -50,28 +51,28 @@ impl PageRange {
         }
     }
 
-    /// A range that the caller knows to be non-empty.
+    /// Returns a range that the caller knows to be non-empty.
     #[inline]
     pub(crate) fn of(start: u64, end: u64) -> Self {
         debug_assert!(start < end, "empty page range {start:#x}..{end:#x}");
         Self { start, end }
     }
 
-    /// The first page.
+    /// Returns the first page.
     #[inline]
     #[must_use]
     pub const fn start(&self) -> u64 {
         self.start
     }
 
-    /// The page after the last one.
+    /// Returns the page after the last one.
     #[inline]
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many pages: never zero, which is why there is no `is_empty`.
+    /// Returns how many pages there are: never zero, which is why there is no `is_empty`.
     #[inline]
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
@@ -79,21 +80,21 @@ impl PageRange {
         self.end - self.start
     }
 
-    /// Whether `page` lies inside.
+    /// Returns true if `page` lies inside.
     #[inline]
     #[must_use]
     pub const fn contains(&self, page: u64) -> bool {
         self.start <= page && page < self.end
     }
 
-    /// Whether all of `other` lies inside.
+    /// Returns true if all of `other` lies inside.
     #[inline]
     #[must_use]
     pub const fn covers(&self, other: &Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// The pages common to both, if there are any.
+    /// Returns the pages common to both, if there are any.
     #[inline]
     #[must_use]
     pub const fn intersection(&self, other: &Self) -> Option<Self> {

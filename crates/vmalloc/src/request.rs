@@ -10,11 +10,14 @@ pub enum Policy {
     /// The lowest address that fits: exact first fit, O(log n). The default.
     #[default]
     Lowest,
-    /// The highest address that fits: exact, O(log n). For a space that is shared with somebody who grows upwards.
+    /// The highest address that fits: exact, O(log n). For a space that is shared with a user that
+    /// grows upwards.
     Highest,
-    /// The smallest free range that fits, the lowest of equals. O(free ranges that are large enough).
+    /// The smallest free range that fits, the lowest of equals. O(free ranges that are large
+    /// enough).
     Best,
-    /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log n).
+    /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log
+    /// n).
     Random {
         /// Entropy for this one placement.
         seed: u64,
@@ -23,9 +26,9 @@ pub enum Policy {
 
 /// A request for address space, in pages.
 ///
-/// The setters take anything, in any order; the map checks the whole when it is asked for a place. The
-/// constraints are those of `vmem_xalloc` (Bonwick and Adams, 2001): limits, alignment, phase, and a
-/// boundary that must not be crossed.
+/// The setters take anything, in any order; the map checks the whole when it is asked for a place.
+/// The constraints are those of `vmem_xalloc` (Bonwick and Adams, 2001): limits, alignment, phase,
+/// and a boundary that must not be crossed.
 ///
 /// ```
 /// use vmalloc::{AllocError, AreaMap, Fit, PageRange, RequestError};
@@ -50,7 +53,8 @@ pub struct Fit {
     policy: Policy,
     /// True if any number will do as alignment.
     is_multiple: bool,
-    /// False if the request is valid and says no more than a size and a power of two, for the lowest place.
+    /// False if the request is valid and says no more than a size and a power of two, for the
+    /// lowest place.
     is_special: bool,
 }
 
@@ -101,7 +105,8 @@ impl Fit {
         self
     }
 
-    /// Asks for pages with no multiple of `boundary` strictly inside, a power of two not below the size.
+    /// Asks for pages with no multiple of `boundary` strictly inside, a power of two not below the
+    /// size.
     #[inline]
     pub const fn no_cross(mut self, boundary: u64) -> Self {
         (self.no_cross, self.is_special) = (Some(boundary), true);
@@ -180,10 +185,10 @@ impl Fit {
         if span.covers(&asked) { Ok(asked) } else { Err(RequestError::OutsideSpace { asked, space: span }) }
     }
 
-    /// Returns log2 of the alignment that a search may ask rooms for: they know no phase and no odd number, but
-    /// the power of two that divides both.
+    /// Returns log2 of the alignment that a search may ask summaries for: they know no phase and no
+    /// odd number, but the power of two that divides both.
     #[inline]
-    pub(crate) const fn order_for_rooms(&self) -> u32 {
+    pub(crate) const fn order_for_summaries(&self) -> u32 {
         (self.align | self.phase).trailing_zeros()
     }
 
@@ -194,13 +199,15 @@ impl Fit {
         if is_plain { Some(self.align.trailing_zeros()) } else { None }
     }
 
-    /// Returns log2 of the alignment, if size and alignment say everything and the lowest place anywhere is asked for.
+    /// Returns log2 of the alignment, if size and alignment say everything and the lowest place
+    /// anywhere is asked for.
     #[inline]
     pub(crate) const fn lowest_order(&self) -> Option<u32> {
         if self.is_special { None } else { Some(self.align.trailing_zeros()) }
     }
 
-    /// Returns true if size and alignment say everything, and the highest place anywhere is asked for.
+    /// Returns true if size and alignment say everything, and the highest place anywhere is asked
+    /// for.
     pub(crate) const fn is_highest_anywhere(&self) -> bool {
         matches!((self.within, self.policy), (None, Policy::Highest)) && self.plain_order().is_some()
     }
@@ -228,7 +235,8 @@ impl Fit {
         self.highest_in(range)
     }
 
-    /// Returns the highest start in the free pages `range` that satisfies everything but the limits.
+    /// Returns the highest start in the free pages `range` that satisfies everything but the
+    /// limits.
     fn highest_in(&self, range: PageRange) -> Option<u64> {
         let last = range.end().checked_sub(self.pages)?;
         let mut start = last.checked_sub(self.distance(last, self.phase))?;
@@ -250,9 +258,9 @@ impl Fit {
 
     /// Returns `start`, or the first congruent page behind it from which no boundary is crossed.
     ///
-    /// With x = `start` modulo the boundary, a boundary is crossed if x is larger than the boundary less
-    /// the size. After k steps of the alignment it is not, if that many are what is missing, modulo the
-    /// boundary.
+    /// With x = `start` modulo the boundary, a boundary is crossed if x is larger than the boundary
+    /// less the size. After k steps of the alignment it is not, if that many are what is missing,
+    /// modulo the boundary.
     fn past_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
         let (at, free) = (start & (boundary - 1), boundary - self.pages);
         if at <= free {
@@ -273,11 +281,11 @@ impl Fit {
     }
 }
 
-/// Returns the lowest k for which k × `a` modulo `m` lies between `low` and `high`; `a` is below `m`, and
-/// 0 < `low` ≤ `high` < `m`.
+/// Returns the lowest k for which k × `a` modulo `m` lies between `low` and `high`; `a` is below
+/// `m`, and 0 < `low` ≤ `high` < `m`.
 ///
-/// Where no multiple of `a` lies between the two, k × `a` has to pass `m` some times first. How often is the same
-/// question, modulo `a`: so this ends as Euclid's algorithm does, in O(log m).
+/// Where no multiple of `a` lies between the two, k × `a` has to pass `m` some times first. How
+/// often is the same question, modulo `a`: so this ends as Euclid's algorithm does, in O(log m).
 fn first_multiple(a: u64, m: u64, low: u64, high: u64) -> Option<u64> {
     if a == 0 {
         return None;

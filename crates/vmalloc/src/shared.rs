@@ -1,7 +1,7 @@
 //! A value that one owner frees and others read: on the heap, or in memory that a caller lent.
 //!
-//! `Arc` would do, but it can't be made fallibly, and it needs a heap. Here the readers are not counted: the
-//! one who asks for a reader vouches that the owner outlives it.
+//! `Arc` would do, but it can't be made fallibly, and it needs a heap. Here the readers are not
+//! counted: the one who asks for a reader vouches that the owner outlives it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -62,7 +62,7 @@ impl<T> Deref for Shared<'_, T> {
 impl<T> Drop for Shared<'_, T> {
     fn drop(&mut self) {
         if self.frees {
-            // SAFETY: `boxed` leaked a box, and by the condition of `reader` nobody reads it any more.
+            // SAFETY: `boxed` leaked a box, and by the condition of `reader` it is read no more.
             drop(unsafe { Box::from_raw(self.at.as_ptr()) });
         }
     }

@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
             _ => return,
         };
         for part in &path[1..] {
-            let next = [&at[..], &[part.clone()]].concat();
+            let next = [&at[..], std::slice::from_ref(part)].concat();
             match part.as_str() {
                 "super" => drop(at.pop()),
                 _ if self.modules.contains(&next) => at = next,

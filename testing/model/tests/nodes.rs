@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Platform, Request, RequestError, Space,
+    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space,
     SpaceError, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};

@@ -1,18 +1,21 @@
 //! The bitmaps: what is known of every page, readable by everybody at any time.
 //!
-//! The holder of the map changes *where segments start*; whoever frees or reuses an area flips *whether it is busy*,
-//! by one atomic operation and without the map. This works because of what is fixed while an area is in use:
+//! The holder of the map changes *where segments start*; a thread that frees or reuses an area
+//! flips *whether it is busy*, by one atomic operation and without the map. This works because of
+//! what is fixed while an area is in use:
 //!
-//! - its start, its end (the next start, whoever else's it is), and the leaves of both, with the link between them:
-//!   no start lies in between, so no leaf does (I4);
-//! - its records: they never move ([`Chunks`]), and a leaf in which an area starts is not given back.
+//! - its start, its end (the next start, of any segment), and the leaves of both, with the link
+//!   between them: no start lies in between, so no leaf does (MAP-4);
+//! - its records: they never move ([`Chunks`]), and a leaf in which an area starts is not given
+//!   back.
 //!
-//! So whoever owns an area can find its end without a lock, and of two who free it, one learns that he came second:
-//! the flip tells what was there before.
+//! So the owner of an area can find its end without a lock, and of two threads that free it, one
+//! learns that it came second: the flip tells what was there before.
 
+use super::annotations::AnnotationMarks;
 use super::cell::Long;
 use super::chunks::Chunks;
-use super::leaf::{Around, LEAF_SHIFT, Leaf, NoteMarks, WORDS};
+use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;
@@ -22,17 +25,18 @@ use zerocopy::FromBytes;
 
 /// Leaves in a piece: 16 KiB, for 2^15 pages.
 pub(super) const LEAVES: usize = 128;
-/// Groups for each leaf in use, at most, as far as pieces for groups are made. Where areas are dense every group has a leaf.
+/// Groups for each leaf in use, at most, as far as pieces for groups are made. Where areas are
+/// dense every group has a leaf.
 const GROUPS_PER_LEAF: usize = 2;
 /// Leaves of this number and above have nothing to do with a group.
-const FAR: u32 = 1 << 31;
+const SPARSE: u32 = 1 << 31;
 
 /// Where the leaf of a page is recorded:
 ///
 /// ```text
 ///   group      0     1     2   …  127   128   …                     dense: the number of the leaf is 1 + that of the group,
-///   near     │ leaf│  –  │ leaf│ … ││ leaf│ …                        and finding it takes one look at a table
-///   far      │ leaf│ leaf│ leaf│ …                                  sparse: numbers in turn, found by the directory
+///   dense    │ leaf│  –  │ leaf│ … ││ leaf│ …                        and finding it takes one look at a table
+///   sparse   │ leaf│ leaf│ leaf│ …                                  sparse: numbers in turn, found by the directory
 /// ```
 ///
 /// In lent memory all leaves are sparse, and lie in one array.
@@ -43,12 +47,12 @@ pub(crate) struct Bitmaps<'m> {
     end: Long,
     /// The first page of group 0.
     base: u64,
-    /// What is read where there is no leaf.
+    /// The leaf that is read where there is none.
     nowhere: Leaf,
     version: Version,
-    far: OnceBox<Chunks<Leaf, LEAVES>>,
+    sparse: OnceBox<Chunks<Leaf, LEAVES>>,
     lent: Option<&'m [Leaf]>,
-    near: Chunks<Leaf, LEAVES>,
+    dense: Chunks<Leaf, LEAVES>,
 }
 
 impl<'m> Bitmaps<'m> {
@@ -59,7 +63,7 @@ impl<'m> Bitmaps<'m> {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         let (nowhere, version) = (Leaf::default(), Version::new());
         let (start, end) = (span.start(), Long::new(span.end()));
-        Self { start, end, base, nowhere, version, far: OnceBox::new(), lent, near: Chunks::default() }
+        Self { start, end, base, nowhere, version, sparse: OnceBox::new(), lent, dense: Chunks::default() }
     }
 
     /// Returns bitmaps on the heap.
@@ -90,30 +94,30 @@ impl<'m> Bitmaps<'m> {
         self.end.set(end);
     }
 
-    /// The leaf of that number; one without starts, if there is none.
+    /// Returns the leaf of that number, or one without starts if there is none.
     #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
-        match self.near.near((leaf as usize).wrapping_sub(1)) {
+        match self.dense.near((leaf as usize).wrapping_sub(1)) {
             Some(record) => record,
-            None => self.leaf_far(leaf),
+            None => self.leaf_slow(leaf),
         }
     }
 
     #[inline(never)]
-    fn leaf_far(&self, leaf: u32) -> &Leaf {
+    fn leaf_slow(&self, leaf: u32) -> &Leaf {
         let found = match leaf {
             0 => None,
-            FAR.. => self.sparse((leaf - FAR) as usize),
-            _ => self.near.get(leaf as usize - 1),
+            SPARSE.. => self.sparse_leaf((leaf - SPARSE) as usize),
+            _ => self.dense.get(leaf as usize - 1),
         };
         found.unwrap_or(&self.nowhere)
     }
 
     /// Returns sparse leaf number `index`, if there ever was one.
-    fn sparse(&self, index: usize) -> Option<&Leaf> {
+    fn sparse_leaf(&self, index: usize) -> Option<&Leaf> {
         match self.lent {
             Some(leaves) => leaves.get(index),
-            None => self.far.get()?.get(index),
+            None => self.sparse.get()?.get(index),
         }
     }
 
@@ -121,51 +125,53 @@ impl<'m> Bitmaps<'m> {
     fn reach_sparse(&self, index: usize) -> Result<(), OutOfMemory> {
         match self.lent {
             Some(leaves) => leaves.get(index).map(|_| ()).ok_or(OutOfMemory),
-            None => self.far.get_or_try_init(|| try_box(Chunks::default()))?.reach(index),
+            None => self.sparse.get_or_try_init(|| try_box(Chunks::default()))?.reach(index),
         }
     }
 
-    /// The group of a page; pages before the span come out behind it.
+    /// Returns the group of a page. Pages before the span come out behind it.
     #[inline(always)]
     pub(super) fn group(&self, page: u64) -> u64 {
         page.wrapping_sub(self.base) >> LEAF_SHIFT
     }
 
-    /// The leaf that holds `page`, if it is where the group says, and one of the first: its number and record.
+    /// Returns number and record of the leaf that holds `page`, if it is where the group says, and
+    /// one of the first.
     #[inline(always)]
-    pub(super) fn near(&self, page: u64) -> Option<(u32, &Leaf)> {
+    pub(super) fn dense(&self, page: u64) -> Option<(u32, &Leaf)> {
         let record = self.home(page)?;
         if record.is_of(page) { Some((self.group(page) as u32 + 1, record)) } else { None }
     }
 
-    /// Its number.
+    /// Returns the number of the leaf that holds `page`, if it is dense.
     #[inline(always)]
-    pub(super) fn leaf_near(&self, page: u64) -> Option<u32> {
-        self.near(page).map(|(leaf, _)| leaf)
+    pub(super) fn dense_leaf(&self, page: u64) -> Option<u32> {
+        self.dense(page).map(|(leaf, _)| leaf)
     }
 
-    /// The leaf of the group, if there is one and it is where the group says.
+    /// Returns the leaf of the group, if there is one and it is where the group says.
     pub(super) fn leaf_of_group(&self, group: u64) -> Option<u32> {
-        let group = u32::try_from(group).ok().filter(|&group| group < FAR - 1)?;
-        let record = self.near.get(group as usize)?;
+        let group = u32::try_from(group).ok().filter(|&group| group < SPARSE - 1)?;
+        let record = self.dense.get(group as usize)?;
         if record.is_empty() { None } else { Some(group + 1) }
     }
 
-    /// A number for the leaf of `group`, and the record for it; there are `count` leaves already.
+    /// Takes a number for the leaf of `group`, with a record for it. There are `count` leaves
+    /// already.
     #[cold]
     pub(super) fn number(&self, group: u64, count: usize, spare: &mut Spare) -> Result<u32, OutOfMemory> {
-        if let Some(group) = u32::try_from(group).ok().filter(|&group| group < FAR - 1) {
+        if let Some(group) = u32::try_from(group).ok().filter(|&group| group < SPARSE - 1) {
             let index = group as usize;
             let dense = index < LEAVES + count * GROUPS_PER_LEAF;
-            if self.near.get(index).is_some()
-                || (dense && self.lent.is_none() && self.near.reach(index).is_ok())
+            if self.dense.get(index).is_some()
+                || (dense && self.lent.is_none() && self.dense.reach(index).is_ok())
             {
                 return Ok(group + 1);
             }
         }
         if spare.free == 0 {
             self.reach_sparse(spare.last as usize)?;
-            let leaf = FAR.checked_add(spare.last).ok_or(OutOfMemory)?;
+            let leaf = SPARSE.checked_add(spare.last).ok_or(OutOfMemory)?;
             self.leaf(leaf).next.set(0);
             spare.free = leaf;
             spare.last += 1;
@@ -179,7 +185,7 @@ impl<'m> Bitmaps<'m> {
     pub(super) fn put(&self, leaf: u32, spare: &mut Spare) {
         let record = self.leaf(leaf);
         record.end();
-        if leaf >= FAR {
+        if leaf >= SPARSE {
             record.next.set(spare.free);
             spare.free = leaf;
         }
@@ -187,65 +193,68 @@ impl<'m> Bitmaps<'m> {
 
     pub(super) fn bytes(&self) -> usize {
         let lent = self.lent.map_or(0, size_of_val::<[Leaf]>);
-        let own = size_of_val(self) - size_of_val(&self.near);
-        own + lent + self.near.bytes() + self.far.get().map_or(0, Chunks::bytes)
+        let own = size_of_val(self) - size_of_val(&self.dense);
+        own + lent + self.dense.bytes() + self.sparse.get().map_or(0, Chunks::bytes)
     }
 
-    /// The record of the group of `page`, if it is one of the first. If an area starts there that can be told without the
-    /// map, then in this record.
+    /// Returns the record of the group of `page`, if it is one of the first. If an area starts
+    /// there that can be told without the map, then in this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
-        self.near.near(usize::try_from(self.group(page)).ok()?)
+        self.dense.near(usize::try_from(self.group(page)).ok()?)
     }
 
-    /// The record of the group, wherever it is, if there is a leaf there: then an area that starts at `page` can be freed and reused without the map for as
-    /// long as it is one.
+    /// Returns the record of the group, wherever it is, if there is a leaf there. An area that
+    /// starts at `page` can then be freed and reused without the map for as long as it is one.
     #[inline]
     pub(crate) fn sure_home(&self, page: u64) -> Option<&Leaf> {
         let group = usize::try_from(self.group(page)).ok()?;
-        self.near.get(group).filter(|record| record.is_of(page))
+        self.dense.get(group).filter(|record| record.is_of(page))
     }
 
-    /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is none, or somebody else
-    /// has just done it.
+    /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is
+    /// none, or another thread has just done it.
     #[inline(always)]
     pub(crate) fn retire(&self, record: &Leaf, page: u64) -> Option<PageRange> {
         let bit = Leaf::bit(page);
-        // I3: only the start of an area is busy.
+        // MAP-3: only the start of an area is busy.
         if record.clear_busy(bit) { Some(PageRange::of(page, self.end_of(record, bit))) } else { None }
     }
 
-    /// Whether a busy area starts at `page`, in `record`.
+    /// Returns true if a busy area starts at `page`, in `record`.
     pub(crate) fn is_busy(&self, record: &Leaf, page: u64) -> bool {
         record.is_busy(Leaf::bit(page))
     }
 
-    /// The same without asking for its end; whether there was one.
+    /// Takes the busy area that starts at `page`, in `record`, out of use. Returns false if there
+    /// was none.
     #[inline(always)]
     pub(crate) fn retire_start(&self, record: &Leaf, page: u64) -> bool {
         record.clear_busy(Leaf::bit(page))
     }
 
-    /// The pages of the area that starts at `page`, in `record`, if it ends in this leaf or where the next begins to have
-    /// starts; if no area starts there, any number.
+    /// Returns the pages of the area that starts at `page`, in `record`, if it ends in this leaf or
+    /// where the next begins to have starts; if no area starts there, any number.
     #[inline(always)]
     pub(crate) fn pages_near(&self, record: &Leaf, page: u64) -> Option<u64> {
         let bit = Leaf::bit(page);
         if let Some(next) = record.next_start(bit) {
             return Some(u64::from(next - bit));
         }
-        let behind = self.near.near(record.next.get().wrapping_sub(1) as usize)?;
+        let behind = self.dense.near(record.next.get().wrapping_sub(1) as usize)?;
         behind.first_start().map(|first| behind.page(first).wrapping_sub(page))
     }
 
-    /// Hands the retired area that starts at `page`, in `record`, out again; whether it was retired. The caller owns it.
+    /// Hands the retired area that starts at `page`, in `record`, out again; whether it was
+    /// retired. The caller owns it.
     #[inline(always)]
     #[must_use]
     pub(crate) fn revive(&self, record: &Leaf, page: u64) -> bool {
         !record.set_busy(Leaf::bit(page))
     }
 
-    /// Marks the bitmaps as changing. The holder of the map calls it, before and [after](Self::end_change).
+    /// Marks the bitmaps as changing. The holder of the map calls it, before and
+    /// [after](Self::end_change).
     #[inline]
     pub(crate) fn begin_change(&self) {
         self.version.begin();
@@ -259,32 +268,34 @@ impl<'m> Bitmaps<'m> {
     /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
     /// takes the map to tell.
     ///
-    /// An area is busy only while its annotation, if it has one, is marked ([`Leaf::annotation_entered`]). So an
-    /// area that was busy between two looks at the same marks, which do not mark it, has no annotation.
+    /// An area is busy only while its annotation, if it has one, is marked
+    /// ([`Leaf::annotation_entered`]). So an area that was busy between two looks at the same
+    /// marks, which do not mark it, has no annotation.
     #[inline(always)]
     pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
         let home = self.home(page).ok_or(Unclear)?;
-        let before = home.note_marks();
+        let before = home.annotation_marks();
         match self.version.read(|| self.find_in(home, page)).ok_or(Unclear)? {
             Found::None => Ok(Look::Nothing),
-            Found::Far => Err(Unclear),
+            Found::Unsure => Err(Unclear),
             Found::Area(area) if (area.start() ^ page) >> LEAF_SHIFT == 0 => Look::at(area, home, before),
             Found::Area(area) => self.look_across(home, page, area),
         }
     }
 
-    /// Looks again at `area`, which holds `page` and starts in another leaf than `home`.
+    /// Reads again what is known of `area`, which holds `page` and starts in another leaf than
+    /// `home`.
     #[inline(never)]
     fn look_across(&self, home: &Leaf, page: u64, area: PageRange) -> Result<Look, Unclear> {
         let Some(first) = self.sure_home(area.start()) else { return Ok(Look::Annotated(area)) };
-        let before = first.note_marks();
+        let before = first.annotation_marks();
         match self.version.read(|| self.find_in(home, page)) {
             Some(Found::Area(again)) if again == area => Look::at(area, first, before),
             _ => Err(Unclear),
         }
     }
 
-    /// The end of the segment that starts at `bit` of `record`.
+    /// Returns the end of the segment that starts at `bit` of `record`.
     #[inline(always)]
     pub(super) fn end_of(&self, record: &Leaf, bit: u32) -> u64 {
         match record.next_start(bit) {
@@ -293,7 +304,7 @@ impl<'m> Bitmaps<'m> {
         }
     }
 
-    /// The first start in the leaves behind `record`, or the end of the span.
+    /// Returns the first start in the leaves behind `record`, or the end of the span.
     #[inline]
     pub(super) fn first_start_behind(&self, record: &Leaf) -> u64 {
         let next = self.leaf(record.next.get());
@@ -303,7 +314,7 @@ impl<'m> Bitmaps<'m> {
         }
     }
 
-    /// The first start in the words behind `word` of `record`, or in the leaves behind it.
+    /// Returns the first start in the words behind `word` of `record`, or in the leaves behind it.
     #[inline(always)]
     pub(super) fn end_beyond(&self, record: &Leaf, word: usize) -> u64 {
         for later in word + 1..WORDS {
@@ -315,8 +326,8 @@ impl<'m> Bitmaps<'m> {
         self.first_start_behind(record)
     }
 
-    /// The busy area that holds `page`, if `record`, where its group says, is the leaf of the page; or that it takes the map to
-    /// tell.
+    /// Returns the busy area that holds `page`, if `record`, where its group says, is the leaf of
+    /// the page. Else it takes the map to tell.
     #[inline(always)]
     pub(super) fn find_in(&self, record: &Leaf, page: u64) -> Found {
         match record.area_around(page) {
@@ -327,18 +338,20 @@ impl<'m> Bitmaps<'m> {
         }
     }
 
-    /// The busy area around `page`, which starts at `start`; no segment starts behind the page in its word.
+    /// Returns the busy area around `page`, which starts at `start`; no segment starts behind the
+    /// page in its word.
     #[inline(never)]
     fn find_end(&self, record: &Leaf, page: u64, start: u64) -> Found {
         let end = self.end_beyond(record, Leaf::bit(page) as usize / 64);
         Found::if_holds(page, start, end)
     }
 
-    /// The busy area around `page`, which lies in `record`, if that is a leaf; wherever it starts.
+    /// Returns the busy area around `page`, which lies in `record`, if that is a leaf; wherever it
+    /// starts.
     #[inline(never)]
     fn find_start(&self, record: &Leaf, page: u64) -> Found {
         if !record.is_of(page) {
-            return Found::Far;
+            return Found::Unsure;
         }
         let start = match record.start_at_or_before(Leaf::bit(page)) {
             Some(bit) if record.is_busy(bit) => record.page(bit),
@@ -348,7 +361,7 @@ impl<'m> Bitmaps<'m> {
                 match prev.last_start() {
                     Some(bit) if prev.is_busy(bit) => prev.page(bit),
                     Some(_) => return Found::None,
-                    None => return Found::Far,
+                    None => return Found::Unsure,
                 }
             }
         };
@@ -368,7 +381,7 @@ pub(super) struct Spare {
 /// The bitmaps were changing, or do not tell without the map.
 pub(crate) struct Unclear;
 
-/// What the bitmaps tell of a page without the map. All of it was true at one moment.
+/// An answer of the bitmaps about a page, without the map. All of it was true at one moment.
 pub(crate) enum Look {
     /// No busy area holds the page.
     Nothing,
@@ -379,29 +392,29 @@ pub(crate) enum Look {
 }
 
 impl Look {
-    /// Returns what is known of `area`, which starts in `first` and was busy after `before` was read
-    /// there.
+    /// Returns what is known of `area`, which starts in `first` and was busy after `before` was
+    /// read there.
     #[inline(always)]
-    fn at(area: PageRange, first: &Leaf, before: NoteMarks) -> Result<Self, Unclear> {
+    fn at(area: PageRange, first: &Leaf, before: AnnotationMarks) -> Result<Self, Unclear> {
         if before.may_be_annotated(area.start()) {
             return Ok(Self::Annotated(area));
         }
-        if first.note_marks() == before { Ok(Self::Plain(area)) } else { Err(Unclear) }
+        if first.annotation_marks() == before { Ok(Self::Plain(area)) } else { Err(Unclear) }
     }
 }
 
-/// What the bitmaps alone tell of a page.
+/// An answer of the bitmaps alone about a page.
 pub(super) enum Found {
     /// It lies in this busy area.
     Area(PageRange),
     /// It lies in no busy area.
     None,
     /// The map has to be asked.
-    Far,
+    Unsure,
 }
 
 impl Found {
-    /// A page behind the span may lie in its last leaf.
+    /// Returns the area if it holds `page`. A page behind the span may lie in its last leaf.
     #[inline]
     fn if_holds(page: u64, start: u64, end: u64) -> Self {
         if page < end { Self::Area(PageRange::of(start, end)) } else { Self::None }

@@ -1,8 +1,8 @@
 //! Words that one thread writes, the holder of the map, while others read them.
 //!
-//! All loads and stores are relaxed, and so cost what plain ones cost. That is enough: what a reader without the
-//! map looks at is either fixed as long as its area is in use, and was published with the area's address, or is
-//! checked afterwards (`Space::try_find`).
+//! All loads and stores are relaxed, and so cost what plain ones cost. That is enough: what a
+//! reader without the map looks at is either fixed as long as its area is in use, and was published
+//! with the area's address, or is checked afterwards (`Space::try_find`).
 
 use crate::sync::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -34,23 +34,23 @@ impl Long {
     }
 
     /// Replaces the word by what `change` makes of it, as one step among those of other threads.
-    /// Release: pairs with the first Acquire of `Version::read`: a reader that sees the new word sees
-    /// what was written before.
+    /// Release: pairs with the first Acquire of `Version::read`: a reader that sees the new word
+    /// sees what was written before.
     pub(super) fn update(&self, change: impl Fn(u64) -> u64) {
         // The closure always returns a value, so the update always succeeds.
         let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));
     }
 
-    /// Sets the bits of `mask`, whoever else changes others; what was there.
+    /// Sets the bits of `mask` and returns what was there. Other threads may change other bits.
     #[inline(always)]
-    pub(super) fn join(&self, mask: u64) -> u64 {
+    pub(super) fn fetch_or(&self, mask: u64) -> u64 {
         self.0.fetch_or(mask, Relaxed)
     }
 
-    /// Clears the bits of `mask`, whoever else changes others; what was there.
+    /// Keeps the bits of `mask` and returns what was there. Other threads may change other bits.
     #[inline(always)]
-    pub(super) fn part(&self, mask: u64) -> u64 {
-        self.0.fetch_and(!mask, Relaxed)
+    pub(super) fn fetch_and(&self, mask: u64) -> u64 {
+        self.0.fetch_and(mask, Relaxed)
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) trait Record: FromBytes + IntoBytes + Send + Sync + 'static {}
 
 impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
 
-/// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of small areas in pages of
-/// 4 KiB, for 8 KiB of table.
+/// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
+/// small areas in pages of 4 KiB, for 8 KiB of table.
 const TABLE: usize = size(1024, 16) as usize;
 /// Tables of more chunks, found in two steps.
 const TABLES: usize = size(256, 16) as usize;
@@ -40,7 +40,8 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
-    /// Returns the record at `index`, if its chunk is there and one of the first, which take fewer steps. O(1).
+    /// Returns the record at `index`, if its chunk is there and one of the first, which take fewer
+    /// steps. O(1).
     #[inline(always)]
     pub(crate) fn near(&self, index: usize) -> Option<&T> {
         Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
@@ -56,7 +57,8 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         Some(&table[index / SIZE % TABLE].get()?[index % SIZE])
     }
 
-    /// Makes sure that the chunk of `index` is there. One thread at a time calls it. Nothing is changed where it fails.
+    /// Makes sure that the chunk of `index` is there. One thread at a time calls it. Nothing is
+    /// changed where it fails.
     #[cold]
     pub(crate) fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
         let chunk = || <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory);

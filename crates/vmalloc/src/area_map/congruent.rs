@@ -1,4 +1,5 @@
-//! Congruent areas: several areas at the same distances from one base, as the units of per-CPU memory have to be.
+//! Congruent areas: several areas at the same distances from one base, as the units of per-CPU
+//! memory have to be.
 //!
 //! ```text
 //!             base          + offset 0      + offset 1                     + offset 2
@@ -6,19 +7,20 @@
 //! ```
 //!
 //! # Search
-//! The base comes down from the top. A part that does not fit at a base is looked for below, by a search for the highest
-//! place; where it is found tells the highest base that this part leaves possible, and all parts are asked again
-//! from there. When each has fitted in turn, the base is the highest there is: no higher one was passed over without a
-//! part that refused it.
+//! The base comes down from the top. A part that does not fit at a base is looked for below, by a
+//! search for the highest place; where it is found tells the highest base that this part leaves
+//! possible, and all parts are asked again from there. When each has fitted in turn, the base is
+//! the highest there is: no higher one was passed over without a part that refused it.
 //!
 //! # Cost
-//! A part that has come down into a free range fits there until the base leaves it below. So it refuses at most once for each of the r
-//! free ranges of its size, and between two refusals each of the n parts is asked once: at most n²·(r + 1) searches of
-//! O(log n) steps, whatever the span. Nothing is stepped through page by page.
+//! A part that has come down into a free range fits there until the base leaves it below. So it
+//! refuses at most once for each of the r free ranges of its size, and between two refusals each of
+//! the n parts is asked once: at most n²·(r + 1) searches of O(log n) steps, whatever the span.
+//! Nothing is stepped through page by page.
 //!
 //! # All or nothing
-//! Areas are made one by one, by exact claims of pages known to be free. Only memory for records can run out then, and in that
-//! case what was made is freed again, which needs none.
+//! Areas are made one by one, by exact claims of pages known to be free. Only memory for records
+//! can run out then, and in that case what was made is freed again, which needs none.
 
 use super::AreaMap;
 use crate::addr::PageRange;
@@ -61,8 +63,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Two parts that overlap. In one pass if they ascend; else each is compared with each, which takes no memory, and of parts
-    /// there are as many as a machine has groups of CPUs.
+    /// Returns two parts that overlap. It takes one pass if they ascend. Else each is compared with
+    /// each, which takes no memory, and of parts there are as many as a machine has groups of CPUs.
     fn first_overlap(&self) -> Option<(usize, usize)> {
         let ascending = (1..self.len()).all(|index| self.end(index - 1) <= self.offsets[index]);
         if ascending {
@@ -83,18 +85,18 @@ impl<'a> Parts<'a> {
         self.offsets[index] + self.sizes[index]
     }
 
-    /// The sum of the sizes: they don't overlap, so there is one.
+    /// Returns the sum of the sizes: they don't overlap, so there is one.
     fn pages(&self) -> u64 {
         self.sizes.iter().sum()
     }
 
-    /// Part `index` of those at `base`.
+    /// Returns part `index` of those at `base`.
     fn part(&self, base: u64, index: usize) -> PageRange {
         let start = base + self.offsets[index];
         PageRange::of(start, start + self.sizes[index])
     }
 
-    /// The highest base from which no part ends behind page `end`.
+    /// Returns the highest base from which no part ends behind page `end`.
     fn highest_base(&self, end: u64) -> Option<u64> {
         end.checked_sub(self.extent).map(|base| base & !(self.align - 1))
     }
@@ -107,10 +109,10 @@ impl<'a> Parts<'a> {
 }
 
 impl AreaMap<'_> {
-    /// Hands out one busy area for each of `sizes`, at the same distances from one base, which is returned: the highest
-    /// multiple of `align` from which all of them are free and inside `within`. All in pages. The base
-    /// itself need not be in the span. Offsets may come in any order, and leave gaps. Cost: see the module's
-    /// documentation.
+    /// Hands out one busy area for each of `sizes`, at the same distances from one base, which is
+    /// returned: the highest multiple of `align` from which all of them are free and inside
+    /// `within`. All in pages. The base itself need not be in the span. Offsets may come in any
+    /// order, and leave gaps. Cost: see the module's documentation.
     ///
     /// ```
     /// use vmalloc::{AreaMap, PageRange};
@@ -160,12 +162,12 @@ impl AreaMap<'_> {
         Some(base)
     }
 
-    /// The highest base, up to `base`, that part `index` leaves possible.
+    /// Returns the highest base, up to `base`, that part `index` leaves possible.
     fn base_below(&self, parts: &Parts<'_>, base: u64, index: usize, within: PageRange) -> Option<u64> {
         let below = PageRange::new(within.start(), parts.part(base, index).end())?;
-        let hole = self.highest(&parts.fit(index), below)?;
+        let place = self.highest(&parts.fit(index), below)?;
         // Congruent, but a base below zero is none.
-        hole.start.checked_sub(parts.offsets[index])
+        place.start.checked_sub(parts.offsets[index])
     }
 
     fn claim_parts(&mut self, parts: &Parts<'_>, base: u64) -> Result<(), CongruentError> {
@@ -189,7 +191,8 @@ impl AreaMap<'_> {
 }
 
 impl From<AllocError> for CongruentError {
-    /// Of an exact claim of pages that are free: only memory for records can be short.
+    /// Returns the error of an exact claim of pages that are free: only memory for records can be
+    /// short.
     fn from(error: AllocError) -> Self {
         match error {
             AllocError::Request(error) => error.into(),

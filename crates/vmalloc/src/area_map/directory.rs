@@ -2,7 +2,8 @@
 //!
 //! Where areas are dense the leaf is where its group says ([`Bitmaps`]), and this is not asked.
 //!
-//! Pages are counted in *groups* of 256, what a leaf covers, from the group that the span starts in.
+//! Pages are counted in *groups* of 256, what a leaf covers, from the group that the span starts
+//! in.
 //!
 //! ```text
 //!   root                      ┌ shift 21: 0 … 0xff_ffff ┐        8 steps of 2^21 groups
@@ -13,17 +14,19 @@
 //!   leaf  leaf  …   leaf     leaf   …            leaf
 //! ```
 //!
-//! A node covers 8 aligned *steps* of 2^shift groups each. What hangs below a step starts where its leaves part:
-//! a step with one leaf holds that leaf, whatever its size, and a node says which groups it is for. So
-//! memory follows the leaves and not the span, and no way down has more than 19 nodes, for 2^64 pages.
+//! A node covers 8 aligned *steps* of 2^shift groups each. What hangs below a step starts where its
+//! leaves part: a step with one leaf holds that leaf, whatever its size, and a node says which
+//! groups it is for. So memory follows the leaves and not the span, and no way down has more than
+//! 19 nodes, for 2^64 pages.
 //!
 //! Invariants:
-//! - D1 every node but the root has two children at least, so there are never more nodes than leaves; where
-//!   leaves are dense, there is one for 7. The root is for the whole span and stays.
-//! - D2 all leaves below a child lie in its step; a node is in a smaller step than its parent.
+//! - DIR-1 every node but the root has two children at least, so there are never more nodes than
+//!   leaves; where leaves are dense, there is one for 7. The root is for the whole span and stays.
+//! - DIR-2 all leaves below a child lie in its step; a node is in a smaller step than its parent.
 //!
-//! Entering a leaf takes one node at most, where its way parts from another's; taking it out gives that back.
-//! The way down for a group without a leaf may end at another leaf, so the one found is asked where it lies.
+//! Entering a leaf takes one node at most, where its way parts from another's; taking it out gives
+//! that back. The way down for a group without a leaf may end at another leaf, so the one found is
+//! asked where it lies.
 
 use super::bitmaps::Bitmaps;
 use super::leaf::LEAF_SHIFT;
@@ -32,12 +35,13 @@ use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};
 
 const FAN_SHIFT: u32 = 3;
-/// Children of a node. With 8, 16 and 32, areas of 1 GiB at random places cost 474, 521 and 602 bytes each (the bound
-/// is 512), areas of 1…64 pages 29.2, 29.0 and 28.8 (`cargo test -p vmalloc-model --test memory`).
+/// Children of a node. With 8, 16 and 32, areas of 1 GiB at random places cost 474, 521 and 602
+/// bytes each (the bound is 512), areas of 1…64 pages 29.2, 29.0 and 28.8 (`cargo test -p
+/// vmalloc-model --test memory`).
 const FAN: usize = 1 << FAN_SHIFT;
 
 /// How far back the leaf before another is looked for by its group.
-const NEAR: u64 = 8;
+const CLOSE: u64 = 8;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -53,7 +57,7 @@ pub(super) struct Fan {
     child: [u32; FAN],
 }
 
-/// What hangs below a step.
+/// The child below a step.
 #[derive(Clone, Copy)]
 enum Child {
     None,
@@ -71,18 +75,18 @@ impl Linked for Fan {
 }
 
 impl Fan {
-    /// An empty node for `group` and what is around it.
+    /// Returns an empty node for `group` and what is around it.
     fn around(group: u64, shift: u32) -> Self {
         let first = group & (u64::MAX << shift << FAN_SHIFT);
         Self { first, shift, ..Self::zeroed() }
     }
 
-    /// The smallest one that covers two different groups.
+    /// Returns the smallest one that covers two different groups.
     fn over(a: u64, b: u64) -> Self {
         Self::around(a, (a ^ b).ilog2() / FAN_SHIFT * FAN_SHIFT)
     }
 
-    /// The root for `span`.
+    /// Returns the root for `span`.
     fn for_span(span: PageRange) -> Self {
         let last = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT);
         Self::over(0, last | 1)
@@ -92,7 +96,7 @@ impl Fan {
         (group ^ self.first) >> self.shift >> FAN_SHIFT == 0
     }
 
-    /// The step that `group` lies in, if it is covered.
+    /// Returns the step that `group` lies in, if it is covered.
     #[inline]
     fn slot(&self, group: u64) -> usize {
         (group >> self.shift) as usize % FAN
@@ -118,7 +122,7 @@ impl Fan {
         self.child[slot] = index;
     }
 
-    /// The last child in the first `slots` steps.
+    /// Returns the last child in the first `slots` steps.
     fn last_of(&self, slots: usize) -> Child {
         let present = u32::from(self.present) & ((1 << slots) - 1);
         if present == 0 { Child::None } else { self.get(present.ilog2() as usize) }
@@ -145,7 +149,8 @@ impl<'m> Directory<'m> {
         if root.shift <= old.shift {
             return Ok(());
         }
-        // All that the old root covers lies in the first step of the new one. D1: a node has two children.
+        // All that the old root covers lies in the first step of the new one. DIR-1: a node has two
+        // children.
         if old.present & (old.present.wrapping_sub(1)) == 0 {
             root.set(0, old.last_of(FAN));
             self.fans[self.root] = root;
@@ -158,9 +163,9 @@ impl<'m> Directory<'m> {
         Ok(())
     }
 
-    /// The leaf that holds `page`, or 0; any page may be asked for.
+    /// Returns the leaf that holds `page`, or 0. Any page may be asked for.
     #[inline(never)]
-    pub(super) fn leaf_beyond(&self, page: u64, bitmaps: &Bitmaps<'_>) -> u32 {
+    pub(super) fn leaf_of(&self, page: u64, bitmaps: &Bitmaps<'_>) -> u32 {
         self.leaf_at(bitmaps.group(page), bitmaps)
     }
 
@@ -177,13 +182,13 @@ impl<'m> Directory<'m> {
         }
     }
 
-    /// The last leaf that lies wholly before the leaf of `page`, a page of the span.
+    /// Returns the last leaf that lies wholly before the leaf of `page`, a page of the span.
     pub(super) fn leaf_before(&self, page: u64, bitmaps: &Bitmaps<'_>) -> Option<u32> {
         let group = bitmaps.group(page);
         // Where leaves are dense, it is close by, and none lies between that is elsewhere.
-        let near =
-            (group.saturating_sub(NEAR)..group).rev().map_while(|group| bitmaps.leaf_of_group(group)).next();
-        near.or_else(|| self.leaf_before_group(group, bitmaps))
+        let close =
+            (group.saturating_sub(CLOSE)..group).rev().map_while(|group| bitmaps.leaf_of_group(group)).next();
+        close.or_else(|| self.leaf_before_group(group, bitmaps))
     }
 
     fn leaf_before_group(&self, group: u64, bitmaps: &Bitmaps<'_>) -> Option<u32> {
@@ -214,7 +219,8 @@ impl<'m> Directory<'m> {
         }
     }
 
-    /// Makes sure that the next `leaves` calls of [`insert`](Self::insert) find the nodes they need.
+    /// Makes sure that the next `leaves` calls of [`insert`](Self::insert) find the nodes they
+    /// need.
     pub(super) fn ensure(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
         self.fans.ensure(leaves)
     }
@@ -225,7 +231,7 @@ impl<'m> Directory<'m> {
     }
 
     fn enter(&mut self, group: u64, leaf: u32, bitmaps: &Bitmaps<'_>) {
-        let (at, slot, child) = self.way_end(group);
+        let (at, slot, child) = self.path_end(group);
         let first = match child {
             Child::None => return self.fans[at].set(slot, Child::Leaf(leaf)),
             Child::Leaf(other) => group_of(other, bitmaps),
@@ -239,8 +245,8 @@ impl<'m> Directory<'m> {
         self.fans[at].set(slot, Child::Node(node));
     }
 
-    /// The last node that covers `group`, the step there, and what it holds.
-    fn way_end(&self, group: u64) -> (u32, usize, Child) {
+    /// Returns the last node that covers `group`, the step there, and what it holds.
+    fn path_end(&self, group: u64) -> (u32, usize, Child) {
         let mut at = self.root;
         loop {
             let slot = self.fans[at].slot(group);
@@ -251,7 +257,7 @@ impl<'m> Directory<'m> {
         }
     }
 
-    /// Takes the leaf of `page` out, and with it the node that D1 asks for no longer.
+    /// Takes the leaf of `page` out, and with it the node that DIR-1 asks for no longer.
     pub(super) fn remove(&mut self, page: u64, bitmaps: &Bitmaps<'_>) {
         let group = bitmaps.group(page);
         let (mut above, mut at) = (self.root, self.root);

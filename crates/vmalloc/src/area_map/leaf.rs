@@ -12,14 +12,14 @@
 //!
 //! A segment has no record: its end is the next start, its state is two bits at its start.
 
+use super::annotations::ANNOTATION_ENTERED;
+use super::bitmap::{Bitmap, at};
 use super::cell::{Long, Word};
 use super::runs::Runs;
-use crate::sync::fence;
-use core::sync::atomic::Ordering::Release;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// log2 of the pages of a leaf. Four words a bitmap: larger leaves cost fewer tree levels but longer scans, and
-/// an isolated area pays a whole leaf.
+/// log2 of the pages of a leaf. Four words a bitmap: larger leaves cost fewer tree levels but
+/// longer scans, and an isolated area pays a whole leaf.
 pub(crate) const LEAF_SHIFT: u32 = 8;
 pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
 pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
@@ -27,24 +27,20 @@ pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 /// Pages that share a bit for annotations: one word of them does for a leaf.
 pub(crate) const ANNOTATION_PAGES: u64 = LEAF_PAGES as u64 / 32;
 
-/// One bitmap: a bit for each page of the leaf.
-#[derive(Debug, Default, FromBytes, IntoBytes)]
-#[repr(transparent)]
-pub(super) struct Plane([Long; WORDS]);
-
-/// Two cache lines. Who frees or looks up an area reads the first; freeing and reuse write `busy` in the second.
-/// Only the holder of the map writes anything else.
+/// Two cache lines. Who frees or looks up an area reads the first; freeing and reuse write `busy`
+/// in the second. Only the holder of the map writes anything else.
 #[derive(Debug, Default, FromBytes, IntoBytes)]
 #[repr(C, align(64))]
 pub(crate) struct Leaf {
-    starts: Plane,
-    used: Plane,
-    busy: Plane,
+    starts: Bitmap,
+    used: Bitmap,
+    busy: Bitmap,
     /// The page behind the first page of the leaf; 0 where there is no leaf.
     tag: Long,
-    /// Low half: a bit for each 8 pages, set while an area that starts there may have an annotation.
-    /// High half: how often an annotation was entered, so that a reader sees one that came and went.
-    annotations: Long,
+    /// Low half: a bit for each 8 pages, set while an area that starts there may have an
+    /// annotation. High half: how often an annotation was entered, so that a reader sees one that
+    /// came and went.
+    pub(super) annotations: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
@@ -57,77 +53,8 @@ pub(crate) struct Leaf {
 }
 
 /// The half of `counts` that holds the node.
-const ASKER_SHIFT: u32 = 16;
-/// One annotation entered, in `annotations`.
-const NOTE_ENTERED: u64 = 1 << 32;
-
-/// The word of a leaf that tells of annotations, as it was at one moment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoteMarks(u64);
-
-impl NoteMarks {
-    /// Returns true if the area that starts at `page`, or one within the same [`ANNOTATION_PAGES`], may
-    /// have an annotation.
-    #[inline(always)]
-    pub(super) fn may_be_annotated(self, page: u64) -> bool {
-        self.0 >> (Leaf::bit(page) / ANNOTATION_PAGES as u32) & 1 != 0
-    }
-}
-
-impl Plane {
-    #[inline(always)]
-    fn get(&self, word: usize) -> u64 {
-        self.0[word & (WORDS - 1)].get()
-    }
-
-    /// The holder of the map sets a bit; nobody else writes this bitmap.
-    #[inline(always)]
-    fn set(&self, (word, mask): (usize, u64)) {
-        let word = &self.0[word & (WORDS - 1)];
-        word.set(word.get() | mask);
-    }
-
-    #[inline(always)]
-    fn clear(&self, (word, mask): (usize, u64)) {
-        let word = &self.0[word & (WORDS - 1)];
-        word.set(word.get() & !mask);
-    }
-
-    /// Sets or clears a bit that others may be changing neighbours of; what was there.
-    #[inline(always)]
-    fn flip_on(&self, (word, mask): (usize, u64)) -> bool {
-        self.0[word & (WORDS - 1)].join(mask) & mask != 0
-    }
-
-    #[inline(always)]
-    fn flip_off(&self, (word, mask): (usize, u64)) -> bool {
-        self.0[word & (WORDS - 1)].part(mask) & mask != 0
-    }
-
-    #[inline]
-    fn first_from(&self, word: usize) -> Option<u32> {
-        for word in word..WORDS {
-            let bits = self.get(word);
-            if bits != 0 {
-                return Some(word as u32 * 64 + bits.trailing_zeros());
-            }
-        }
-        None
-    }
-
-    #[inline]
-    fn last_before(&self, word: usize) -> Option<u32> {
-        for word in (0..word).rev() {
-            let bits = self.get(word);
-            if bits != 0 {
-                return Some(word as u32 * 64 + bits.ilog2());
-            }
-        }
-        None
-    }
-}
-
-/// What a leaf knows of the area around a page.
+const OWNER_SHIFT: u32 = 16;
+/// An answer of a leaf about the area around a page.
 pub(super) enum Around {
     /// It is busy.
     Busy { start: u64, end: u64 },
@@ -148,14 +75,8 @@ pub(super) struct Freed {
     pub(super) free_end: u32,
 }
 
-/// Word and mask of a bit.
-#[inline]
-fn at(bit: u32) -> (usize, u64) {
-    ((bit >> 6) as usize & (WORDS - 1), 1 << (bit & 63))
-}
-
 impl Leaf {
-    /// Becomes a leaf without starts, linked between two others.
+    /// Begins as a leaf without starts, linked between two others.
     pub(super) fn begin(&self, prev: u32, next: u32, base: u64) {
         for word in 0..WORDS {
             debug_assert!(self.starts.get(word) == 0, "a leaf in use");
@@ -166,63 +87,32 @@ impl Leaf {
         self.up.set(0);
         self.counts.set(0);
         // The count of annotations goes on, for readers that remember it from before.
-        self.annotations.update(|word| (word & !(NOTE_ENTERED - 1)).wrapping_add(NOTE_ENTERED));
+        self.annotations.update(|word| (word & !(ANNOTATION_ENTERED - 1)).wrapping_add(ANNOTATION_ENTERED));
     }
 
-    /// Whether the area at `page` may have an annotation: it, or one that starts within the same [`ANNOTATION_PAGES`] pages.
-    #[inline(always)]
-    pub(crate) fn may_be_annotated(&self, page: u64) -> bool {
-        NoteMarks(self.annotations.get()).may_be_annotated(page)
-    }
-
-    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it: a reader that
-    /// sees a mark cleared before sees that the area with the annotation is busy no more, and one that sees
-    /// an area busy sees its mark after.
-    #[inline(always)]
-    pub(super) fn note_marks(&self) -> NoteMarks {
-        NoteMarks(self.annotations.get())
-    }
-
-    /// Marks the annotation of the area at `page`. The caller holds the annotation's table, and makes the area
-    /// busy afterwards.
-    pub(crate) fn annotation_entered(&self, page: u64) {
-        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
-        self.annotations.update(|word| (word | mark).wrapping_add(NOTE_ENTERED));
-        // Release: pairs with the second Acquire of `Version::read`: a reader that finds the area busy
-        // sees its mark.
-        fence(Release);
-    }
-
-    /// Clears the mark of annotations around `page`. The caller holds the table of the last of them, and
-    /// its area is busy no more.
-    pub(crate) fn annotations_left(&self, page: u64) {
-        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
-        self.annotations.update(|word| word & !mark);
-    }
-
-    /// The node that took addresses here last: it gets them back.
+    /// Returns the node that took addresses here last, which gets them back.
     #[inline(always)]
     pub(crate) fn owner_node(&self) -> Option<usize> {
-        ((self.counts.get() >> ASKER_SHIFT) as usize).checked_sub(1)
+        ((self.counts.get() >> OWNER_SHIFT) as usize).checked_sub(1)
     }
 
-    /// Whether that was node `id`.
+    /// Returns true if node `id` took addresses here last.
     #[inline(always)]
     pub(crate) fn is_owned_by(&self, id: usize) -> bool {
-        self.counts.get() >> ASKER_SHIFT == id as u32 + 1
+        self.counts.get() >> OWNER_SHIFT == id as u32 + 1
     }
 
     /// Makes node `node` the one that gets addresses here back. The caller holds the map.
     #[inline]
     pub(crate) fn set_owner_node(&self, node: usize) {
-        self.counts.set(self.free_ranges() | (node as u32 + 1) << ASKER_SHIFT);
+        self.counts.set(self.free_ranges() | (node as u32 + 1) << OWNER_SHIFT);
     }
 
     /// Returns how many free ranges start here: at most one for every second page, so the low half
     /// never runs over.
     #[inline(always)]
     pub(super) fn free_ranges(&self) -> u32 {
-        self.counts.get() & ((1 << ASKER_SHIFT) - 1)
+        self.counts.get() & ((1 << OWNER_SHIFT) - 1)
     }
 
     /// Makes the area that starts at `page` not busy. The caller holds the map and has just cut the
@@ -239,19 +129,19 @@ impl Leaf {
         !self.set_busy(Self::bit(page))
     }
 
-    /// The starts in word `word` of the leaf.
+    /// Returns the starts in word `word` of the leaf.
     #[inline(always)]
     pub(super) fn starts(&self, word: usize) -> u64 {
         self.starts.get(word)
     }
 
-    /// The first page of the leaf.
+    /// Returns the first page of the leaf.
     #[inline(always)]
     pub(super) fn base(&self) -> u64 {
         self.tag.get().wrapping_sub(1)
     }
 
-    /// Whether this is the leaf of `page`.
+    /// Returns true if this is the leaf of `page`.
     #[inline(always)]
     pub(super) fn is_of(&self, page: u64) -> bool {
         self.base() == page & !u64::from(LEAF_PAGES - 1)
@@ -262,7 +152,7 @@ impl Leaf {
         self.tag.set(0);
     }
 
-    /// The bit of `page`, which lies in this leaf.
+    /// Returns the bit of `page`, which lies in this leaf.
     #[inline]
     pub(super) fn bit(page: u64) -> u32 {
         page as u32 & (LEAF_PAGES - 1)
@@ -291,28 +181,28 @@ impl Leaf {
         self.busy.get(word) & mask != 0
     }
 
-    /// Whether an area, handed out or not, starts here.
+    /// Returns true if an area, handed out or not, starts here.
     #[inline]
     pub(super) fn is_area(&self, bit: u32) -> bool {
         let (word, mask) = at(bit);
         self.starts.get(word) & self.used.get(word) & mask != 0
     }
 
-    /// A free range starts here: the rest of one that was cut.
+    /// Starts a free range here: the rest of one that was cut.
     #[inline]
     pub(super) fn start_free(&self, bit: u32) {
         self.starts.set(at(bit));
         self.count(1);
     }
 
-    /// A retired area starts here, inside a free range or another area.
+    /// Starts a retired area here, inside a free range or another area.
     #[inline]
     pub(super) fn start_retired(&self, bit: u32) {
         self.used.set(at(bit));
         self.starts.set(at(bit));
     }
 
-    /// A busy area starts here, inside a free range.
+    /// Starts a busy area here, inside a free range or another area.
     #[inline]
     pub(super) fn start_busy(&self, bit: u32) {
         self.start_retired(bit);
@@ -327,10 +217,10 @@ impl Leaf {
         self.count(-1);
     }
 
-    /// Makes what starts at `start`, in the free range that starts at `hole`, a busy area.
+    /// Makes what starts at `start`, in the free range that starts at `place`, a busy area.
     #[inline]
-    pub(super) fn take(&self, hole: u32, start: u32) {
-        if start == hole { self.free_to_busy(start) } else { self.start_busy(start) }
+    pub(super) fn take(&self, place: u32, start: u32) {
+        if start == place { self.free_to_busy(start) } else { self.start_busy(start) }
     }
 
     /// Makes the area that starts here busy; whether it was.
@@ -339,7 +229,8 @@ impl Leaf {
         self.busy.flip_on(at(bit))
     }
 
-    /// Makes the area that starts here retired; whether it was busy. Of two who try it, one is told so.
+    /// Makes the area that starts here retired, and returns true if it was busy: to one of two
+    /// threads that try it.
     #[inline(always)]
     pub(super) fn clear_busy(&self, bit: u32) -> bool {
         self.busy.flip_off(at(bit))
@@ -381,7 +272,7 @@ impl Leaf {
         (0..WORDS).all(|word| self.starts.get(word) == 0)
     }
 
-    /// The busy area around `page`, if it starts in the word of the page or the one before.
+    /// Returns the busy area around `page`, if it starts in the word of the page or the one before.
     #[inline(always)]
     pub(super) fn area_around(&self, page: u64) -> Around {
         let (word, bit) = ((page >> 6) as usize & (WORDS - 1), page & 63);
@@ -415,7 +306,7 @@ impl Leaf {
         Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
     }
 
-    /// The first start behind `bit`.
+    /// Returns the first start behind `bit`.
     #[inline]
     pub(super) fn next_start(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
@@ -426,13 +317,13 @@ impl Leaf {
         self.starts.first_from(word + 1)
     }
 
-    /// The first start in the leaf.
+    /// Returns the first start in the leaf.
     #[inline]
     pub(super) fn first_start(&self) -> Option<u32> {
         self.starts.first_from(0)
     }
 
-    /// The last start at or before `bit`.
+    /// Returns the last start at or before `bit`.
     #[inline]
     pub(super) fn start_at_or_before(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
@@ -443,7 +334,7 @@ impl Leaf {
         self.starts.last_before(word)
     }
 
-    /// The last start before `bit`.
+    /// Returns the last start before `bit`.
     #[inline]
     pub(super) fn start_before(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
@@ -454,14 +345,14 @@ impl Leaf {
         self.starts.last_before(word)
     }
 
-    /// The last start in the leaf.
+    /// Returns the last start in the leaf.
     #[inline]
     pub(super) fn last_start(&self) -> Option<u32> {
         self.starts.last_before(WORDS)
     }
 
-    /// Frees the area at `bit` and joins the free ranges beside it, if all that lies in this leaf and not at its
-    /// first page: then no far lane changes. Else nothing is changed.
+    /// Frees the area at `bit` and joins the free ranges beside it, if all that lies in this leaf
+    /// and not at its first page: then no high lane changes. Else nothing is changed.
     #[inline(always)]
     pub(super) fn free_inside(&self, bit: u32) -> Option<Freed> {
         let (word, mask) = at(bit);
@@ -494,10 +385,10 @@ impl Leaf {
         Some(freed)
     }
 
-    /// The pages `[start, end)` as bits of this leaf, if they lie in it and not at its first page: then they have no
-    /// far lanes.
+    /// Returns the pages `[start, end)` as bits of this leaf, if they lie in it and not at its
+    /// first page: then they have no high lanes.
     #[inline]
-    pub(super) fn near_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
+    pub(super) fn inner_bits(&self, start: u64, end: u64) -> Option<(u32, u32)> {
         let (start, end) = (start.wrapping_sub(self.base()), end.wrapping_sub(self.base()));
         if start != 0 && end <= u64::from(LEAF_PAGES) { Some((start as u32, end as u32)) } else { None }
     }
@@ -508,7 +399,8 @@ impl Leaf {
         self.starts.get(word) & !self.used.get(word)
     }
 
-    /// The free ranges that end in this leaf, as runs of pages, and the start of the one that does not.
+    /// Returns the free ranges that end in this leaf, as runs of pages, and the start of the one
+    /// that does not.
     #[inline]
     pub(super) fn free_runs(&self) -> (Runs, Option<u32>) {
         let free = core::array::from_fn(|word| self.free_word(word));
@@ -521,14 +413,14 @@ impl Leaf {
         (runs.before(tail), Some(tail))
     }
 
-    /// Bits that break the bitmaps' own rule: used without start, or busy without used.
+    /// Returns the first bit that breaks MAP-3: used without start, or busy without used.
     pub(super) fn first_stray(&self) -> Option<u32> {
         (0..LEAF_PAGES).find(|&bit| {
             (self.is_used(bit) && !self.is_start(bit)) || (self.is_busy(bit) && !self.is_used(bit))
         })
     }
 
-    /// Whether `free_ranges` is the number of free ranges.
+    /// Returns true if `free_ranges` is the number of free ranges.
     pub(super) fn is_counted(&self) -> bool {
         (0..WORDS).map(|word| self.free_word(word).count_ones()).sum::<u32>() == self.free_ranges()
     }

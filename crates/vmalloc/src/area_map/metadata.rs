@@ -1,9 +1,12 @@
-//! Where the map's own records live: the heap, or memory that the caller hands in before there is one.
+//! Where the map's own records live: the heap, or memory that the caller hands in before there is
+//! one.
 //!
-//! Records never come from the span being managed. They sit in typed arrays, name each other by index, and index 0
-//! is a zeroed record that nobody writes: looking through it finds nothing, so the searches need no null checks.
+//! Records never come from the span being managed. They sit in typed arrays, name each other by
+//! index, and index 0 is a zeroed record that is never written: looking through it finds nothing,
+//! so the searches need no null checks.
 //!
-//! - [`Pool`]: what only the holder of the map reads (tree and directory nodes). One piece, copied when it grows.
+//! - [`Pool`]: what only the holder of the map reads (tree and directory nodes). One piece, copied
+//!   when it grows.
 //! - [`Chunks`](super::chunks::Chunks): what others read without a lock while it grows (leaves).
 
 pub(crate) use crate::shared::OutOfMemory;
@@ -12,8 +15,8 @@ use bytemuck::Pod;
 use core::mem;
 use core::ops::{Index, IndexMut};
 
-/// The room for records.
-enum Room<'m, T> {
+/// An array of records.
+enum Records<'m, T> {
     Heap(Vec<T>),
     Lent(&'m mut [T]),
 }
@@ -26,7 +29,7 @@ pub(super) trait Linked: Pod {
 
 /// An array of records with a free list. Index 0 is the zeroed record.
 pub(super) struct Pool<'m, T> {
-    room: Room<'m, T>,
+    records: Records<'m, T>,
     /// Records that there ever were, the zeroed one included.
     len: usize,
     /// Head of the free list; 0 = empty.
@@ -38,17 +41,17 @@ pub(super) struct Pool<'m, T> {
 impl<'m, T: Linked> Pool<'m, T> {
     /// Returns a pool on the heap.
     pub(super) fn on_heap() -> Result<Self, OutOfMemory> {
-        Self::of(Room::Heap(Vec::new()))
+        Self::of(Records::Heap(Vec::new()))
     }
 
     /// Returns a pool of at most `count` records at the front of `memory`, which shrinks.
     pub(super) fn in_buffer(memory: &mut &'m mut [u8], count: usize) -> Result<Self, OutOfMemory> {
         let slots = bytemuck::try_cast_slice_mut(carve::<T>(memory, count)?).map_err(|_| OutOfMemory)?;
-        Self::of(Room::Lent(slots))
+        Self::of(Records::Lent(slots))
     }
 
-    fn of(room: Room<'m, T>) -> Result<Self, OutOfMemory> {
-        let mut pool = Self { room, len: 0, free: 0, spare: 0 };
+    fn of(records: Records<'m, T>) -> Result<Self, OutOfMemory> {
+        let mut pool = Self { records, len: 0, free: 0, spare: 0 };
         pool.grow()?;
         Ok(pool)
     }
@@ -56,16 +59,16 @@ impl<'m, T: Linked> Pool<'m, T> {
     /// Adds a zeroed record, which is not on the free list yet; its index.
     fn grow(&mut self) -> Result<u32, OutOfMemory> {
         let index = u32::try_from(self.len).map_err(|_| OutOfMemory)?;
-        match &mut self.room {
-            Room::Heap(list) => {
+        match &mut self.records {
+            Records::Heap(list) => {
                 if list.len() == list.capacity() {
-                    // An eighth at a time instead of the usual doubling: a record is copied eight times over its
-                    // life, and at most an eighth of the memory is idle.
+                    // An eighth at a time instead of the usual doubling: a record is copied eight
+                    // times over its life, and at most an eighth of the memory is idle.
                     list.try_reserve_exact((list.len() / 8).max(16)).map_err(|_| OutOfMemory)?;
                 }
                 list.push(T::zeroed());
             }
-            Room::Lent(slots) => *slots.get_mut(self.len).ok_or(OutOfMemory)? = T::zeroed(),
+            Records::Lent(slots) => *slots.get_mut(self.len).ok_or(OutOfMemory)? = T::zeroed(),
         }
         self.len += 1;
         Ok(index)
@@ -104,11 +107,11 @@ impl<'m, T: Linked> Pool<'m, T> {
         self.len - 1 - self.spare
     }
 
-    /// Returns the bytes of the room, used or not.
+    /// Returns the bytes of the array, used or not.
     pub(super) fn bytes(&self) -> usize {
-        match &self.room {
-            Room::Heap(list) => list.capacity() * size_of::<T>(),
-            Room::Lent(slots) => size_of_val::<[T]>(slots),
+        match &self.records {
+            Records::Heap(list) => list.capacity() * size_of::<T>(),
+            Records::Lent(slots) => mem::size_of_val(*slots),
         }
     }
 }
@@ -118,22 +121,22 @@ impl<T> Index<u32> for Pool<'_, T> {
     #[inline]
     fn index(&self, index: u32) -> &T {
         // Pointer and length lie at the same place in both, so this is no branch.
-        let records: &[T] = match &self.room {
-            Room::Heap(list) => list,
-            Room::Lent(slots) => slots,
+        let all: &[T] = match &self.records {
+            Records::Heap(list) => list,
+            Records::Lent(slots) => slots,
         };
-        &records[index as usize]
+        &all[index as usize]
     }
 }
 
 impl<T> IndexMut<u32> for Pool<'_, T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        let records: &mut [T] = match &mut self.room {
-            Room::Heap(list) => list,
-            Room::Lent(slots) => slots,
+        let all: &mut [T] = match &mut self.records {
+            Records::Heap(list) => list,
+            Records::Lent(slots) => slots,
         };
-        &mut records[index as usize]
+        &mut all[index as usize]
     }
 }
 

@@ -1,68 +1,78 @@
 //! The area map: every free range and every area of a space, in one structure.
 //!
 //! # Terms
-//! The span is cut into **segments**: a *free range*, a *busy* area (handed out), or a *retired* area (freed, but
-//! not reusable yet, or kept for reuse). Segments follow each other without gaps, so a segment needs no record
-//! of its own: where it starts is a bit, where it ends is the next such bit, and its state is two more bits.
+//! The span is cut into **segments**: a *free range*, a *busy* area (handed out), or a *retired*
+//! area (freed, but not reusable yet, or kept for reuse). Segments follow each other without gaps,
+//! so a segment needs no record of its own: where it starts is a bit, where it ends is the next
+//! such bit, and its state is two more bits.
 //!
 //! ```text
 //!            ┌──────────────────────── Bitmaps, Directory ────────────────┐  page → leaf, mostly one load
 //!            ▼                       ▼                                   ▼
 //!   …│ Leaf: 256 pages │◄────►│ Leaf: 256 pages │◄─── no leaf ───►│ Leaf: 256 pages │…   boundary bitmaps
 //!            ▲                       ▲        where no segment starts    ▲
-//!            └───────────────── Tree of Rooms ───────────────────────────┘  lowest fit, O(log n)
+//!            └───────────────── Tree of Summaries ───────────────────────────┘  lowest fit, O(log n)
 //! ```
 //!
 //! - [`metadata`], [`chunks`]: where records live: on the heap, or in memory that a caller lends.
-//! - [`leaf`]: the bits, and what can be read off one leaf. [`bitmaps`]: all leaves, for those who do not hold the map.
+//! - [`leaf`]: the bits, and what can be read off one leaf. [`bitmaps`]: all leaves, for readers
+//!   without the map.
 //! - [`directory`]: from an address to its leaf, where leaves are sparse.
-//! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once ([`runs`]).
-//! - [`room`]: what a set of free ranges can take, for every alignment at once.
-//! - [`tree`]: rooms of all leaves under a wide tree.
+//! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once
+//!   ([`runs`]).
+//! - [`summary`]: what a set of free ranges can take, for every alignment at once.
+//! - [`tree`]: summaries of all leaves under a wide tree.
 //! - [`search`], [`highest`]: placement. [`congruent`]: that of several areas at once.
-//! - [`cut`], [`coalesce`]: allocation and freeing. [`verify`]: the invariants below, checked.
+//! - [`alloc`], [`free`]: allocation and freeing. [`resize`]: areas cut and grown where they are,
+//!   and the span.
+//! - [`quarantine`]: areas whose pages come back for a token. [`traits`]: printed, cloned,
+//!   compared, written. [`verify`]: the invariants below, checked.
 //!
 //! # Invariants
-//! - **I1** A segment starts at the first page of the span.
-//! - **I2** No free range is followed by a free range: freeing coalesces at once.
-//! - **I3** A `used` bit stands only at a start, a `busy` bit only at a used start.
-//! - **I4** A leaf exists if and only if a segment starts in it; leaves are linked in address order, and the
-//!   directory knows exactly these.
-//! - **I5** The tree holds the leaves in that order, and the room beside a leaf is exactly that of the free
-//!   ranges that *start* in it.
-//! - **I6** `free_pages` is the sum of the free ranges, `areas` the number of areas.
+//! - **MAP-1** A segment starts at the first page of the span.
+//! - **MAP-2** No free range is followed by a free range: freeing coalesces at once.
+//! - **MAP-3** A `used` bit stands only at a start, a `busy` bit only at a used start.
+//! - **MAP-4** A leaf exists if and only if a segment starts in it; leaves are linked in address
+//!   order, and the directory knows exactly these.
+//! - **MAP-5** The tree holds the leaves in that order, and the summary beside a leaf is exactly
+//!   that of the free ranges that *start* in it.
+//! - **MAP-6** `free_pages` is the sum of the free ranges, `areas` the number of areas.
 //!
 //! # Cost
-//! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for every
-//! alignment up to 2^13 pages. Look-up is one load where leaves are dense from the start of the span on; elsewhere,
-//! and deep inside an area of more than 256 pages, it is a way down through at most 19 nodes, and fewer where
-//! leaves are few. Memory follows the areas, not the span: at most 32 bytes each for 10,000 and more areas of
-//! 1…64 pages in a steady state, at most 512 for an isolated huge area (`cargo test -p vmalloc-model --test memory`).
+//! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for
+//! every alignment up to 2^13 pages. Look-up is one load where leaves are dense from the start of
+//! the span on; elsewhere, and deep inside an area of more than 256 pages, it is a way down through
+//! at most 19 nodes, and fewer where leaves are few. Memory follows the areas, not the span: at
+//! most 32 bytes each for 10,000 and more areas of 1…64 pages in a steady state, at most 512 for an
+//! isolated huge area (`cargo test -p vmalloc-model --test memory`).
 //!
-//! Tree and directory nodes are in arrays that grow by an eighth, which now and then makes one allocation copy one of them.
-//! Leaves never move.
+//! Tree and directory nodes are in arrays that grow by an eighth, which now and then makes one
+//! allocation copy one of them. Leaves never move.
 //!
 //! # Sources
-//! Boundary tags are Knuth's (1968), placed outside the memory as a kernel must; lowest fit by the largest size
-//! in a subtree is the augmented tree that Linux uses since 2019; constraints follow Bonwick's vmem (2001).
+//! Boundary tags are Knuth's (1968), placed outside the memory as a kernel must; lowest fit by the
+//! largest size in a subtree is the augmented tree that Linux uses since 2019; constraints follow
+//! Bonwick's vmem (2001).
 #![forbid(unsafe_code)]
 
+mod alloc;
+mod annotations;
+mod bitmap;
 mod bitmaps;
 mod cell;
 mod chunks;
-mod coalesce;
 mod congruent;
-mod cut;
 mod directory;
+mod free;
 mod highest;
 mod leaf;
 mod metadata;
 mod quarantine;
 mod resize;
-mod room;
 mod runs;
 mod scan;
 mod search;
+mod summary;
 mod traits;
 mod tree;
 mod verify;
@@ -83,10 +93,10 @@ use bitmaps::{Found, Spare};
 use directory::Directory;
 use leaf::LEAF_PAGES;
 use metadata::Pool;
-use room::Room;
+use summary::Summary;
 use tree::Tree;
 
-/// What a segment of the space is.
+/// The state of a segment of the space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum State {
@@ -104,7 +114,7 @@ pub enum State {
 pub struct Segment {
     /// Its pages.
     pub range: PageRange,
-    /// What it is.
+    /// Its state.
     pub state: State,
 }
 
@@ -132,18 +142,20 @@ impl<'m> AreaMap<'m> {
         Self::assemble(Bitmaps::on_heap(span)?, Pool::on_heap()?, Pool::on_heap()?)
     }
 
-    /// Returns an empty map over `span`, with its records in `memory`: it works before a heap exists.
+    /// Returns an empty map over `span`, with its records in `memory`: it works before a heap
+    /// exists.
     ///
-    /// The memory is divided once: 14 KiB, whatever the span, and 350 bytes for each leaf, that is, for each
-    /// 256 aligned pages in which segments start. When it is used up, allocations that need another leaf fail
-    /// with [`AllocError::Metadata`].
+    /// The memory is divided once: 14 KiB, whatever the span, and 350 bytes for each leaf, that is,
+    /// for each 256 aligned pages in which segments start. When it is used up, allocations that
+    /// need another leaf fail with [`AllocError::Metadata`].
     ///
     /// # Errors
     /// [`AllocError::Metadata`] when the memory is too small even for an empty map.
     pub fn in_buffer(span: PageRange, mut memory: &'m mut [u8]) -> Result<Self, AllocError> {
-        // For each four leaves a tree node (on average they hold more than six) and two of the directory (leaves at
-        // random places need no more, dense ones far less). The constants cover record 0, the first leaf, the
-        // roots, a split to the top, and what the next insertion wants to find.
+        // For each four leaves a tree node (on average they hold more than six) and two of the
+        // directory (leaves at random places need no more, dense ones far less). The constants
+        // cover record 0, the first leaf, the roots, a split to the top, and what the next
+        // insertion wants to find.
         let per_four = 4 * size_of::<Leaf>() + size_of::<tree::Node>() + 2 * size_of::<directory::Fan>();
         let fixed = Bitmaps::LENT_BYTES
             + 2 * size_of::<Leaf>()
@@ -156,7 +168,7 @@ impl<'m> AreaMap<'m> {
         Self::assemble(bitmaps, fans, Pool::in_buffer(&mut memory, 6 + fours)?)
     }
 
-    /// Returns the bitmaps, for those who free and reuse areas without the map.
+    /// Returns the bitmaps, for freeing and reusing areas without the map.
     pub(crate) fn bitmaps(&self) -> &Shared<'m, Bitmaps<'m>> {
         &self.bitmaps
     }
@@ -175,41 +187,47 @@ impl<'m> AreaMap<'m> {
         record.start_free(Leaf::bit(span.start()));
         directory.insert(first, &bitmaps);
         let mut tree = Tree::new(nodes, first, &bitmaps)?;
-        tree.set(record.up.get(), Room::of(span.start(), span.end()));
+        tree.set(record.up.get(), Summary::of(span.start(), span.end()));
         let free_pages = span.len();
         let steps = Steps::default();
         Ok(Self { bitmaps, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
     }
 
-    /// The pages that the map covers.
+    /// Returns the pages that the map covers.
     #[inline]
+    #[must_use]
     pub fn span(&self) -> PageRange {
         self.bitmaps.span()
     }
 
-    /// Pages in free ranges.
+    /// Returns how many pages are in free ranges.
+    #[must_use]
     pub fn free_pages(&self) -> u64 {
         self.free_pages
     }
 
-    /// Areas, busy or retired.
+    /// Returns how many areas there are, busy or retired.
+    #[must_use]
     pub fn area_count(&self) -> u64 {
         self.areas
     }
 
-    /// Pages of the largest free range; 0 when there is none.
+    /// Returns the pages of the largest free range, or 0 when there is none.
+    #[must_use]
     pub fn largest_free(&self) -> u64 {
-        self.tree.room().pages(0)
+        self.tree.total().pages(0)
     }
 
-    /// Whether nothing is allocated: one free range covers the span.
+    /// Returns true if nothing is allocated: one free range covers the span.
+    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.largest_free() == self.span().len()
     }
 
-    /// The segment that holds `page`, which may be anywhere inside it; `None` outside the span. Cost: see
-    /// the module's documentation.
+    /// Returns the segment that holds `page`, anywhere inside it, or `None` outside the span. Cost:
+    /// see the module's documentation.
     #[inline]
+    #[must_use]
     pub fn segment(&self, page: u64) -> Option<Segment> {
         let (leaf, bit) = self.locate(page)?;
         let record = self.bitmaps.leaf(leaf);
@@ -221,35 +239,38 @@ impl<'m> AreaMap<'m> {
         Some(Segment { range: PageRange::of(record.page(bit), self.bitmaps.end_of(record, bit)), state })
     }
 
-    /// The busy area that holds `page`, which may be anywhere inside it. Cost as [`segment`](Self::segment).
+    /// Returns the busy area that holds `page`, anywhere inside it. Cost as
+    /// [`segment`](Self::segment).
     #[inline(always)]
+    #[must_use]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let Some(record) = self.bitmaps.home(page) else { return self.find_far(page) };
+        let Some(record) = self.bitmaps.home(page) else { return self.find_slow(page) };
         match self.bitmaps.find_in(record, page) {
             Found::Area(area) => Some(area),
             Found::None => None,
-            Found::Far => self.find_far(page),
+            Found::Unsure => self.find_slow(page),
         }
     }
 
-    /// The same for a page that is far from the start of the span, or in no leaf.
+    /// Returns the busy area that holds a page far from the start of the span, or in no leaf.
     #[inline(never)]
-    fn find_far(&self, page: u64) -> Option<PageRange> {
+    fn find_slow(&self, page: u64) -> Option<PageRange> {
         let segment = self.segment(page)?;
         if segment.state == State::Busy { Some(segment.range) } else { None }
     }
 
-    /// All segments, in address order.
+    /// Returns all segments, in address order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         self.segments_from(self.span().start())
     }
 
-    /// Whether there is a free place for `fit`. Cost as [`alloc`](Self::alloc).
+    /// Returns true if there is a free place for `fit`. Cost as [`alloc`](Self::alloc).
     pub(crate) fn has_room(&self, fit: &crate::request::Fit) -> bool {
         self.place(fit).is_ok()
     }
 
-    /// The segments from the one that holds `page` on, in address order; none when `page` is outside the span.
+    /// Returns the segments from the one that holds `page` on, in address order: none where `page`
+    /// is outside the span.
     pub fn segments_from(&self, page: u64) -> impl Iterator<Item = Segment> + '_ {
         core::iter::successors(self.segment(page), |segment| self.segment(segment.range.end()))
     }
@@ -259,62 +280,65 @@ impl<'m> AreaMap<'m> {
         self.segments().filter(|segment| segment.state != State::Free)
     }
 
-    /// The free ranges, in address order.
+    /// Returns the free ranges, in address order.
     pub fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
         self.segments().filter(|segment| segment.state == State::Free).map(|segment| segment.range)
     }
 
-    /// Bytes of all records, idle ones included.
+    /// Returns the bytes of all records, idle ones included.
+    #[must_use]
     pub fn metadata_bytes(&self) -> usize {
         self.bitmaps.bytes() + self.directory.bytes() + self.tree.bytes()
     }
 
-    /// Returns how many levels the tree of rooms has.
+    /// Returns how many levels the tree of summaries has.
     #[cfg(feature = "count-steps")]
+    #[must_use]
     pub fn height(&self) -> u32 {
         self.tree.height()
     }
 
-    /// Tree nodes, free ranges and words of dense leaves looked at by the search of the latest allocation. What it
-    /// changes afterwards is not counted.
+    /// Returns how many tree nodes, free ranges and words of dense leaves the latest search looked
+    /// at. What the allocation changes afterwards is not counted.
     #[cfg(feature = "count-steps")]
+    #[must_use]
     pub fn last_steps(&self) -> u64 {
         self.steps.count.get()
     }
 
-    /// The leaf that holds `page`, or 0. Any page may be asked for.
+    /// Returns the leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     fn leaf_of(&self, page: u64) -> u32 {
-        match self.bitmaps.leaf_near(page) {
+        match self.bitmaps.dense_leaf(page) {
             Some(leaf) => leaf,
-            None => self.leaf_far(page),
+            None => self.leaf_slow(page),
         }
     }
 
-    /// The same with its record.
+    /// Returns the leaf that holds `page`, or 0, and its record.
     #[inline]
     fn record_of(&self, page: u64) -> (u32, &Leaf) {
-        match self.bitmaps.near(page) {
+        match self.bitmaps.dense(page) {
             Some(found) => found,
-            None => self.record_far(page),
+            None => self.record_slow(page),
         }
     }
 
     #[inline(never)]
-    fn record_far(&self, page: u64) -> (u32, &Leaf) {
-        let leaf = self.leaf_far(page);
+    fn record_slow(&self, page: u64) -> (u32, &Leaf) {
+        let leaf = self.leaf_slow(page);
         (leaf, self.bitmaps.leaf(leaf))
     }
 
     #[inline(never)]
-    fn leaf_far(&self, page: u64) -> u32 {
+    fn leaf_slow(&self, page: u64) -> u32 {
         match self.bitmaps.sure_home(page) {
             Some(_) => self.bitmaps.group(page) as u32 + 1,
-            None => self.directory.leaf_beyond(page, &self.bitmaps),
+            None => self.directory.leaf_of(page, &self.bitmaps),
         }
     }
 
-    /// The start of the segment that holds `page`: its leaf and bit.
+    /// Returns the start of the segment that holds `page`: its leaf and bit.
     #[inline]
     fn locate(&self, page: u64) -> Option<(u32, u32)> {
         let leaf = self.leaf_of(page);
@@ -347,18 +371,18 @@ impl<'m> AreaMap<'m> {
         self.areas - busy
     }
 
-    /// The retired area that starts at `page`.
+    /// Returns the retired area that starts at `page`.
     pub(crate) fn retired(&self, page: u64) -> Option<PageRange> {
         let is_it = |found: &Segment| found.state == State::Retired && found.range.start() == page;
         self.segment(page).filter(is_it).map(|found| found.range)
     }
 
-    /// The leaf in which `page` lies, for the counts that others keep there.
+    /// Returns the leaf in which `page` lies, for the counts that others keep there.
     pub(crate) fn leaf(&self, page: u64) -> &Leaf {
         self.bitmaps.leaf(self.leaf_of(page))
     }
 
-    /// The start of an area that is to be freed or revived, with the reason why it is none.
+    /// Returns leaf and bit of the area that starts at `page`, or why none does.
     #[inline]
     fn area_at(&self, page: u64) -> Result<(u32, u32), FreeError> {
         let leaf = self.leaf_of(page);

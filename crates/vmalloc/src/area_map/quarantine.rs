@@ -1,7 +1,8 @@
 //! Areas that are out of use, whose pages come back only for a token.
 //!
-//! Who frees an address that others may still hold (in a TLB, in a queue, in a reader's hand) takes it out of
-//! use at once, proves that nobody has it any more, and gives the proof's token to the map.
+//! An address may still be held elsewhere when it is freed: in a TLB, in a queue, by a reader. The
+//! caller takes it out of use at once, waits until it is held nowhere, and then gives the token to
+//! the map.
 
 use super::AreaMap;
 use crate::addr::PageRange;
@@ -9,8 +10,8 @@ use crate::error::FreeError;
 
 /// An area in quarantine: neither busy nor free, until this token comes back.
 ///
-/// There is one for each such area, and it can't be copied. When it is dropped the area stays as it is for
-/// good.
+/// There is one for each such area, and it can't be copied. When it is dropped the area stays as it
+/// is for good.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the area's pages come back only for this token"]
 pub struct Quarantined {
@@ -26,7 +27,8 @@ impl Quarantined {
 }
 
 impl AreaMap<'_> {
-    /// Takes the busy area that starts at `start` out of use, and returns the token for its pages. O(1).
+    /// Takes the busy area that starts at `start` out of use, and returns the token for its pages.
+    /// O(1).
     ///
     /// ```
     /// use vmalloc::{AreaMap, Fit, PageRange};

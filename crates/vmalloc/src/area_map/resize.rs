@@ -47,7 +47,8 @@ pub enum ResizeError {
         /// The area as it is.
         area: PageRange,
     },
-    /// The pages behind the area are taken, or outside the space, or there is no memory for metadata.
+    /// The pages behind the area are taken, or outside the space, or there is no memory for
+    /// metadata.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
@@ -115,8 +116,8 @@ impl AreaMap<'_> {
         Ok(())
     }
 
-    /// Grows the busy area that starts at `start` to `pages` pages, by free pages behind it, and returns it.
-    /// O(log n).
+    /// Grows the busy area that starts at `start` to `pages` pages, by free pages behind it, and
+    /// returns it. O(log n).
     ///
     /// ```
     /// use vmalloc::{AreaMap, Fit, PageRange};
@@ -139,14 +140,14 @@ impl AreaMap<'_> {
             return same.ok_or(ResizeError::WrongSize { pages, area });
         }
         let grown = PageRange::from_len(start, pages).ok_or(ResizeError::WrongSize { pages, area })?;
-        let hole = self.hole_at(PageRange::of(area.end(), grown.end())).map_err(ResizeError::Alloc)?;
-        self.cut(&hole, grown.end())?;
+        let place = self.place_at(PageRange::of(area.end(), grown.end())).map_err(ResizeError::Alloc)?;
+        self.cut(&place, grown.end())?;
         self.join_busy(area.end());
         Ok(grown)
     }
 
-    /// Shrinks the busy area that starts at `start` to `pages` pages, frees those behind, and returns it.
-    /// O(log n). For an example see [`grow_in_place`](Self::grow_in_place).
+    /// Shrinks the busy area that starts at `start` to `pages` pages, frees those behind, and
+    /// returns it. O(log n). For an example see [`grow_in_place`](Self::grow_in_place).
     ///
     /// # Errors
     /// [`ResizeError`]; nothing is changed.
@@ -176,7 +177,8 @@ impl AreaMap<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`AllocError::Request`] if `end` is before the span's, [`AllocError::Metadata`]; nothing is changed.
+    /// [`AllocError::Request`] if `end` is before the span's, [`AllocError::Metadata`]; nothing is
+    /// changed.
     pub fn extend(&mut self, end: u64) -> Result<PageRange, AllocError> {
         let old = self.span();
         let Some(new) = PageRange::new(old.end(), end) else {
@@ -192,7 +194,7 @@ impl AreaMap<'_> {
         }
         self.bitmaps.set_end(end);
         self.free_pages += new.len();
-        self.update_room(leaf);
+        self.update_summary(leaf);
         Ok(self.span())
     }
 
@@ -202,7 +204,8 @@ impl AreaMap<'_> {
         Ok(PageRange::of(start, self.bitmaps.end_of(self.bitmaps.leaf(leaf), bit)))
     }
 
-    /// Makes `part` of the busy area `area` a busy area of its own, and so what is left on either side.
+    /// Makes `part` of the busy area `area` a busy area of its own, and so what is left on either
+    /// side.
     pub(super) fn isolate(&mut self, area: PageRange, part: PageRange) -> Result<(), OutOfMemory> {
         let (cuts_front, cuts_back) = (part.start() > area.start(), part.end() < area.end());
         let front = if cuts_front { self.leaf_for(part.start(), 0)? } else { 0 };

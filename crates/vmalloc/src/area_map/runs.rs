@@ -1,8 +1,8 @@
 //! The free pages of a leaf as runs of bits, for leaves with many free ranges.
 //!
-//! Range by range, a leaf with 128 one-page holes costs 128 steps. Here all ranges of a leaf are treated at
-//! once, as a 256-bit number: with F the starts of free ranges and E the starts of areas (each F is followed
-//! by an E, by I2),
+//! Range by range, a leaf with 128 one-page holes costs 128 steps. Here all ranges of a leaf are
+//! treated at once, as a 256-bit number: with F the starts of free ranges and E the starts of areas
+//! (each F is followed by an E, by MAP-2),
 //!
 //! ```text
 //!   page      7 6 5 4 3 2 1 0
@@ -12,15 +12,16 @@
 //!   & !E      . . . 1 1 1 . .      the free pages
 //! ```
 //!
-//! From there on `x & x >> 1` are the pages with two free pages from them on, and so forth. The range that runs
-//! out of the leaf, if there is one, is left to the caller.
+//! From there on `x & x >> 1` are the pages with two free pages from them on, and so forth. The
+//! range that runs out of the leaf, if there is one, is left to the caller.
 
 use super::Steps;
 use super::leaf::{LEAF_PAGES, WORDS};
-use super::room::{Lanes, MAX_ORDER, Near};
+use super::summary::{Lanes, Low, MAX_ORDER};
 use core::array;
 
-/// The longest runs that are all treated at once: a step costs as much as one and a half runs one by one.
+/// The longest runs that are all treated at once: a step costs as much as one and a half runs one
+/// by one.
 const SHORT: u32 = 3;
 
 /// A bit for each page of a leaf.
@@ -43,8 +44,8 @@ const ALIGNED: [u64; 6] = {
 };
 
 impl Runs {
-    /// The pages of the free ranges that start at `free`, each of which ends at the next bit of `areas`, and
-    /// whether the last has no such bit and runs to the end of the leaf.
+    /// Returns the pages of the free ranges that start at `free`, each of which ends at the next
+    /// bit of `areas`, and whether the last has no such bit and runs to the end of the leaf.
     #[inline]
     pub(super) fn between(free: [u64; WORDS], areas: [u64; WORDS]) -> (Self, bool) {
         let mut pages = [0; WORDS];
@@ -58,7 +59,7 @@ impl Runs {
         (Self(pages), borrow)
     }
 
-    /// Only the pages before `bit`.
+    /// Keeps the pages before `bit` alone.
     #[inline]
     pub(super) fn before(mut self, bit: u32) -> Self {
         let last = (bit / 64) as usize & (WORDS - 1);
@@ -71,7 +72,7 @@ impl Runs {
         self
     }
 
-    /// Only the pages from `bit` on.
+    /// Keeps the pages from `bit` on alone.
     #[inline]
     pub(super) fn from(mut self, bit: u32) -> Self {
         for (word, bits) in self.0.iter_mut().enumerate() {
@@ -80,7 +81,7 @@ impl Runs {
         self
     }
 
-    /// Without the pages `[start, end)`, which are some.
+    /// Removes the pages `[start, end)`, which are some.
     #[inline]
     pub(super) fn without(mut self, start: u32, end: u32) -> Self {
         let (first, last) = (start / 64, (end - 1) / 64);
@@ -102,14 +103,14 @@ impl Runs {
         self.0.iter().all(|&bits| bits == 0)
     }
 
-    /// The pages of `self` whose successor is in `self` too.
+    /// Returns the pages of `self` whose successor is in `self` too.
     #[inline]
     fn and_next(&self) -> Self {
         let [a, b, c, d] = self.0;
         Self([a & (a >> 1 | b << 63), b & (b >> 1 | c << 63), c & (c >> 1 | d << 63), d & d >> 1])
     }
 
-    /// The pages of `self` whose `by`-th successor is in `self` too; `by` is below 256.
+    /// Returns the pages of `self` whose `by`-th successor is in `self` too; `by` is below 256.
     #[inline]
     fn and_later(&self, by: u32) -> Self {
         let (words, bits) = ((by / 64) as usize, by % 64);
@@ -117,14 +118,15 @@ impl Runs {
         let mut both = [0; WORDS];
         for (index, out) in both.iter_mut().enumerate() {
             let low = word(index + words) >> bits;
-            // A shift by 64 − 0 would be one too far: in two parts.
+            // A shift by 64 − 0 would be one too high: in two parts.
             let high = word(index + words + 1) << 1 << (63 - bits);
             *out = self.0[index] & (low | high);
         }
         Self(both)
     }
 
-    /// The first page with `pages` pages of its run from it on, aligned to `2^order`, in a leaf that starts at page `base`.
+    /// Returns the first page with `pages` pages of its run from it on, aligned to `2^order`, in a
+    /// leaf that starts at page `base`.
     #[inline]
     pub(super) fn first_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
         self.keep_fitting(pages, order, base, steps)?;
@@ -138,7 +140,7 @@ impl Runs {
         None
     }
 
-    /// The last such page.
+    /// Returns the last page that [`first_fit`](Self::first_fit) would find the first of.
     pub(super) fn last_fit(mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<u32> {
         self.keep_fitting(pages, order, base, steps)?;
         for word in (0..WORDS).step_by(words_between(order)).rev() {
@@ -151,7 +153,8 @@ impl Runs {
         None
     }
 
-    /// Keeps the pages with `pages` pages of their runs from them on; `None` if there is none, or none in this leaf is aligned.
+    /// Keeps the pages with `pages` pages of their runs from them on; `None` if there is none, or
+    /// none in this leaf is aligned.
     #[inline(always)]
     fn keep_fitting(&mut self, pages: u64, order: u32, base: u64, steps: &Steps) -> Option<()> {
         if pages >= u64::from(LEAF_PAGES) || base.trailing_zeros() < order && order >= LEAF_PAGES.ilog2() {
@@ -170,7 +173,7 @@ impl Runs {
         Some(())
     }
 
-    /// The best alignment of any page in the set, in a leaf that starts at page `base`.
+    /// Returns the best alignment of any page in the set, in a leaf that starts at page `base`.
     #[inline]
     fn best_order(&self, base: u64) -> u32 {
         let [a, b, c, d] = self.0;
@@ -184,8 +187,9 @@ impl Runs {
         (1..6).rev().find(|&order| any & ALIGNED[order as usize] != 0).unwrap_or(0)
     }
 
-    /// The lanes of all runs, in a leaf that starts at page `base`. Those of up to [`SHORT`] pages, which may be
-    /// many, all at once; longer ones, of which a leaf has not so many, one by one.
+    /// Returns the lanes of all runs, in a leaf that starts at page `base`. Those of up to
+    /// [`SHORT`] pages, which may be many, all at once; longer ones, of which a leaf has not so
+    /// many, one by one.
     #[inline]
     pub(super) fn lanes(mut self, base: u64) -> Lanes {
         let mut lanes = Lanes::NONE;
@@ -199,23 +203,23 @@ impl Runs {
         lanes.max(self.lanes_one_by_one(base))
     }
 
-    /// The lanes of runs of which the last [`SHORT`] pages are cut off.
+    /// Returns the lanes of runs of which the last [`SHORT`] pages are cut off.
     #[inline(never)]
     fn lanes_one_by_one(&self, base: u64) -> Lanes {
         let [a, b, c, d] = self.0;
         let before = [a << 1, b << 1 | a >> 63, c << 1 | b >> 63, d << 1 | c >> 63];
         let mut starts = Bits::of(array::from_fn(|word| self.0[word] & !before[word]));
         let mut ends = Bits::of(array::from_fn(|word| before[word] & !self.0[word]));
-        let mut near = Near::NONE;
+        let mut low = Low::NONE;
         let mut lanes = Lanes::NONE;
         while let Some(start) = starts.next() {
             let end = ends.next().unwrap_or(LEAF_PAGES) + SHORT;
-            near.add(start, end);
+            low.add(start, end);
             if start == 0 {
                 lanes = Lanes::of(base, u64::from(end));
             }
         }
-        lanes.max(Lanes::near_only(near.0))
+        lanes.max(Lanes::low_only(low.0))
     }
 }
 
@@ -246,19 +250,19 @@ impl Bits {
     }
 }
 
-/// From one word of a leaf with pages aligned to `2^order` to the next.
+/// Returns how far it is from one word of a leaf with pages aligned to `2^order` to the next.
 #[inline(always)]
 fn words_between(order: u32) -> usize {
     if order < 6 { 1 } else { 1 << (order - 6).min(WORDS.ilog2()) }
 }
 
-/// The pages aligned to `2^order` in each of these.
+/// Returns the pages aligned to `2^order` in each of these.
 #[inline(always)]
 fn aligned_bits(order: u32) -> u64 {
     if order < 6 { ALIGNED[order as usize] } else { 1 }
 }
 
-/// All bits from `bit` on; `bit` may be 64 or more.
+/// Returns all bits from `bit` on; `bit` may be 64 or more.
 #[inline]
 fn mask_from(bit: u32) -> u64 {
     if bit < 64 { u64::MAX << bit } else { 0 }
@@ -270,7 +274,8 @@ mod tests {
     use crate::addr::PageRange;
     use std::vec::Vec;
 
-    /// Free ranges and areas of pseudo-random lengths in a leaf; the last segment is an area.
+    /// Returns free ranges and areas of pseudo-random lengths in a leaf; the last segment is an
+    /// area.
     fn sample(seed: u64, longest: u64) -> (Runs, Vec<PageRange>) {
         let (mut free, mut areas, mut ranges) = ([0; WORDS], [0; WORDS], Vec::new());
         let (mut bit, mut x, mut is_free) = (seed % 3, seed | 1, true);

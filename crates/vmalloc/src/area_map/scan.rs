@@ -1,41 +1,43 @@
-//! The free ranges that start in one leaf: the first that takes a request, and the room of all.
+//! The free ranges that start in one leaf: the first that takes a request, and the summary of all.
 //!
 //! Up to [`DENSE`] ranges are looked at one by one; more of them as runs of bits, all at once.
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, Leaf, WORDS};
-use super::room::{HIDES_LEAF, LANE_MAX, Lanes, MAX_ORDER, Near, Room};
-use super::search::Hole;
+use super::search::Place;
+use super::summary::{HIDES_LEAF, LANE_MAX, Lanes, Low, MAX_ORDER, Summary};
 use crate::addr::PageRange;
 use crate::request::Fit;
 
-/// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as sixteen
-/// ranges do one by one (`cargo xtask instructions FS-10k FS-align` with other values).
+/// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as
+/// sixteen ranges do one by one (`cargo xtask instructions FS-10k FS-align` with other values).
 pub(super) const DENSE: u32 = 16;
 
-/// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from the leaf's first.
+/// The place of a request in a leaf, and what the leaf can take afterwards. Pages are counted from
+/// the leaf's first.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// Where the free range starts.
-    pub(super) hole: u32,
+    pub(super) place: u32,
     /// The first page for the request, and the first behind it, which may lie outside the leaf.
     pub(super) start: u32,
     pub(super) end: u32,
     /// The end of the free range.
-    pub(super) hole_end: u32,
-    /// The near lanes of the leaf once the request is cut out.
-    pub(super) near: Near,
-    /// The end of the free range that runs out of the leaf, if there is one; else not behind the leaf.
-    pub(super) far_end: u32,
-    /// Whether a free range starts with the leaf, beforehand.
+    pub(super) free_end: u32,
+    /// The low lanes of the leaf once the request is cut out.
+    pub(super) low: Low,
+    /// The end of the free range that runs out of the leaf, if there is one; else not behind the
+    /// leaf.
+    pub(super) open_end: u32,
+    /// True if a free range started with the leaf, beforehand.
     pub(super) from_first: bool,
 }
 
 impl Taken {
-    /// Whether the leaf has far lanes, before or afterwards.
+    /// Returns true if the leaf has high lanes, before or afterwards.
     #[inline(always)]
     pub(super) fn is_at_edge(&self) -> bool {
-        self.from_first || self.far_end > LEAF_PAGES
+        self.from_first || self.open_end > LEAF_PAGES
     }
 }
 
@@ -54,7 +56,7 @@ impl<'a> Ranges<'a> {
         Self { record, word: 0, starts: record.starts(0), free: record.free_word(0) }
     }
 
-    /// The next range: its first page, and the first behind it if that is in the same word.
+    /// Returns the next range: its first page, and the first behind it if that is in the same word.
     #[inline(always)]
     fn next(&mut self) -> Option<(u32, Option<u32>)> {
         while self.free == 0 {
@@ -76,19 +78,20 @@ impl<'a> Ranges<'a> {
 }
 
 impl AreaMap<'_> {
-    /// The first free range of `leaf` that takes `pages` pages aligned to `2^order`, and the leaf's near lanes without
-    /// them, in one pass; the order is at most that of a leaf. `None` where the request does not begin in the leaf.
+    /// Returns the first free range of `leaf` that takes `pages` pages aligned to `2^order`, and
+    /// the leaf's low lanes without them, in one pass; the order is at most that of a leaf. `None`
+    /// where the request does not begin in the leaf.
     #[inline(always)]
     pub(super) fn first_taken(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         let pad = (1u32 << order) - 1;
-        let mut near = Near::NONE;
+        let mut low = Low::NONE;
         let mut ranges = Ranges::of(record);
-        let mut far_end = 0;
+        let mut open_end = 0;
         let mut end_from = |word| {
-            far_end = self.end_from(record, word);
-            far_end
+            open_end = self.end_from(record, word);
+            open_end
         };
-        let (hole, start, hole_end) = loop {
+        let (place, start, free_end) = loop {
             self.steps.tick();
             let (from, to) = ranges.next()?;
             let to = to.unwrap_or_else(|| end_from(ranges.word));
@@ -96,109 +99,111 @@ impl AreaMap<'_> {
             if start + pages <= to {
                 break (from, start, to);
             }
-            near.add(from, to);
+            low.add(from, to);
         };
         if start >= LEAF_PAGES {
             return None;
         }
         let end = start + pages;
-        if start > hole {
-            near.add(hole, start);
+        if start > place {
+            low.add(place, start);
         }
-        if end < hole_end && end < LEAF_PAGES {
-            near.add(end, hole_end);
+        if end < free_end && end < LEAF_PAGES {
+            low.add(end, free_end);
         }
         while let Some((from, to)) = ranges.next() {
             self.steps.tick();
-            near.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
+            low.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
         let from_first = record.free_word(0) & 1 != 0;
-        Some(Taken { hole, start, end, hole_end, near, far_end, from_first })
+        Some(Taken { place, start, end, free_end, low, open_end, from_first })
     }
 
-    /// The same in a dense leaf.
+    /// Returns what [`first_taken`](Self::first_taken) does, in a dense leaf.
     #[inline]
     pub(super) fn first_taken_of_many(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
-        let far_end =
+        let open_end =
             if tail.is_some() { self.bitmaps.first_start_behind(record) - record.base() } else { 0 };
-        let far_end = far_end.min(2 * LANE_MAX) as u32;
+        let open_end = open_end.min(2 * LANE_MAX) as u32;
         let from_first = record.free_word(0) & 1 != 0;
-        let taken = |hole, start, hole_end, near| {
-            Some(Taken { hole, start, end: start + pages, hole_end, near, far_end, from_first })
+        let taken = |place, start, free_end, low| {
+            Some(Taken { place, start, end: start + pages, free_end, low, open_end, from_first })
         };
         if let Some(start) = runs.first_fit(u64::from(pages), order, record.base(), &self.steps) {
-            let (hole, end) = (record.start_at_or_before(start)?, start + pages);
-            let mut near = Near(runs.without(start, end).lanes(record.base()).near());
-            near.add(tail.unwrap_or(0), far_end);
-            return taken(hole, start, record.next_start(hole).unwrap_or(LEAF_PAGES), near);
+            let (place, end) = (record.start_at_or_before(start)?, start + pages);
+            let mut low = Low(runs.without(start, end).lanes(record.base()).low());
+            low.add(tail.unwrap_or(0), open_end);
+            return taken(place, start, record.next_start(place).unwrap_or(LEAF_PAGES), low);
         }
-        let hole = tail?;
+        let place = tail?;
         let pad = (1 << order) - 1;
-        let start = (hole + pad) & !pad;
+        let start = (place + pad) & !pad;
         let end = start + pages;
-        if start >= LEAF_PAGES || end > far_end {
+        if start >= LEAF_PAGES || end > open_end {
             return None;
         }
-        let mut near = Near::NONE;
+        let mut low = Low::NONE;
         // What is left of a large range hides all others.
-        if end >= LEAF_PAGES || far_end - end < HIDES_LEAF {
-            near = Near(runs.lanes(record.base()).near());
-            near.add(hole, start);
+        if end >= LEAF_PAGES || open_end - end < HIDES_LEAF {
+            low = Low(runs.lanes(record.base()).low());
+            low.add(place, start);
             if end < LEAF_PAGES {
-                near.add(end, far_end);
+                low.add(end, open_end);
             }
         }
-        taken(hole, start, far_end, near)
+        taken(place, start, open_end, low)
     }
 
-    /// The first start behind word `word` of `leaf`, counted from the leaf's first page; if it is too far away for a
-    /// lane, any number that is.
+    /// Returns the first start behind word `word` of `leaf`, counted from the leaf's first page; if
+    /// it is too far away for a lane, any number that is.
     #[inline(always)]
     fn end_from(&self, record: &Leaf, word: usize) -> u32 {
         let starts = if word + 1 < WORDS { record.starts(word + 1) } else { 0 };
         if starts == 0 {
-            return self.end_far_from(record, word);
+            return self.end_from_slow(record, word);
         }
         (word as u32 + 1) * 64 + starts.trailing_zeros()
     }
 
     #[inline(never)]
-    fn end_far_from(&self, record: &Leaf, word: usize) -> u32 {
+    fn end_from_slow(&self, record: &Leaf, word: usize) -> u32 {
         let end = self.bitmaps.end_beyond(record, word) - record.base();
         end.min(2 * LANE_MAX) as u32
     }
 
-    /// The room of `leaf` once the request is cut out: with the lanes for orders of 8 and up, which only ranges at the
-    /// edges of the leaf have, the one that starts with it and the last.
+    /// Returns the summary of `leaf` once the request is cut out: with the lanes for orders of 8
+    /// and up, which only ranges at the edges of the leaf have, the one that starts with it and the
+    /// last.
     #[inline(never)]
-    pub(super) fn room_without(&self, record: &Leaf, taken: &Taken) -> Room {
-        let mut lanes = Lanes::near_only(taken.near.0);
+    pub(super) fn summary_without(&self, record: &Leaf, taken: &Taken) -> Summary {
+        let mut lanes = Lanes::low_only(taken.low.0);
         let mut add = |from: u32, to: u32| {
             if to > from {
                 lanes = lanes.max(Lanes::of(record.page(from), u64::from(to - from)));
             }
         };
-        if taken.far_end > LEAF_PAGES
+        if taken.open_end > LEAF_PAGES
             && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
         {
-            if taken.far_end - last >= HIDES_LEAF {
-                return Room::of(record.page(last), self.bitmaps.first_start_behind(record));
+            if taken.open_end - last >= HIDES_LEAF {
+                return Summary::of(record.page(last), self.bitmaps.first_start_behind(record));
             }
-            add(last, taken.far_end);
+            add(last, taken.open_end);
         }
-        if taken.hole == 0 {
+        if taken.place == 0 {
             add(0, taken.start);
         } else if record.free_word(0) & 1 != 0 {
             add(0, record.next_start(0).unwrap_or(0));
         }
-        Room { lanes, excess: 0 }
+        Summary { lanes, excess: 0 }
     }
 
-    /// The first free range of `leaf`, from bit `from` on, that takes `fit` at or above page `lower`.
+    /// Returns the first free range of `leaf`, from bit `from` on, that takes `fit` at or above
+    /// page `lower`.
     #[inline(never)]
-    pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Hole> {
+    pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Place> {
         let record = self.bitmaps.leaf(leaf);
         if record.free_ranges() > DENSE
             && let Some(order) = fit.plain_order()
@@ -211,7 +216,7 @@ impl AreaMap<'_> {
                 self.steps.tick();
                 let range = self.range_at(record, word, free.trailing_zeros());
                 if let Some(start) = fit.lowest_from(lower, range) {
-                    return Some(Hole { leaf, range, start });
+                    return Some(Place { leaf, range, start });
                 }
                 free &= free - 1;
             }
@@ -220,7 +225,7 @@ impl AreaMap<'_> {
         None
     }
 
-    /// The segment that starts at bit `bit` of word `word` of `leaf`.
+    /// Returns the segment that starts at bit `bit` of word `word` of `leaf`.
     #[inline(always)]
     pub(super) fn range_at(&self, record: &Leaf, word: usize, bit: u32) -> PageRange {
         let start = record.base() + word as u64 * 64 + u64::from(bit);
@@ -234,31 +239,33 @@ impl AreaMap<'_> {
     }
 
     #[inline(never)]
-    fn first_in_dense_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit, order: u32) -> Option<Hole> {
+    fn first_in_dense_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit, order: u32) -> Option<Place> {
         self.steps.tick();
         let record = self.bitmaps.leaf(leaf);
         let (runs, tail) = record.free_runs();
-        // A range that starts before `from` but holds `lower` is looked at too, and never one before it.
+        // A range that starts before `from` but holds `lower` is looked at too, and never one
+        // before it.
         let first =
             if lower > record.base() { (lower - record.base()).min(u64::from(LEAF_PAGES)) as u32 } else { 0 };
         let runs = runs.from(from.max(first));
         if let Some(bit) = runs.first_fit(fit.pages(), order, record.base(), &self.steps) {
             let start = record.start_at_or_before(bit)?;
             let range = PageRange::of(record.page(start), self.bitmaps.end_of(record, start));
-            return Some(Hole { leaf, range, start: record.page(bit) });
+            return Some(Place { leaf, range, start: record.page(bit) });
         }
         let tail = tail.filter(|&bit| bit >= from)?;
         let range = PageRange::of(record.page(tail), self.bitmaps.first_start_behind(record));
-        fit.lowest_from(lower, range).map(|start| Hole { leaf, range, start })
+        fit.lowest_from(lower, range).map(|start| Place { leaf, range, start })
     }
 
-    /// The room of the free ranges that start in `leaf`.
+    /// Returns the summary of the free ranges that start in `leaf`.
     #[inline(never)]
-    pub(super) fn room_of(&self, record: &Leaf) -> Room {
+    pub(super) fn summary_of(&self, record: &Leaf) -> Summary {
         if record.free_ranges() > DENSE {
-            return self.room_of_dense(record);
+            return self.summary_of_dense(record);
         }
-        // Downwards, so that the end of the last range of a word is at hand: the lowest start seen so far.
+        // Downwards, so that the end of the last range of a word is at hand: the lowest start seen
+        // so high.
         let mut lanes = Lanes::NONE;
         let mut excess = 0;
         let mut next = 0;
@@ -284,20 +291,20 @@ impl AreaMap<'_> {
                 next = base + u64::from(starts.trailing_zeros());
             }
         }
-        Room { lanes, excess }
+        Summary { lanes, excess }
     }
 
     #[inline(never)]
-    fn room_of_dense(&self, record: &Leaf) -> Room {
+    fn summary_of_dense(&self, record: &Leaf) -> Summary {
         let (runs, tail) = record.free_runs();
         let tail = match tail {
-            Some(bit) => Room::of(record.page(bit), self.bitmaps.first_start_behind(record)),
-            None => Room::NONE,
+            Some(bit) => Summary::of(record.page(bit), self.bitmaps.first_start_behind(record)),
+            None => Summary::NONE,
         };
         if tail.pages(MAX_ORDER as usize) >= u64::from(LEAF_PAGES) {
             return tail;
         }
-        tail.max(Room { lanes: runs.lanes(record.base()), excess: 0 })
+        tail.max(Summary { lanes: runs.lanes(record.base()), excess: 0 })
     }
 }
 

@@ -1,16 +1,18 @@
 //! Placement: where a request goes.
 //!
-//! Every search visits leaves whose room says yes, and the free ranges that start in them, in address order.
-//! For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the first leaf visited holds the
-//! answer. A phase, a boundary, or a larger alignment makes it a superset, and ranges are tried one by one.
+//! Every search visits leaves whose summary says yes, and the free ranges that start in them, in
+//! address order. For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the
+//! first leaf visited holds the answer. A phase, a boundary, or a larger alignment makes it a
+//! superset, and ranges are tried one by one.
 //!
-//! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper limit needs no
-//! search: what fits lowest and does not fit below the limit leaves nothing else that could.
+//! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper
+//! limit needs no search: what fits lowest and does not fit below the limit leaves nothing else
+//! that could.
 //!
 //! [`highest`](super::highest) is the mirror of the search for the lowest place.
 
 use super::leaf::LEAF_PAGES;
-use super::room::Query;
+use super::summary::Query;
 use super::{AreaMap, State};
 use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, RequestError};
@@ -18,7 +20,7 @@ use crate::request::{Fit, Policy};
 
 /// A free range that takes the request, and where in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hole {
+pub(super) struct Place {
     /// The leaf that the range starts in.
     pub(super) leaf: u32,
     pub(super) range: PageRange,
@@ -29,16 +31,16 @@ pub(super) struct Hole {
 impl AreaMap<'_> {
     /// Finds the place for `fit`.
     #[inline]
-    pub(super) fn place(&self, fit: &Fit) -> Result<Hole, AllocError> {
+    pub(super) fn place(&self, fit: &Fit) -> Result<Place, AllocError> {
         let within = fit.check(self.span())?;
-        let hole = match fit.placement() {
+        let place = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
             Policy::Highest => self.highest(fit, within),
             Policy::Best => self.best(fit, within),
             Policy::Random { seed } => self.random(fit, within, seed),
         };
-        match hole {
-            Some(hole) => Ok(hole),
+        match place {
+            Some(place) => Ok(place),
             None => Err(self.no_space(fit, within)),
         }
     }
@@ -49,37 +51,39 @@ impl AreaMap<'_> {
     }
 
     #[inline]
-    fn lowest(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
-        // Each candidate starts behind the one before: when the first passes the upper limit, all do.
-        self.candidates(fit, within).next().filter(|hole| hole.start + fit.pages() <= within.end())
+    fn lowest(&self, fit: &Fit, within: PageRange) -> Option<Place> {
+        // Each candidate starts behind the one before: when the first passes the upper limit, all
+        // do.
+        self.candidates(fit, within).next().filter(|place| place.start + fit.pages() <= within.end())
     }
 
-    fn best(&self, fit: &Fit, within: PageRange) -> Option<Hole> {
-        let mut best: Option<Hole> = None;
-        for hole in self.candidates(fit, within) {
-            if hole.start + fit.pages() > within.end() {
+    fn best(&self, fit: &Fit, within: PageRange) -> Option<Place> {
+        let mut best: Option<Place> = None;
+        for place in self.candidates(fit, within) {
+            if place.start + fit.pages() > within.end() {
                 break;
             }
-            if best.is_none_or(|best| hole.range.len() < best.range.len()) {
-                best = Some(hole);
+            if best.is_none_or(|best| place.range.len() < best.range.len()) {
+                best = Some(place);
             }
-            if hole.range.len() == fit.pages() {
+            if place.range.len() == fit.pages() {
                 break;
             }
         }
         best
     }
 
-    fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Hole> {
+    fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Place> {
         let from = within.start() + seed % within.len();
         let upper = PageRange::of(from, within.end());
         self.lowest(fit, upper).or_else(|| self.lowest(fit, within))
     }
 
-    /// The free ranges that take `fit` at or above the lower limit, in address order, up to the upper limit.
+    /// Returns the free ranges that take `fit` at or above the lower limit, in address order, up to
+    /// the upper limit.
     #[inline]
     fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
-        let query = Query::new(fit.pages(), fit.order_for_rooms());
+        let query = Query::new(fit.pages(), fit.order_for_summaries());
         if within.start() == self.span().start() {
             let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
             return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
@@ -101,17 +105,17 @@ struct Candidates<'a> {
 }
 
 impl Iterator for Candidates<'_> {
-    type Item = Hole;
+    type Item = Place;
 
     #[inline]
-    fn next(&mut self) -> Option<Hole> {
+    fn next(&mut self) -> Option<Place> {
         while self.leaf != 0 {
             let lower = self.within.start();
-            if let Some(hole) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
+            if let Some(place) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
                 // Behind the whole range: it may have matched from within.
                 let base = self.map.bitmaps.leaf(self.leaf).base();
-                self.bit = (hole.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
-                return Some(hole);
+                self.bit = (place.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
+                return Some(place);
             }
             let next =
                 self.map.tree.next(self.map.bitmaps.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
@@ -126,8 +130,8 @@ impl Iterator for Candidates<'_> {
 }
 
 impl AreaMap<'_> {
-    /// The free range that holds all of `range`, or the lowest area in its way.
-    pub(super) fn hole_at(&self, range: PageRange) -> Result<Hole, AllocError> {
+    /// Returns the free range that holds all of `range`, or the lowest area in its way.
+    pub(super) fn place_at(&self, range: PageRange) -> Result<Place, AllocError> {
         if !self.span().covers(&range) {
             return Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into());
         }
@@ -135,12 +139,12 @@ impl AreaMap<'_> {
         match segments.next() {
             Some(free) if free.state == State::Free && free.range.covers(&range) => {
                 let leaf = self.leaf_of(free.range.start());
-                Ok(Hole { leaf, range: free.range, start: range.start() })
+                Ok(Place { leaf, range: free.range, start: range.start() })
             }
             Some(area) if area.state != State::Free => {
                 Err(AllocError::Occupied { asked: range, by: area.range })
             }
-            // The free range ends too early: by I2 an area follows.
+            // The free range ends too early: by MAP-2 an area follows.
             _ => match segments.next() {
                 Some(area) => Err(AllocError::Occupied { asked: range, by: area.range }),
                 None => Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into()),

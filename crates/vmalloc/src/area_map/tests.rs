@@ -35,7 +35,8 @@ fn the_four_cuts_and_their_coalescing() {
 #[test]
 fn placement_is_exact_lowest_fit_for_alignments() {
     let mut map = AreaMap::new(span(1, 1 << 20)).unwrap();
-    // A free range of 9 pages that holds 8 pages aligned to 8, where "size + align - 1" would miss it.
+    // A free range of 9 pages that holds 8 pages aligned to 8, where "size + align - 1" would miss
+    // it.
     map.alloc_at(span(1, 15)).unwrap();
     map.alloc_at(span(24, 4096)).unwrap();
     assert_eq!(map.alloc(&fit(8, 8)), Ok(span(16, 24)));

@@ -22,7 +22,7 @@ impl fmt::Display for Violation {
 impl core::error::Error for Violation {}
 
 impl AreaMap<'_> {
-    /// Checks every invariant and the rooms. O(n): for tests and debugging.
+    /// Checks every invariant and the summaries. O(n): for tests and debugging.
     ///
     /// # Errors
     /// The first [`Violation`] found.
@@ -34,31 +34,31 @@ impl AreaMap<'_> {
     fn verify_segments(&self) -> Result<(), Violation> {
         let (mut page, mut free, mut areas, mut last) = (self.span().start(), 0, 0, None);
         for segment in self.segments() {
-            require(segment.range.start() == page, "I1: segments leave a gap", page)?;
+            require(segment.range.start() == page, "MAP-1: segments leave a gap", page)?;
             if segment.state == State::Free {
-                require(last != Some(State::Free), "I2: two free ranges side by side", page)?;
+                require(last != Some(State::Free), "MAP-2: two free ranges side by side", page)?;
                 free += segment.range.len();
             }
             areas += u64::from(segment.state != State::Free);
             (page, last) = (segment.range.end(), Some(segment.state));
         }
-        require(page == self.span().end(), "I1: segments end before the span does", page)?;
-        require(free == self.free_pages, "I6: the free pages are miscounted", page)?;
-        require(areas == self.areas, "I6: the areas are miscounted", page)
+        require(page == self.span().end(), "MAP-1: segments end before the span does", page)?;
+        require(free == self.free_pages, "MAP-6: the free pages are miscounted", page)?;
+        require(areas == self.areas, "MAP-6: the areas are miscounted", page)
     }
 
     fn verify_leaves(&self) -> Result<(), Violation> {
         let mut leaf = self.leaf_of(self.span().start());
         let (mut prev, mut count, mut at) = (0, 0, self.span().start());
-        let result = self.tree.check(&mut |id, up, room| {
+        let result = self.tree.check(&mut |id, up, summary| {
             let record = self.bitmaps.leaf(id);
             (count, at) = (count + 1, record.base());
             let complaint = if id != leaf || record.prev.get() != prev {
-                Some("I5: the tree and the links disagree on the order of leaves")
+                Some("MAP-5: the tree and the links disagree on the order of leaves")
             } else if record.up.get() != up {
-                Some("T1: a leaf does not know its place")
-            } else if !self.room_of(record).equals(*room) {
-                Some("I5: the room beside a leaf is not that of its free ranges")
+                Some("TREE-1: a leaf does not know its place")
+            } else if !self.summary_of(record).equals(*summary) {
+                Some("MAP-5: the summary beside a leaf is not that of its free ranges")
             } else {
                 self.leaf_complaint(id, record)
             };
@@ -66,23 +66,23 @@ impl AreaMap<'_> {
             complaint
         });
         result.map_err(|invariant| Violation { invariant, page: at })?;
-        require(leaf == 0, "I5: a leaf is linked but not in the tree", at)?;
-        require(count == self.leaf_count, "I4: a leaf is lost", at)
+        require(leaf == 0, "MAP-5: a leaf is linked but not in the tree", at)?;
+        require(count == self.leaf_count, "MAP-4: a leaf is lost", at)
     }
 
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
         if record.is_empty() {
-            Some("I4: an empty leaf")
-        } else if [self.leaf_of(record.base()), self.directory.leaf_beyond(record.base(), &self.bitmaps)]
+            Some("MAP-4: an empty leaf")
+        } else if [self.leaf_of(record.base()), self.directory.leaf_of(record.base(), &self.bitmaps)]
             != [id; 2]
         {
-            Some("I4: the directory does not know a leaf")
+            Some("MAP-4: the directory does not know a leaf")
         } else if record.prev.get() != 0 && self.bitmaps.leaf(record.prev.get()).base() >= record.base() {
-            Some("I4: leaves are out of order")
+            Some("MAP-4: leaves are out of order")
         } else if record.first_stray().is_some() {
-            Some("I3: a state bit without its start")
+            Some("MAP-3: a state bit without its start")
         } else if !record.is_counted() {
-            Some("I6: the free ranges of a leaf are miscounted")
+            Some("MAP-6: the free ranges of a leaf are miscounted")
         } else {
             None
         }

@@ -8,8 +8,8 @@
 use crate::sync::{AtomicU64, Mutant, fence, is};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Odd while the holder of the map is changing where segments start. On a cache line of its own (two, as the prefetcher takes
-/// them): what is beside it never changes, and everybody reads that.
+/// Odd while the holder of the map is changing where segments start. On a cache line of its own
+/// (two, as the prefetcher takes them): what is beside it never changes, and everybody reads that.
 #[repr(align(128))]
 pub(super) struct Version(AtomicU64);
 
@@ -18,15 +18,16 @@ impl Version {
         Self(AtomicU64::new(0))
     }
 
-    /// Called by the one holder of the map, before its first write.
+    /// Begins a change: the holder of the map calls it before its first write.
     #[inline]
     pub(super) fn begin(&self) {
         self.step();
-        // Release: what is written from here on is not seen by who still reads the even number before it.
+        // Release: what is written from here on is not seen by a reader that still reads the even
+        // number before it.
         fence(Release);
     }
 
-    /// After its last.
+    /// Ends a change: the holder of the map calls it after its last write.
     #[inline]
     pub(super) fn end(&self) {
         // Release: pairs with the first Acquire in `read`.
@@ -41,14 +42,15 @@ impl Version {
         }
     }
 
-    /// What `look` returns, if nothing changed before its eyes.
+    /// Returns what `look` does, if nothing changed while it ran.
     #[inline(always)]
     pub(super) fn read<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
         let before = self.0.load(Relaxed);
         // Acquire: pairs with the Release in `end`.
         fence(Acquire);
         let seen = look();
-        // Acquire: pairs with the Release in `begin`: if anything read was newer, so is the version.
+        // Acquire: pairs with the Release in `begin`: if anything read was newer, so is the
+        // version.
         fence(Acquire);
         (before.is_multiple_of(2) && self.0.load(Relaxed) == before).then_some(seen)
     }

@@ -1,7 +1,7 @@
 //! Frames of the supply, and mappings of them.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::error::{AllocError, FreeError};
+use crate::error::{AllocError, FreeError, RequestError};
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
 use crate::purge::FrameShare;
 use crate::space::Space;
@@ -48,7 +48,13 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn consecutive(space: S, count: usize, align: u64) -> Result<Self, AllocError> {
+        if !align.is_power_of_two() {
+            return Err(RequestError::AlignNotPowerOfTwo { align }.into());
+        }
         let take = |frames: &mut [Frame]| {
+            if frames.is_empty() {
+                return Ok(());
+            }
             let first = space.platform().take_run(frames.len() as u64, align)?;
             frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
             Ok(())
@@ -58,6 +64,9 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     }
 
     fn enter(space: S, frames: Box<[Frame]>) -> Result<Self, AllocError> {
+        if frames.is_empty() {
+            return Err(RequestError::ZeroSize.into());
+        }
         let mut copy = Vec::new();
         if copy.try_reserve_exact(frames.len()).is_ok() {
             copy.extend_from_slice(&frames);

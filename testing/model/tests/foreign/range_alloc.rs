@@ -2,6 +2,8 @@
 //!
 //! It places by best fit, aligns to any multiple, frees ranges of any cut, and grows at its end.
 
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are what is compared")]
+
 use std::ops::Range;
 use vmalloc::area_map::State;
 use vmalloc::{AreaMap, Fit, PageRange, Policy};

@@ -52,7 +52,7 @@ fn height_limit(leaves: usize) -> u32 {
     leaves.ilog2() / 2 + 1
 }
 
-/// The same whatever was taken out. Neighbours that lost a child hold seven together (invariant T3 in
+/// The same whatever was taken out. Neighbours that lost a child hold seven together (invariant TREE-3 in
 /// `area_map/tree/mod.rs`), three and a half each; two each leaves room for those that have lost none.
 fn height_limit_of_thinned(leaves: usize) -> u32 {
     leaves.ilog2() + 1

@@ -1,4 +1,5 @@
-//! Looks without the map under weak memory: against frees, against reuse, and against changes of where areas start.
+//! Looks without the map under weak memory: against frees, against reuse, and against changes of
+//! where areas start.
 
 use super::{Bitmaps, Look};
 use crate::addr::PageRange;
@@ -42,8 +43,8 @@ fn alloc(map: &mut AreaMap<'_>, pages: u64) -> PageRange {
     map.alloc(&Fit::new(pages)).expect("there is room")
 }
 
-/// The holder of the map frees two areas that lie across two words of their leaf, and cuts them anew at another place,
-/// while somebody looks.
+/// The holder of the map frees two areas that lie across two words of their leaf, and cuts them
+/// anew at another place, while somebody looks.
 fn a_look_while_the_map_changes() {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
     let bitmaps = map.bitmaps().reader_in_test();
@@ -60,8 +61,8 @@ fn a_look_while_the_map_changes() {
         }
     }
     let shared = bitmaps.reader_in_test();
-    // The holder of the map is the first thread: loom goes back from a load to the stores before it, but not from a
-    // store to a load that is hidden by the same thread's own load.
+    // The holder of the map is the first thread: loom goes back from a load to the stores before
+    // it, but not from a store to a load that is hidden by the same thread's own load.
     let looker = thread::spawn(move || {
         if let Some(found) = look(&shared, middle) {
             assert!([Some(old[0]), Some(new[1])].contains(&found), "a mixture: {found:?}");
@@ -90,8 +91,8 @@ fn models_of_a_change_without_version_fail() {
     fails_with(Mutant::NoVersion, 2, a_look_while_the_map_changes);
 }
 
-/// An owner frees the first area without the map and takes it again, while somebody looks at it and at its
-/// neighbour, and the neighbour's owner does the same.
+/// An owner frees the first area without the map and takes it again, while somebody looks at it and
+/// at its neighbour, and the neighbour's owner does the same.
 fn looks_while_areas_are_freed_and_reused() {
     let (map, bitmaps) = scene();
     let owners = [FIRST, FIRST + 3].map(|start| {
@@ -140,7 +141,8 @@ fn models_of_a_flip_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
-/// An area with an annotation is handed out and freed, while somebody looks: it never seems to have none.
+/// An area with an annotation is handed out and freed, while somebody looks: it never seems to have
+/// none.
 fn a_look_while_an_area_with_a_note_comes_and_goes() {
     let (_map, bitmaps) = scene();
     let record = bitmaps.home(FIRST).expect("a leaf");
@@ -163,8 +165,8 @@ fn a_look_while_an_area_with_a_note_comes_and_goes() {
 #[test]
 fn models_of_a_look_at_an_area_with_a_note_need_every_order() {
     let orders = [
-        "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",
         "Release: fence(Release);",
+        "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",
         "Acquire: fence(Acquire);",
         "Acquire: fence(Acquire);",
     ];

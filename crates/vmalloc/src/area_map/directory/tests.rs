@@ -51,8 +51,8 @@ impl<'m> Bench<'m> {
     }
 
     fn leaf_of(&self, page: u64) -> u32 {
-        let beyond = self.directory.leaf_beyond(page, &self.bitmaps);
-        let near = self.bitmaps.leaf_near(page).unwrap_or(beyond);
+        let beyond = self.directory.leaf_of(page, &self.bitmaps);
+        let near = self.bitmaps.dense_leaf(page).unwrap_or(beyond);
         assert_eq!(near, beyond, "the group and the tree disagree on page {page:#x}");
         near
     }
@@ -80,29 +80,29 @@ impl<'m> Bench<'m> {
         }
     }
 
-    /// D1 and D2.
+    /// DIR-1 and DIR-2.
     fn check(&self) {
         let (mut nodes, mut found) = (0, Vec::new());
         self.check_node(self.directory.root, &mut nodes, &mut found);
-        assert!(found.iter().eq(self.known.values()), "D2: the leaves, in order");
+        assert!(found.iter().eq(self.known.values()), "DIR-2: the leaves, in order");
         assert_eq!(nodes, self.directory.fans.in_use(), "a node is lost");
-        assert!(nodes <= found.len().max(1), "D1: {nodes} nodes for {} leaves", found.len());
+        assert!(nodes <= found.len().max(1), "DIR-1: {nodes} nodes for {} leaves", found.len());
     }
 
     fn check_node(&self, node: u32, nodes: &mut usize, found: &mut Vec<u32>) {
         *nodes += 1;
         let fan = &self.directory.fans[node];
-        assert!(node == self.directory.root || fan.present.count_ones() >= 2, "D1");
+        assert!(node == self.directory.root || fan.present.count_ones() >= 2, "DIR-1");
         for slot in 0..FAN {
             let (group, child) = match fan.get(slot) {
                 Child::None => continue,
                 Child::Leaf(leaf) => (self.bitmaps.group(self.bitmaps.leaf(leaf).base()), Child::Leaf(leaf)),
                 Child::Node(node) => (self.directory.fans[node].first, Child::Node(node)),
             };
-            assert!(fan.covers(group) && fan.slot(group) == slot, "D2");
+            assert!(fan.covers(group) && fan.slot(group) == slot, "DIR-2");
             match child {
                 Child::Node(child) => {
-                    assert!(self.directory.fans[child].shift < fan.shift, "D2");
+                    assert!(self.directory.fans[child].shift < fan.shift, "DIR-2");
                     self.check_node(child, nodes, found);
                 }
                 Child::Leaf(leaf) => found.push(leaf),
@@ -181,7 +181,7 @@ fn dense_leaves_are_where_their_groups_say() {
     let groups = if cfg!(miri) { 40 } else { 10_000 };
     for group in 0..groups {
         bench.toggle((1 << 20) + (group << LEAF_SHIFT));
-        assert!(bench.bitmaps.leaf_near((1 << 20) + (group << LEAF_SHIFT)).is_some());
+        assert!(bench.bitmaps.dense_leaf((1 << 20) + (group << LEAF_SHIFT)).is_some());
     }
     bench.check();
     let bytes = bench.bitmaps.bytes();
@@ -189,7 +189,7 @@ fn dense_leaves_are_where_their_groups_say() {
     let others = if cfg!(miri) { 20 } else { 1_000 };
     for far in 1..others {
         bench.toggle((1 << 40) + (far << 20));
-        assert!(bench.bitmaps.leaf_near((1 << 40) + (far << 20)).is_none());
+        assert!(bench.bitmaps.dense_leaf((1 << 40) + (far << 20)).is_none());
     }
     assert!(bench.bitmaps.bytes() - bytes <= (others as usize + 128) * 128);
     bench.check();
@@ -206,8 +206,8 @@ fn leaves_that_come_from_above_are_found_where_they_are() {
     }
     bench.check();
     (0..=groups).step_by(step).for_each(|group| bench.compare_around(group << LEAF_SHIFT));
-    assert!(bench.bitmaps.leaf_near(0).is_some());
-    assert!(bench.bitmaps.leaf_near((groups - 1) << LEAF_SHIFT).is_none());
+    assert!(bench.bitmaps.dense_leaf(0).is_some());
+    assert!(bench.bitmaps.dense_leaf((groups - 1) << LEAF_SHIFT).is_none());
 }
 
 #[test]

@@ -1,40 +1,43 @@
-//! The tree over the leaves: a B+tree without keys, with the [`Room`] of each child beside it.
+//! The tree over the leaves: a B+tree without keys, with the [`Summary`] of each child beside it.
 //!
 //! ```text
-//!                  ┌ room ┬ room ┬ room ┐                     room = what the free ranges that
+//!                  ┌ summary ┬ summary ┬ summary ┐                     summary = what the free ranges that
 //!                  └──┬───┴──┬───┴──┬───┘                            start below here can take
 //!          ┌──────────┘      │      └───────────┐
-//!    ┌ room ┬ room ┐   ┌ room ┬ … ┐       ┌ room ┬ … ┐
+//!    ┌ summary ┬ summary ┐   ┌ summary ┬ … ┐       ┌ summary ┬ … ┐
 //!    └──┬───┴──┬───┘   └──┬───┴───┘       └──┬───┴───┘
 //!     leaf   leaf       leaf   …           leaf   …          in address order
 //! ```
 //!
-//! Nobody searches here by address (the directory does that), so there are no separators to keep right:
-//! children are ordered, each knows its place (`up`), and that is all.
+//! No search here is by address (the directory does that), so there are no separators to keep
+//! right: children are ordered, each knows its place (`up`), and that is all.
 //!
 //! Invariants:
-//! - T1 children are in address order, and `up` of each names its node and slot.
-//! - T2 the room beside a child is exactly the room of what lies below it; empty slots have none.
-//! - T3 no node but the root is empty. A node that loses a child joins a neighbour under the same parent if both
-//!   hold twelve or fewer together, which keeps the height logarithmic in the number of leaves.
+//! - TREE-1 children are in address order, and `up` of each names its node and slot.
+//! - TREE-2 the summary beside a child is exactly the summary of what lies below it; empty slots
+//!   have none.
+//! - TREE-3 no node but the root is empty. A node that loses a child joins a neighbour under the
+//!   same parent if both hold twelve or fewer together, which keeps the height logarithmic in the
+//!   number of leaves.
 //!
-//! A change sets the room of one child and walks up until a room comes out as it was. Growth
-//! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of sixteen.
+//! A change sets the summary of one child and walks up until a summary comes out as it was. Growth
+//! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of
+//! sixteen.
 //!
-//! [`node`]: a node. [`rooms`]: changes of rooms. [`shape`]: leaves that come and go. [`check`]: the invariants.
-//! The search is here.
+//! [`node`]: a node. [`update`]: changes of summaries. [`shape`]: leaves that come and go.
+//! [`check`]: the invariants. The search is here.
 
 mod check;
 mod node;
-mod rooms;
 mod shape;
+mod update;
 
 pub(super) use node::Node;
 
 use super::Steps;
 use super::bitmaps::Bitmaps;
 use super::metadata::{OutOfMemory, Pool};
-use super::room::{Query, Room};
+use super::summary::{Query, Summary};
 use node::{FAN, node_of, slot_of};
 
 pub(super) struct Tree<'m> {
@@ -45,7 +48,7 @@ pub(super) struct Tree<'m> {
 }
 
 impl<'m> Tree<'m> {
-    /// A tree with one leaf.
+    /// Returns a tree with one leaf.
     pub(super) fn new(
         mut nodes: Pool<'m, Node>,
         leaf: u32,
@@ -54,17 +57,17 @@ impl<'m> Tree<'m> {
         nodes.ensure(1)?;
         let root = nodes.take();
         let mut tree = Self { nodes, root, height: 1 };
-        tree.nodes[root].insert(0, leaf, &Room::NONE);
+        tree.nodes[root].insert(0, leaf, &Summary::NONE);
         tree.relink(root, 0, 1, bitmaps);
         Ok(tree)
     }
 
-    /// The room of everything.
-    pub(super) fn room(&self) -> Room {
-        self.nodes[self.root].summary()
+    /// Returns the summary of everything.
+    pub(super) fn total(&self) -> Summary {
+        self.nodes[self.root].total()
     }
 
-    /// The first leaf that the query says yes to.
+    /// Returns the first leaf that the query says yes to.
     #[inline]
     pub(super) fn first(&self, query: &Query, steps: &Steps) -> Option<u32> {
         match query.direct() {
@@ -73,7 +76,7 @@ impl<'m> Tree<'m> {
         }
     }
 
-    /// The same where one lane decides: the first leaf that has at least `need` in it.
+    /// Returns the first leaf that has at least `need` in the one lane that decides.
     #[inline]
     pub(super) fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
         let mut child = self.root;
@@ -85,7 +88,7 @@ impl<'m> Tree<'m> {
         Some(child)
     }
 
-    /// The first leaf behind the one at `up` that the query says yes to.
+    /// Returns the first leaf behind the one at `up` that the query says yes to.
     #[inline]
     pub(super) fn next(&self, mut up: u32, query: &Query, steps: &Steps) -> Option<u32> {
         let mut level = 0;
@@ -111,12 +114,12 @@ impl<'m> Tree<'m> {
         Some(child)
     }
 
-    /// The last leaf that the query says yes to.
+    /// Returns the last leaf that the query says yes to.
     pub(super) fn last(&self, query: &Query, steps: &Steps) -> Option<u32> {
         self.descend_last(self.root, self.height, query, steps)
     }
 
-    /// The last leaf before the one at `up` that the query says yes to.
+    /// Returns the last leaf before the one at `up` that the query says yes to.
     pub(super) fn prev(&self, mut up: u32, query: &Query, steps: &Steps) -> Option<u32> {
         let mut level = 0;
         while up != 0 {

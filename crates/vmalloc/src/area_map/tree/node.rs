@@ -1,13 +1,13 @@
-//! A node: sixteen children and the room of each.
+//! A node: sixteen children and the summary of each.
 
 use crate::area_map::metadata::Linked;
-use crate::area_map::room::{Lanes, Query, Room};
+use crate::area_map::summary::{Lanes, Query, Summary};
 use bytemuck::{Pod, Zeroable};
 use wide::{i8x16, i16x8};
 
 const FAN_SHIFT: u32 = 4;
-/// Children of a node. Eight take as many instructions, but a tenth more time and memory: the maximum over a node
-/// grows with it, the height shrinks.
+/// Children of a node. Eight take as many instructions, but a tenth more time and memory: the
+/// maximum over a node grows with it, the height shrinks.
 pub(super) const FAN: usize = 1 << FAN_SHIFT;
 /// Two neighbours with this many children or fewer become one.
 pub(super) const MERGE_AT: u32 = 12;
@@ -15,7 +15,7 @@ pub(super) const MERGE_AT: u32 = 12;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(in crate::area_map) struct Node {
-    /// The near lanes of all children, then the far ones: most walks need only the near.
+    /// The low lanes of all children, then the high ones: most walks need only the low.
     pub(super) lanes: [[i16x8; FAN]; 2],
     pub(super) excess: [u64; FAN],
     pub(super) child: [u32; FAN],
@@ -34,7 +34,7 @@ impl Linked for Node {
     }
 }
 
-/// A place in the tree: node and slot in one word.
+/// Returns a place in the tree: node and slot in one word.
 #[inline]
 pub(super) fn place(node: u32, slot: usize) -> u32 {
     node << FAN_SHIFT | slot as u32
@@ -50,7 +50,7 @@ pub(super) fn slot_of(up: u32) -> usize {
     up as usize & (FAN - 1)
 }
 
-/// One comparison of all bytes.
+/// Returns true if all lanes are equal, by one comparison of all bytes.
 #[inline]
 pub(super) fn same(a: i16x8, b: i16x8) -> bool {
     let (a, b): (i8x16, i8x16) = (bytemuck::cast(a), bytemuck::cast(b));
@@ -59,25 +59,25 @@ pub(super) fn same(a: i16x8, b: i16x8) -> bool {
 
 impl Node {
     #[inline]
-    pub(super) fn room(&self, slot: usize) -> Room {
-        Room { lanes: Lanes::new(self.lanes[0][slot], self.lanes[1][slot]), excess: self.excess[slot] }
+    pub(super) fn summary(&self, slot: usize) -> Summary {
+        Summary { lanes: Lanes::new(self.lanes[0][slot], self.lanes[1][slot]), excess: self.excess[slot] }
     }
 
     #[inline]
-    pub(super) fn set_room(&mut self, slot: usize, room: &Room) {
-        self.lanes[0][slot] = room.lanes.near();
-        self.lanes[1][slot] = room.lanes.far();
-        self.excess[slot] = room.excess;
+    pub(super) fn set_summary(&mut self, slot: usize, summary: &Summary) {
+        self.lanes[0][slot] = summary.lanes.low();
+        self.lanes[1][slot] = summary.lanes.high();
+        self.excess[slot] = summary.excess;
     }
 
-    /// The room of all children together.
+    /// Returns the summary of all children together.
     #[inline]
-    pub(super) fn summary(&self) -> Room {
+    pub(super) fn total(&self) -> Summary {
         let lanes = Lanes::new(self.most(0), self.most(1));
-        if lanes.may_be_huge() { self.huge_summary() } else { Room { lanes, excess: 0 } }
+        if lanes.may_be_huge() { self.huge_total() } else { Summary { lanes, excess: 0 } }
     }
 
-    /// The maximum of the near (0) or far (1) lanes of all children.
+    /// Returns the maximum of the low (0) or high (1) lanes of all children.
     #[inline]
     pub(super) fn most(&self, half: usize) -> i16x8 {
         let lanes = &self.lanes[half];
@@ -85,20 +85,21 @@ impl Node {
     }
 
     #[cold]
-    fn huge_summary(&self) -> Room {
-        (1..FAN).fold(self.room(0), |sum, slot| sum.max(self.room(slot)))
+    fn huge_total(&self) -> Summary {
+        (1..FAN).fold(self.summary(0), |sum, slot| sum.max(self.summary(slot)))
     }
 
-    /// The first child from slot `from` on whose room answers the query with yes.
+    /// Returns the first child from slot `from` on whose summary answers the query with yes.
     #[inline]
     pub(super) fn first_match(&self, from: usize, query: &Query) -> Option<usize> {
         match query.direct() {
             Some(need) => self.first_direct(from, query.lane, need),
-            None => (from..FAN).find(|&slot| query.matches(&self.room(slot))),
+            None => (from..FAN).find(|&slot| query.matches(&self.summary(slot))),
         }
     }
 
-    /// The same where one lane decides.
+    /// Returns the first child from slot `from` on that has at least `need` in the one lane that
+    /// decides.
     #[inline]
     pub(super) fn first_direct(&self, from: usize, lane: usize, need: i16) -> Option<usize> {
         let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
@@ -106,18 +107,18 @@ impl Node {
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
     }
 
-    /// The last child before slot `before` whose room answers the query with yes.
+    /// Returns the last child before slot `before` whose summary answers the query with yes.
     pub(super) fn last_match(&self, before: usize, query: &Query) -> Option<usize> {
-        (0..before).rfind(|&slot| query.matches(&self.room(slot)))
+        (0..before).rfind(|&slot| query.matches(&self.summary(slot)))
     }
 
-    pub(super) fn insert(&mut self, slot: usize, child: u32, room: &Room) {
+    pub(super) fn insert(&mut self, slot: usize, child: u32, summary: &Summary) {
         let len = self.len as usize;
         self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));
         self.excess.copy_within(slot..len, slot + 1);
         self.child.copy_within(slot..len, slot + 1);
         self.child[slot] = child;
-        self.set_room(slot, room);
+        self.set_summary(slot, summary);
         self.len += 1;
     }
 
@@ -132,14 +133,14 @@ impl Node {
     /// Moves the children from `from` on to the end of `to`.
     pub(super) fn move_tail(&mut self, from: usize, to: &mut Self) {
         for slot in from..self.len as usize {
-            to.insert(to.len as usize, self.child[slot], &self.room(slot));
+            to.insert(to.len as usize, self.child[slot], &self.summary(slot));
         }
         self.truncate(from);
     }
 
     fn truncate(&mut self, len: usize) {
         for slot in len..FAN {
-            self.set_room(slot, &Room::NONE);
+            self.set_summary(slot, &Summary::NONE);
             self.child[slot] = 0;
         }
         self.len = len as u32;

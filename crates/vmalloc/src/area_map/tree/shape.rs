@@ -4,28 +4,29 @@ use super::Tree;
 use super::node::{FAN, MERGE_AT, node_of, place, slot_of};
 use crate::area_map::bitmaps::Bitmaps;
 use crate::area_map::metadata::OutOfMemory;
-use crate::area_map::room::Room;
+use crate::area_map::summary::Summary;
 
 /// How a full node makes place.
 #[derive(Clone, Copy)]
 enum Split {
     /// Half of the children move: an insertion somewhere.
     Half,
-    /// None move: an insertion behind the last leaf of all, so that a growing space fills its nodes.
+    /// None move: an insertion behind the last leaf of all, so that a growing space fills its
+    /// nodes.
     Append,
 }
 
 impl Tree<'_> {
-    /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the nodes they need:
-    /// a split at every level and a new root.
+    /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the
+    /// nodes they need: a split at every level and a new root.
     pub(in crate::area_map) fn ensure(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
         self.nodes.ensure(leaves * (self.height as usize + 2))
     }
 
-    /// Enters `leaf` behind the leaf `before`; its room is none so far.
+    /// Enters `leaf` behind the leaf `before`; its summary is none so high.
     pub(in crate::area_map) fn insert_after(&mut self, before: u32, leaf: u32, bitmaps: &Bitmaps<'_>) {
         let split = if bitmaps.leaf(leaf).next.get() == 0 { Split::Append } else { Split::Half };
-        self.insert(bitmaps.leaf(before).up.get(), leaf, &Room::NONE, 0, split, bitmaps);
+        self.insert(bitmaps.leaf(before).up.get(), leaf, &Summary::NONE, 0, split, bitmaps);
     }
 
     /// Enters `child` behind the place `after`, `level` levels above the leaves.
@@ -33,7 +34,7 @@ impl Tree<'_> {
         &mut self,
         after: u32,
         child: u32,
-        room: &Room,
+        summary: &Summary,
         level: u32,
         split: Split,
         bitmaps: &Bitmaps<'_>,
@@ -49,7 +50,7 @@ impl Tree<'_> {
                 (node, slot) = (twin, slot - kept);
             }
         }
-        self.nodes[node].insert(slot, child, room);
+        self.nodes[node].insert(slot, child, summary);
         self.relink(node, slot, level + 1, bitmaps);
         self.refresh(node);
     }
@@ -65,8 +66,8 @@ impl Tree<'_> {
             self.grow_root();
         }
         self.refresh(node);
-        let room = self.nodes[twin].summary();
-        self.insert(self.nodes[node].up, twin, &room, level + 1, split, bitmaps);
+        let summary = self.nodes[twin].total();
+        self.insert(self.nodes[node].up, twin, &summary, level + 1, split, bitmaps);
         twin
     }
 
@@ -75,9 +76,9 @@ impl Tree<'_> {
         let old = self.root;
         self.root = self.nodes.take();
         self.height += 1;
-        let room = self.nodes[old].summary();
+        let summary = self.nodes[old].total();
         let root = self.root;
-        self.nodes[root].insert(0, old, &room);
+        self.nodes[root].insert(0, old, &summary);
         self.nodes[old].up = place(root, 0);
     }
 
@@ -128,13 +129,14 @@ impl Tree<'_> {
         self.nodes[left] = merged;
         self.relink(left, kept as usize, level + 1, bitmaps);
         self.nodes.put(right);
-        // First out, then up: while both stand, no room above is smaller than it should be.
+        // First out, then up: while both stand, no summary above is smaller than it should be.
         self.remove_at(place(parent, slot + 1), level + 1, bitmaps);
         self.refresh(left);
         true
     }
 
-    /// Tells the children of `node` from `slot` on where they are; `level` is the node's, 1 above leaves.
+    /// Tells the children of `node` from `slot` on where they are; `level` is the node's, 1 above
+    /// leaves.
     pub(super) fn relink(&mut self, node: u32, slot: usize, level: u32, bitmaps: &Bitmaps<'_>) {
         for slot in slot..self.nodes[node].len as usize {
             let child = self.nodes[node].child[slot];
@@ -147,12 +149,12 @@ impl Tree<'_> {
         }
     }
 
-    /// Brings the rooms above `node` up to date.
+    /// Brings the summaries above `node` up to date.
     fn refresh(&mut self, node: u32) {
         let up = self.nodes[node].up;
         if up != 0 {
-            let room = self.nodes[node].summary();
-            self.set(up, room);
+            let summary = self.nodes[node].total();
+            self.set(up, summary);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Room: how large a request a set of free ranges can take, for every alignment at once.
+//! Summary: how large a request a set of free ranges can take, for every alignment at once.
 //!
-//! A free range `[s, e)` takes a request aligned to `2^k` pages if it has that many pages left after the
-//! padding up to the next multiple of `2^k`:
+//! A free range `[s, e)` takes a request aligned to `2^k` pages if it has that many pages left
+//! after the padding up to the next multiple of `2^k`:
 //!
 //! ```text
 //!   m_k(s, e) = max(0, (e − s) − (−s mod 2^k))            k = 0, 1, … , 13
@@ -10,39 +10,44 @@
 //!             │── padding ──│────────────── m_k ────────────────────│
 //! ```
 //!
-//! The room of a set is the maximum of each `m_k` over its ranges. It answers "is there a range here that
-//! takes n pages aligned to 2^k?" **exactly** (`room_k ≥ n`), so a search that follows it never turns back.
+//! The summary of a set is the maximum of each `m_k` over its ranges. It answers "is there a range
+//! here that takes n pages aligned to 2^k?" **exactly** (`room_k ≥ n`), so a search that follows it
+//! never turns back.
 //!
 //! # Representation
-//! `m_k = lane_k + excess`: sixteen signed 16-bit lanes, one a `k` (lanes 14 and 15 repeat 13), and one
-//! number for all of them. Two bytes a lane are enough because the lanes of a range lie close together:
-//! `m_0 − m_k ≤ 2^k − 1`. A range of at most 32767 pages (128 MiB) has no excess; a *huge* one has
-//! `excess = m_0 − 32767`, which leaves at least 24576 in each lane.
+//! `m_k = lane_k + excess`: sixteen signed 16-bit lanes, one a `k` (lanes 14 and 15 repeat 13), and
+//! one number for all of them. Two bytes a lane are enough because the lanes of a range lie close
+//! together: `m_0 − m_k ≤ 2^k − 1`. A range of at most 32767 pages (128 MiB) has no excess; a
+//! *huge* one has `excess = m_0 − 32767`, which leaves at least 24576 in each lane.
 //!
-//! The maximum of two rooms without excess is two vector instructions. With excess both are first brought to
-//! the larger excess, by a saturating subtraction: what falls below zero there was no maximum.
+//! The maximum of two summaries without excess is two vector instructions. With excess both are
+//! first brought to the larger excess, by a saturating subtraction: what falls below zero there was
+//! no maximum.
 //!
-//! A request for up to 24576 pages compares one lane and never needs the excess: a huge range takes it.
+//! A request for up to 24576 pages compares one lane and never needs the excess: a huge range takes
+//! it.
 //!
-//! Rejected: one mask of bits (k, j) a child, "something here takes 2^j pages aligned to 2^k", is half the
-//! size but a superset, and a search may try linearly many ranges before the masks are repaired. Sixteen full
-//! words a child are exact too but four times the memory and have no vector maximum in baseline x86-64.
+//! Rejected: one mask of bits (k, j) a child, "something here takes 2^j pages aligned to 2^k", is
+//! half the size but a superset, and a search may try linearly many ranges before the masks are
+//! repaired. Sixteen full words a child are exact too but four times the memory and have no vector
+//! maximum in baseline x86-64.
 
 use super::leaf::LEAF_PAGES;
 use bytemuck::{Pod, Zeroable};
 use wide::i16x8;
 
-/// Lanes in a room: two 128-bit vectors.
+/// Lanes in a summary: two 128-bit vectors.
 pub(super) const LANES: usize = 16;
-/// The largest alignment with a lane of its own: 2^13 pages, 32 MiB. The padding to it, 2^13 − 1, keeps every
-/// lane of a huge range above 2^14.
+/// The largest alignment with a lane of its own: 2^13 pages, 32 MiB. The padding to it, 2^13 − 1,
+/// keeps every lane of a huge range above 2^14.
 pub(super) const MAX_ORDER: u32 = 13;
 /// The largest range without excess, in pages: the largest lane value.
 pub(super) const LANE_MAX: u64 = i16::MAX as u64;
 /// Every huge range takes a request of this size, at every alignment that has a lane.
 const DIRECT_MAX: u64 = LANE_MAX - ((1 << MAX_ORDER) - 1);
 
-/// A range of so many pages has at every alignment as many as a leaf at least: no range inside a leaf has more.
+/// A range of so many pages has at every alignment as many as a leaf at least: no range inside a
+/// leaf has more.
 pub(super) const HIDES_LEAF: u32 = LEAF_PAGES + (1 << MAX_ORDER) - 1;
 
 /// `2^k − 1` for each lane's k.
@@ -82,11 +87,11 @@ impl Lanes {
     pub(super) const NONE: Self = Self([i16x8::ZERO; 2]);
 
     #[inline]
-    pub(super) fn new(near: i16x8, far: i16x8) -> Self {
-        Self([near, far])
+    pub(super) fn new(low: i16x8, high: i16x8) -> Self {
+        Self([low, high])
     }
 
-    /// The lanes of the range `[start, start + len)`; `len` is at most [`LANE_MAX`].
+    /// Returns the lanes of the range `[start, start + len)`; `len` is at most [`LANE_MAX`].
     #[inline]
     pub(super) fn of(start: u64, len: u64) -> Self {
         debug_assert!(len <= LANE_MAX);
@@ -96,8 +101,8 @@ impl Lanes {
         Self([lanes(0), lanes(1)])
     }
 
-    /// The lanes of free ranges of which the positions with `pages` pages from them on are aligned to
-    /// `2^order` pages at best.
+    /// Returns the lanes of free ranges of which the positions with `pages` pages from them on are
+    /// aligned to `2^order` pages at best.
     #[inline]
     pub(super) fn of_run(pages: u32, order: u32) -> Self {
         let pages = i16x8::splat(pages as i16);
@@ -110,21 +115,21 @@ impl Lanes {
         bytemuck::cast_ref::<_, [i16; LANES]>(&self.0)[lane & (LANES - 1)]
     }
 
-    /// Lanes without far ones.
+    /// Returns lanes without high ones.
     #[inline]
-    pub(super) fn near_only(near: i16x8) -> Self {
-        Self([near, i16x8::ZERO])
+    pub(super) fn low_only(low: i16x8) -> Self {
+        Self([low, i16x8::ZERO])
     }
 
-    /// Orders 0 to 7: those that change with every small range.
+    /// Returns orders 0 to 7, which change with every small range.
     #[inline]
-    pub(super) fn near(&self) -> i16x8 {
+    pub(super) fn low(&self) -> i16x8 {
         self.0[0]
     }
 
-    /// Orders 8 and up: most leaves have none.
+    /// Returns orders 8 and up, of which most leaves have none.
     #[inline]
-    pub(super) fn far(&self) -> i16x8 {
+    pub(super) fn high(&self) -> i16x8 {
         self.0[1]
     }
 
@@ -138,22 +143,23 @@ impl Lanes {
         (self.0[0].simd_eq(other.0[0]) & self.0[1].simd_eq(other.0[1])).all()
     }
 
-    /// These lanes with an excess that is larger by `more`.
+    /// Returns these lanes with an excess that is larger by `more`.
     #[inline]
     fn lowered(self, more: u64) -> Self {
         let more = i16x8::splat(more.min(LANE_MAX) as i16);
         Self([self.0[0].saturating_sub(more), self.0[1].saturating_sub(more)])
     }
 
-    /// Whether a range that is behind these lanes may be huge: no smaller one shows so much.
+    /// Returns true if a range that is behind these lanes may be huge: no smaller one shows so
+    /// much.
     #[inline]
     pub(super) fn may_be_huge(&self) -> bool {
         self.get(0) as u64 >= DIRECT_MAX
     }
 }
 
-/// Whether a room of this excess stays as it is, whatever ranges without excess come or go beside it: at every
-/// alignment it has more pages than they can.
+/// Returns true if a summary of this excess stays as it is, whatever ranges without excess come or
+/// go beside it. At every alignment it has more pages than they can.
 #[inline]
 pub(super) fn eclipses(excess: u64) -> bool {
     excess + DIRECT_MAX > LANE_MAX
@@ -174,23 +180,23 @@ static ALIGNED: [[i16; 8]; LEAF_PAGES as usize] = {
     table
 };
 
-/// The near lanes of a growing set of ranges that start in one leaf.
+/// The low lanes of a growing set of ranges that start in one leaf.
 #[derive(Clone, Copy)]
-pub(super) struct Near(pub(super) i16x8);
+pub(super) struct Low(pub(super) i16x8);
 
-impl Near {
+impl Low {
     pub(super) const NONE: Self = Self(i16x8::ZERO);
 
-    /// The near lanes of one range; pages as for [`add`](Self::add).
+    /// Returns the low lanes of one range; pages as for [`add`](Self::add).
     #[inline(always)]
     pub(super) fn of(start: u32, end: u32) -> i16x8 {
-        let mut near = Self::NONE;
-        near.add(start, end);
-        near.0
+        let mut low = Self::NONE;
+        low.add(start, end);
+        low.0
     }
 
-    /// Adds the range between two pages counted from the leaf's first; of one that is huge nonsense, which the
-    /// caller must drop. The end may lie outside the leaf.
+    /// Adds the range between two pages counted from the leaf's first; of one that is huge
+    /// nonsense, which the caller must drop. The end may lie outside the leaf.
     #[inline(always)]
     pub(super) fn add(&mut self, start: u32, end: u32) {
         let aligned = i16x8::new(ALIGNED[start as usize & (LEAF_PAGES as usize - 1)]);
@@ -199,17 +205,17 @@ impl Near {
     }
 }
 
-/// The room of a set of free ranges.
+/// The summary of a set of free ranges.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct Summary {
     pub(super) lanes: Lanes,
     pub(super) excess: u64,
 }
 
-impl Room {
+impl Summary {
     pub(super) const NONE: Self = Self { lanes: Lanes::NONE, excess: 0 };
 
-    /// The room of one free range.
+    /// Returns the summary of one free range.
     #[inline]
     pub(super) fn of(start: u64, end: u64) -> Self {
         let len = end - start;
@@ -217,13 +223,13 @@ impl Room {
         Self { lanes: Lanes::of(start, len - excess), excess }
     }
 
-    /// `m_k` for `lane` = k.
+    /// Returns `m_k` for `lane` = k.
     #[inline]
     pub(super) fn pages(&self, lane: usize) -> u64 {
         self.lanes.get(lane) as u64 + self.excess
     }
 
-    /// The room of both sets together.
+    /// Returns the summary of both sets together.
     #[inline]
     pub(super) fn max(self, other: Self) -> Self {
         if (self.excess | other.excess) == 0 {
@@ -245,7 +251,7 @@ impl Room {
     }
 }
 
-/// A question to rooms: is there a range for `pages` pages aligned to `2^order`?
+/// A question to summaries: is there a range for `pages` pages aligned to `2^order`?
 ///
 /// For orders above [`MAX_ORDER`] the answer is a superset, and each range has to be tried.
 #[derive(Clone, Copy, Debug)]
@@ -260,21 +266,22 @@ impl Query {
         Self { lane: order.min(MAX_ORDER) as usize, pages }
     }
 
-    /// The lane value that decides, where the excess does not matter.
+    /// Returns the lane value that decides, where the excess does not matter.
     #[inline]
     pub(super) fn direct(&self) -> Option<i16> {
         Self::direct_pages(self.pages)
     }
 
-    /// The same for a request of `pages` pages.
+    /// Returns the lane value that decides a request of `pages` pages, where the excess does not
+    /// matter.
     #[inline]
     pub(super) fn direct_pages(pages: u64) -> Option<i16> {
         if pages <= DIRECT_MAX { Some(pages as i16) } else { None }
     }
 
     #[inline]
-    pub(super) fn matches(&self, room: &Room) -> bool {
-        room.pages(self.lane) >= self.pages
+    pub(super) fn matches(&self, summary: &Summary) -> bool {
+        summary.pages(self.lane) >= self.pages
     }
 }
 
@@ -283,7 +290,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// `m_k` by its definition.
+    /// Returns `m_k` by its definition.
     fn m(start: u64, end: u64, order: u32) -> u64 {
         let first = start.next_multiple_of(1 << order);
         end.saturating_sub(first)
@@ -306,7 +313,7 @@ mod tests {
         for (start, end) in sample_ranges() {
             for order in 0..=MAX_ORDER {
                 assert_eq!(
-                    Room::of(start, end).pages(order as usize),
+                    Summary::of(start, end).pages(order as usize),
                     m(start, end, order),
                     "{start} {end} {order}"
                 );
@@ -319,15 +326,15 @@ mod tests {
         let ranges = sample_ranges();
         for a in &ranges {
             for b in &ranges {
-                let room = Room::of(a.0, a.1).max(Room::of(b.0, b.1));
+                let summary = Summary::of(a.0, a.1).max(Summary::of(b.0, b.1));
                 for order in 0..=MAX_ORDER {
                     let largest = m(a.0, a.1, order).max(m(b.0, b.1, order));
-                    assert_eq!(room.pages(order as usize), largest);
+                    assert_eq!(summary.pages(order as usize), largest);
                     for pages in [1, largest.max(1), largest + 1, DIRECT_MAX, DIRECT_MAX + 1, LANE_MAX] {
                         let query = Query::new(pages, order);
-                        let direct = query.direct().map(|need| room.lanes.get(query.lane) >= need);
+                        let direct = query.direct().map(|need| summary.lanes.get(query.lane) >= need);
                         let want = largest >= pages;
-                        assert_eq!(query.matches(&room), want);
+                        assert_eq!(query.matches(&summary), want);
                         assert!(direct.is_none_or(|yes| yes == want), "{a:?} {b:?} {order} {pages}");
                     }
                 }

@@ -9,24 +9,26 @@
 //!   no edge       s ░░░████░░░ e      two remainders: start bits at a and b
 //! ```
 //!
-//! In the bitmaps all four are the same: a start bit at `a`, and one at `b` unless `b = e`. Leaves for both are
-//! secured before the first bit changes, so a cut never fails in the middle.
+//! In the bitmaps all four are the same: a start bit at `a`, and one at `b` unless `b = e`. Leaves
+//! for both are secured before the first bit changes, so a cut never fails in the middle.
 
 use super::AreaMap;
 use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
 use super::metadata::OutOfMemory;
-use super::room::{Query, Room};
 use super::scan::{DENSE, Taken};
-use super::search::Hole;
+use super::search::Place;
+use super::summary::{Query, Summary};
 use crate::addr::PageRange;
 use crate::error::AllocError;
 use crate::request::Fit;
 
 impl AreaMap<'_> {
-    /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the exception.
+    /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the
+    /// exception.
     ///
     /// # Errors
-    /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span, [`AllocError::Metadata`].
+    /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span,
+    /// [`AllocError::Metadata`].
     #[inline]
     pub fn alloc(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
         self.steps.reset();
@@ -38,45 +40,46 @@ impl AreaMap<'_> {
         }
     }
 
-    /// A request for the lowest place; if `leaf` is not 0, it is known to take it.
+    /// Allocates for a request of the lowest place. If `leaf` is not 0, it is known to take it.
     #[inline(never)]
     fn alloc_plain(&mut self, pages: u64, order: u32, leaf: u32) -> Result<PageRange, AllocError> {
         let fit = Fit::plain(pages, order);
         match self.first_in_leaf(leaf, 0, self.span().start(), &fit) {
-            Some(hole) => self.alloc_in(&hole, pages),
+            Some(place) => self.alloc_in(&place, pages),
             None => self.alloc_any(&fit),
         }
     }
 
-    /// Any request.
+    /// Allocates for any request.
     #[inline(never)]
     fn alloc_any(&mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let hole = self.place(fit)?;
-        self.alloc_in(&hole, fit.pages())
+        let place = self.place(fit)?;
+        self.alloc_in(&place, fit.pages())
     }
 
     #[inline]
-    fn alloc_in(&mut self, hole: &Hole, pages: u64) -> Result<PageRange, AllocError> {
-        self.cut(hole, hole.start + pages)?;
-        Ok(PageRange::of(hole.start, hole.start + pages))
+    fn alloc_in(&mut self, place: &Place, pages: u64) -> Result<PageRange, AllocError> {
+        self.cut(place, place.start + pages)?;
+        Ok(PageRange::of(place.start, place.start + pages))
     }
 
     /// Hands out exactly the pages of `range`. O(log n).
     ///
     /// # Errors
-    /// [`AllocError::Occupied`] names the lowest area in the way; [`AllocError::Request`] when `range` is not
-    /// inside the span; [`AllocError::Metadata`].
+    /// [`AllocError::Occupied`] names the lowest area in the way; [`AllocError::Request`] when
+    /// `range` is not inside the span; [`AllocError::Metadata`].
     pub fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
-        let hole = self.hole_at(range)?;
-        Ok(self.cut(&hole, range.end())?)
+        let place = self.place_at(range)?;
+        Ok(self.cut(&place, range.end())?)
     }
 
-    /// Takes up to `count` more areas of the size of `area`, just handed out, from the free range behind it, in the
-    /// same leaf; they are retired. How many. What is taken leaves at least as much free.
+    /// Takes up to `count` more areas of the size of `area`, just handed out, from the free range
+    /// behind it, in the same leaf; they are retired. How many. What is taken leaves at least as
+    /// much free.
     #[inline]
     pub(crate) fn alloc_more(&mut self, area: PageRange, count: u64) -> u64 {
         let (pages, from) = (area.len(), area.end());
-        let Some(leaf) = self.bitmaps.leaf_near(from) else { return 0 };
+        let Some(leaf) = self.bitmaps.dense_leaf(from) else { return 0 };
         let (record, bit) = (self.bitmaps.leaf(leaf), Leaf::bit(from));
         if !record.is_start(bit) || record.is_used(bit) {
             return 0;
@@ -87,26 +90,26 @@ impl AreaMap<'_> {
         if range.len() < 2 * count * pages {
             return 0;
         }
-        self.cut_more(&Hole { leaf, range, start: from }, count, pages)
+        self.cut_more(&Place { leaf, range, start: from }, count, pages)
     }
 
     #[inline(never)]
-    fn cut_more(&mut self, hole: &Hole, count: u64, pages: u64) -> u64 {
-        if self.cut(hole, hole.start + count * pages).is_err() {
+    fn cut_more(&mut self, place: &Place, count: u64, pages: u64) -> u64 {
+        if self.cut(place, place.start + count * pages).is_err() {
             return 0;
         }
-        let record = self.bitmaps.leaf(hole.leaf);
-        record.clear_busy(Leaf::bit(hole.start));
+        let record = self.bitmaps.leaf(place.leaf);
+        record.clear_busy(Leaf::bit(place.start));
         self.areas += count - 1;
-        (1..count).for_each(|more| record.start_retired(Leaf::bit(hole.start + more * pages)));
+        (1..count).for_each(|more| record.start_retired(Leaf::bit(place.start + more * pages)));
         count
     }
 
-    /// Makes `[hole.start, end)` a busy area.
+    /// Makes `[place.start, end)` a busy area.
     #[inline]
-    pub(super) fn cut(&mut self, hole: &Hole, end: u64) -> Result<(), OutOfMemory> {
-        let rest = end < hole.range.end();
-        let area_leaf = self.leaf_for(hole.start, hole.leaf)?;
+    pub(super) fn cut(&mut self, place: &Place, end: u64) -> Result<(), OutOfMemory> {
+        let rest = end < place.range.end();
+        let area_leaf = self.leaf_for(place.start, place.leaf)?;
         let rest_leaf = if rest { self.leaf_for(end, area_leaf) } else { Ok(area_leaf) };
         let rest_leaf = match rest_leaf {
             Ok(leaf) => leaf,
@@ -115,8 +118,8 @@ impl AreaMap<'_> {
                 return Err(full);
             }
         };
-        let bit = Leaf::bit(hole.start);
-        if hole.start == hole.range.start() {
+        let bit = Leaf::bit(place.start);
+        if place.start == place.range.start() {
             self.bitmaps.leaf(area_leaf).free_to_busy(bit);
         } else {
             self.bitmaps.leaf(area_leaf).start_busy(bit);
@@ -124,19 +127,20 @@ impl AreaMap<'_> {
         if rest {
             self.bitmaps.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
-        self.free_pages -= end - hole.start;
+        self.free_pages -= end - place.start;
         self.areas += 1;
-        self.update_room(hole.leaf);
-        if rest && rest_leaf != hole.leaf {
-            let room = Room::of(end, hole.range.end());
-            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), room);
+        self.update_summary(place.leaf);
+        if rest && rest_leaf != place.leaf {
+            let summary = Summary::of(end, place.range.end());
+            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), summary);
         }
         Ok(())
     }
 
-    /// The common case in one pass over one leaf: lowest fit, few ranges, and no leaf to be made; the first page. In
-    /// any other nothing is changed, and the error is the leaf that takes the request, or 0 (as wide as the page, so that
-    /// both come back in registers).
+    /// Allocates in the common case, in one pass over one leaf: lowest fit, few ranges, and no leaf
+    /// to be made. Returns the first page. In any other nothing is changed, and the error is the
+    /// leaf that takes the request, or 0 (as wide as the page, so that both come back in
+    /// registers).
     #[inline(never)]
     fn alloc_lowest(&mut self, pages: u64, order: u32) -> Result<u64, u64> {
         let need = Query::direct_pages(pages).ok_or(0u64)?;
@@ -153,18 +157,18 @@ impl AreaMap<'_> {
             // A copy, so that the common case keeps it in registers.
             return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
         }
-        if taken.end < taken.hole_end {
+        if taken.end < taken.free_end {
             record.start_free(taken.end);
         }
-        record.take(taken.hole, taken.start);
+        record.take(taken.place, taken.start);
         let (start, up) = (record.page(taken.start), record.up.get());
         self.free_pages -= pages;
         self.areas += 1;
-        self.tree.set_near(up, taken.near.0);
+        self.tree.set_low(up, taken.low.0);
         Ok(start)
     }
 
-    /// The same in a dense leaf.
+    /// Allocates as [`alloc_lowest`](Self::alloc_lowest), in a dense leaf.
     #[inline(never)]
     fn alloc_among_many(&mut self, leaf: u32, pages: u32, order: u32) -> Result<u64, u64> {
         let record = self.bitmaps.leaf(leaf);
@@ -172,16 +176,16 @@ impl AreaMap<'_> {
         self.alloc_at_edge(leaf, &taken).map_err(|_| u64::from(leaf))
     }
 
-    /// The same where the leaf has, or had, far lanes, and the rest may start in another.
+    /// Allocates where the leaf has, or had, high lanes, and the rest may start in another leaf.
     #[inline(never)]
     fn alloc_at_edge(&mut self, leaf: u32, taken: &Taken) -> Result<u64, OutOfMemory> {
         let record = self.bitmaps.leaf(leaf);
         let base = record.base();
         let (start, end) = (base + u64::from(taken.start), base + u64::from(taken.end));
-        let (mut rest_leaf, mut hole_end) = (leaf, 0);
-        if taken.end < taken.hole_end {
+        let (mut rest_leaf, mut free_end) = (leaf, 0);
+        if taken.end < taken.free_end {
             if taken.end >= LEAF_PAGES {
-                hole_end = self.bitmaps.first_start_behind(record);
+                free_end = self.bitmaps.first_start_behind(record);
                 rest_leaf = match self.leaf_of(end) {
                     0 => self.make_leaf(end)?,
                     rest_leaf => rest_leaf,
@@ -190,30 +194,30 @@ impl AreaMap<'_> {
             self.bitmaps.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
         let record = self.bitmaps.leaf(leaf);
-        record.take(taken.hole, taken.start);
+        record.take(taken.place, taken.start);
         self.free_pages -= end - start;
         self.areas += 1;
-        let room = self.room_without(record, taken);
-        self.tree.set(record.up.get(), room);
+        let summary = self.summary_without(record, taken);
+        self.tree.set(record.up.get(), summary);
         if rest_leaf != leaf {
-            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), Room::of(end, hole_end));
+            self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), Summary::of(end, free_end));
         }
         Ok(start)
     }
 
-    /// Brings the room of `leaf` up to date.
+    /// Brings the summary of `leaf` up to date.
     #[inline]
-    pub(super) fn update_room(&mut self, leaf: u32) {
+    pub(super) fn update_summary(&mut self, leaf: u32) {
         let record = self.bitmaps.leaf(leaf);
-        let room = self.room_of(record);
-        self.tree.set(record.up.get(), room);
+        let summary = self.summary_of(record);
+        self.tree.set(record.up.get(), summary);
     }
 
-    /// The leaf of `page`, made if there is none; `near` is a leaf that may be it.
+    /// Returns the leaf of `page`, and makes it if there is none. `hint` is a leaf that may be it.
     #[inline]
-    pub(super) fn leaf_for(&mut self, page: u64, near: u32) -> Result<u32, OutOfMemory> {
-        if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(near).base() {
-            return Ok(near);
+    pub(super) fn leaf_for(&mut self, page: u64, hint: u32) -> Result<u32, OutOfMemory> {
+        if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(hint).base() {
+            return Ok(hint);
         }
         match self.leaf_of(page) {
             0 => self.make_leaf(page),
@@ -226,7 +230,8 @@ impl AreaMap<'_> {
         let bitmaps = &*self.bitmaps;
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
-        // I1: a segment starts at the first page of the span, so some leaf lies before any that is missing.
+        // MAP-1: a segment starts at the first page of the span, so some leaf lies before any that
+        // is missing.
         let before = self.directory.leaf_before(page, bitmaps).ok_or(OutOfMemory)?;
         let leaf = bitmaps.number(bitmaps.group(page), self.leaf_count, &mut self.spare)?;
         self.leaf_count += 1;

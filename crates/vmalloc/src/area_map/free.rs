@@ -9,7 +9,7 @@
 
 use super::AreaMap;
 use super::leaf::Leaf;
-use super::room::{Near, Room};
+use super::summary::{Low, Summary};
 use crate::addr::PageRange;
 use crate::error::FreeError;
 
@@ -30,7 +30,7 @@ impl AreaMap<'_> {
                 let up = record.up.get();
                 self.free_pages += area.len();
                 self.areas -= 1;
-                self.tree.raise_near(up, Near::of(freed.free_start, freed.free_end));
+                self.tree.raise_low(up, Low::of(freed.free_start, freed.free_end));
                 Ok(area)
             }
             None => {
@@ -84,7 +84,7 @@ impl AreaMap<'_> {
     pub(super) fn busy_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
         let leaf = self.leaf_of(start);
         let bit = Leaf::bit(start);
-        // I3: only the start of an area is busy.
+        // MAP-3: only the start of an area is busy.
         if self.bitmaps.leaf(leaf).is_busy(bit) { Ok((leaf, bit)) } else { Err(self.why_not_busy(start)) }
     }
 
@@ -146,11 +146,12 @@ impl AreaMap<'_> {
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
         self.areas -= 1;
-        // What was joined into `home` from behind is dominated at every alignment, so raising is exact.
+        // What was joined into `home` from behind is dominated at every alignment, so raising is
+        // exact.
         let up = home.up.get();
-        match home.near_bits(free_start, free_end) {
-            Some((start, end)) => self.tree.raise_near(up, Near::of(start, end)),
-            None => self.tree.raise(up, Room::of(free_start, free_end)),
+        match home.inner_bits(free_start, free_end) {
+            Some((start, end)) => self.tree.raise_low(up, Low::of(start, end)),
+            None => self.tree.raise(up, Summary::of(free_start, free_end)),
         }
         if leaf != home_leaf || (other != home_leaf && other != 0) {
             self.settle(leaf, home_leaf, other);
@@ -158,8 +159,8 @@ impl AreaMap<'_> {
         area
     }
 
-    /// Joins a free range that starts in the leaf behind `record` to what ends there: where that ended, where it
-    /// ends now, and the leaf that lost a start.
+    /// Joins a free range that starts in the leaf behind `record` to what ends there: where that
+    /// ended, where it ends now, and the leaf that lost a start.
     #[inline]
     fn join_behind(&self, record: &Leaf) -> (u64, u64, u32) {
         let (bitmaps, next) = (&*self.bitmaps, record.next.get());
@@ -175,21 +176,22 @@ impl AreaMap<'_> {
         (end, bitmaps.end_of(behind, first), next)
     }
 
-    /// After a join across leaves: the rooms of those that lost a start, and the leaves that lost their last.
+    /// Brings up to date what a join across leaves changed: summaries of leaves that lost a start,
+    /// and leaves that lost their last.
     #[inline]
     fn settle(&mut self, leaf: u32, home: u32, other: u32) {
         if other != 0 && other != home && other != leaf {
-            self.shrink_room(other);
+            self.shrink_summary(other);
         }
         if leaf != home {
-            self.shrink_room(leaf);
+            self.shrink_summary(leaf);
         }
     }
 
-    /// Brings the room of `leaf` up to date after it lost a start; it may have lost its last.
+    /// Brings the summary of `leaf` up to date after it lost a start; it may have lost its last.
     #[inline]
-    fn shrink_room(&mut self, leaf: u32) {
-        if self.bitmaps.leaf(leaf).is_empty() { self.drop_leaf(leaf) } else { self.update_room(leaf) }
+    fn shrink_summary(&mut self, leaf: u32) {
+        if self.bitmaps.leaf(leaf).is_empty() { self.drop_leaf(leaf) } else { self.update_summary(leaf) }
     }
 
     #[cold]

@@ -1,0 +1,31 @@
+//! First steps: memory, the same pages twice, an area found by an address inside, and an overrun that
+//! traps.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+use vmalloc_linux::{Config, Mapping, Options, ShortMapping, open};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let space = open(Options::new(), Config::default())?;
+    let mut buffer = space.zeroed_buffer(10_000)?;
+    buffer[9_999] = 1;
+    println!("10,000 bytes at {:#x}", buffer.addr());
+
+    let inside = buffer.addr() + 5_000;
+    println!("{inside:#x} is in {:?}", space.find(inside).ok_or("no area")?);
+
+    let frames = space.frames(4)?;
+    let (one, two) = (Mapping::new(&frames)?, ShortMapping::new(&frames)?);
+    one.bytes()[100].store(7, Relaxed);
+    println!("{:#x} shows {} as well", two.addr(), two.bytes()[100].load(Relaxed));
+
+    if std::env::args().any(|arg| arg == "overrun") {
+        let past = (buffer.addr() + buffer.usable_size()) as *mut u8;
+        // SAFETY: none. This is the mistake that the guard page is for.
+        unsafe { past.write_volatile(1) };
+    }
+    let child = Command::new(std::env::current_exe()?).arg("overrun").output()?;
+    println!("one byte too far ends with signal {:?}", child.status.signal());
+    Ok(())
+}

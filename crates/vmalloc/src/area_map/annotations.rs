@@ -1,0 +1,55 @@
+//! The marks of a leaf that tell where an area may have an annotation.
+
+use super::leaf::{ANNOTATION_PAGES, Leaf};
+use crate::sync::fence;
+use core::sync::atomic::Ordering::Release;
+
+/// One annotation entered, in `annotations`.
+pub(super) const ANNOTATION_ENTERED: u64 = 1 << 32;
+
+/// The word of a leaf that tells of annotations, as it was at one moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct AnnotationMarks(u64);
+
+impl AnnotationMarks {
+    /// Returns true if the area that starts at `page`, or one within the same [`ANNOTATION_PAGES`],
+    /// may have an annotation.
+    #[inline(always)]
+    pub(super) fn may_be_annotated(self, page: u64) -> bool {
+        self.0 >> (Leaf::bit(page) / ANNOTATION_PAGES as u32) & 1 != 0
+    }
+}
+
+impl Leaf {
+    /// Returns true if the area at `page`, or one that starts within the same [`ANNOTATION_PAGES`]
+    /// pages, may have an annotation.
+    #[inline(always)]
+    pub(crate) fn may_be_annotated(&self, page: u64) -> bool {
+        AnnotationMarks(self.annotations.get()).may_be_annotated(page)
+    }
+
+    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it: a
+    /// reader that sees a mark cleared before sees that the area with the annotation is busy no
+    /// more, and one that sees an area busy sees its mark after.
+    #[inline(always)]
+    pub(super) fn annotation_marks(&self) -> AnnotationMarks {
+        AnnotationMarks(self.annotations.get())
+    }
+
+    /// Marks the annotation of the area at `page`. The caller holds the annotation's table, and
+    /// makes the area busy afterwards.
+    pub(crate) fn annotation_entered(&self, page: u64) {
+        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
+        self.annotations.update(|word| (word | mark).wrapping_add(ANNOTATION_ENTERED));
+        // Release: pairs with the second Acquire of `Version::read`: a reader that finds the area
+        // busy sees its mark.
+        fence(Release);
+    }
+
+    /// Clears the mark of annotations around `page`. The caller holds the table of the last of
+    /// them, and its area is busy no more.
+    pub(crate) fn annotations_left(&self, page: u64) {
+        let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
+        self.annotations.update(|word| word & !mark);
+    }
+}
