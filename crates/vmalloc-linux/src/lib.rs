@@ -1,7 +1,7 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
 //! ```text
-//!  space.rs     a whole allocator in one call, `open`; parts of one that survive forks
+//!  opened.rs    a whole allocator in one call, `open`; parts of one that survive forks
 //!  reserve.rs   options and limits ──► one reservation, and the means that this kernel has
 //!  options.rs   what may be asked for; error.rs  why not; limits.rs  what the machine allows, read heap-free
 //!
@@ -79,13 +79,13 @@ mod limits;
 mod lock;
 mod markers;
 mod memory;
+mod opened;
 mod options;
 mod pagemap;
 mod peek;
 mod platform;
 mod relocate;
 mod reserve;
-mod space;
 mod special;
 mod supply;
 mod sync;
@@ -101,9 +101,9 @@ pub use fork::{OnFutexes, RegisterError};
 pub use frontier::CHUNK_PAGES;
 pub use grace::{DeferError, Grace, Head, Pin, SettleError, pin};
 pub use lock::FutexLock;
+pub use opened::{OpenError, open, open_root, share};
 pub use options::{Guards, Options, Vectors};
 pub use platform::Linux;
-pub use space::{OpenError, open, open_root, share};
 
 /// The examples of the README and of the table of Linux's names, compiled and run as tests.
 #[cfg(doctest)]

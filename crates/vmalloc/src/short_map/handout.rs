@@ -29,10 +29,15 @@ impl<L: RawMutex> ShortMaps<L> {
         let order = order_of(pages);
         let window = self.queues.get(platform.cpu()).and_then(|queue| queue.0.windows.get(order));
         let Some(start) = window.and_then(|window| window.take(order)) else { return 0 };
-        match self.near(start) {
-            Some(block) => block.take(start, pages),
-            None => self.mark_taken(platform, start, pages),
-        }
+        // Not a call and more: the common way out has nothing to remember over one.
+        let Some(block) = self.near(start) else { return self.take_slow(platform, start, pages) };
+        block.take(start, pages);
+        start
+    }
+
+    #[inline(never)]
+    fn take_slow<P: Platform>(&self, platform: &P, start: u64, pages: u64) -> u64 {
+        self.mark_taken(platform, start, pages);
         start
     }
 

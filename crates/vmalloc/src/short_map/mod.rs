@@ -68,7 +68,7 @@ mod windows;
 pub(crate) use collect::{Parted, Taken};
 pub(crate) use handout::{Given, Opened};
 pub(crate) use lifecycle::Recycling;
-pub(crate) use slots::{MAX_SLOTS, SlotState};
+pub(crate) use slots::{Block, MAX_SLOTS, SlotState};
 
 use crate::addr::PageRange;
 use crate::area_map::{Chunks, OutOfMemory};
@@ -80,7 +80,7 @@ use alloc::vec::Vec;
 use linear::Linear;
 use lists::{List, Lists};
 use lock_api::{Mutex, RawMutex};
-use slots::{Block, BlockState, MOST_KEPT, Run};
+use slots::{BlockState, MOST_KEPT, Run};
 use windows::{AtomicWindow, ORDERS, Queue, QueueState, Window, kept_index};
 
 /// The most pages of a request that blocks serve: one word of bits in the original.

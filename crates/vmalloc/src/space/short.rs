@@ -7,7 +7,7 @@ use crate::areas::{FreedBy, Kind};
 use crate::error::{AllocError, FreeError, RequestError};
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::request::Fit;
-use crate::short_map::{BLOCK, Given, MOST_PAGES, Opened, Recycling, SlotState, is_served};
+use crate::short_map::{BLOCK, Block, Given, MOST_PAGES, Opened, Recycling, SlotState, is_served};
 
 impl<P: MapFrames> Raw<'_, P> {
     /// Maps `frames` of the supply for a short while, readable and writable. Returns the address of
@@ -235,13 +235,17 @@ impl<P: Platform> Space<P> {
             return false;
         }
         match self.short.give_near(page, pages) {
-            Given::Not => return false,
-            Given::Some => {}
-            Given::Last(block) => {
-                let trigger = self.short.emptied(&self.cache.lazy, block, page);
-                self.trigger_drain(trigger);
-            }
+            Given::Not => false,
+            Given::Some => true,
+            Given::Last(block) => self.give_last_slots(block, page),
         }
+    }
+
+    /// Ends the return of the last slots that were held of a block. Returns true.
+    #[inline(never)]
+    fn give_last_slots(&self, block: &Block, page: u64) -> bool {
+        let trigger = self.short.emptied(&self.cache.lazy, block, page);
+        self.trigger_drain(trigger);
         true
     }
 
