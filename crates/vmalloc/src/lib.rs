@@ -1,10 +1,11 @@
 //! A virtual-address allocator: what a kernel's vmalloc is made of, for anyone.
 //!
 //! Two layers, each usable alone:
-//! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit in O(log n),
-//!   immediate coalescing, look-up by any interior page. A pure data structure without `unsafe`, on the heap or in
-//!   memory that the caller lends.
-//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, caching of pages.
+//! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit
+//!   in O(log n), immediate coalescing, look-up by any interior page. A pure data structure without
+//!   `unsafe`, on the heap or in memory that the caller lends.
+//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched
+//!   purge, caching of pages.
 //!
 //! ```text
 //!             Request (bytes)                       the span of a platform, in pages
@@ -31,10 +32,12 @@
 //! ```
 //!
 //! # What to know first
-//! - Everything inside is counted in pages and named by page number; bytes appear only in [`Request`] and [`Space`].
-//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for, where, and the
-//!   largest free range.
-//! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the lock.
+//! - Everything inside is counted in pages and named by page number; bytes appear only in
+//!   [`Request`] and [`Space`].
+//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for,
+//!   where, and the largest free range.
+//! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the
+//!   lock.
 //!
 //! # Features
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.

@@ -7,7 +7,7 @@ mod wrong;
 use common::{SimLook, direct, sim};
 use lock_api::{GuardSend, RawMutex};
 use vmalloc_conformance::{Conformance, Failure, Look, Nofault, Report, Seen};
-use vmalloc_sim::{Direct, Options, Reaction, Sim};
+use vmalloc_sim::{Direct, Options, OnViolation, Sim};
 use wrong::{Mistake, Wrong};
 
 /// Looks at the machine below a mistake. What the machine itself finds is left out: the kit has to
@@ -34,7 +34,7 @@ impl Look<Wrong<Sim>> for Below {
 }
 
 fn recording(options: Options) -> Options {
-    options.on_fault(Reaction::Record)
+    options.on_violation(OnViolation::Record)
 }
 
 fn failures(result: Result<Report, vmalloc_conformance::Breaches>) -> Vec<Failure> {
@@ -50,7 +50,7 @@ fn on_memory(mistake: Mistake) -> Vec<Failure> {
 
 /// On a simulated machine with frames and TLBs.
 fn on_machine(mistake: Mistake) -> Vec<Failure> {
-    let options = |options| recording(options).linear(1 << 30).replaces();
+    let options = |options| recording(options).linear(1 << 30).remaps_atomically();
     let kit = Conformance::new(move || Wrong::new(sim(options), mistake), Below);
     failures(kit.frames().protect().read_nofault().translate().check())
 }

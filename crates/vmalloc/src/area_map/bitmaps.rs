@@ -1,4 +1,4 @@
-//! The bitmaps: what is known of every page, readable by everybody at any time.
+//! The bitmaps: what is known of every page, readable by every thread at any time.
 //!
 //! The holder of the map changes *where segments start*; a thread that frees or reuses an area
 //! flips *whether it is busy*, by one atomic operation and without the map. This works because of

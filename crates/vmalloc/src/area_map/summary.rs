@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_of_sets_answer_exactly_as_their_ranges_do() {
+    fn summaries_of_sets_answer_as_their_ranges_do() {
         let ranges = sample_ranges();
         for a in &ranges {
             for b in &ranges {

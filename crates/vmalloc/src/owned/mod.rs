@@ -12,9 +12,9 @@
 //! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
 //! | [`CongruentAreas`] | areas at fixed distances | [`CongruentAreas::new`] |
 //!
-//! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with which
-//! it can live as long as it likes and go to other threads. Each can be leaked into an address and
-//! taken back from it.
+//! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
+//! which it can live as long as it likes and go to other threads. Each can be leaked into an
+//! address and taken back from it.
 //!
 //! # Example
 //! The same pages at two addresses, and an area found by an address inside:

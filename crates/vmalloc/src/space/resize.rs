@@ -18,11 +18,11 @@ use crate::purge::{PurgePlan, Purger};
 use crate::request::Fit;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
-    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is now.
-    /// The content is kept as far as it fits; new bytes are of any content, or zeros if the request
-    /// asks for them. It grows in place when the addresses behind it are free, and else its pages are
-    /// moved, without copying them where the platform can do that. Pages that it no longer needs are
-    /// given back at once. Its tag and its guard stay.
+    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
+    /// now. The content is kept as far as it fits; new bytes are of any content, or zeros if the
+    /// request asks for them. It grows in place when the addresses behind it are free, and else its
+    /// pages are moved, without copying them where the platform can do that. Pages that it no
+    /// longer needs are given back at once. Its tag and its guard stay.
     ///
     /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
     /// for a purge under way when it shrinks.
@@ -61,8 +61,8 @@ impl<P: Platform> Raw<'_, P> {
     /// The caller owns the area.
     ///
     /// # Errors
-    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind it
-    /// are not free ([`AllocError::Occupied`]); nothing is changed.
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind
+    /// it are not free ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
@@ -91,8 +91,8 @@ impl<P: Platform> Raw<'_, P> {
     /// The caller owns the area, and nothing uses the bytes behind the new size.
     ///
     /// # Errors
-    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than it
-    /// has; nothing is changed.
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than
+    /// it has; nothing is changed.
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
@@ -133,7 +133,8 @@ impl<P: Platform> Space<P> {
     {
         if let Some(new) = request.zeroed_bytes().and_then(|bytes| bytes.checked_sub(info.bytes)) {
             let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + info.bytes);
-            // SAFETY: the area is the caller's, mapped, and has that many bytes now (`DirectMemory`).
+            // SAFETY: the area is the caller's, mapped, and has that many bytes now
+            // (`DirectMemory`).
             unsafe { start.write_bytes(0, new) };
         }
     }
@@ -179,8 +180,8 @@ impl<P: Platform> Space<P> {
         }
         let guard = checked.guard_pages;
         let more = PageRange::of(old.end() - guard, new.end() - guard);
-        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard
-        // page, and free ones.
+        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last
+        // guard page, and free ones.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
             self.sure(self.areas.unreshape(new, old, self.areas.annotation_of(info)));
@@ -189,8 +190,8 @@ impl<P: Platform> Space<P> {
         Ok(true)
     }
 
-    /// Claims an area for the request, behind which as much again is free if possible: so that it can
-    /// grow in place the next time.
+    /// Claims an area for the request, behind which as much again is free if possible: so that it
+    /// can grow in place the next time.
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
         let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
@@ -220,7 +221,8 @@ impl<P: DirectMemory + Relocate> Space<P> {
             }
         }
         let from = PageRange::of(old.start(), old.start() + kept_pages);
-        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
+        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not
+        // mapped.
         let disposition = match unsafe { self.platform.relocate(from, kept) } {
             Ok(()) => Disposition::MustUnmap,
             Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
@@ -250,8 +252,8 @@ impl<P: DirectMemory + Relocate> Space<P> {
         self.or_after_purge(checked, map)?;
         let [source, target] =
             [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(self.addr(range.start())));
-        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint,
-        // and the caller's alone.
+        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length,
+        // disjoint, and the caller's alone.
         unsafe { target.copy_from_nonoverlapping(source, self.bytes(from.len())) };
         Ok(Disposition::MayCache)
     }

@@ -3,7 +3,7 @@
 
 use vmalloc::PageRange;
 use vmalloc_conformance::{Look, Seen};
-use vmalloc_sim::{Direct, Options, Sight, Sim};
+use vmalloc_sim::{Direct, Options, TlbVisibility, Sim};
 
 /// A simulated machine with a word in each page.
 pub(crate) fn sim(choose: impl FnOnce(Options) -> Options) -> Sim {
@@ -29,7 +29,7 @@ impl Look<Sim> for SimLook {
     }
 
     fn leads(&self, sim: &Sim, cpu: usize, page: u64) -> Option<bool> {
-        Some(sim.look(cpu, page) != Sight::Nothing)
+        Some(sim.look(cpu, page) != TlbVisibility::Nothing)
     }
 
     fn can_write(&self, sim: &Sim, cpu: usize, page: u64) -> Option<bool> {

@@ -1,4 +1,5 @@
-//! What the tests of other crates ask of their allocators, asked of the area map through thin adapters.
+//! What the tests of other crates ask of their allocators, asked of the area map through thin
+//! adapters.
 //!
 //! The scenarios and the numbers are theirs, the code is ours.
 
