@@ -14,8 +14,8 @@ use vmalloc::{
     Protection, Relocate, Space,
 };
 
-const PAGE_SHIFT: u32 = 12;
-const PAGES: u64 = 4096;
+pub(crate) const PAGE_SHIFT: u32 = 12;
+pub(crate) const PAGES: u64 = 4096;
 const CPUS: usize = 2;
 
 /// Nothing is behind the page.
@@ -28,7 +28,7 @@ const UNMAPPED: u8 = 2;
 
 // Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`.
 // This one spins.
-struct SpinLock(AtomicBool);
+pub(crate) struct SpinLock(AtomicBool);
 
 // SAFETY: one CPU wins the exchange, and only the holder stores `false`; Acquire and Release order
 // what it protects.
@@ -52,7 +52,7 @@ unsafe impl lock_api::RawMutex for SpinLock {
 }
 
 // Step 2: the machine, as a kernel knows it.
-struct Machine {
+pub(crate) struct Machine {
     /// Where its memory for areas begins.
     first: u64,
     /// The page table: EMPTY, PRESENT or UNMAPPED.
@@ -67,7 +67,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn boot(frames: u64) -> Self {
+    pub(crate) fn boot(frames: u64) -> Self {
         let layout =
             Layout::from_size_align((PAGES << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("constants");
         // SAFETY: the layout has a size. The memory is the machine's for ever.
@@ -89,7 +89,7 @@ impl Machine {
 
     /// Returns whether a load on `cpu` succeeds: by a cached translation, or by the table's, which
     /// is cached then.
-    fn can_touch(&self, cpu: usize, addr: usize) -> bool {
+    pub(crate) fn can_touch(&self, cpu: usize, addr: usize) -> bool {
         let page = ((addr as u64 >> PAGE_SHIFT) - self.first) as usize;
         let mut cached = self.cached[cpu].lock().expect("no panic");
         cached[page] |= self.table[page].load(Ordering::SeqCst) == PRESENT;

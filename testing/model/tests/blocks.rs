@@ -228,7 +228,7 @@ fn random_walk(seed: u64) {
     }
     // SAFETY: nothing uses the addresses any more.
     live.iter().for_each(|(&page, &pages)| {
-        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap()
+        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
     });
     finish(&space);
 }

@@ -202,8 +202,8 @@ unsafe impl<L: RawMutex> Protect for Direct<L> {
 impl<L: RawMutex> ReadNofault for Direct<L> {
     fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         let readable = self.sim.read_nofault(addr, to);
-        for (at, byte) in (addr..).zip(&mut to[..readable]) {
-            let place = std::ptr::with_exposed_provenance::<u8>(at);
+        for (offset, byte) in to[..readable].iter_mut().enumerate() {
+            let place = std::ptr::with_exposed_provenance::<u8>(addr + offset);
             // SAFETY: the page is mapped, so it is the block's. That its owner may write to it
             // meanwhile is why it is read volatile, a byte at a time.
             #[allow(unsafe_code)]

@@ -88,7 +88,7 @@ fn conflicts_are_typed_and_change_nothing() {
         root.subspace("sibling", Placement::at(pages(0x1400), pages(0x1500)), plain()).expect("room");
     let before: Vec<_> = root.subspaces().collect();
     let refused = |name, placement| {
-        let error = root.subspace(name, placement, plain()).err().expect("a conflict");
+        let error = root.subspace(name, placement, plain()).expect_err("a conflict");
         assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
         error
     };

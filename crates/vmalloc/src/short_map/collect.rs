@@ -131,6 +131,7 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     fn collect(&self, lazy: &LazyPages, taken: &mut Taken, everything: bool) -> Trigger {
+        let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
             let wanted = match block.state() {
                 BlockState::Spent => true,
@@ -140,10 +141,10 @@ impl<L: RawMutex> ShortMaps<L> {
             if wanted && self.take_runs(taken, first, block) {
                 block.set_state(BlockState::Purging);
             } else if block.state() == BlockState::Closed {
-                return self.settle(lists, lazy, block, first);
+                trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
-            Trigger::NONE
-        })
+        });
+        trigger
     }
 
     /// Returns whether a closed block may have something mapped that has to go.

@@ -169,45 +169,41 @@ impl<L: RawMutex> ShortMaps<L> {
     /// windows.
     fn idle_slots(&self) -> (u64, u64) {
         let (mut dirty, mut live) = (0, 0);
-        let _ = self.each_block(|_, _, block| {
+        self.each_block(|_, _, block| {
             if matches!(block.state(), BlockState::Closed | BlockState::Part | BlockState::Spent) {
                 dirty += self.dirty_of(block);
                 live += block.held();
             }
-            Trigger::NONE
         });
         (dirty, live)
     }
 
     /// Makes all dirty slots clean, where mapping replaces what was there.
     fn clean_replaceable(&self, lazy: &LazyPages) -> Trigger {
+        let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
             let is_dirty = block.held() + block.clean() < self.slots();
-            if block.state() != BlockState::Closed || !is_dirty {
-                return Trigger::NONE;
+            if block.state() == BlockState::Closed && is_dirty {
+                block.set_stale(true);
+                block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
+                trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
-            block.set_stale(true);
-            block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
-            self.settle(lists, lazy, block, first)
-        })
+        });
+        trigger
     }
 
     /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile
     /// are not among them.
-    pub(super) fn each_block(
-        &self,
-        mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block) -> Trigger,
-    ) -> Trigger {
-        let (mut index, mut trigger) = (self.lists.0.lock().all.len(), Trigger::NONE);
+    pub(super) fn each_block(&self, mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block)) {
+        let mut index = self.lists.0.lock().all.len();
         // Downwards: a block that leaves is replaced by one from further up.
         while index > 0 {
             index -= 1;
             let lists = self.lists.0.lock();
             let first = lists.all.get(index).copied();
             if let Some((first, block)) = first.and_then(|first| Some((first, self.get(first)?))) {
-                trigger = trigger.and(act(lists, first, block));
+                act(lists, first, block);
             }
         }
-        trigger
     }
 }

@@ -30,24 +30,24 @@ impl<L: RawMutex> ShortMaps<L> {
         lists.ready = List::default();
         lists.part = Default::default();
         drop(lists);
+        let mut trigger = Trigger::NONE;
         self.each_block(|mut lists, first, block| {
             if block.state() == BlockState::Spent {
-                return Trigger::NONE;
+                return;
             }
             if block.clean() == self.slots() {
                 block.set_state(BlockState::Ready);
-                lists.ready.push(first, block);
-                return Trigger::NONE;
+                return lists.ready.push(first, block);
             }
             let is_open = self.repair_slots(block, first);
             match block.held() {
                 _ if is_open => block.set_state(BlockState::Open),
                 // The next purge sees to it.
                 0 => block.set_state(BlockState::Closed),
-                _ => return self.settle(lists, lazy, block, first),
+                _ => trigger = trigger.and(self.settle(lists, lazy, block, first)),
             }
-            Trigger::NONE
-        })
+        });
+        trigger
     }
 
     /// Corrects what is known of the slots of a block that has some in use. Returns whether a queue

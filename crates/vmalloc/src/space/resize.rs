@@ -10,10 +10,11 @@ use super::alloc::{Backing, payload};
 use super::request::Checked;
 use super::{Raw, Request, Space};
 use crate::addr::PageRange;
+use crate::area_map::State;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
-use crate::purge::Purger;
+use crate::purge::{PurgePlan, Purger};
 use crate::request::Fit;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
@@ -53,8 +54,8 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n)
-    /// and one call of the platform.
+    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n) and
+    /// one call of the platform; a purge as well if freed areas that wait for reuse are behind it.
     ///
     /// # Safety
     /// The caller owns the area.
@@ -72,7 +73,12 @@ impl<P: Platform> Raw<'_, P> {
             let annotation = checked.annotation_of(old, &info);
             return self.areas.reannotate(old, annotation).map_err(AreaError::from);
         }
-        if self.grow_area(old, &info, &checked)? {
+        // Areas that wait for reuse behind it give way.
+        let is_grown = self.grow_area(old, &info, &checked)?
+            || self.is_idle(old.end(), asked.end())
+                && self.purge_with(PurgePlan::ALL).is_ok()
+                && self.grow_area(old, &info, &checked)?;
+        if is_grown {
             return Ok(());
         }
         Err(AllocError::Occupied { asked, by: PageRange::of(old.end(), asked.end()) }.into())
@@ -107,6 +113,13 @@ impl<P: Platform> Space<P> {
             Kind::Vmalloc => Ok(info),
             _ => Err(FreeError::WrongKind { page: (addr >> self.shift) as u64 }),
         }
+    }
+
+    /// Returns whether the pages from `start` to `end` are in the span, and none is busy.
+    fn is_idle(&self, start: u64, end: u64) -> bool {
+        let map = self.areas.map();
+        let mut segments = map.segments_from(start).take_while(|it| it.range.start() < end);
+        end <= self.geometry.span.end() && segments.all(|segment| segment.state != State::Busy)
     }
 
     fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {

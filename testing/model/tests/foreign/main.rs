@@ -3,5 +3,7 @@
 //!
 //! The scenarios and the numbers are theirs, the code is ours.
 
+mod axallocator;
+mod memory_set;
 mod range_alloc;
 mod vm_allocator;

@@ -4,7 +4,7 @@ use super::frame_tests::*;
 use super::*;
 use crate::fault::Access;
 use vmalloc::Protection::{Read, ReadExecute, ReadWrite};
-use vmalloc::{Frame, FrameSupply, MapFrames, Platform, ReadNofault};
+use vmalloc::{Frame, Platform, ReadNofault};
 
 #[test]
 fn protection_is_kept() {

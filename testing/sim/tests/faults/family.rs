@@ -3,7 +3,7 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::{AreaError, Config, Frame, FrameSupply, Kind, MapFrames, Protect, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
 use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};

@@ -1,7 +1,7 @@
 //! An area of every kind, for tests of calls that are wrong for most of them.
 
 use crate::support::{PAGE, devices, fill, free_sparse, give, shows, take, unmap_ram, vfree, vunmap};
-use vmalloc::{Frame, FreeError, Platform, Protection, Request, Space};
+use vmalloc::{Frame, FreeError, Protection, Request, Space};
 use vmalloc_sim::Sim;
 
 const RW: Protection = Protection::ReadWrite;

@@ -3,7 +3,7 @@
 use crate::support::{
     PAGE, everywhere, everywhere_in, faults, fill, give, kind, page, pages, take, vfree, vunmap,
 };
-use vmalloc::{Kind, Platform, Protection, Request, Space};
+use vmalloc::{Kind, Protection, Request, Space};
 use vmalloc_sim::{Access, Fault, Sim};
 
 fn set(space: &Space<Sim>, addr: usize, protection: Protection) {

@@ -4,7 +4,7 @@ mod make;
 
 use crate::support::{PAGE, finish, free_sparse, give, page, pages, unchanged, unmap_ram, vfree, vunmap};
 use std::collections::{BTreeMap, BTreeSet};
-use vmalloc::{AreaError, Frame, FrameSupply, Platform, Protection, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, Protection, Space};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Point, Sim};

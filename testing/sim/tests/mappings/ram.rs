@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, START, faults, fill, finish, forgotten, give, kind, machines, page, plain, shows, space, take,
     take_run, unmap_ram, with_blocks, with_blocks_in, write,
 };
-use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Platform, Protection, Space};
+use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Point, Sim};
 
 /// Numbers of pages at which something changes.

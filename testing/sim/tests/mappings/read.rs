@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, START, devices, everywhere, everywhere_in, fill, finish, free_sparse, give, pages, take, unmap_ram,
     vfree, vunmap, with_blocks,
 };
-use vmalloc::{Config, Platform, Protection, Request, Space};
+use vmalloc::{Config, Protection, Request, Space};
 use vmalloc_sim::{Direct, Sim};
 
 const RW: Protection = Protection::ReadWrite;

@@ -1,7 +1,7 @@
 //! Changing the size of memory, on a machine with real bytes.
 
 use crate::support::{Context, PAGE, PAGES, cpus, faults, finish, forgotten, page, pages, unchanged, vfree};
-use vmalloc::{AllocError, AreaError, Config, Platform, Request, RequestError, Space};
+use vmalloc::{AllocError, AreaError, Config, Request, RequestError, Space};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 

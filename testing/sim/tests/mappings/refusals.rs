@@ -62,7 +62,8 @@ fn a_mapping_has_pages() {
         assert_eq!(unchanged(space, || space.raw().map_device(&[], RW, None)), none);
         assert_eq!(unchanged(space, || space.raw().map_short(&[])), none);
         assert_eq!(unchanged(space, || space.raw().reserve_short(0)), none);
-        let calls: [fn(&Space<_>, &Request) -> Result<usize, AllocError>; 3] = [
+        type Call = fn(&Space<vmalloc_sim::Sim>, &Request) -> Result<usize, AllocError>;
+        let calls: [Call; 3] = [
             |space, request| space.raw().alloc_shared(request),
             |space, request| space.raw().alloc_exec(request),
             |space, request| space.raw().alloc_sparse(request),

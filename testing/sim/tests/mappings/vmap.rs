@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, devices, everywhere, everywhere_in, faults, fill, finish, forgotten, give, kind, page, pages,
     plain, shows, space, take, vunmap, write,
 };
-use vmalloc::{Config, Kind, MapFrames, Platform, Protection, Space};
+use vmalloc::{Config, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Access, Fault, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
