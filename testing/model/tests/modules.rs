@@ -1,4 +1,5 @@
-//! Modules of the core lie on floors: a module uses those below it, and no file uses another in a circle.
+//! Modules of the core lie on floors: a module uses those below it, and no file uses another in a
+//! circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,11 +23,12 @@ const FLOORS: [&str; 13] = [
     "owned",
 ];
 
-/// Uses upwards that are meant: conversions of page ranges report a typed error, which names ranges.
+/// Uses upwards that are meant: conversions of page ranges report a typed error, which names
+/// ranges.
 const UPWARDS: [(&str, &str); 1] = [("addr", "error")];
 
-/// Files that use each other, and are no parent and child: addr, error and platform; leaf, room and runs
-/// of the area map; alloc, claim and mapping of the space. The number may only become smaller.
+/// Files that use each other, and are no parent and child: addr, error and platform; leaf, summary and
+/// runs of the area map; alloc, claim and mapping of the space. The number may only become smaller.
 const IN_CIRCLES: usize = 9;
 
 /// A module, by its path in the crate.

@@ -188,8 +188,8 @@ impl<P: Platform> Space<P> {
     /// may run at any moment. Most areas are found without any lock.
     ///
     /// # Errors
-    /// [`Contended`] when the look-up needs a lock that is held, perhaps by the very thread that was
-    /// interrupted. Also when other threads allocate and free there all the time.
+    /// [`Contended`] when the look-up needs a lock that is held, perhaps by the very thread that
+    /// was interrupted. Also when other threads allocate and free there all the time.
     pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Contended> {
         self.areas.try_find((addr >> self.shift) as u64)
     }

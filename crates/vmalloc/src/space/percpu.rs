@@ -2,8 +2,8 @@
 //!
 //! A group of areas at the same distances from one base
 //! ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). It is placed from the top of the
-//! space, away from everything that is placed lowest first. A group is made whole or not at all, and
-//! freed in the same way:
+//! space, away from everything that is placed lowest first. A group is made whole or not at all,
+//! and freed in the same way:
 //!
 //! ```text
 //!   get    claim all areas, under the map's lock ─► an annotation for each ──no memory──► forget the annotations, free the areas

@@ -54,8 +54,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n) and
-    /// one call of the platform; a purge as well if freed areas that wait for reuse are behind it.
+    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n)
+    /// and one call of the platform; a purge as well if freed areas that wait for reuse are behind
+    /// it.
     ///
     /// # Safety
     /// The caller owns the area.

@@ -179,7 +179,8 @@ impl AtomicU64 {
         self.flip(|word| word & mask)
     }
 
-    /// Changes the word by a load and a store. Nothing is lost: no other thread of the system is here.
+    /// Changes the word by a load and a store. Nothing is lost: no other thread of the system is
+    /// here.
     fn flip(&self, change: impl Fn(u64) -> u64) -> u64 {
         point();
         let word = self.0.load(Ordering::Relaxed);
