@@ -27,8 +27,9 @@ const FLOORS: [&str; 13] = [
 /// ranges.
 const UPWARDS: [(&str, &str); 1] = [("addr", "error")];
 
-/// Files that use each other, and are no parent and child: addr, error and platform; leaf, summary and
-/// runs of the area map; alloc, claim and mapping of the space. The number may only become smaller.
+/// Files that use each other, and are no parent and child: addr, error and platform; leaf, summary
+/// and runs of the area map; alloc, claim and mapping of the space. The number may only become
+/// smaller.
 const IN_CIRCLES: usize = 9;
 
 /// A module, by its path in the crate.

@@ -1,5 +1,5 @@
 //! Explored schedules: the whole space on the simulator, under a scheduler that decides at each
-//! lock and each atomic operation who runs next.
+//! lock and each atomic operation which thread runs next.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules

@@ -49,7 +49,7 @@ pub(crate) fn memory_start() -> u64 {
     (MEMORY.with(|memory| memory.expose_provenance()) / PAGE) as u64
 }
 
-/// Spoils the pages: who looks for something in them after they were unmapped finds no address.
+/// Spoils the pages: a thread that reads them after they were unmapped finds no address.
 fn spoil(ranges: &[PageRange]) {
     for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
         let word = std::ptr::with_exposed_provenance_mut::<usize>(page as usize * PAGE);

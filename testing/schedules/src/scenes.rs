@@ -223,7 +223,7 @@ pub fn freed_space_on_its_way() {
 }
 
 /// An area that one CPU pooled for later is there for another CPU in need; although a third has
-/// just given everything back, so that his own purge brings nothing.
+/// just given everything back, so that the second CPU's own purge brings nothing.
 pub fn pooled_by_others() {
     let world = World::new(8, World::tight().lazy_max_pages(100));
     let freed = world.take(8);
@@ -243,7 +243,7 @@ pub fn pooled_by_others() {
     world.finish();
 }
 
-/// Somebody who holds an area for each that is asked for.
+/// A notifier that holds an area for each that is asked for.
 struct Cache {
     world: World,
     areas: Mutex<Vec<usize>>,

@@ -30,7 +30,7 @@ pub struct Direct<L = parking_lot::RawMutex> {
 // to know, as with any platform.
 #[allow(unsafe_code)]
 unsafe impl<L> Send for Direct<L> {}
-// SAFETY: as for `Send`: no method reads or writes bytes but on behalf of who owns them.
+// SAFETY: as for `Send`: no method reads or writes bytes but on behalf of their owner.
 #[allow(unsafe_code)]
 unsafe impl<L> Sync for Direct<L> {}
 
@@ -121,7 +121,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
             self.sim.map(range, protection)?;
             self.fill(range, self.new_byte());
@@ -130,7 +130,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
             self.sim.map_huge(range, protection)?;
             self.fill(range, self.new_byte());

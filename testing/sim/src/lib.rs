@@ -20,7 +20,7 @@
 //! ```
 //!
 //! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned
-//! where there is somebody to return it to, and by default a panic at once. [`Point`]s fail on
+//! where there is a caller to return it to, and by default a panic at once. [`Point`]s fail on
 //! request, the heap too ([`heap`]). How good the simulator is at its work is tested with protocols
 //! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, a [`InjectedBug`] is a
 //! machine that forgets them.

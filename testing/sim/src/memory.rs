@@ -26,7 +26,7 @@ pub(crate) enum Holder {
 pub(crate) struct Memory {
     /// Those that were ever taken, and those below them.
     frames: Vec<Frame>,
-    /// Free ones among these. The last recycled is taken first, so that who still reaches it is
+    /// Free ones among these. The last recycled is taken first, so that a CPU that still reaches it is
     /// noticed soonest.
     free: Vec<u64>,
     limit: u64,
@@ -110,7 +110,7 @@ impl Memory {
         self.frames[frame as usize].holder = Holder::Page(page);
     }
 
-    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for who still
+    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for a CPU that still
     /// reaches it to see.
     pub(crate) fn recycle(&mut self, frame: u64) {
         debug_assert!(self.owner(frame).is_some(), "frame {frame} is in the supply already");
@@ -142,7 +142,7 @@ impl Memory {
     }
 
     /// Returns how often a user has given `frame` back: an entry made before the last time leads to
-    /// somebody else's.
+    /// another owner's frame.
     pub(crate) fn life(&self, frame: u64) -> u64 {
         self.frames.get(frame as usize).map_or(0, |record| record.life)
     }

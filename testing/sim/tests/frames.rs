@@ -25,7 +25,7 @@ enum State {
     Unmapped,
 }
 
-/// An owner of all pages, who uses them at random and knows what is where.
+/// An owner of all pages, which uses them at random and knows the state of each.
 struct User {
     sim: Sim,
     source: Seeded,

@@ -134,7 +134,7 @@ impl NullPlatform {
         self.state.lock().mapped.first_meeting(range).is_some()
     }
 
-    /// Notes that somebody wrote to `range`.
+    /// Notes a write to `range`.
     pub fn soil(&self, range: PageRange) {
         self.state.lock().soiled.insert(range);
     }

@@ -1,4 +1,4 @@
-//! A search for states that cost more steps than those that somebody thought of.
+//! A search for states that cost more steps than the states of the other tests.
 
 use super::reference::{Request, walk};
 use super::{DENSE, limit};

@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in
-    /// it as long as the frame was not given back, for somebody else to have.
+    /// it as long as the frame was not given back, for another owner to have.
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {

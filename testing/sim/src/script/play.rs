@@ -250,7 +250,7 @@ impl<'a> Player<'a> {
             unsafe { space.raw().free_congruent(addr, &OFFSETS, &[UNIT * PAGE; 2]) }.expect("it is there");
             return;
         }
-        // SAFETY: the area is the player's, who does not use it any more.
+        // SAFETY: the area is the player's, which does not use it any more.
         let ended = unsafe {
             match area.what {
                 What::Plain | What::User => space.raw().free(addr),

@@ -44,7 +44,7 @@ fn refused_tail_is_not_reused_until_unmapped() {
 }
 
 /// The refusal passed before the area shrinks again: its old tail must not be unmapped when
-/// somebody else is there.
+/// another area is there.
 #[test]
 fn refused_tail_is_unmapped_once() {
     for call in CALLS {
