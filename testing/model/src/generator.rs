@@ -1,6 +1,6 @@
 //! Programs from choices.
 //!
-//! The number of live areas follows a wave between the profile's crest and an eighth of it, so that
+//! The number of live areas follows a wave between the profile's crest and an eighth of it. So
 //! one run sees the space fill, fragment, empty and merge many times. All else is drawn from the
 //! profile's rates.
 

@@ -22,8 +22,8 @@
 //!   vmalloc     sync.rs: the core's atomics are scheduling points, its bounds small, its protocol broken on request
 //! ```
 //!
-//! Each schedule ends with everything freed and purged, every invariant verified, all counts at
-//! zero, the span one free range, and a machine without a leak or a stale translation
+//! Each schedule ends with everything freed and purged, and every invariant verified. Then all counts
+//! are at zero, the span is one free range, and the machine has no leak and no stale translation
 //! (`World::finish`).
 //!
 //! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the

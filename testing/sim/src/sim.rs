@@ -99,8 +99,8 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.prefetch(cpu, range));
     }
 
-    /// Notes that `range` was handed out without memory, which the machine can't see for itself,
-    /// and reports pages that were not flushed since they were last in use.
+    /// Notes that `range` was handed out without memory, which the machine can't see for itself.
+    /// Reports pages that were not flushed since they were last in use.
     pub fn handed_out(&self, range: PageRange) {
         self.step(|machine| machine.check_reuse(range));
     }

@@ -48,8 +48,8 @@ fn limit(height: u32) -> u64 {
 /// The most steps of a search that finds none.
 const LIMIT_OF_FAILURE: u64 = 2;
 
-/// Returns the most levels over so many leaves, while none was removed: a split leaves four
-/// children or more on both sides, but for nodes at the right edge, so the first child of the root
+/// Returns the most levels over so many leaves, while none was removed. A split leaves four
+/// children or more on both sides, but for nodes at the right edge. So the first child of the root
 /// holds `4^(height - 1)` leaves.
 fn height_limit(leaves: usize) -> u32 {
     leaves.ilog2() / 2 + 1

@@ -17,7 +17,7 @@
 //! - TREE-2 the summary beside a child is exactly the summary of what lies below it; empty slots
 //!   have none.
 //! - TREE-3 no node but the root is empty. A node that loses a child joins a neighbour under the
-//!   same parent if both hold twelve or fewer together, which keeps the height logarithmic in the
+//!   same parent if both hold twelve or fewer together. That keeps the height logarithmic in the
 //!   number of leaves.
 //!
 //! A change sets the summary of one child and walks up until a summary comes out as it was. Growth
