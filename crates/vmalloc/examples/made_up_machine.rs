@@ -1,8 +1,9 @@
 //! A vmalloc for a machine that does not exist: the steps of `docs/porting.md`, in code that runs.
 //!
-//! The machine has 16 MiB of memory for areas, two CPUs, and a page table of one level. Each CPU has
-//! a TLB that keeps its translations until it is told to forget them. The table says which pages may
-//! be used. The memory behind a page is always the same, so that the example can run as a program.
+//! The machine has 16 MiB of memory for areas, two CPUs, and a page table of one level. Each CPU
+//! has a TLB that keeps its translations until it is told to forget them. The table says which
+//! pages may be used. The memory behind a page is always the same, so that the example can run as a
+//! program.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;

@@ -26,8 +26,8 @@ pub(crate) enum Holder {
 pub(crate) struct Memory {
     /// Those that were ever taken, and those below them.
     frames: Vec<Frame>,
-    /// Free ones among these. The last recycled is taken first, so that a CPU that still reaches it is
-    /// noticed soonest.
+    /// Free ones among these. The last recycled is taken first, so that a CPU that still reaches it
+    /// is noticed soonest.
     free: Vec<u64>,
     limit: u64,
     /// The content of the devices' frames, which follow the supply's.
@@ -110,8 +110,8 @@ impl Memory {
         self.frames[frame as usize].holder = Holder::Page(page);
     }
 
-    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for a CPU that still
-    /// reaches it to see.
+    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for a CPU that
+    /// still reaches it to see.
     pub(crate) fn recycle(&mut self, frame: u64) {
         debug_assert!(self.owner(frame).is_some(), "frame {frame} is in the supply already");
         self.frames[frame as usize].holder = Holder::Supply;
