@@ -7,7 +7,7 @@ mod wrong;
 use common::{SimLook, direct, sim};
 use lock_api::{GuardSend, RawMutex};
 use vmalloc_conformance::{Conformance, Failure, Look, Nofault, Report, Seen};
-use vmalloc_sim::{Direct, Options, OnViolation, Sim};
+use vmalloc_sim::{Direct, OnViolation, Options, Sim};
 use wrong::{Mistake, Wrong};
 
 /// Looks at the machine below a mistake. What the machine itself finds is left out: the kit has to

@@ -14,7 +14,8 @@ fn the_simulated_machine_keeps_its_contract() {
 
 #[test]
 fn a_simulated_machine_with_every_power_keeps_its_contract() {
-    let every = || sim(|options| options.huge_order(4).linear(1 << 30).remaps_atomically().max_slack_percent(10));
+    let every =
+        || sim(|options| options.huge_order(4).linear(1 << 30).remaps_atomically().max_slack_percent(10));
     let kit = Conformance::new(every, SimLook).ops(300);
     println!("{}", kit.frames().protect().read_nofault().translate().check().unwrap());
 }

@@ -3,7 +3,7 @@
 
 use vmalloc::PageRange;
 use vmalloc_conformance::{Look, Seen};
-use vmalloc_sim::{Direct, Options, TlbVisibility, Sim};
+use vmalloc_sim::{Direct, Options, Sim, TlbVisibility};
 
 /// A simulated machine with a word in each page.
 pub(crate) fn sim(choose: impl FnOnce(Options) -> Options) -> Sim {
