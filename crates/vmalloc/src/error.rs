@@ -66,6 +66,15 @@ pub enum RequestError {
     },
 }
 
+impl TryFrom<core::ops::Range<u64>> for PageRange {
+    type Error = RequestError;
+
+    fn try_from(range: core::ops::Range<u64>) -> Result<Self, RequestError> {
+        let core::ops::Range { start, end } = range;
+        Self::new(start, end).ok_or(RequestError::LimitsReversed { start, end })
+    }
+}
+
 /// The refusal of an allocation for want of address space, with its figures, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("no {pages} free pages aligned to {align} within {within:?}; the largest free range has {largest}")]

@@ -13,9 +13,10 @@
 //! learns that it came second: the flip tells what was there before.
 
 use super::annotations::AnnotationMarks;
+use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::chunks::Chunks;
-use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
+use super::leaf::{Around, Leaf};
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;

@@ -161,16 +161,21 @@ impl<S: SpaceRef<Platform: MapFrames> + Clone, const W: bool> Owned<S, Mapped<W>
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
         let protection = if W { Protection::ReadWrite } else { Protection::Read };
-        let space = frames.space.clone();
-        let addr = space.raw().map(frames, protection, None)?;
-        let mapping = Self::own(space, addr, Mapped { pages: frames.len() });
-        if mapping.space().show(&frames.share, addr) {
-            return Ok(mapping);
+        let (space, share) = (frames.space.clone(), frames.share_again()?);
+        let addr = match space.raw().map(frames, protection, None) {
+            Ok(addr) => addr,
+            Err(error) => {
+                space.end_share(share);
+                return Err(error);
+            }
+        };
+        if space.show(&share, addr) {
+            space.end_share(share);
+            return Ok(Self::own(space, addr, Mapped { pages: frames.len() }));
         }
-        // The frames have no share for it, so it must not lead to them any longer than this.
-        let space = mapping.space().clone();
-        drop(mapping);
-        let _ = space.flush();
+        // Without a share of its own the area ends, and the one at hand after its flush.
+        drop(Self::own(space.clone(), addr, Mapped { pages: frames.len() }));
+        space.release_share(share);
         Err(AllocError::Metadata)
     }
 }

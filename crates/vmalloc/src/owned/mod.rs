@@ -2,10 +2,10 @@
 //!
 //! | type | owns | made by |
 //! |---|---|---|
-//! | [`Buffer`] | memory, as bytes | [`Space::buffer`], [`Space::zeroed_buffer`], [`Buffer::new`] |
+//! | [`Buffer`] | memory, as bytes | [`Space::buffer`](crate::Space::buffer), [`Space::zeroed_buffer`](crate::Space::zeroed_buffer), [`Buffer::new`] |
 //! | [`Area`] | memory, by address | [`Area::new`] |
 //! | [`Reservation`] | addresses alone | [`Reservation::new`] |
-//! | [`Frames`] | frames of the supply | [`Space::frames`], [`Frames::new`] |
+//! | [`Frames`] | frames of the supply | [`Space::frames`](crate::Space::frames), [`Frames::new`] |
 //! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
 //! | [`ShortMapping`] | an address for frames, for a short while | [`ShortMapping::new`] |
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |

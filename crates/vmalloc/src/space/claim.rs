@@ -4,7 +4,7 @@ use super::Space;
 use super::request::Checked;
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
-use crate::areas::{Blocking, Kind};
+use crate::areas::Blocking;
 use crate::cache::Node;
 use crate::error::{AllocError, RequestError};
 use crate::platform::{Platform, PlatformError};
@@ -196,25 +196,5 @@ impl<P: Platform> Space<P> {
             Blocking::Allowed if self.purge_with(PurgePlan::ALL).is_ok() => act(),
             _ => Err(error),
         })
-    }
-
-    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
-    pub(super) fn claim_mapping(
-        &self,
-        pages: u64,
-        guard_pages: u64,
-        kind: Kind,
-        tag: Option<crate::Tag>,
-    ) -> Result<PageRange, AllocError> {
-        if pages == 0 {
-            return Err(RequestError::ZeroSize.into());
-        }
-        if pages >= isize::MAX as u64 >> self.shift {
-            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
-        }
-        let area = self.claim_high(Fit::new(pages + guard_pages))?;
-        let annotation = super::mapping::annotation(kind, guard_pages, tag);
-        self.hand_out(area, annotation, super::alloc::Backing::None)?;
-        Ok(area)
     }
 }

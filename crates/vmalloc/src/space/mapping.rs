@@ -161,6 +161,26 @@ impl<P: FrameSupply> Space<P> {
 }
 
 impl<P: Platform> Space<P> {
+    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
+    pub(super) fn claim_mapping(
+        &self,
+        pages: u64,
+        guard_pages: u64,
+        kind: Kind,
+        tag: Option<Tag>,
+    ) -> Result<PageRange, AllocError> {
+        if pages == 0 {
+            return Err(RequestError::ZeroSize.into());
+        }
+        if pages >= isize::MAX as u64 >> self.shift {
+            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
+        }
+        let area = self.claim_high(Fit::new(pages + guard_pages))?;
+        let annotation = annotation(kind, guard_pages, tag);
+        self.hand_out(area, annotation, Backing::None)?;
+        Ok(area)
+    }
+
     /// Ends the share of a handle in a frame set.
     pub(crate) fn end_share(&self, share: FrameShare) {
         let set = self.frame_sets.lock().end(share);

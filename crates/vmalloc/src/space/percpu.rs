@@ -120,7 +120,7 @@ impl<P: Platform> Raw<'_, P> {
     /// The base itself need not lie in the space. Bytes throughout.
     ///
     /// When there is no room, everything freed is given back first, and the
-    /// [notifiers](Self::register_notifier) are asked, as for [`alloc`](Self::alloc). Cost: see
+    /// [notifiers](Space::register_notifier) are asked, as for [`alloc`](Self::alloc). Cost: see
     /// [`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent).
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub fn family(input: &[u8]) {
     Player::play(input, Weights::FAMILY);
 }
 
-/// Plays a program that mostly reads: [`read`](vmalloc::Raw::read) of any addresses.
+/// Plays a program that mostly reads: [`read`](vmalloc::Space::read) of any addresses.
 pub fn vread(input: &[u8]) {
     Player::play(input, Weights::VREAD);
 }

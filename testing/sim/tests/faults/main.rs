@@ -12,6 +12,7 @@ mod free;
 mod keep;
 mod mistakes;
 mod new;
+mod owned;
 mod realloc;
 mod scene;
 mod slots;
