@@ -12,7 +12,7 @@ const FLOORS: [&str; 13] = [
     "platform",
     "error",
     "shared",
-    "request",
+    "fit",
     "area_map",
     "cache",
     "areas",
