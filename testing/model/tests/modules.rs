@@ -13,7 +13,7 @@ const FLOORS: [&str; 13] = [
     "platform",
     "error",
     "shared",
-    "request",
+    "fit",
     "area_map",
     "cache",
     "areas",

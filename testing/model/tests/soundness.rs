@@ -11,7 +11,7 @@ const GROUPS: [&str; 10] = [
     "vmalloc/src/area_map",
     "vmalloc/src/addr.rs",
     "vmalloc/src/platform/geometry.rs",
-    "vmalloc/src/request.rs",
+    "vmalloc/src/fit.rs",
     "vmalloc/src/sync",
     "vmalloc/src/space/request.rs",
     "vmalloc/src/space/config.rs",

@@ -31,11 +31,11 @@
 //! recycle the pages behind them.
 
 mod error;
-mod frames;
+mod frame_powers;
 mod geometry;
 
 pub use error::{PlatformError, PlatformFault};
-pub use frames::{Frame, FrameSupply, MapFrames, Origin};
+pub use frame_powers::{Frame, FrameSupply, MapFrames, Origin};
 pub use geometry::Geometry;
 
 use crate::addr::PageRange;

@@ -18,7 +18,8 @@
 //! - [`windows`]: a CPU's queue, from which it takes slots.
 //! - [`lists`]: blocks that can be opened, for all CPUs.
 //! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
-//!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`check`]: the invariants.
+//!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`block_check`]: the
+//!   invariants.
 //! - [`linear`]: frames that are mapped already.
 //!
 //! # Terms
@@ -61,7 +62,7 @@
 //!
 //! Nothing here knows the area map: the space claims and releases the areas of blocks.
 
-mod check;
+mod block_check;
 mod collect;
 mod handout;
 mod lifecycle;

@@ -13,9 +13,9 @@ use crate::addr::PageRange;
 use crate::area_map::State;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
+use crate::fit::Fit;
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
-use crate::request::Fit;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is

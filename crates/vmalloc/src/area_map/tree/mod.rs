@@ -24,21 +24,21 @@
 //! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of
 //! sixteen.
 //!
-//! [`node`]: a node. [`update`]: changes of summaries. [`shape`]: leaves that come and go.
-//! [`check`]: the invariants. The search is here.
+//! [`tree_node`]: a node. [`update`]: changes of summaries. [`shape`]: leaves that come and go.
+//! [`tree_check`]: the invariants. The search is here.
 
-mod check;
-mod node;
 mod shape;
+mod tree_check;
+mod tree_node;
 mod update;
 
-pub(super) use node::Node;
+pub(super) use tree_node::Node;
 
 use super::Steps;
 use super::bitmaps::Bitmaps;
 use super::metadata::{OutOfMemory, Pool};
 use super::summary::{Query, Summary};
-use node::{FAN, node_of, slot_of};
+use tree_node::{FAN, node_of, slot_of};
 
 pub(super) struct Tree<'m> {
     nodes: Pool<'m, Node>,
