@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
@@ -33,7 +33,7 @@ enum Calls {
 
 struct Line {
     guards: Guards,
-    vectors: Vectors,
+    vectors: BatchAdvise,
     calls: Calls,
     /// Rounds that count.
     rounds: usize,
@@ -64,9 +64,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
-            let options = Options::new().exactly(1 << 30).guards(guards).vectors(vectors);
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
+            let options = Options::new().exactly(1 << 30).guards(guards).batch_advise(vectors);
             match Linux::reserve(options) {
                 Ok(linux) => {
                     for calls in [Calls::One, Calls::OneForEach] {
@@ -103,7 +103,7 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
     })?;
     Ok(Line {
         guards: linux.guards(),
-        vectors: linux.vectors(),
+        vectors: linux.batch_advise(),
         calls,
         rounds: rounds.len(),
         ns_per_range: median(rounds.iter().map(|round| round.time.as_nanos() as u64 / RANGES)),

@@ -1,6 +1,6 @@
 //! Why a reservation was refused, and what the kernel's error numbers mean for the allocator.
 
-use crate::limits;
+use crate::os::limits;
 use rustix::io::Errno;
 use thiserror::Error;
 use vmalloc::{PlatformError, PlatformFault};

@@ -48,7 +48,7 @@
 //! # What does not
 //! - `mlockall` locks the areas that are in use, and none that is allocated later, also with `MCL_FUTURE`: the kernel
 //!   neither guards nor drops locked pages, and would put memory behind every address of an opened chunk. An owner who
-//!   needs locked memory locks its area (`mlock`). Only with [`Guards::Islands`], and after `MCL_CURRENT`, is what is
+//!   needs locked memory locks its area (`mlock`). Only with [`Guards::Mprotect`], and after `MCL_CURRENT`, is what is
 //!   allocated later locked as well, and then there is memory behind all of it at once.
 //! - Purging an area unlocks its pages, and those of no other. An area that is cached stays locked for its next owner.
 //!   Unlocking a part of what is locked costs mappings, see below. Where it is refused (a sandbox, the limit on mappings)
@@ -62,47 +62,32 @@
 //!   seven eighths of these are used, then [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
 //! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment of the call.
 
-mod advise;
-mod batch;
-mod bitmap;
-mod budget;
-mod cpu;
-mod drainer;
+mod drain;
 mod error;
-mod fatal;
-mod fork;
-mod frontier;
-mod grace;
-mod huge;
-mod islands;
-mod limits;
-mod lock;
-mod markers;
-mod memory;
-mod opened;
+pub mod fork;
+mod frames;
+mod guard;
+mod means;
+mod open;
 mod options;
-mod pagemap;
-mod peek;
+mod os;
+mod page_kinds;
 mod platform;
+pub mod rcu;
+mod read_nofault;
 mod relocate;
 mod reserve;
-mod special;
-mod supply;
-mod sync;
-mod table;
-mod windows;
 
 /// The core, whole: a program needs no other dependency.
 pub use vmalloc::{self, *};
 
-pub use drainer::on_drain_thread;
+pub use drain::on_drain_thread;
 pub use error::ReserveError;
-pub use fork::{OnFutexes, RegisterError};
-pub use frontier::CHUNK_PAGES;
-pub use grace::{DeferError, Grace, Head, Pin, SettleError, pin};
-pub use lock::FutexLock;
-pub use opened::{OpenError, open, open_root, share};
-pub use options::{Guards, Options, Vectors};
+pub use guard::chunks::CHUNK_PAGES;
+pub use means::{BatchAdvise, Guards};
+pub use open::{OpenError, open, open_root, share};
+pub use options::Options;
+pub use os::futex::FutexLock;
 pub use platform::Linux;
 
 /// The examples of the README and of the table of Linux's names, compiled and run as tests.

@@ -1,17 +1,16 @@
 //! The platform traits of `vmalloc`, for Linux.
 
-use crate::cpu::CpuHint;
-use crate::drainer::DrainThread;
-use crate::fatal::fatal;
-use crate::huge::HugePages;
-use crate::islands::Islands;
-use crate::lock::FutexLock;
-use crate::markers::Markers;
-use crate::memory::Memory;
-use crate::options::{Guards, Vectors};
-use crate::pagemap;
-use crate::supply::Supply;
-use crate::table::Table;
+use crate::drain::DrainThread;
+use crate::frames::supply::Supply;
+use crate::frames::table::Table;
+use crate::guard::Guarding;
+use crate::means::{BatchAdvise, Guards};
+use crate::os::cpu::CpuHint;
+use crate::os::fatal::fatal;
+use crate::os::futex::FutexLock;
+use crate::os::huge_pages::HugePages;
+use crate::os::pagemap;
+use crate::os::reservation::Reservation;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
@@ -25,7 +24,7 @@ use vmalloc::{
 /// Made by [`Linux::reserve`]; the span is given back when it is dropped.
 #[derive(Debug)]
 pub struct Linux {
-    pub(crate) memory: Memory,
+    pub(crate) memory: Reservation,
     pub(crate) guarding: Guarding,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
@@ -33,13 +32,6 @@ pub struct Linux {
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
     pub(crate) drain_thread: DrainThread,
-}
-
-/// How pages that may not be touched are made so.
-#[derive(Debug)]
-pub(crate) enum Guarding {
-    Markers(Markers),
-    Islands(Islands),
 }
 
 impl Linux {
@@ -50,32 +42,23 @@ impl Linux {
 
     /// How pages that may not be touched are made so.
     pub fn guards(&self) -> Guards {
-        match self.guarding {
-            Guarding::Markers(_) => Guards::Markers,
-            Guarding::Islands(_) => Guards::Islands,
-        }
+        self.guarding.kind()
     }
 
     /// How the kernel is advised about many ranges.
-    pub fn vectors(&self) -> Vectors {
+    pub fn batch_advise(&self) -> BatchAdvise {
         self.memory.sender().vectors()
     }
 
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.map(&self.memory, range),
-            Guarding::Islands(islands) => islands.map(&self.memory, range),
-        }
+        self.guarding.map(&self.memory, range)
     }
 
     /// Takes away what is behind plain pages.
     pub(crate) fn unmap_plain(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
-            Guarding::Islands(islands) => islands.unmap(&self.memory, ranges),
-        }
+        self.guarding.unmap(&self.memory, ranges)
     }
 
     /// M2: from here on ranges are inside the span.

@@ -1,7 +1,7 @@
 //! Moving pages to other addresses, for areas that grow.
 //!
 //! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping. It does not merge
-//! what was moved with its new neighbours, so these pages are marked [special](crate::table) and replaced when they are
+//! what was moved with its new neighbours, so these pages are marked [special](crate::frames::table) and replaced when they are
 //! unmapped. The mapping that they came from stays, with nothing in it: it is made to fault as any free range is.
 //!
 //! # Runs
@@ -13,11 +13,11 @@
 //! is one more after each move: beyond [`RUNS_MAX`] moving is unsupported, and the copy that the caller makes is
 //! in one mapping again.
 
-use crate::budget::SPLIT;
 use crate::error::{mapping_error, platform_error};
-use crate::memory::{Access, Stuck};
+use crate::frames::table::Entry;
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::{Access, Stuck};
 use crate::platform::Linux;
-use crate::table::Entry;
 use rustix::io::Errno;
 use std::iter;
 use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Relocate};

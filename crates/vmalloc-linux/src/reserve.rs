@@ -5,20 +5,22 @@
 //! `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on the first page of the span
 //! itself: what works there works on the rest.
 
-use crate::advise::{Advice, Sender};
-use crate::cpu::{self, CpuHint};
-use crate::drainer::DrainThread;
+use crate::drain::DrainThread;
 use crate::error::ReserveError;
-use crate::fork;
-use crate::huge::HugePages;
-use crate::islands::Islands;
-use crate::limits;
-use crate::markers::Markers;
-use crate::memory::{Access, Mapping, Memory};
-use crate::options::{Guards, Options, Sizes, Vectors};
-use crate::platform::{Guarding, Linux};
-use crate::supply::Supply;
-use crate::table::Table;
+use crate::fork::hooks;
+use crate::frames::supply::Supply;
+use crate::frames::table::Table;
+use crate::guard::Guarding;
+use crate::guard::mprotect::Mprotect;
+use crate::guard::pte::PteMarkers;
+use crate::means::{BatchAdvise, Guards};
+use crate::options::{Options, Sizes};
+use crate::os::cpu::{self, CpuHint};
+use crate::os::huge_pages::HugePages;
+use crate::os::limits;
+use crate::os::madvise::{Advice, Sender};
+use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::platform::Linux;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
@@ -32,15 +34,16 @@ impl Linux {
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
         let page_bytes = rustix::param::page_size();
         let sizes = options.sizes(page_bytes)?;
-        fork::install().map_err(|errno| system("pthread_atfork", errno))?;
+        hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
         let mapping = reserve_largest(sizes, page_bytes)?;
-        let (bytes, sender) = (mapping.bytes(), Sender::new(Vectors::Loop));
-        let mut memory = Memory::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
+        let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
+        let mut memory =
+            Reservation::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
         // A program may lock all its memory in advance (mlockall(2)): addresses are not meant by that. If they can't be
         // unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
         let guarding = choose_guards(&memory, options.guards)?;
-        let sender = choose_vectors(&memory, options.vectors)?;
+        let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
         let supply = options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes));
@@ -94,41 +97,41 @@ fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     }
 }
 
-fn choose_guards(memory: &Memory, wanted: Option<Guards>) -> Result<Guarding, ReserveError> {
+fn choose_guards(memory: &Reservation, wanted: Option<Guards>) -> Result<Guarding, ReserveError> {
     match wanted {
         Some(guards) => probe_guards(memory, guards),
         // The last needs the least: its refusal is the one to report.
-        None => probe_guards(memory, Guards::Markers).or_else(|_| probe_guards(memory, Guards::Islands)),
+        None => probe_guards(memory, Guards::PteMarkers).or_else(|_| probe_guards(memory, Guards::Mprotect)),
     }
 }
 
-fn probe_guards(memory: &Memory, guards: Guards) -> Result<Guarding, ReserveError> {
+fn probe_guards(memory: &Reservation, guards: Guards) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);
     let advices: &[_] = match guards {
-        Guards::Markers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
-        Guards::Islands => &[Advice::DontNeed],
+        Guards::PteMarkers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
+        Guards::Mprotect => &[Advice::DontNeed],
     };
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
     Ok(match guards {
-        Guards::Markers => {
-            Guarding::Markers(Markers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
+        Guards::PteMarkers => {
+            Guarding::PteMarkers(PteMarkers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
         }
-        Guards::Islands => Guarding::Islands(Islands),
+        Guards::Mprotect => Guarding::Mprotect(Mprotect),
     })
 }
 
-fn choose_vectors(memory: &Memory, wanted: Option<Vectors>) -> Result<Sender, ReserveError> {
+fn choose_batch_advise(memory: &Reservation, wanted: Option<BatchAdvise>) -> Result<Sender, ReserveError> {
     match wanted {
-        Some(vectors) => probe_vectors(memory, vectors),
-        None => probe_vectors(memory, Vectors::PidfdSelf)
-            .or_else(|_| probe_vectors(memory, Vectors::Pidfd))
-            .or_else(|_| probe_vectors(memory, Vectors::Loop)),
+        Some(vectors) => probe_batch_advise(memory, vectors),
+        None => probe_batch_advise(memory, BatchAdvise::PidfdSelf)
+            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Pidfd))
+            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Loop)),
     }
 }
 
-fn probe_vectors(memory: &Memory, vectors: Vectors) -> Result<Sender, ReserveError> {
+fn probe_batch_advise(memory: &Reservation, vectors: BatchAdvise) -> Result<Sender, ReserveError> {
     let sender = Sender::new(vectors);
-    if vectors == Vectors::Loop {
+    if vectors == BatchAdvise::Loop {
         return Ok(sender);
     }
     let run = memory.run(first_page(memory));
@@ -143,7 +146,7 @@ fn probe_vectors(memory: &Memory, vectors: Vectors) -> Result<Sender, ReserveErr
     }
 }
 
-fn first_page(memory: &Memory) -> PageRange {
+fn first_page(memory: &Reservation) -> PageRange {
     let span = memory.span();
     PageRange::from_len(span.start(), 1).unwrap_or(span)
 }

@@ -26,7 +26,7 @@ fn root() -> Root<Linux> {
     open_root(Linux::reserve(Options::new().exactly(1 << 30)).unwrap()).unwrap()
 }
 
-fn part<P: vmalloc_linux::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
+fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
     share(root.subspace(name, Placement::lowest(bytes), busy()).unwrap()).unwrap()
 }
 

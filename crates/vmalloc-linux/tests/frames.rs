@@ -13,7 +13,7 @@ const SPAN: usize = 1 << 26;
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
-    Linux::reserve(Options::new().exactly(SPAN).frames(pages * 4096)).unwrap()
+    Linux::reserve(Options::new().exactly(SPAN).frame_bytes(pages * 4096)).unwrap()
 }
 
 fn take(linux: &Linux, count: usize) -> Vec<Frame> {
@@ -153,7 +153,7 @@ fn without_a_supply_frames_are_unsupported() {
     let refused = unsafe { linux.map_frames(pages(&linux, 0, 1), &[Frame(0)], Protection::ReadWrite) };
     assert_eq!(refused.unwrap_err().fault, PlatformFault::Unsupported);
     map(&linux, pages(&linux, 0, 1));
-    let odd = Linux::reserve(Options::new().exactly(SPAN).frames(5000));
+    let odd = Linux::reserve(Options::new().exactly(SPAN).frame_bytes(5000));
     assert!(odd.is_err());
 }
 

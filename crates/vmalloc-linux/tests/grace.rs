@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 use vmalloc::{Config, FreeError, Request, Space};
-use vmalloc_linux::{DeferError, Grace, Head, Linux, Options, SettleError, open, pin};
+use vmalloc_linux::rcu::{DeferError, Grace, Head, SettleError, pin};
+use vmalloc_linux::{Linux, Options, open};
 
 const PAGE: usize = 4096;
 
@@ -60,13 +61,13 @@ enum Form {
 }
 
 /// # Safety
-/// As for `Grace::vfree`.
+/// As for `Grace::free`.
 unsafe fn defer(grace: &Grace, node: NonNull<Node>, form: Form) {
     match form {
         // SAFETY: the caller's promise.
-        Form::Separate => unsafe { grace.vfree(node.addr().get()) }.unwrap(),
+        Form::Separate => unsafe { grace.free(node.addr().get()) }.unwrap(),
         // SAFETY: the caller's promise, and no reader reads the head.
-        Form::Embedded => unsafe { grace.vfree_embedded(Node::head(node)) }.unwrap(),
+        Form::Embedded => unsafe { grace.free_embedded(Node::head(node)) }.unwrap(),
     }
 }
 
@@ -155,15 +156,15 @@ fn what_cannot_be_freed_is_refused_at_once() {
         (reserved, FreeError::WrongKind { page: page(reserved) }),
     ] {
         // SAFETY: refused.
-        assert_eq!(unsafe { grace.vfree(addr) }, Err(DeferError::Free(error)));
+        assert_eq!(unsafe { grace.free(addr) }, Err(DeferError::Free(error)));
     }
     let mut elsewhere = Head::new();
     // SAFETY: refused; the head is this test's own.
-    let refused = unsafe { grace.vfree_embedded(NonNull::from(&mut elsewhere)) };
+    let refused = unsafe { grace.free_embedded(NonNull::from(&mut elsewhere)) };
     assert!(matches!(refused, Err(FreeError::NotAnArea { .. })), "{refused:?}");
     assert_eq!((grace.pending(), space.stats().busy_areas), (0, 2));
     // SAFETY: owned, and used no more.
-    unsafe { grace.vfree(area) }.unwrap();
+    unsafe { grace.free(area) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(reserved) }.unwrap();
     grace.settle().unwrap();
@@ -178,7 +179,7 @@ fn a_free_that_comes_too_late_is_told() {
     let reader = pin();
     // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees, which is refused.
     unsafe {
-        grace.vfree(area).unwrap();
+        grace.free(area).unwrap();
         space.raw().free(area).unwrap();
     }
     drop(reader);

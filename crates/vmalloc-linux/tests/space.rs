@@ -268,7 +268,7 @@ fn running_out_of_mappings_loses_nothing() {
         if map_limit().is_none() {
             return;
         }
-        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
         let space = open(options, Config::default().unmap_on_free()).unwrap();
         let mut areas = Vec::new();
         let refused = loop {
@@ -295,7 +295,7 @@ fn running_out_of_mappings_loses_nothing() {
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process("running_out_of_memory_empties_what_is_cached_and_loses_nothing", || {
-        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
         let space = open(options, Config::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         vfree(&space, kept).unwrap();
@@ -375,8 +375,8 @@ fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
 #[test]
 fn every_strategy_serves_a_space() {
     for_each_strategy(SPAN, |linux| {
-        let (guards, vectors) = (linux.guards(), linux.vectors());
-        let options = Options::new().exactly(SPAN).guards(guards).vectors(vectors);
+        let (guards, vectors) = (linux.guards(), linux.batch_advise());
+        let options = Options::new().exactly(SPAN).guards(guards).batch_advise(vectors);
         let space = open(options, Config::default().unmap_on_free().lazy_max_pages(50)).unwrap();
         let mut held: Vec<(usize, usize)> = Vec::new();
         for round in 0..400 {

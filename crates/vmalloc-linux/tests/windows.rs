@@ -496,7 +496,7 @@ fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
             assert_traps(linux, range);
         }
     }
-    if linux.guards() == Guards::Markers {
+    if linux.guards() == Guards::PteMarkers {
         assert!(mappings(linux) <= 4, "{} mappings", mappings(linux));
     }
 }

@@ -6,7 +6,7 @@ pub mod crowd;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
 pub trait Calls {
@@ -33,10 +33,13 @@ impl Calls for Linux {
 }
 
 /// A platform with these means; `None` where the kernel lacks them.
-pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> {
-    match Linux::reserve(Options::new().exactly(bytes).guards(guards).vectors(vectors)) {
+pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Linux> {
+    match Linux::reserve(Options::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
         Ok(linux) => {
-            assert_eq!((linux.guards(), linux.vectors(), linux.reserved_bytes()), (guards, vectors, bytes));
+            assert_eq!(
+                (linux.guards(), linux.batch_advise(), linux.reserved_bytes()),
+                (guards, vectors, bytes)
+            );
             Some(linux)
         }
         Err(error @ ReserveError::Unsupported { .. }) => {
@@ -49,8 +52,8 @@ pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> 
 
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
             if let Some(linux) = reserve(bytes, guards, vectors) {
                 eprintln!("with {guards:?} and {vectors:?}");
                 scenario(&linux);
@@ -63,19 +66,19 @@ pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
 #[macro_export]
 macro_rules! for_all_strategies {
     ($($scenario:ident),* $(,)?) => {
-        for_all_strategies!(@ markers_self, Markers, PidfdSelf, [$($scenario),*]);
-        for_all_strategies!(@ markers_pidfd, Markers, Pidfd, [$($scenario),*]);
-        for_all_strategies!(@ markers_loop, Markers, Loop, [$($scenario),*]);
-        for_all_strategies!(@ islands_self, Islands, PidfdSelf, [$($scenario),*]);
-        for_all_strategies!(@ islands_pidfd, Islands, Pidfd, [$($scenario),*]);
-        for_all_strategies!(@ islands_loop, Islands, Loop, [$($scenario),*]);
+        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ markers_loop, PteMarkers, Loop, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, [$($scenario),*]);
     };
     (@ $name:ident, $guards:ident, $vectors:ident, [$($scenario:ident),*]) => {
         mod $name {
             $(#[test]
             fn $scenario() {
-                use vmalloc_linux::{Guards, Vectors};
-                if let Some(linux) = super::common::reserve(super::SPAN, Guards::$guards, Vectors::$vectors) {
+                use vmalloc_linux::{Guards, BatchAdvise};
+                if let Some(linux) = super::common::reserve(super::SPAN, Guards::$guards, BatchAdvise::$vectors) {
                     super::$scenario(&linux);
                 }
             })*

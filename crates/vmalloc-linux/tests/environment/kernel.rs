@@ -8,7 +8,7 @@ use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Config, Request, Space};
-use vmalloc_linux::{Guards, Linux, Options, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options};
 
 const DONT_NEED: u64 = 4;
 const GUARD_INSTALL: u64 = 102;
@@ -74,7 +74,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
     });
 }
 
-/// Vectors fail, and the calls for single runs don't.
+/// BatchAdvise fail, and the calls for single runs don't.
 #[test]
 fn vectors_that_are_refused_are_replaced_by_single_calls() {
     in_own_process("kernel::vectors_that_are_refused_are_replaced_by_single_calls", || {
@@ -225,7 +225,7 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                     };
                     supervised(&calls, answer, || {
                         let made = space.raw().alloc(&Request::new(5 * PAGE));
-                        if refused == SYS_madvise && space.platform().guards() == Guards::Islands {
+                        if refused == SYS_madvise && space.platform().guards() == Guards::Mprotect {
                             // SAFETY: the area is the test's.
                             unsafe { space.raw().free(made.unwrap()) }.unwrap();
                         } else {
@@ -314,14 +314,14 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
                 let space =
                     space_with(Options::new().exactly(super::SPAN), Config::default().unmap_on_free())?;
                 finish(&space, Owed::default());
-                Some((space.platform().guards(), space.platform().vectors()))
+                Some((space.platform().guards(), space.platform().batch_advise()))
             })
         };
         let all = opened(|_| false).unwrap();
-        assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, Vectors::Loop)));
+        assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, BatchAdvise::Loop)));
         assert_eq!(
             opened(|call| call.number == SYS_madvise && call.args[2] == GUARD_INSTALL),
-            Some((Guards::Islands, all.1))
+            Some((Guards::Mprotect, all.1))
         );
         assert_eq!(opened(|call| advised(call).1 == DONT_NEED), None);
     });

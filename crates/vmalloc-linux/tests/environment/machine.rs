@@ -9,7 +9,7 @@ use crate::common::{in_own_process, map_limit, status_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vmalloc::{AllocError, Config, PlatformFault, Request};
-use vmalloc_linux::{Guards, Options, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Options, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
@@ -46,8 +46,8 @@ fn without_proc_everything_works() {
 }
 
 fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = Guards::ALL
-        .map(|guards| configs().map(|config| space_with(options(guards, Vectors::PidfdSelf), config)));
+    let opened = Guards::all()
+        .map(|guards| configs().map(|config| space_with(options(guards, BatchAdvise::PidfdSelf), config)));
     opened.into_iter().flatten().flatten().collect()
 }
 
@@ -59,7 +59,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         if !without_proc() {
             return;
         }
-        let options = options(Guards::Islands, Vectors::PidfdSelf);
+        let options = options(Guards::Mprotect, BatchAdvise::PidfdSelf);
         let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
@@ -92,7 +92,7 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
             let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
             assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
-            assert!(space.platform().guards() == Guards::Markers || faults.count() > 0);
+            assert!(space.platform().guards() == Guards::PteMarkers || faults.count() > 0);
             before.owed.give(space);
             finish(space, done.owed);
         });
@@ -120,7 +120,7 @@ fn a_locked_area_waits_for_a_mapping() {
             let purged = space.purge();
             let stats = space.stats();
             drop(crowd);
-            if space.platform().guards() == Guards::Markers {
+            if space.platform().guards() == Guards::PteMarkers {
                 assert_eq!(purged.unwrap_err().fault, PlatformFault::MapLimit);
                 assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
                 assert!(status_bytes("VmRSS:") + 250 * PAGE < full);

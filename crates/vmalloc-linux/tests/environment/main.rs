@@ -20,7 +20,7 @@ mod threads;
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Config, Space, Stats};
-use vmalloc_linux::{Guards, Linux, OpenError, Options, ReserveError, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options, ReserveError, open};
 
 const PAGE: usize = 4096;
 const SPAN: usize = 1 << 32;
@@ -34,9 +34,9 @@ fn configs() -> [Config; 2] {
     [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: Guards, vectors: Vectors) -> Options {
-    let options = Options::new().exactly(SPAN).frames(FRAMES * PAGE).without_drain_thread();
-    options.guards(guards).vectors(vectors)
+fn options(guards: Guards, vectors: BatchAdvise) -> Options {
+    let options = Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
+    options.guards(guards).batch_advise(vectors)
 }
 
 /// A space with these means; `None` where the kernel lacks them.
@@ -53,8 +53,8 @@ fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
 
 /// Runs a scenario on a fresh space for each strategy that the kernel has, and each configuration.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
             for config in configs() {
                 if let Some(space) = space_with(options(guards, vectors), config) {
                     eprintln!("with {guards:?}, {vectors:?}, {} bytes cached", config.cache_bytes);
@@ -72,8 +72,8 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 
 /// Runs a scenario for each way to guard, in one configuration.
 fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::ALL {
-        if let Some(space) = space_with(options(guards, Vectors::PidfdSelf), config) {
+    for guards in Guards::all() {
+        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
             eprintln!("with {guards:?}, {} bytes cached", config.cache_bytes);
             scenario(&space);
         }

@@ -32,7 +32,7 @@ const FRAMES: usize = 1 << 14;
 const OPEN_CHUNKS: usize = 32;
 
 fn options(guards: Guards) -> Options {
-    Options::new().exactly(SPAN).frames(FRAMES * PAGE).guards(guards).without_drain_thread()
+    Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.
@@ -49,7 +49,7 @@ fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
 fn in_both_modes(config: Config, scenario: impl Fn(&Space<Linux>)) {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         if let Some(space) = space_with(options(guards), config) {
             eprintln!("with {guards:?}");
             scenario(&space);

@@ -114,7 +114,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process("rlimits::what_is_cached_makes_room_for_what_grows", || {
-        let Some(space) = space_with(options(Guards::Islands), Config::default().cache_bytes(SPAN)) else {
+        let Some(space) = space_with(options(Guards::Mprotect), Config::default().cache_bytes(SPAN)) else {
             return;
         };
         let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();

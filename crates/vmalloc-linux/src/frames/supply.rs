@@ -2,7 +2,7 @@
 //!
 //! Frame n is page n of a file that exists in memory alone (memfd_create(2)). The whole file is mapped once, for good,
 //! outside the span: the **linear** map, where any frame can be used without a mapping of its own. Other mappings of a
-//! frame are made from that one ([`Memory::duplicate`](crate::memory::Memory::duplicate)), so no descriptor is kept: a
+//! frame are made from that one ([`Reservation::duplicate`](crate::os::reservation::Reservation::duplicate)), so no descriptor is kept: a
 //! daemon that closes all of its descriptors, or a limit on them, harms nobody. (Measured: mremap(2) of an old size of
 //! zero takes as long as mmap(2) of the file.)
 //!
@@ -39,35 +39,30 @@
 //!
 //! # Locking
 //! All books are kept under [`SUPPLY`]. It is held over a fork and is one for all supplies, as
-//! [`OPENING`](crate::markers::OPENING) is, for the same reasons; frames are taken in bulk. Nothing else is taken under
+//! [`OPENING`](locks::OPENING) is, for the same reasons; frames are taken in bulk. Nothing else is taken under
 //! it. Memory is given back outside of it.
 
-use crate::advise::{Advice, advise};
-use crate::bitmap::{Begin, Bitmap, Some64};
-use crate::budget::Budget;
 use crate::error::{platform_error, protect_error};
-use crate::fork;
-use crate::frontier::CHUNK_PAGES;
-use crate::limits;
-use crate::lock::FutexLock;
-use crate::memory::{Access, Mapping, unlock};
+use crate::fork::locks::{self, SUPPLY};
+use crate::frames::bitmap::{Begin, Bitmap, Some64};
+use crate::guard::chunks::CHUNK_PAGES;
+use crate::means::FRAMES_MAX;
+use crate::os::futex::FutexLock;
+use crate::os::limits;
+use crate::os::madvise::{Advice, advise};
+use crate::os::map_count::Budget;
+use crate::os::reservation::{Access, Mapping, unlock};
 use libc::iovec;
-use lock_api::{Mutex, MutexGuard};
+use lock_api::MutexGuard;
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vmalloc::{Frame, Origin, PageRange, PlatformError, PlatformFault};
 
-/// Held while frames are taken or given back, by any reservation of this program; and over each `fork`.
-pub(crate) static SUPPLY: Mutex<FutexLock, ()> = Mutex::new(());
-
 /// How much memory frames may keep that nobody has taken. A fresh page costs a fault of 1–2 µs with its zeroing, so
 /// this is worth 16,384 of those, and a quarter of a percent of a machine with 24 GiB.
 const KEEP_BYTES: u64 = 64 << 20;
-
-/// The most frames: the books of the windows note a frame in 29 bits (2 TiB of pages of 4 KiB).
-pub(crate) const FRAMES_MAX: u64 = 1 << 29;
 
 /// Frames that become accessible at a time: as many as an opened chunk of the span has pages.
 const STEP: u64 = CHUNK_PAGES;
@@ -119,7 +114,7 @@ impl Supply {
             PageRange::from_len(start, frames).filter(|_| frames <= FRAMES_MAX).ok_or(Errno::NOMEM)?;
         let state = State {
             free: AtomicU64::new(frames),
-            forks: AtomicU64::new(fork::generation()),
+            forks: AtomicU64::new(locks::generation()),
             ..State::default()
         };
         let (free, kept) = (Bitmap::new(frames, Begin::Full)?, Bitmap::new(frames, Begin::Empty)?);
@@ -335,7 +330,7 @@ impl Supply {
     /// The lock, and books that are this process's own.
     fn enter(&self) -> Held {
         let held = SUPPLY.lock();
-        let forks = fork::generation();
+        let forks = locks::generation();
         if self.state.forks.swap(forks, Ordering::Relaxed) != forks {
             self.inherit();
         }

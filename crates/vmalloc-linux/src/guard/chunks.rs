@@ -22,10 +22,10 @@
 //! do for that, and was rejected: the first area placed from the top of the span would put marks on
 //! everything below it.)
 //!
-//! This file only keeps the books; [`markers`](crate::markers) does the work and says who may change what
+//! This file only keeps the books; [`markers`](crate::guard::pte) does the work and says who may change what
 //! when.
 
-use crate::memory::{Access, Mapping};
+use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::PageRange;
@@ -50,14 +50,14 @@ pub(crate) enum State {
 
 /// The books: one bit for each chunk of the span, set when it is open. All are closed at first.
 #[derive(Debug)]
-pub(crate) struct Frontier {
+pub(crate) struct Chunks {
     span: PageRange,
     chunks: usize,
     /// A mapping of its own, a 64 Mi-th of the span, of which only the touched part is ever backed by memory.
     bits: Mapping,
 }
 
-impl Frontier {
+impl Chunks {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
         let chunks = usize::try_from(span.len().div_ceil(CHUNK_PAGES)).map_err(|_| Errno::NOMEM)?;
         let bits = Mapping::new(chunks.div_ceil(WORD_CHUNKS) * size_of::<AtomicU64>(), Access::ReadWrite)?;
@@ -157,10 +157,10 @@ impl Frontier {
     }
 }
 
-/// See [`Frontier::runs`].
+/// See [`Chunks::runs`].
 #[derive(Debug)]
 pub(crate) struct Runs<'a> {
-    frontier: &'a Frontier,
+    frontier: &'a Chunks,
     range: PageRange,
     chunk: usize,
     end: usize,
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
 
     /// A span of 200 chunks, the last of them short, that begins at an odd page.
-    fn frontier() -> Frontier {
+    fn frontier() -> Chunks {
         let span = PageRange::from_len(77, 199 * CHUNK_PAGES + 5).unwrap();
-        Frontier::new(span).unwrap()
+        Chunks::new(span).unwrap()
     }
 
     fn chunks(first: u64, end: u64) -> PageRange {

@@ -17,7 +17,7 @@
 //!   word:   generation (1, 2 …) │ contended?        0 = unlocked
 //! ```
 
-use crate::fatal::fatal;
+use crate::os::fatal::fatal;
 use lock_api::{GuardSend, RawMutex};
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -7,7 +7,7 @@
 //!   entries               │ ─ none ─ │ 0 0 w7 w8 w9 0 m m 0 ... │      one word for each page of a special chunk
 //! ```
 //! A page is **plain** if the kernel keeps it in the mapping that its surroundings are in: areas, guard pages and free
-//! pages of [`frontier`](crate::frontier) are. Else it is **special**: a *window*, which shows a frame of the supply,
+//! pages of [`frontier`](crate::guard::chunks) are. Else it is **special**: a *window*, which shows a frame of the supply,
 //! or *marked*, private memory that the kernel keeps in another mapping, since it has another protection or came from
 //! elsewhere.
 //!
@@ -19,7 +19,7 @@
 //!   closed, by whoever owns all of it, it is plain.)
 //!
 //! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all
-//! special pages of the range, [`Memory::replace`](crate::memory::Memory::replace). After that it is a page like any
+//! special pages of the range, [`Reservation::replace`](crate::os::reservation::Reservation::replace). After that it is a page like any
 //! other, to be marked or made inaccessible as all are. So nobody else needs to know of special pages, and a purge of
 //! plain ones is told by one bit a chunk that there is nothing to look for.
 //!
@@ -31,8 +31,8 @@
 //! accessible chunk by chunk: strict overcommit and `RLIMIT_DATA` count only those.
 
 use crate::error::{platform_error, protect_error};
-use crate::frontier::{CHUNK_PAGES, Frontier, State};
-use crate::memory::{Access, Mapping};
+use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
+use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vmalloc::{Frame, PageRange, PlatformError};
@@ -54,7 +54,7 @@ impl Entry {
     /// A window or mark of which the protection is not known.
     const UNSURE: u32 = 5;
 
-    /// A window. The frame is below [`FRAMES_MAX`](crate::supply::FRAMES_MAX).
+    /// A window. The frame is below [`FRAMES_MAX`](crate::means::FRAMES_MAX).
     pub(crate) fn window(frame: Frame, access: Access) -> Self {
         Self((frame.0 as u32) << Self::KIND_BITS | Self::kind_of(access))
     }
@@ -125,7 +125,7 @@ impl Entry {
 pub(crate) struct Table {
     span: PageRange,
     /// Books of the same shape as those of the frontier: *open* stands for special.
-    special: Frontier,
+    special: Chunks,
     /// None where there was no room: then nothing can be special.
     entries: Option<Mapping>,
 }
@@ -135,7 +135,7 @@ impl Table {
         let bytes =
             usize::try_from(span.len()).ok().and_then(|pages| pages.checked_mul(size_of::<AtomicU32>()));
         let entries = bytes.and_then(|bytes| Mapping::new(bytes, Access::None).ok());
-        Ok(Self { span, special: Frontier::new(span)?, entries })
+        Ok(Self { span, special: Chunks::new(span)?, entries })
     }
 
     /// Whether `range` has no special page: at a glance, so it may be wrong about a chunk that had some.
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_entry_keeps_its_frame_and_tells_protections_apart() {
-        let last = Frame(crate::supply::FRAMES_MAX - 1);
+        let last = Frame(crate::means::FRAMES_MAX - 1);
         let all = [Access::ReadWrite, Access::Read, Access::ReadExecute];
         for access in all {
             let entry = Entry::window(last, access);

@@ -11,7 +11,7 @@
 //! with thousands of mappings left, nothing for each of them.
 
 use crate::error::platform_error;
-use crate::limits;
+use crate::os::limits;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vmalloc::{PlatformError, PlatformFault};

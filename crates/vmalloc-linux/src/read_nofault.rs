@@ -104,7 +104,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no pages that cannot be read")]
     fn a_copy_ends_at_the_first_byte_that_cannot_be_read() {
-        let mapping = crate::memory::Mapping::new(8 * PAGE, crate::memory::Access::ReadWrite).unwrap();
+        let mapping =
+            crate::os::reservation::Mapping::new(8 * PAGE, crate::os::reservation::Access::ReadWrite)
+                .unwrap();
         let base = mapping.base().addr().get();
         // SAFETY: our own mapping, which nothing else refers to.
         unsafe { std::slice::from_raw_parts_mut(mapping.base().as_ptr().cast::<u8>(), 8 * PAGE).fill(7) };

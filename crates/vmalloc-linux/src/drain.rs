@@ -47,11 +47,12 @@
 //! Lock order: the registry of `fork`, `crew`, the locks of the space, the platform's. Requests take `crew` only if
 //! it is free.
 
-use crate::fork::{AtFork, Side};
-use crate::lock::FutexLock;
-use crate::platform::Linux;
-use crate::sync::AtomicU32;
-use crate::sync::futex::{self, Timespec};
+mod sync;
+
+use self::sync::AtomicU32;
+use self::sync::futex::{self, Timespec};
+use crate::fork::hooks::AtFork;
+use crate::os::futex::FutexLock;
 use lock_api::Mutex;
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -60,7 +61,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
-use vmalloc::{DrainReason, DrainStatus, Space};
+use vmalloc::{DrainReason, DrainStatus};
 
 /// No thread. The orders of all accesses are relaxed: what is to be drained is published by the locks of the space.
 const NONE: u32 = 0;
@@ -103,6 +104,13 @@ pub fn on_drain_thread() -> bool {
     !DRAINS.get().is_null()
 }
 
+/// A space, as far as its drain thread knows it. The space stands above this file and implements it.
+pub(crate) trait Drain: Send + Sync {
+    /// Gives back in one round what frees have left behind. [`DrainStatus::More`] asks for another
+    /// round after a tick.
+    fn drain(&self) -> DrainStatus;
+}
+
 /// A space's hold on its drain thread, which may not be there yet, or never. Dropped with the space, it ends the
 /// thread.
 #[derive(Debug, Default)]
@@ -110,7 +118,7 @@ pub(crate) struct DrainThread(OnceLock<Arc<Shared>>);
 
 impl DrainThread {
     /// Allows a thread for `space`, whose platform this belongs to. It is created at the first request.
-    pub(crate) fn allow(&self, space: Weak<Space<Linux>>) {
+    pub(crate) fn allow(&self, space: Weak<dyn Drain>) {
         let crew = Mutex::new(Crew { thread: None, refusals: 0, passing_over: 0 });
         // A second call changes nothing.
         let _ = self.0.set(Arc::new(Shared { word: AtomicU32::new(NONE), crew, space }));
@@ -153,22 +161,25 @@ impl Drop for DrainThread {
 
 impl AtFork for Arc<Shared> {
     /// Waits for a drain, or for the thread's creation, and holds off the next.
-    fn prepare(&self) {
+    fn quiesce(&self) {
         std::mem::forget(self.crew.lock());
     }
 
-    unsafe fn release(&self, side: Side) {
-        if side == Side::Child {
-            self.word.store(NONE, Ordering::Relaxed);
-            // SAFETY: locked by `prepare`, whose guard is forgotten: no other reference to it is
-            // live.
-            if unsafe { &mut *self.crew.data_ptr() }.thread.take().is_some() {
-                // SAFETY: the pointer is that of a live `Arc`. By D1 one count belonged to the
-                // thread, which is not there to use or to give it back; ours remains.
-                unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
-            }
+    unsafe fn resume(&self) {
+        // SAFETY: `force_unlock` asks that this thread holds the lock: the caller promises that it has
+        // called `quiesce`, which forgot the guard.
+        unsafe { self.crew.force_unlock() };
+    }
+
+    unsafe fn resume_in_child(&self) {
+        self.word.store(NONE, Ordering::Relaxed);
+        // SAFETY: locked by `quiesce`, whose guard is forgotten: no other reference to it is live.
+        if unsafe { &mut *self.crew.data_ptr() }.thread.take().is_some() {
+            // SAFETY: the pointer is that of a live `Arc`. By D1 one count belonged to the thread,
+            // which is not there to use or to give it back; ours remains.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
         }
-        // SAFETY: locked by `prepare`, says the caller.
+        // SAFETY: as in `resume`: the caller promises that its parent has called `quiesce`.
         unsafe { self.crew.force_unlock() };
     }
 }
@@ -180,7 +191,7 @@ pub(crate) struct Shared {
     word: AtomicU32,
     /// Held over a drain, over the thread's creation, and over a fork.
     crew: Mutex<FutexLock, Crew>,
-    space: Weak<Space<Linux>>,
+    space: Weak<dyn Drain>,
 }
 
 #[derive(Debug)]
@@ -262,8 +273,7 @@ impl Shared {
         let _at_work = self.crew.lock();
         // D2: dropped before the lock.
         let Some(space) = self.space.upgrade() else { return DrainStatus::Done };
-        // What could not be unmapped is lazy still, and tried again in a while.
-        space.drain().unwrap_or(DrainStatus::More)
+        space.drain()
     }
 
     /// Sleeps until a drain is due, by request or by age; `false` when the thread is to end.

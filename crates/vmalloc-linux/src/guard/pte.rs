@@ -16,24 +16,16 @@
 //! by one vector first and marked by a second. In between a stale access reads zeros instead of trapping. For
 //! a single range, marks alone do both.
 
-use crate::advise::Advice;
-use crate::batch::Batch;
 use crate::error::protect_error;
-use crate::frontier::{CHUNK_PAGES, Frontier, State};
-use crate::lock::FutexLock;
-use crate::memory::{Access, Memory};
-use crate::options::Vectors;
+use crate::fork::locks::OPENING;
+use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
+use crate::means::BatchAdvise;
+use crate::os::batch::Batch;
+use crate::os::madvise::Advice;
+use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
-use lock_api::Mutex;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
-
-/// Held while chunks are opened, by any reservation of this program; and over each `fork`, see
-/// [`fork`](crate::fork).
-///
-/// One for all, because it is taken once for each 8 MiB of growth, and a lock without an owner needs no
-/// registration. It is the last in the lock order: nothing else is taken under it.
-pub(crate) static OPENING: Mutex<FutexLock, ()> = Mutex::new(());
 
 /// From this size on, the whole chunks of a range are closed rather than marked. (8 chunks: 64 MiB.)
 ///
@@ -44,16 +36,16 @@ const CLOSE_PAGES: u64 = 8 * CHUNK_PAGES;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Markers {
-    frontier: Frontier,
+pub(crate) struct PteMarkers {
+    frontier: Chunks,
 }
 
-impl Markers {
+impl PteMarkers {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
-        Frontier::new(span).map(|frontier| Self { frontier })
+        Chunks::new(span).map(|frontier| Self { frontier })
     }
 
-    pub(crate) fn map(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         if self.frontier.is_open(range) {
             return memory.advise(range, Advice::GuardRemove);
         }
@@ -68,7 +60,7 @@ impl Markers {
 
     /// Opens the chunks of `range`. Its pages are marked where the chunks were open, and accessible where they were
     /// not: in any case about to be replaced.
-    pub(crate) fn admit(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+    pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         if self.frontier.is_open(range) {
             return Ok(());
         }
@@ -78,11 +70,11 @@ impl Markers {
     /// Undoes a mapping that has failed: the chunks that were opened for it let `range` through. Should marking fail as
     /// well, the caller still has not got the range, and the next `map` of it works; only a stray access to it would
     /// not trap.
-    pub(crate) fn expel(&self, memory: &Memory, range: PageRange) {
+    pub(crate) fn expel(&self, memory: &Reservation, range: PageRange) {
         let _ = self.unmap_one(memory, range);
     }
 
-    pub(crate) fn unmap(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         match ranges {
             [range] => self.unmap_one(memory, *range),
             ranges => self.unmap_many(memory, ranges),
@@ -91,7 +83,7 @@ impl Markers {
 
     /// Apart, so that only a batch pays for the stack of a batch.
     #[inline(never)]
-    fn unmap_many(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    fn unmap_many(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         let mut batch = Batch::new(memory);
         for range in ranges {
             if range.len() >= CLOSE_PAGES {
@@ -107,13 +99,13 @@ impl Markers {
 
     /// Opens the closed chunks that `range` touches, marking everything in them but `range`.
     #[cold]
-    fn open(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+    fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         let _opening = OPENING.lock();
         let chunks = self.frontier.round_out(range);
         self.frontier.runs(chunks, State::Closed).try_for_each(|run| self.open_run(memory, run, range))
     }
 
-    fn open_run(&self, memory: &Memory, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
+    fn open_run(&self, memory: &Reservation, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
         // Nothing is mapped there. Locked pages are unlocked by this: the kernel would not mark them, and would put memory
         // behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;
@@ -127,12 +119,12 @@ impl Markers {
         Ok(())
     }
 
-    fn unmap_one(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+    fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         self.frontier.runs(range, State::Open).try_for_each(|part| self.unmap_run(memory, part))
     }
 
     /// Unmaps a run of pages in open chunks.
-    fn unmap_run(&self, memory: &Memory, run: PageRange) -> Result<(), PlatformError> {
+    fn unmap_run(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
         let Some(chunks) = self.frontier.round_in(run).filter(|chunks| chunks.len() >= CLOSE_PAGES) else {
             return memory.advise(run, Advice::GuardInstall);
         };
@@ -146,7 +138,7 @@ impl Markers {
 
     /// Closes whole chunks. Where no mapping is left for that, they are marked throughout, which serves as
     /// well.
-    fn close(&self, memory: &Memory, chunks: PageRange) -> Result<(), PlatformError> {
+    fn close(&self, memory: &Reservation, chunks: PageRange) -> Result<(), PlatformError> {
         memory.advise(chunks, Advice::DontNeed)?;
         self.frontier.set(chunks, State::Closed);
         memory.protect(chunks, Access::None).or_else(|_| memory.advise(chunks, Advice::GuardInstall))
@@ -155,8 +147,8 @@ impl Markers {
 
 /// Unmaps a batch: one interrupt for all of it. Where dropping first saves none, for a batch of one or without
 /// vectors, marks alone do, and leave no window.
-fn drop_and_mark(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
-    if runs.len() > 1 && memory.sender().vectors() != Vectors::Loop {
+fn drop_and_mark(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {
+    if runs.len() > 1 && memory.sender().vectors() != BatchAdvise::Loop {
         memory.advise_all(runs, Advice::DontNeed)?;
     }
     memory.advise_all(runs, Advice::GuardInstall)

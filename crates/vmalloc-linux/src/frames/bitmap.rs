@@ -27,7 +27,7 @@
 //! Whoever changes a set holds the lock of its owner; the words are atomic so that [`Bitmap::contains`] needs none, and
 //! read and written apart, for nobody else writes.
 
-use crate::memory::{Access, Mapping};
+use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 

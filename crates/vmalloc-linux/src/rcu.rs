@@ -5,7 +5,7 @@
 //! `kvfree_rcu`; the epochs are those of `crossbeam-epoch`, so its pins count as readers too.)
 //!
 //! ```text
-//!    vfree, vfree_embedded                      a pin of any thread, now and then, or settle
+//!    vfree, free_embedded                      a pin of any thread, now and then, or settle
 //!          │ push                                          │
 //!          ▼            all of it, as one batch            ▼
 //!      arriving  ───────────────────────────►  in flight  ───► vfree each
@@ -28,6 +28,7 @@
 //! - A `fork` copies what is pending, but not the threads: one that was pinned stays so in the child for ever. What was pending may
 //!   then never be freed there, but nothing is freed early. [`Grace::settle`] refuses to wait in a child.
 
+use crate::os::futex::FutexLock;
 use crate::platform::Linux;
 use crossbeam_epoch::Guard;
 use std::alloc::Layout;
@@ -112,7 +113,8 @@ pub enum SettleError {
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// use vmalloc_linux::{Grace, Options, open, pin};
+/// use vmalloc_linux::rcu::{Grace, pin};
+/// use vmalloc_linux::{Options, open};
 ///
 /// let space = open(Options::new(), vmalloc::Config::default())?;
 /// let grace = Grace::new(&space);
@@ -123,7 +125,7 @@ pub enum SettleError {
 /// // A writer unlinks the memory. No new reader finds it, this one still may read.
 /// let old = shared.swap(0, Ordering::AcqRel);
 /// // SAFETY: nothing leads to the memory any more, and it is freed once.
-/// unsafe { grace.vfree(old) }?;
+/// unsafe { grace.free(old) }?;
 /// // SAFETY: this thread was pinned when it found the memory, and still is.
 /// assert_eq!(unsafe { seen.read() }, 0);
 /// drop(reader);
@@ -149,7 +151,7 @@ impl Grace {
     ///
     /// # Errors
     /// [`DeferError`]; nothing is changed. That the area is given away twice before its time comes is not noticed here.
-    pub unsafe fn vfree(&self, addr: usize) -> Result<(), DeferError> {
+    pub unsafe fn free(&self, addr: usize) -> Result<(), DeferError> {
         let area = self.shared.start_of(addr)?;
         if area != addr {
             return Err(self.shared.interior(addr, area).into());
@@ -162,11 +164,11 @@ impl Grace {
     /// readers may read all of it but the head.
     ///
     /// # Safety
-    /// As for [`vfree`](Self::vfree); and `head` is aligned and has 16 writable bytes, which nothing else uses from here on.
+    /// As for [`free`](Self::free); and `head` is aligned and has 16 writable bytes, which nothing else uses from here on.
     ///
     /// # Errors
     /// [`FreeError`] when `head` is in no area that could be freed; nothing is changed.
-    pub unsafe fn vfree_embedded(&self, head: NonNull<Head>) -> Result<(), FreeError> {
+    pub unsafe fn free_embedded(&self, head: NonNull<Head>) -> Result<(), FreeError> {
         let area = self.shared.start_of(head.as_ptr().addr())?;
         // SAFETY: by the caller's promise the head is writable, and used by nobody else.
         unsafe { head.write(Head { next: null_mut(), area }) };
@@ -251,7 +253,7 @@ struct Shared {
     /// Of those, how many were freed or refused.
     done: AtomicU64,
     /// Not locked in a child of a fork, where another thread may have had it, and nobody can ask.
-    refused: lock_api::Mutex<crate::FutexLock, Option<(u64, FreeError)>>,
+    refused: lock_api::Mutex<FutexLock, Option<(u64, FreeError)>>,
 }
 
 impl Shared {

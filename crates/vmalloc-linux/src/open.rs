@@ -1,13 +1,14 @@
 //! A whole allocator on this platform, in one call; and what stands on a part of it, safe against
 //! forks.
 
+use crate::drain::Drain;
 use crate::error::ReserveError;
 use crate::fork::{OnFutexes, RegisterError, register};
 use crate::options::Options;
 use crate::platform::Linux;
 use std::sync::Arc;
 use thiserror::Error;
-use vmalloc::{Config, Space, SpaceError};
+use vmalloc::{Config, DrainStatus, Space, SpaceError};
 use vmalloc_subspaces::Root;
 
 /// Why a space could not be opened. Nothing is left behind.
@@ -46,7 +47,7 @@ pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenE
     let space = share(Space::new(Linux::reserve(options)?, config)?)?;
     let drain_thread = &space.platform().drain_thread;
     if options.drain_thread {
-        drain_thread.allow(Arc::downgrade(&space));
+        drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
         // After the space's hook: a drain under way is waited for before its locks are taken.
         drain_thread.watch().map_or(Ok(()), register)?;
     }
@@ -95,4 +96,11 @@ pub fn share<P: OnFutexes>(space: Space<P>) -> Result<Arc<Space<P>>, RegisterErr
     let space = Arc::new(space);
     register(Arc::downgrade(&space))?;
     Ok(space)
+}
+
+impl Drain for Space<Linux> {
+    fn drain(&self) -> DrainStatus {
+        // Areas that could not be unmapped stay lazy, and are tried again in a while.
+        Space::drain(self).unwrap_or(DrainStatus::More)
+    }
 }

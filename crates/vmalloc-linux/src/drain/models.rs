@@ -4,6 +4,15 @@ use super::*;
 use loom::sync::Mutex as Locked;
 use loom::thread;
 
+/// The space of a drain thread that never drains it.
+struct Nothing;
+
+impl Drain for Nothing {
+    fn drain(&self) -> DrainStatus {
+        DrainStatus::Done
+    }
+}
+
 /// A drain thread that is there, and the areas that wait to be drained.
 struct Scene {
     shared: Shared,
@@ -13,7 +22,7 @@ struct Scene {
 impl Scene {
     fn new() -> Arc<Self> {
         let crew = Mutex::new(Crew { thread: None, refusals: 0, passing_over: 0 });
-        let shared = Shared { word: AtomicU32::new(QUIET), crew, space: Weak::new() };
+        let shared = Shared { word: AtomicU32::new(QUIET), crew, space: Weak::<Nothing>::new() };
         Arc::new(Self { shared, areas: Locked::new(0) })
     }
 

@@ -6,7 +6,7 @@
 //! again. Where it refuses altogether (a descriptor closed by someone else, a sandbox), the runs are advised one by
 //! one. The answer that counts is that of madvise(2).
 
-use crate::options::Vectors;
+use crate::means::BatchAdvise;
 use libc::{c_int, c_long, c_void, iovec};
 use rustix::fd::{IntoRawFd, RawFd};
 use rustix::io::Errno;
@@ -88,19 +88,19 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(vectors: Vectors) -> Self {
+    pub(crate) fn new(vectors: BatchAdvise) -> Self {
         match vectors {
-            Vectors::PidfdSelf => Self::PidfdSelf,
-            Vectors::Pidfd => Self::Pidfd(OwnPidfd::default()),
-            Vectors::Loop => Self::Loop,
+            BatchAdvise::PidfdSelf => Self::PidfdSelf,
+            BatchAdvise::Pidfd => Self::Pidfd(OwnPidfd::default()),
+            BatchAdvise::Loop => Self::Loop,
         }
     }
 
-    pub(crate) fn vectors(&self) -> Vectors {
+    pub(crate) fn vectors(&self) -> BatchAdvise {
         match self {
-            Self::PidfdSelf => Vectors::PidfdSelf,
-            Self::Pidfd(_) => Vectors::Pidfd,
-            Self::Loop => Vectors::Loop,
+            Self::PidfdSelf => BatchAdvise::PidfdSelf,
+            Self::Pidfd(_) => BatchAdvise::Pidfd,
+            Self::Loop => BatchAdvise::Loop,
         }
     }
 

@@ -10,20 +10,20 @@
 //! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2) for each
 //! range after it then finds nothing to change in the page tables, and interrupts nobody.
 
-use crate::advise::Advice;
-use crate::batch::Batch;
-use crate::budget::SPLIT;
 use crate::error::protect_error;
-use crate::memory::{Access, Memory};
+use crate::os::batch::Batch;
+use crate::os::madvise::Advice;
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
 use vmalloc::{PageRange, PlatformError};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Islands;
+pub(crate) struct Mprotect;
 
-impl Islands {
-    pub(crate) fn map(&self, memory: &Memory, range: PageRange) -> Result<(), PlatformError> {
+impl Mprotect {
+    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         memory.budget().take(SPLIT)?;
         memory.protect(range, Access::ReadWrite).map_err(|errno| {
             // A range over several mappings may be half done. Going back splits nothing, so it can't fail for
@@ -33,7 +33,7 @@ impl Islands {
         })
     }
 
-    pub(crate) fn unmap(&self, memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         drop_pages(memory, ranges)?;
         // All are tried, whatever becomes of one: those that merge make room for those that split.
         let refused =
@@ -42,7 +42,7 @@ impl Islands {
     }
 }
 
-fn drop_pages(memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+fn drop_pages(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
     match ranges {
         [range] => memory.advise(*range, Advice::DontNeed),
         ranges => drop_many(memory, ranges),
@@ -51,12 +51,12 @@ fn drop_pages(memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError
 
 /// Apart, so that only a batch pays for the stack of a batch.
 #[inline(never)]
-fn drop_many(memory: &Memory, ranges: &[PageRange]) -> Result<(), PlatformError> {
+fn drop_many(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
     let mut batch = Batch::new(memory);
     ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
     batch.finish(drop_runs)
 }
 
-fn drop_runs(memory: &Memory, runs: &[iovec]) -> Result<(), PlatformError> {
+fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {
     memory.advise_all(runs, Advice::DontNeed)
 }

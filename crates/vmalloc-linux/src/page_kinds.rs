@@ -1,14 +1,15 @@
-//! Pages that are not [plain](crate::table) any more, and how they become so again.
+//! Pages that are not [plain](crate::frames::table) any more, and how they become so again.
 //!
 //! Every change keeps one order, so that whatever step fails, [`restore`](Linux::restore) finds what there is to
 //! restore (W1): entries are written, the mapping is changed, and only then the entries say what is known for certain
 //! (W2).
 
-use crate::budget::SPLIT;
 use crate::error::{mapping_error, protect_error};
-use crate::memory::Access;
-use crate::platform::{Guarding, Linux};
-use crate::table::Entry;
+use crate::frames::table::Entry;
+use crate::guard::Guarding;
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::Access;
+use crate::platform::Linux;
 use vmalloc::{PageRange, PlatformError, Protect, Protection};
 
 // SAFETY: mprotect(2) returns when no CPU can do any more what was taken away.
@@ -56,11 +57,7 @@ impl Linux {
     }
 
     fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
-        let access = match self.guarding {
-            // W3: what is between special pages is in open chunks, too.
-            Guarding::Markers(_) => Access::ReadWrite,
-            Guarding::Islands(_) => Access::None,
-        };
+        let access = self.guarding.plain_access();
         self.table.hulls(range).try_for_each(|hull| {
             let replaced = self.memory.replace(hull, access);
             replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
@@ -82,7 +79,7 @@ impl Linux {
     /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in
     /// this order, for W3.
     pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
-        if let Guarding::Markers(markers) = &self.guarding
+        if let Guarding::PteMarkers(markers) = &self.guarding
             && !markers.is_open(range)
         {
             self.memory.budget().take(SPLIT)?;

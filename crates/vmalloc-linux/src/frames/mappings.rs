@@ -1,11 +1,11 @@
-//! Windows: frames of the [supply](crate::supply), mapped in the span.
+//! Windows: frames of the [supply](crate::frames::supply), mapped in the span.
 //!
 //! A run of consecutive frames is one call and one mapping to the kernel, however long. It merges neighbours that
 //! continue each other, and so do runs that are mapped one after the other.
 //!
 //! # What is not done
 //! Windows that no longer matter are left in place ([`Frames::let_go`] does nothing), and mapping over them replaces
-//! them: one call a run, and none at all where the [entries](crate::table) say that the right frame is there already.
+//! them: one call a run, and none at all where the [entries](crate::frames::table) say that the right frame is there already.
 //! For pages mapped again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40 ns
 //! for one, 120 ns for sixteen, touches included (`map_cost`).
 //!
@@ -16,15 +16,15 @@
 //! (`MREMAP_DONTUNMAP`) would take them out of the linear map.
 //!
 //! # Mappings
-//! Scattered frames cost a mapping each. Before a range is mapped, the [budget](crate::budget) is asked for as many as
+//! Scattered frames cost a mapping each. Before a range is mapped, the [budget](crate::os::map_count) is asked for as many as
 //! there will be more than there were: the entries tell where one ends and the next begins. So windows that replace
 //! windows cost nothing once more.
 
 use crate::error::{mapping_error, platform_error};
-use crate::memory::Access;
+use crate::frames::supply::Supply;
+use crate::frames::table::Entry;
+use crate::os::reservation::Access;
 use crate::platform::Linux;
-use crate::supply::Supply;
-use crate::table::Entry;
 use rustix::io::Errno;
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, PlatformError, PlatformFault, Protection};
 
@@ -50,7 +50,7 @@ unsafe impl FrameSupply for Linux {
     }
 
     /// In a forked child, a frame that the parent took before is the supply's as well, see
-    /// [`Options::frames`](crate::Options::frames).
+    /// [`Options::frame_bytes`](crate::Options::frames).
     fn origin(&self, frame: Frame) -> Origin {
         self.supply.as_ref().map_or(Origin::Foreign, |supply| supply.origin(frame))
     }

@@ -2,13 +2,13 @@
 //!
 //! Invariants:
 //! - **M1** The span is one reservation made here, held by nobody else, and lives as long as this: private anonymous
-//!   memory, but for the pages that [`Memory::duplicate`] has put there.
+//!   memory, but for the pages that [`Reservation::duplicate`] has put there.
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that once, at
 //!   the boundary; from there on it is only debug-asserted.
 
-use crate::advise::{Advice, Sender, advise};
-use crate::budget::{Budget, SPLIT};
 use crate::error::{mapping_error, platform_error};
+use crate::os::madvise::{Advice, Sender, advise};
+use crate::os::map_count::{Budget, SPLIT};
 use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
-/// Memory of this process, given back when dropped.
+/// Reservation of this process, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<c_void>,
@@ -166,7 +166,7 @@ pub(crate) struct Stuck {
 
 /// The reserved span.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct Reservation {
     mapping: Mapping,
     span: PageRange,
     page_shift: u32,
@@ -174,7 +174,7 @@ pub(crate) struct Memory {
     budget: Budget,
 }
 
-impl Memory {
+impl Reservation {
     /// The memory of a mapping of whole pages; `None` if it is not one.
     pub(crate) fn new(mapping: Mapping, page_bytes: usize, sender: Sender) -> Option<Self> {
         let page_shift = page_bytes.trailing_zeros();

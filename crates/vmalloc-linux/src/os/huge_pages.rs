@@ -9,9 +9,9 @@
 //! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is unmapped, the marks
 //! split it; a batch drops the pages first and splits none.
 
-use crate::advise::Advice;
-use crate::limits;
-use crate::memory::Memory;
+use crate::os::limits;
+use crate::os::madvise::Advice;
+use crate::os::reservation::Reservation;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vmalloc::PageRange;
 
@@ -45,7 +45,7 @@ impl HugePages {
     }
 
     /// Puts huge pages behind the whole, aligned parts of `range`, which is mapped, as far as there are some.
-    pub(crate) fn collapse(&self, memory: &Memory, range: PageRange) {
+    pub(crate) fn collapse(&self, memory: &Reservation, range: PageRange) {
         let Some(order) = self.order(memory.page_shift()) else { return };
         let pages = 1_u64 << order;
         let parts =
@@ -59,7 +59,7 @@ impl HugePages {
 }
 
 /// Has the kernel make a page table, without which there is nothing to collapse.
-fn touch(memory: &Memory, part: PageRange) {
+fn touch(memory: &Reservation, part: PageRange) {
     let first = memory.run(part).iov_base.cast::<u8>();
     // SAFETY: the part has just been mapped, for whoever maps it alone, and is zero; the span's provenance is that of
     // `memory`.

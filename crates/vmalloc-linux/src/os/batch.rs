@@ -1,20 +1,20 @@
 //! Many ranges, gathered for few calls. No heap: a purge may be what makes the heap work again.
 
-use crate::advise::VECTOR_MAX;
-use crate::memory::Memory;
+use crate::os::madvise::VECTOR_MAX;
+use crate::os::reservation::Reservation;
 use libc::iovec;
 use std::mem::MaybeUninit;
 use vmalloc::{PageRange, PlatformError};
 
 /// Up to [`VECTOR_MAX`] runs of addresses, on the stack (16 KiB).
 pub(crate) struct Batch<'a> {
-    memory: &'a Memory,
+    memory: &'a Reservation,
     runs: [MaybeUninit<iovec>; VECTOR_MAX],
     len: usize,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(memory: &'a Memory) -> Self {
+    pub(crate) fn new(memory: &'a Reservation) -> Self {
         Self { memory, runs: [const { MaybeUninit::uninit() }; VECTOR_MAX], len: 0 }
     }
 
@@ -22,7 +22,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn push(
         &mut self,
         range: PageRange,
-        send: impl FnOnce(&Memory, &[iovec]) -> Result<(), PlatformError>,
+        send: impl FnOnce(&Reservation, &[iovec]) -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
         self.runs[self.len].write(self.memory.run(range));
         self.len += 1;
@@ -32,7 +32,7 @@ impl<'a> Batch<'a> {
     /// Hands what has gathered to `send`, and begins anew.
     pub(crate) fn finish(
         &mut self,
-        send: impl FnOnce(&Memory, &[iovec]) -> Result<(), PlatformError>,
+        send: impl FnOnce(&Reservation, &[iovec]) -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
         let filled = &self.runs[..std::mem::take(&mut self.len)];
         // SAFETY: `push` wrote each element below `len`, and `MaybeUninit<T>` has the layout of `T`.
