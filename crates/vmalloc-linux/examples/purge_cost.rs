@@ -1,11 +1,11 @@
-//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the program is
-//! running.
+//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the
+//! program is running.
 //!
-//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and
-//! interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which counts those of the whole
-//! machine). Medians over the rounds in which the other thread had a CPU for nine tenths of the time: a thread that
-//! does not run needs no interrupt, so on a busy machine the other rounds would flatter. A line without any such
-//! round has no figures.
+//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a
+//! range, and interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which
+//! counts those of the whole machine). Medians over the rounds in which the other thread had a CPU
+//! for nine tenths of the time: a thread that does not run needs no interrupt, so on a busy machine
+//! the other rounds would flatter. A line without any such round has no figures.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 
@@ -18,7 +18,8 @@ use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
-/// Areas keep their distance: each range ends in a guard page, and as many pages again stay mapped by nobody.
+/// Areas keep their distance: each range ends in a guard page, and as many pages again stay
+/// unmapped.
 const STRIDE: u64 = 2 * PAGES;
 /// Rounds that count, and how long to try for them.
 const ROUNDS: usize = 15;
@@ -155,8 +156,8 @@ fn round(
 /// The clock of the calling thread's CPU time, for other threads to read.
 fn own_cpu_clock() -> libc::clockid_t {
     let mut clock = 0;
-    // SAFETY: the thread is alive, for it calls this; `clock` is valid for a write. Should it fail, the clock stays the
-    // wall clock, and every round counts.
+    // SAFETY: the thread is alive, for it calls this; `clock` is valid for a write. Should it fail,
+    // the clock stays the wall clock, and every round counts.
     unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
     clock
 }

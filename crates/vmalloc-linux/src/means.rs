@@ -7,8 +7,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Guards {
-    /// By marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13). They cost no mapping, however
-    /// many there are.
+    /// By marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13). They cost no mapping,
+    /// however many there are.
     PteMarkers,
     /// By inaccessible mappings between accessible ones (`mprotect(2)`), on any kernel.
     ///

@@ -1,5 +1,5 @@
-//! A whole allocator on this platform, in one call; and what stands on a part of it, safe against
-//! forks.
+//! Opening: a whole allocator on this platform in one call, and roots and spaces that are safe
+//! against forks.
 
 use crate::drain::Drain;
 use crate::error::ReserveError;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use vmalloc::{Config, DrainStatus, Space, SpaceError};
 use vmalloc_subspaces::Root;
 
-/// Why a space could not be opened. Nothing is left behind.
+/// An error of [`open`], [`open_root`] or [`share`]. Nothing is left behind.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -26,10 +26,12 @@ pub enum OpenError {
     Fork(#[from] RegisterError),
 }
 
-/// Reserves addresses and opens a space on them, which may be used before and after `fork`, by parent and child.
+/// Reserves addresses and opens a space on them, which may be used before and after `fork`, by
+/// parent and child.
 ///
-/// Once enough is lazy, a thread of the space's own drains it in the background, and goes on by age until nothing
-/// is left; it ends with the space. See [`Options::without_drain_thread`].
+/// Once the lazy pages reach the threshold, a thread of the space's own drains them in the
+/// background. It goes on by age until nothing is left, and ends with the space. See
+/// [`Options::without_drain_thread`].
 ///
 /// ```
 /// use vmalloc_linux::{Options, open};
@@ -76,7 +78,7 @@ pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenE
 /// [`OpenError`].
 pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, OpenError> {
     let root = Root::new(platform)?;
-    // Before anybody can make a child: its hook comes after those of all that will stand on it.
+    // Before a child can be made: its hook comes after those of all things that stand on it.
     register(root.downgrade())?;
     Ok(root)
 }

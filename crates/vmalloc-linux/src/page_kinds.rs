@@ -1,8 +1,8 @@
 //! Pages that are not [plain](crate::frames::table) any more, and how they become so again.
 //!
-//! Every change keeps one order, so that whatever step fails, [`restore`](Linux::restore) finds what there is to
-//! restore (W1): entries are written, the mapping is changed, and only then the entries say what is known for certain
-//! (W2).
+//! Every change keeps one order, so that [`restore`](Linux::restore) finds all pages to restore
+//! (W1), whatever step fails. Entries are written, the mapping is changed, and only then the
+//! entries say what is certain (W2).
 
 use crate::error::{mapping_error, protect_error};
 use crate::frames::table::Entry;
@@ -12,7 +12,7 @@ use crate::os::reservation::Access;
 use crate::platform::Linux;
 use vmalloc::{PageRange, PlatformError, Protect, Protection};
 
-// SAFETY: mprotect(2) returns when no CPU can do any more what was taken away.
+// SAFETY: mprotect(2) returns when no CPU can do any more what the new protection forbids.
 unsafe impl Protect for Linux {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.check(range)?;
@@ -21,7 +21,8 @@ unsafe impl Protect for Linux {
 }
 
 impl Linux {
-    /// Gives pages that were just mapped readable and writable the access that was asked for; without it they are not mapped.
+    /// Gives pages that were just mapped readable and writable the access that was asked for. If
+    /// that fails they are not mapped.
     pub(crate) fn protect_new(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
         if access == Access::ReadWrite {
             return Ok(());
@@ -37,17 +38,19 @@ impl Linux {
         Ok(())
     }
 
-    /// Makes the pages of `range` special, whatever they were, so that unmapping them replaces them.
+    /// Makes the pages of `range` special, whatever they were, so that unmapping them replaces
+    /// them.
     pub(crate) fn mark_special(&self, range: PageRange) -> Result<(), PlatformError> {
         self.prepare(range)?;
         self.table.update(range, |_, old| old.unsure());
         Ok(())
     }
 
-    /// Makes all special pages in `ranges` plain. Their content is lost, that of pages between them as well, and they may be
-    /// accessible until they are unmapped as plain ones.
+    /// Makes all special pages in `ranges` plain. Their content is lost, and so is that of pages
+    /// between them. They may be accessible until they are unmapped as plain ones.
     pub(crate) fn restore_all(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // All are tried, whatever becomes of one: those that merge make room for those that split.
+        // All are tried, even after a failure: restored ranges that merge make room for those that
+        // split.
         ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)
     }
 
@@ -68,16 +71,17 @@ impl Linux {
         Ok(())
     }
 
-    /// Undoes a mapping that has failed: what is behind `range`, which is the caller's, is gone. Should a step of this
-    /// fail as well, the entries still say so, and whatever is done to these pages next begins with restoring them.
+    /// Undoes a mapping that has failed: the memory behind `range`, which is the caller's, is
+    /// dropped. If a step of this fails as well, the entries still say so, and the next operation
+    /// on these pages begins with restoring them.
     #[cold]
     pub(crate) fn put_back(&self, range: PageRange) {
         let _ = self.restore(range);
         let _ = self.unmap_plain(&[range]);
     }
 
-    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for their entries: in
-    /// this order, for W3.
+    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for
+    /// their entries: in this order, for W3.
     pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
         if let Guarding::PteMarkers(markers) = &self.guarding
             && !markers.is_open(range)
@@ -97,7 +101,7 @@ impl Linux {
         self.table.prepare(range)
     }
 
-    /// `range` and the pages on either side, as far as they are in the span.
+    /// Returns `range` and the pages on either side, as far as they are in the span.
     pub(crate) fn with_neighbours(&self, range: PageRange) -> PageRange {
         let around = PageRange::new(range.start() - 1, range.end() + 1);
         around.and_then(|around| around.intersection(&self.memory.span())).unwrap_or(range)

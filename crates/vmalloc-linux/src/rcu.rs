@@ -1,49 +1,57 @@
-//! Freeing after a grace period: memory that threads may still be reading is freed when all of them have gone.
+//! Freeing after a grace period: memory that threads may still be reading is freed when all of them
+//! have finished.
 //!
-//! A reader pins itself while it reads. What is given to a [`Grace`] is freed once every thread that was pinned at that
-//! moment has unpinned; whoever pins later can't have found the memory, for it was unlinked before. (The kernel's
-//! `kvfree_rcu`; the epochs are those of `crossbeam-epoch`, so its pins count as readers too.)
+//! A reader pins itself while it reads. Memory that is given to a [`Grace`] is freed once every
+//! thread that was pinned at that moment has unpinned. A thread that pins later can't have found
+//! the memory, for it was unlinked before. (The kernel's `kvfree_rcu`. The epochs are those of
+//! `crossbeam-epoch`, so its pins count as readers too.)
 //!
 //! ```text
-//!    vfree, free_embedded                      a pin of any thread, now and then, or settle
+//!    free, free_embedded                       a pin of any thread, now and then, or settle
 //!          │ push                                          │
 //!          ▼            all of it, as one batch            ▼
-//!      arriving  ───────────────────────────►  in flight  ───► vfree each
+//!      arriving  ───────────────────────────►  in flight  ───► free each
 //!     (a stack)      when nothing is in flight  (one closure)
 //! ```
 //!
 //! # What holds
 //! - G1: a record is on the stack of arrivals, in the batch in flight, or freed.
-//! - G2: a batch is deferred after each of its records was pushed, so its grace period covers theirs.
-//! - G3: one batch of a living `Grace` is in flight at a time. While it is, arrivals gather: batches grow with the rate of frees, and
-//!   the collector, which takes some 2 KiB from the heap for each deferred closure, is asked once a batch.
+//! - G2: a batch is deferred after each of its records was pushed, so its grace period covers
+//!   theirs.
+//! - G3: one batch of a living `Grace` is in flight at a time. While it is, arrivals gather:
+//!   batches grow with the rate of frees. The collector, which takes some 2 KiB from the heap for
+//!   each deferred closure, is asked once a batch.
 //!
-//! A record is two words: the next one, and the area. It is embedded in the memory to be freed where that has room for a
-//! [`Head`], and then freeing takes no heap of its own; else it comes from the heap.
+//! A record is two words: the next one, and the area. It is embedded in the memory to be freed
+//! where that has room for a [`Head`], and then freeing takes no heap of its own. Otherwise it
+//! comes from the heap.
 //!
 //! # What does not
-//! - There is no thread behind it. Batches are freed by threads that pin, defer or settle; when none does, they wait. A thread that
-//!   frees while it is itself pinned holds up its own batches.
+//! - No thread stands behind it. Batches are freed by threads that pin, defer or settle; when none
+//!   does, they wait. A thread that frees while it is itself pinned holds up its own batches.
 //! - A thread that stays pinned keeps all memory that is freed meanwhile, of all spaces.
-//! - A `fork` copies what is pending, but not the threads: one that was pinned stays so in the child for ever. What was pending may
-//!   then never be freed there, but nothing is freed early. [`Grace::settle`] refuses to wait in a child.
+//! - A `fork` copies pending frees, but not the threads: one that was pinned stays so in the child
+//!   for ever. Pending memory may then never be freed there, but nothing is freed early.
+//!   [`Grace::settle`] refuses to wait in a child.
 
 use crate::os::futex::FutexLock;
 use crate::platform::Linux;
 use crossbeam_epoch::Guard;
 use std::alloc::Layout;
+use std::fmt;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use thiserror::Error;
 use vmalloc::{FreeError, Kind, Space};
 
-/// A reader: until it is dropped, nothing that was reachable when it began is freed. Pins nest, and cost about 10 ns.
+/// A reader. Until it is dropped, nothing that was reachable when it began is freed. Pins nest, and
+/// cost about 10 ns.
 #[derive(Debug)]
 #[must_use = "the reader ends when this is dropped"]
 pub struct Pin(#[allow(dead_code, reason = "held for its drop")] Guard);
 
-/// Begins to read.
+/// Begins to read, and returns the reader.
 pub fn pin() -> Pin {
     Pin(crossbeam_epoch::pin())
 }
@@ -59,15 +67,24 @@ pub struct Head {
 /// A bit that no area's address has: areas start at pages.
 const ON_HEAP: usize = 1;
 
-// SAFETY: a head is two words without meaning until it is given to a `Grace`, with the memory around it.
+// SAFETY: a head is two words without meaning until it is given to a `Grace`, with the memory
+// around it.
 unsafe impl Send for Head {}
-// SAFETY: as above: nothing reads a head through a shared reference.
+// SAFETY: as above; no method reads a head through a shared reference.
 unsafe impl Sync for Head {}
 
 impl Head {
-    /// A head of memory that is in use.
+    /// Makes a head, for memory that is in use.
+    #[must_use]
     pub const fn new() -> Self {
         Self { next: null_mut(), area: 0 }
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its words may be those of a record that another thread frees.
+        f.debug_struct("Head").finish_non_exhaustive()
     }
 }
 
@@ -77,11 +94,11 @@ impl Default for Head {
     }
 }
 
-/// Why a free was not deferred. Nothing was changed.
+/// An error of a deferred free. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DeferError {
-    /// There is no such area, as [`Space::vfree`] would say.
+    /// The address is of no such area, as [`Raw::free`](vmalloc::Raw::free) would say.
     #[error(transparent)]
     Free(#[from] FreeError),
     /// The heap has no room for the record.
@@ -89,7 +106,7 @@ pub enum DeferError {
     Record,
 }
 
-/// Why waiting would be in vain.
+/// An error of [`Grace::settle`]: waiting would be in vain, or frees were refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SettleError {
@@ -99,17 +116,17 @@ pub enum SettleError {
     /// This process was forked off: readers of its parent never end here.
     #[error("this process was forked from the one that deferred")]
     Forked,
-    /// Frees were refused when their time came, because somebody else had freed the area.
+    /// Frees were refused when their time came, because the area had been freed elsewhere.
     #[error("{count} deferred frees were refused, the first with: {first}")]
     Refused {
         /// How many, since the beginning.
         count: u64,
-        /// What the first was told.
+        /// The error of the first one.
         first: FreeError,
     },
 }
 
-/// Deferred frees of one space.
+/// The deferred frees of one space.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -139,18 +156,22 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Deferred frees of `space`, which lives until the last of them.
+    /// Makes the deferred frees of `space`, which lives until the last of them.
+    #[must_use]
     pub fn new(space: &Arc<Space<Linux>>) -> Self {
         Self { shared: Arc::new(Shared::new(space)) }
     }
 
-    /// Frees the memory at `addr` after a grace period. The record comes from the heap. Until then the area is busy.
+    /// Frees the memory at `addr` after a grace period. The record comes from the heap. Until then
+    /// the area is busy.
     ///
     /// # Safety
-    /// Its owner calls this, once, and nothing but readers that are pinned now may use the memory from here on.
+    /// Its owner calls this, once. From here on only readers that are pinned now may use the
+    /// memory.
     ///
     /// # Errors
-    /// [`DeferError`]; nothing is changed. That the area is given away twice before its time comes is not noticed here.
+    /// [`DeferError`]; nothing is changed. A second free of the area before its time comes is not
+    /// noticed here.
     pub unsafe fn free(&self, addr: usize) -> Result<(), DeferError> {
         let area = self.shared.start_of(addr)?;
         if area != addr {
@@ -160,30 +181,34 @@ impl Grace {
         Ok(())
     }
 
-    /// Frees the memory that holds `head` after a grace period; `head` becomes the record. Until then the area is busy, and
-    /// readers may read all of it but the head.
+    /// Frees the memory that holds `head` after a grace period; `head` becomes the record. Until
+    /// then the area is busy, and readers may read all of it but the head.
     ///
     /// # Safety
-    /// As for [`free`](Self::free); and `head` is aligned and has 16 writable bytes, which nothing else uses from here on.
+    /// The conditions of [`free`](Self::free). And `head` is aligned and has 16 writable bytes,
+    /// which nothing else uses from here on.
     ///
     /// # Errors
     /// [`FreeError`] when `head` is in no area that could be freed; nothing is changed.
     pub unsafe fn free_embedded(&self, head: NonNull<Head>) -> Result<(), FreeError> {
         let area = self.shared.start_of(head.as_ptr().addr())?;
-        // SAFETY: by the caller's promise the head is writable, and used by nobody else.
+        // SAFETY: by the caller's promise the head is aligned and writable, and nothing else uses
+        // it.
         unsafe { head.write(Head { next: null_mut(), area }) };
         self.shared.defer(head);
         Ok(())
     }
 
-    /// How many frees are waiting.
+    /// Returns how many frees are waiting.
+    #[must_use]
     pub fn pending(&self) -> u64 {
         // Relaxed: a figure. Read in this order, so that it is never negative.
         let done = self.shared.done.load(Ordering::Relaxed);
         self.shared.deferred.load(Ordering::Relaxed).saturating_sub(done)
     }
 
-    /// Waits until all that was deferred before is freed: for all readers of now, and those of the batches before.
+    /// Waits until all frees that were deferred before are done: for all readers of now, and those
+    /// of the batches before.
     ///
     /// # Errors
     /// [`SettleError`]: waiting would be in vain, or frees were refused.
@@ -207,8 +232,14 @@ impl Grace {
     }
 }
 
+impl fmt::Debug for Grace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grace").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Grace {
-    /// What is pending is freed later, by whichever thread pins then.
+    /// Leaves the pending frees to threads that pin later.
     fn drop(&mut self) {
         let guard = crossbeam_epoch::pin();
         self.shared.launch_arrivals(&guard);
@@ -225,8 +256,8 @@ impl Arrivals {
         loop {
             // SAFETY: the record is this call's own until the exchange succeeds.
             unsafe { (*record.as_ptr()).next = top };
-            // Release: pairs with the Acquire in `take`. Records leave the stack only all at once, so a top that
-            // is the same again has the same below it.
+            // Release: pairs with the Acquire in `take`. Records leave the stack only all at once,
+            // so a top that is the same again has the same below it.
             match self.0.compare_exchange_weak(top, record.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => top = now,
@@ -234,14 +265,14 @@ impl Arrivals {
         }
     }
 
-    /// Takes all records out; the first.
+    /// Takes all records out, and returns the first.
     fn take(&self) -> Option<NonNull<Head>> {
         // Acquire: pairs with the Release in `push`.
         NonNull::new(self.0.swap(null_mut(), Ordering::Acquire))
     }
 }
 
-/// What batches in flight share with their `Grace`.
+/// The state that batches in flight share with their `Grace`.
 struct Shared {
     space: Arc<Space<Linux>>,
     /// The process that it was made in.
@@ -252,7 +283,8 @@ struct Shared {
     deferred: AtomicU64,
     /// Of those, how many were freed or refused.
     done: AtomicU64,
-    /// Not locked in a child of a fork, where another thread may have had it, and nobody can ask.
+    /// Not locked in a child of a fork, where another thread may have held it, and `settle` refuses
+    /// before it would look.
     refused: lock_api::Mutex<FutexLock, Option<(u64, FreeError)>>,
 }
 
@@ -269,19 +301,19 @@ impl Shared {
         }
     }
 
-    /// Whether this process is a child of the one that made it.
+    /// Returns true if this process is a child of the one that made it.
     fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    /// The start of the memory area that holds `addr`.
+    /// Returns the start of the memory area that holds `addr`.
     fn start_of(&self, addr: usize) -> Result<usize, FreeError> {
         let page = self.page(addr);
         let area = self.space.find(addr).ok_or(FreeError::NotAnArea { page })?;
         if area.kind == Kind::Vmalloc { Ok(area.addr) } else { Err(FreeError::WrongKind { page }) }
     }
 
-    /// Why `addr`, inside the area at `start`, can't be freed.
+    /// Returns the error for a free of `addr`, inside the area at `start`.
     fn interior(&self, addr: usize, start: usize) -> FreeError {
         let page = self.page(addr);
         if addr.is_multiple_of(1 << self.space.geometry().page_shift) {
@@ -295,11 +327,12 @@ impl Shared {
         (addr >> self.space.geometry().page_shift) as u64
     }
 
-    /// Enters a record, and makes a batch of all arrivals if none is in flight. The pin also lets this thread do its part of
-    /// collecting.
+    /// Enters a record, and makes a batch of all arrivals if none is in flight. The pin also lets
+    /// this thread do its part of collecting.
     fn defer(self: &Arc<Self>, record: NonNull<Head>) {
         let guard = crossbeam_epoch::pin();
-        // Relaxed: before the record can be freed; `done` never overtakes it, for the push below comes between.
+        // Relaxed: before the record can be freed; `done` never overtakes it, for the push below
+        // comes between.
         self.deferred.fetch_add(1, Ordering::Relaxed);
         self.arriving.push(record);
         self.launch(&guard);
@@ -307,7 +340,8 @@ impl Shared {
 
     /// Makes a batch of all arrivals, if none is in flight (G3).
     fn launch(self: &Arc<Self>, guard: &Guard) {
-        // Acquire: pairs with the Release when a batch lands. Looked at first, which costs no exclusive cache line.
+        // Acquire: pairs with the Release when a batch lands. Read first, which costs no exclusive
+        // cache line.
         if self.in_flight.load(Ordering::Relaxed) || self.in_flight.swap(true, Ordering::Acquire) {
             return;
         }
@@ -316,13 +350,13 @@ impl Shared {
         }
     }
 
-    /// Makes a batch of all arrivals; whether there were any.
+    /// Makes a batch of all arrivals, and returns true if records had arrived.
     fn launch_arrivals(self: &Arc<Self>, guard: &Guard) -> bool {
         let Some(batch) = self.arriving.take() else { return false };
         let batch = Batch { shared: Arc::clone(self), first: batch };
         // Two words: the collector keeps them in place.
         guard.defer(move || batch.free());
-        // Out of this thread's bag, or nobody else could collect it.
+        // Out of this thread's bag, or no other thread could collect it.
         guard.flush();
         true
     }
@@ -341,7 +375,7 @@ impl Shared {
     }
 }
 
-/// Records whose grace period runs, or has passed.
+/// The records whose grace period runs, or has passed.
 struct Batch {
     shared: Arc<Shared>,
     first: NonNull<Head>,
@@ -357,14 +391,16 @@ impl Batch {
         let (mut next, mut count) = (first.as_ptr(), 0);
         while !next.is_null() {
             let record = next;
-            // SAFETY: G1: a record of this batch, not freed yet, and its next one is read before it is.
+            // SAFETY: G1: a record of this batch, not freed yet, and its next one is read before it
+            // is.
             let Head { next: after, area } = unsafe { record.read() };
             next = after;
             if area & ON_HEAP != 0 {
                 // SAFETY: it came from `new_record`, and was read for the last time.
                 unsafe { std::alloc::dealloc(record.cast(), Layout::new::<Head>()) };
             }
-            // SAFETY: the owner gave the area away, and G2: its readers have gone.
+            // SAFETY: `free` asks for an area that its owner frees once and nothing uses: the owner
+            // gave it away, and G2: its readers have gone.
             if let Err(error) = unsafe { shared.space.raw().free(area & !ON_HEAP) } {
                 shared.note_refusal(error);
             }
@@ -376,7 +412,7 @@ impl Batch {
     }
 }
 
-/// A record on the heap.
+/// Returns a record on the heap.
 fn new_record(area: usize) -> Result<NonNull<Head>, DeferError> {
     // SAFETY: the layout is not of size zero.
     let memory = unsafe { std::alloc::alloc(Layout::new::<Head>()) };
@@ -416,7 +452,7 @@ mod tests {
 
     const EACH: usize = if cfg!(miri) { 8 } else { 10_000 };
 
-    /// Takes what has arrived, and counts the records by what is in them.
+    /// Takes the records that have arrived, and counts them by their areas.
     fn take_all(arrivals: &Arrivals, seen: &mut [u32]) {
         let mut next = arrivals.take().map_or(null_mut(), NonNull::as_ptr);
         while !next.is_null() {

@@ -1,11 +1,12 @@
 //! Reading addresses that may lead nowhere.
 //!
-//! The kernel copies from this process to this process (process_vm_readv(2)) and finds out by itself which pages can be
-//! read. It is told of each page apart, for it counts only whole parts. Where a sandbox forbids the call, a pipe does:
-//! writing to one from an address that can't be read fails with `EFAULT`. (`/proc/self/mem` would not do: it reads
-//! inaccessible pages as well.) Without descriptors for a pipe nothing can be read then.
+//! The kernel copies from this process to this process (process_vm_readv(2)) and finds out by
+//! itself which pages can be read. It is told of each page apart, for it counts only whole parts.
+//! Where a sandbox forbids the call, a pipe does: writing to one from an address that can't be read
+//! fails with `EFAULT`. (`/proc/self/mem` would not do: it reads inaccessible pages as well.)
+//! Without descriptors for a pipe nothing can be read then.
 //!
-//! Locks, heap and the books of the allocator are not involved, so this may be called anywhere.
+//! It needs neither locks nor heap nor the state of the allocator, so it may be called anywhere.
 
 use crate::platform::Linux;
 use libc::iovec;
@@ -21,11 +22,11 @@ impl ReadNofault for Linux {
     }
 }
 
-/// Parts of a call: 64 pages, which are copied in 10 µs or more, so that the call's own share is small. The kernel
-/// would take 1024.
+/// The parts of a call: 64 pages, which are copied in 10 µs or more, so that the call's own share
+/// is small. The kernel would take 1024.
 const PARTS: usize = 64;
 
-/// How many bytes were copied; an error if the call can't be used at all.
+/// Copies by the call, and returns how many bytes; an error if the call can't be used at all.
 fn by_call(addr: usize, to: &mut [u8], page_bytes: usize) -> Result<usize, Errno> {
     let mut done = 0;
     while done < to.len() {
@@ -45,7 +46,8 @@ fn by_call(addr: usize, to: &mut [u8], page_bytes: usize) -> Result<usize, Errno
     Ok(done)
 }
 
-/// The first parts of `[from, from + len)`, none across a page's end, and how many bytes they have.
+/// Returns the first parts of `[from, from + len)`, none across a page's end, and how many bytes
+/// they have.
 fn parts(from: usize, len: usize, page_bytes: usize) -> ([iovec; PARTS], usize) {
     let mut asked = 0;
     let parts = std::array::from_fn(|_| {
@@ -59,8 +61,8 @@ fn parts(from: usize, len: usize, page_bytes: usize) -> ([iovec; PARTS], usize) 
 
 fn copy(parts: &[iovec; PARTS], to: &mut [u8]) -> Result<usize, Errno> {
     let local = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    // SAFETY: the kernel reads both lists as the arrays that they are, writes to `to` at most what it has room for, and
-    // reads from this process only what it can.
+    // SAFETY: the kernel reads both lists as the arrays that they are. It writes to `to` at most as
+    // many bytes as it has room for, and reads from this process only what it can.
     let copied = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const local, 1, parts.as_ptr(), PARTS as libc::c_ulong, 0)
     };
@@ -75,7 +77,8 @@ fn by_pipe(addr: usize, to: &mut [u8], page_bytes: usize) -> usize {
     let mut done = 0;
     while done < to.len() {
         let Some(from) = addr.checked_add(done) else { break };
-        // Not across a page's end, for what was written has to be known; a pipe has room for a page.
+        // Not across a page's end, for the number of bytes written has to be known; a pipe has room
+        // for a page.
         let len = (page_bytes - from % page_bytes).min(to.len() - done).min(4096);
         match through(&pipe, from, &mut to[done..done + len]) {
             Ok(copied) if copied > 0 => done += copied,
@@ -85,7 +88,7 @@ fn by_pipe(addr: usize, to: &mut [u8], page_bytes: usize) -> usize {
     done
 }
 
-/// From `from` into the pipe, and out of it.
+/// Copies from `from` into the pipe, and out of it.
 fn through((output, input): &(OwnedFd, OwnedFd), from: usize, to: &mut [u8]) -> Result<usize, Errno> {
     use std::os::fd::AsRawFd;
     // SAFETY: the kernel checks the address.
@@ -100,7 +103,7 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Both ways, over a hole in the middle of nowhere.
+    /// Tries both ways, over a hole between two pages.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no pages that cannot be read")]
     fn a_copy_ends_at_the_first_byte_that_cannot_be_read() {

@@ -1,9 +1,9 @@
-//! Reserving the span, and finding out what this kernel can do with it.
+//! Reserving the span, and finding the means that this kernel has.
 //!
-//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any overcommit mode.
-//! What may stand in its way is the width of addresses (47 bits on x86-64, 39 on small machines) and
-//! `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on the first page of the span
-//! itself: what works there works on the rest.
+//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any
+//! overcommit mode. Its size may be limited by the width of addresses (47 bits on x86-64, 39 on
+//! small machines) and by `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on
+//! the first page of the span itself: means that work there work on the rest.
 
 use crate::drain::DrainThread;
 use crate::error::ReserveError;
@@ -25,11 +25,11 @@ use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
 impl Linux {
-    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls, however large the span;
-    /// no memory.
+    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls,
+    /// however large the span; no memory.
     ///
     /// # Errors
-    /// When the sizes make no sense, when not even the minimum can be had, or when the kernel refuses the
+    /// When the sizes make no sense, when the minimum can't be had, or when the kernel refuses the
     /// means asked for.
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
         let page_bytes = rustix::param::page_size();
@@ -39,8 +39,8 @@ impl Linux {
         let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
         let mut memory =
             Reservation::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
-        // A program may lock all its memory in advance (mlockall(2)): addresses are not meant by that. If they can't be
-        // unlocked, the probes tell.
+        // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
+        // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
         let guarding = choose_guards(&memory, options.guards)?;
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
@@ -61,10 +61,10 @@ impl Linux {
     }
 }
 
-/// The first of `sizes` that can be had.
+/// Reserves the first of `sizes` that can be had.
 fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveError> {
     let mut refused = ReserveError::ZeroSize;
-    for bytes in sizes.capped(half_of_what_is_left(page_bytes)) {
+    for bytes in sizes.capped(half_of_the_rest(page_bytes)) {
         match Mapping::new(bytes, Access::None) {
             Ok(mapping) => return Ok(mapping),
             Err(errno) => refused = refusal(bytes, page_bytes, errno),
@@ -73,20 +73,22 @@ fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveEr
     Err(refused)
 }
 
-/// The first of `sizes` that can be had for frames. Half of what is left again: a quarter of it all at most.
+/// Reserves the first of `sizes` that can be had for frames. Half of the rest again: a quarter of
+/// it all at most.
 fn reserve_supply(sizes: Sizes, page_bytes: usize) -> Option<Supply> {
-    let cap = half_of_what_is_left(page_bytes);
+    let cap = half_of_the_rest(page_bytes);
     sizes.filter(|&bytes| bytes <= cap).find_map(|bytes| Supply::new(bytes, page_bytes).ok())
 }
 
-/// Taking all that the limit on addresses allows would leave nothing for the rest of the program.
-fn half_of_what_is_left(page_bytes: usize) -> usize {
+/// Returns half of the addresses that the limit still allows. Taking all would leave nothing for
+/// the rest of the program.
+fn half_of_the_rest(page_bytes: usize) -> usize {
     let half = limits::address_space_bytes()
         .map_or(u64::MAX, |limit| limit.saturating_sub(limits::used_bytes(page_bytes)) / 2);
     usize::try_from(half).unwrap_or(usize::MAX)
 }
 
-/// Why `bytes` could not be reserved: the limit, if they would pass it.
+/// Returns the error for `bytes` that could not be reserved: the limit, if they would pass it.
 fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     let used = limits::used_bytes(page_bytes);
     match limits::address_space_bytes() {
@@ -135,7 +137,8 @@ fn probe_batch_advise(memory: &Reservation, vectors: BatchAdvise) -> Result<Send
         return Ok(sender);
     }
     let run = memory.run(first_page(memory));
-    // SAFETY: a page of our own mapping, which nobody uses yet.
+    // SAFETY: `advise_some` asks that the run is mapped and its content may go: it is a page of our
+    // own mapping, which is not in use yet.
     match unsafe { sender.advise_some(&[run], Advice::DontNeed) } {
         Ok(bytes) if bytes == run.iov_len => Ok(sender),
         Ok(_) => Err(ReserveError::Unsupported { means: "process_madvise on its caller", code: 0 }),

@@ -9,7 +9,7 @@ use vmalloc::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformFault, Pr
 use vmalloc_linux::{Linux, Options};
 
 const SPAN: usize = 1 << 26;
-/// What given-back frames may keep, in pages, see `supply.rs`.
+/// The memory that given-back frames may keep, in pages, see `frames/supply.rs`.
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
@@ -134,7 +134,8 @@ fn given_frames_keep_memory_up_to_the_budget() {
         }
         assert_eq!(backed_pages(&linux), KEPT);
     }
-    // What was given back to the machine comes back as zeros, what was kept as it was; all of it counts again.
+    // What was given back to the machine comes back as zeros, what was kept as it was; all of it
+    // counts again.
     let frames = take(&linux, 2 * KEPT as usize);
     let kept = frames.iter().filter(|frame| frame_value(&linux, **frame) == 1).count();
     assert_eq!(kept as u64, KEPT);

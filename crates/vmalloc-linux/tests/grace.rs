@@ -14,7 +14,8 @@ fn space(config: Config) -> Arc<Space<Linux>> {
     open(Options::new().exactly(1 << 30), config).expect("a gigabyte of addresses")
 }
 
-/// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too early.
+/// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too
+/// early.
 fn configs() -> [Config; 2] {
     [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16)]
 }
@@ -99,7 +100,8 @@ fn a_pinned_reader_keeps_what_it_reads() {
     }
 }
 
-/// Writers replace a shared node, readers check that it is whole. With unmapping, a free too early is a crash.
+/// Writers replace a shared node, readers check that it is whole. With unmapping, a free too early
+/// is a crash.
 #[test]
 fn readers_never_see_a_freed_node() {
     const WRITES: u64 = 5000;
@@ -177,7 +179,8 @@ fn a_free_that_comes_too_late_is_told() {
     let grace = Grace::new(&space);
     let area = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
     let reader = pin();
-    // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees, which is refused.
+    // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees,
+    // which is refused.
     unsafe {
         grace.free(area).unwrap();
         space.raw().free(area).unwrap();
@@ -225,8 +228,8 @@ fn a_forked_child_does_not_wait_and_still_has_its_memory() {
     // SAFETY: the only owner; read below by a reader that is pinned.
     unsafe { defer(&grace, node, Form::Separate) };
     drop(reader);
-    // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold but those of the heap and the
-    // space, which survive a fork.
+    // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold but
+    // those of the heap and the space, which survive a fork.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let reader = pin();

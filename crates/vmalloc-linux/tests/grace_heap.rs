@@ -39,7 +39,8 @@ fn an_embedded_record_needs_no_heap_but_a_batch_does() {
         unsafe { grace.free_embedded(head) }.unwrap();
     }
     let taken = ALLOCATIONS.get() - before;
-    // Nothing else pins, so batches are as large as this thread's share of collecting makes them: over a hundred.
+    // Nothing else pins, so batches are as large as this thread's share of collecting makes them:
+    // over a hundred.
     assert!(taken < FREES / 50, "{taken} allocations for {FREES} frees");
     // Nor do they pile up: what is pending is a few batches.
     assert!(grace.pending() < FREES / 20, "{} frees are pending", grace.pending());

@@ -1,4 +1,5 @@
-//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other means.
+//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other
+//! means.
 
 mod common;
 

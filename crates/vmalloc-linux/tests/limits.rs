@@ -77,7 +77,8 @@ fn want_of_memory_maps_nothing_and_passes() {
             // SAFETY: a valid limit.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &unlimited) }, 0);
 
-            // In the middle of the huge area to come, a chunk that is open: it is opened in two steps.
+            // In the middle of the huge area to come, a chunk that is open: it is opened in two
+            // steps.
             let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
             map(&linux, middle);
             linux.do_unmap(&[middle]).unwrap();
@@ -363,8 +364,8 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
                 assert_reads(&linux, pages(&linux, range.start() - linux.geometry().span.start(), 4), 6);
             }
             assert_reads(&linux, plain, 7);
-            // Whether a part has another protection is no longer known: then the pages are not moved.
-            // SAFETY: as above.
+            // Whether a part has another protection is no longer known: then the pages are not
+            // moved. SAFETY: as above.
             unsafe {
                 assert!(linux.relocate(plain, moved).is_err());
                 linux.protect(plain, Protection::ReadWrite).unwrap();
@@ -384,7 +385,8 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
-        // Next to nothing is left: windows take the place of what was reserved, but for the moment of the call.
+        // Next to nothing is left: windows take the place of what was reserved, but for the moment
+        // of the call.
         let used = std::fs::read_to_string("/proc/self/statm").unwrap();
         let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
         let used = used << linux.geometry().page_shift;

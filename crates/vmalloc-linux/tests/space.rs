@@ -1,4 +1,5 @@
-//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives a fork.
+//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives
+//! a fork.
 
 mod common;
 use common::*;
@@ -66,7 +67,8 @@ fn without_a_guard_areas_touch() {
     assert_eq!(second, first + 4096);
     assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
     vfree(&space, first).unwrap();
-    // An area with a guard is as large as two without: it must not take them over, mapped last page and all.
+    // An area with a guard is as large as two without: it must not take them over, mapped last page
+    // and all.
     let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(at(&space, guarded + 4096), None);
     vfree(&space, second).unwrap();
@@ -261,7 +263,8 @@ fn a_full_space_refuses_and_recovers() {
     assert_whole(&space);
 }
 
-/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well afterwards.
+/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
+/// afterwards.
 #[test]
 fn running_out_of_mappings_loses_nothing() {
     in_own_process("running_out_of_mappings_loses_nothing", || {
@@ -291,7 +294,8 @@ fn running_out_of_mappings_loses_nothing() {
     });
 }
 
-/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is typed.
+/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is
+/// typed.
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process("running_out_of_memory_empties_what_is_cached_and_loses_nothing", || {

@@ -1,4 +1,5 @@
-//! The drain thread's word under weak memory: no request is lost. A thread that sleeps for ever is a deadlock to loom.
+//! The drain thread's word under weak memory: no request is lost. A thread that sleeps for ever is
+//! a deadlock to loom.
 
 use super::*;
 use loom::sync::Mutex as Locked;
@@ -21,8 +22,8 @@ struct Scene {
 
 impl Scene {
     fn new() -> Arc<Self> {
-        let crew = Mutex::new(Crew { thread: None, refusals: 0, passing_over: 0 });
-        let shared = Shared { word: AtomicU32::new(QUIET), crew, space: Weak::<Nothing>::new() };
+        let worker = Mutex::new(Worker { thread: None, refusals: 0, passing_over: 0 });
+        let shared = Shared { word: AtomicU32::new(QUIET), worker, space: Weak::<Nothing>::new() };
         Arc::new(Self { shared, areas: Locked::new(0) })
     }
 
@@ -35,7 +36,8 @@ impl Scene {
         }
     }
 
-    /// The life of the thread, until it has drained so many areas or is told to stop; how many it has drained.
+    /// Runs the thread until it has drained so many areas or is told to stop, and returns how many
+    /// it has drained.
     fn drain(&self, enough: u32) -> u32 {
         let mut drained = 0;
         while drained < enough && self.shared.wait(DrainStatus::Done) {
@@ -88,15 +90,16 @@ fn models_of_an_end_hold() {
         let shared = scene.clone();
         let drains = thread::spawn(move || shared.drain(u32::MAX));
         scene.free();
-        // The drop stores it. To loom such a store may come before the exchange of the drain thread, although that
-        // reads what this thread stored before; so here it is an exchange, which is what it amounts to.
+        // The drop stores it. To loom such a store may come before the exchange of the drain
+        // thread, although that reads what this thread stored before. So here it is an exchange,
+        // which amounts to the same.
         scene.shared.word.swap(STOP, Ordering::Relaxed);
         scene.shared.wake();
         assert!(drains.join().expect("the thread ends") <= 1);
     });
 }
 
-/// The request without the wake-up: what the models above would not see if they saw nothing.
+/// A request without a wake-up: it shows that the models above would see a lost request.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn models_of_a_request_that_wakes_nobody_fail() {

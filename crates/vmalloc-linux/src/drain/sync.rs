@@ -1,5 +1,5 @@
-//! The word on which the drain thread sleeps, and the system's sleep itself: in a build for models of weak memory
-//! (`--cfg loom`) both are models.
+//! The word on which the drain thread sleeps, and the system's sleep itself. In a build for models
+//! of weak memory (`--cfg loom`) both are models.
 
 #[cfg(not(loom))]
 pub(crate) use rustix::thread::futex;
@@ -9,8 +9,8 @@ pub(crate) use std::sync::atomic::AtomicU32;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::AtomicU32;
 
-/// futex(2) as far as it is used: the system looks at the word and puts the thread to sleep under one lock, which a
-/// wake-up takes as well.
+/// A model of futex(2). The system looks at the word and puts the thread to sleep under one lock,
+/// which a wake-up takes as well.
 #[cfg(loom)]
 pub(crate) mod futex {
     use loom::sync::atomic::{AtomicU32, Ordering};

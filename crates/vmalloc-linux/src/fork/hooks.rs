@@ -71,8 +71,8 @@ trait Hook: Send {
     fn unhold(&mut self);
 }
 
-/// A hook of a watched thing. `held` is set between `prepare` and `unhold`: a thing that was locked has
-/// to be there to be unlocked.
+/// A hook of a watched thing. `held` is set between `prepare` and `unhold`: a thing that was locked
+/// has to be there to be unlocked.
 struct Watched<W: Watch> {
     watch: W,
     held: Option<W::Held>,
@@ -90,8 +90,8 @@ impl<W: Watch> Hook for Watched<W> {
 
     unsafe fn release(&self, side: Side) {
         let Some(held) = &self.held else { return };
-        // SAFETY: both ask for a call of `quiesce`, which `prepare` made for all that it holds; in the child
-        // for a single thread, as the caller promises.
+        // SAFETY: both ask for a call of `quiesce`, which `prepare` made for all that it holds; in
+        // the child for a single thread, as the caller promises.
         unsafe {
             match side {
                 Side::Parent => held.resume(),
@@ -194,8 +194,8 @@ impl Registry {
         self.hooks.turn_to(&mut self.prepared, |hook| hook.prepare());
     }
 
-    /// Releases all locks, and holds nothing any longer. All releases come first: the last reference
-    /// may go, and a destructor may use a thing that was locked.
+    /// Releases all locks, and holds nothing any longer. All releases come first: the last
+    /// reference may go, and a destructor may use a thing that was locked.
     ///
     /// # Safety
     /// This thread, or the one it was forked from, has called `prepare`, and not this since. In the
@@ -203,8 +203,8 @@ impl Registry {
     unsafe fn release(&mut self, side: Side) {
         let mut node = self.prepared.0.as_deref();
         while let Some(Node { next, hook }) = node {
-            // SAFETY: it asks for a call of `quiesce` before: all hooks of this list were prepared; and for a
-            // single thread in the child, as the caller promises.
+            // SAFETY: it asks for a call of `quiesce` before: all hooks of this list were prepared;
+            // and for a single thread in the child, as the caller promises.
             unsafe { hook.release(side) };
             node = next.as_deref();
         }
@@ -215,13 +215,13 @@ impl Registry {
 /// Installs the handlers below, so that they run around each fork of this process.
 pub(crate) fn install() -> Result<(), Errno> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: one thread wins; nothing else is published. (A fork on another thread while the winner is
-    // still at it goes unseen.)
+    // Relaxed: one thread wins; nothing else is published. (A fork on another thread while the
+    // winner is still at it goes unseen.)
     if INSTALLED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in one
-    // aborts.
+    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in
+    // one aborts.
     match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
         0 => Ok(()),
         code => {
@@ -250,8 +250,8 @@ extern "C" fn child() {
 fn release(side: Side) {
     // SAFETY: `prepare` called `lock_all` in this thread, and the C library pairs the handlers.
     unsafe { locks::unlock_all() };
-    // SAFETY: the registry is still locked by this thread, whose guard was leaked, so no other reference
-    // to it is live. `prepare` prepared all its hooks. A child has one thread.
+    // SAFETY: the registry is still locked by this thread, whose guard was leaked, so no other
+    // reference to it is live. `prepare` prepared all its hooks. A child has one thread.
     unsafe { (*REGISTRY.data_ptr()).release(side) };
     // SAFETY: this thread locked it in `prepare`, and leaked the guard.
     unsafe { REGISTRY.force_unlock() };

@@ -5,8 +5,9 @@
 //! [`SUPPLY`], then [`OPENING`]. Nothing else is taken under either. They come last in the lock
 //! order of the platform, see [`fork`](crate::fork).
 //!
-//! One lock for all reservations is enough, for both are taken seldom: the first in bulk, the second
-//! once for each 8 MiB of growth. And a lock without an owner needs no registration for forks.
+//! One lock for all reservations is enough, for both are taken seldom: the first in bulk, the
+//! second once for each 8 MiB of growth. And a lock without an owner needs no registration for
+//! forks.
 
 use crate::os::futex::FutexLock;
 use lock_api::{Mutex, MutexGuard};
@@ -43,8 +44,8 @@ pub(crate) fn lock_all() {
 /// # Safety
 /// This thread, or the one it was forked from, has called [`lock_all`], and not this since.
 pub(crate) unsafe fn unlock_all() {
-    // SAFETY: `force_unlock` asks that this thread holds the lock: the caller's `lock_all` took both and
-    // leaked the guards.
+    // SAFETY: `force_unlock` asks that this thread holds the lock: the caller's `lock_all` took
+    // both and leaked the guards.
     unsafe {
         OPENING.force_unlock();
         SUPPLY.force_unlock();

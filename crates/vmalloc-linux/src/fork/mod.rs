@@ -37,14 +37,14 @@
 //!
 //! The platform has no state between its calls. So it does no harm if another thread was in the
 //! middle of a `map` or `unmap`, but that call is not finished in the child either. The fork waits
-//! for a purge under way. Pages mapped for an area go with the area, which belongs to that thread for
-//! ever.
+//! for a purge under way. Pages mapped for an area go with the area, which belongs to that thread
+//! for ever.
 //!
 //! # Where no hooks run
-//! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root that
-//! was not made by [`open`](crate::open), [`share`](crate::share) or [`open_root`](crate::open_root)
-//! has none. A child that asks for a lock of such a space that was held at the fork stops with a
-//! message, see [`FutexLock`].
+//! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root
+//! that was not made by [`open`](crate::open), [`share`](crate::share) or
+//! [`open_root`](crate::open_root) has none. A child that asks for a lock of such a space that was
+//! held at the fork stops with a message, see [`FutexLock`].
 //!
 //! # Nothing safe unlocks
 //! Hooks are private. The methods of spaces and roots that they call are public, and `unsafe` where
@@ -135,8 +135,8 @@ impl<P: OnFutexes> AtFork for Arc<Space<P>> {
     }
 
     unsafe fn resume_in_child(&self) {
-        // SAFETY: the space asks that this thread called `quiesce` before the fork and is the only one
-        // of the child, as the caller promises.
+        // SAFETY: the space asks that this thread called `quiesce` before the fork and is the only
+        // one of the child, as the caller promises.
         unsafe { Space::resume_in_child(self) }
     }
 }
@@ -152,8 +152,8 @@ impl<P: OnFutexes> AtFork for Root<P> {
     }
 
     unsafe fn resume_in_child(&self) {
-        // SAFETY: the root asks that this thread called `quiesce` before the fork and is the only one
-        // of the child, as the caller promises.
+        // SAFETY: the root asks that this thread called `quiesce` before the fork and is the only
+        // one of the child, as the caller promises.
         unsafe { Root::resume_in_child(self) }
     }
 }

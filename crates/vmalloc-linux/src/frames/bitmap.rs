@@ -1,4 +1,4 @@
-//! Sets of frames, of which the first member can be found: one bit each, under a tree of "some" bits.
+//! Sets of frames, one bit each, under a tree of bits that finds the first member.
 //!
 //! # Theory
 //! ```text
@@ -9,23 +9,25 @@
 //! - **B1** Above level 0, a bit is set iff the word it stands for has a set bit.
 //! - **B2** Bits behind the last frame are never set, so no search ends there.
 //!
-//! A search climbs to the first word with a bit at or behind where it begins, and descends to its first bit: at most
-//! nine words. Members come out lowest first and up to 64 at a time.
+//! A search climbs to the first word with a bit at or behind its start, and descends to the first
+//! bit there: at most nine words. Members come out lowest first and up to 64 at a time.
 //!
-//! Words are a mapping, of which only the touched part is backed, and fresh ones are zero. For a set that begins full
-//! each word is kept inverted ([`Begin::Full`]): so neither kind costs anything before it is used, be there terabytes
-//! of frames.
+//! The words are a mapping, of which only the touched part is backed, and fresh ones are zero. For
+//! a set that begins full each word is kept inverted ([`Begin::Full`]). So neither kind costs
+//! anything before it is used, be there terabytes of frames.
 //!
 //! # Why not a buddy system
-//! It finds aligned runs in constant time (30–80 ns, where the supply takes 0.5–2 µs among a thousand fragments), but
-//! needs links for each free block and a state for each frame: nine bytes of 32-bit numbers, against two sets at a bit
-//! and a sixty-third. (In the frames themselves is no room: writing there would back them.) Its free blocks are in no
-//! order, so that the used part does not stay dense. For single frames it gains little. Measured with half of 2^20
-//! frames taken at random, ns for a frame given and taken again, one by one / in bulks of 16 / of 256: 276 / 77 / 85
-//! with two sets and the lock, 132 / 77 / 86 with a bare buddy system.
+//! It finds aligned runs in constant time (30–80 ns, where the supply takes 0.5–2 µs among a
+//! thousand fragments). But it needs links for each free block and a state for each frame: nine
+//! bytes of 32-bit numbers, against two sets at a bit and a sixty-third. (The frames themselves
+//! have no room: writing there would back them.) Its free blocks are in no order, so the used part
+//! does not stay dense. For single frames it gains little. Measured with half of 2^20 frames taken
+//! at random, ns for a frame given and taken again, one by one / in bulks of 16 / of 256: 276 / 77
+//! / 85 with two sets and the lock, 132 / 77 / 86 with a bare buddy system.
 //!
-//! Whoever changes a set holds the lock of its owner; the words are atomic so that [`Bitmap::contains`] needs none, and
-//! read and written apart, for nobody else writes.
+//! A thread that changes a set holds the lock of its owner. The words are atomic so that
+//! [`Bitmap::contains`] needs none. Reads and writes are separate operations, since no other thread
+//! writes meanwhile.
 
 use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
@@ -36,21 +38,22 @@ const WORD: u64 = u64::BITS as u64;
 /// Enough for 2^30 frames, and one word on top.
 const LEVELS: usize = 5;
 
-/// What a set holds at first.
+/// The members of a new set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begin {
     Empty,
     Full,
 }
 
-/// See the module.
+/// A set of frame numbers.
 #[derive(Debug)]
 pub(crate) struct Bitmap {
     words: Mapping,
     frames: u64,
     /// Where each level begins, in words, and where the last one ends.
     begin: [usize; LEVELS + 1],
-    /// What a word is combined with when it is read or written: all ones where they are kept inverted.
+    /// The mask that a word is combined with when it is read or written: all ones where words are
+    /// kept inverted.
     flip: u64,
 }
 
@@ -71,7 +74,7 @@ impl Bitmap {
         Ok(Self { words, frames, begin, flip })
     }
 
-    /// Makes the words accessible, and brings about B2. May be repeated.
+    /// Makes the words accessible, and establishes B2. May be repeated.
     pub(crate) fn make_ready(&self) -> Result<(), Errno> {
         self.words.open_all()?;
         let mut bits = self.frames;
@@ -86,12 +89,14 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Whether `frame` is a member. Needs no lock: the answer stands still for whoever decides about that.
+    /// Returns true if `frame` is a member. Needs no lock: the answer holds for as long as the
+    /// caller keeps the frame from being taken or given back.
     pub(crate) fn contains(&self, frame: u64) -> bool {
         frame < self.frames && self.load(0, frame / WORD) & (1 << (frame % WORD)) != 0
     }
 
-    /// Whether any of `[first, end)` is a member. Needs no lock, as [`contains`](Self::contains).
+    /// Returns true if any of `[first, end)` is a member. Needs no lock, as
+    /// [`contains`](Self::contains).
     pub(crate) fn meets(&self, first: u64, end: u64) -> bool {
         let end = end.min(self.frames);
         let mut from = first;
@@ -106,7 +111,7 @@ impl Bitmap {
         false
     }
 
-    /// The first member from `from` on.
+    /// Returns the first member from `from` on.
     pub(crate) fn next(&self, from: u64) -> Option<u64> {
         let mut at = from;
         for level in 0..LEVELS {
@@ -123,7 +128,7 @@ impl Bitmap {
         None
     }
 
-    /// The first member below bit `at` of `level`, which is set.
+    /// Returns the first member below bit `at` of `level`, which is set.
     fn descend(&self, level: usize, mut at: u64) -> u64 {
         for below in (0..level).rev() {
             at = at * WORD + u64::from(self.load(below, at).trailing_zeros());
@@ -131,7 +136,7 @@ impl Bitmap {
         at
     }
 
-    /// The first frame of `[start, end)` that is not a member. 64 a step.
+    /// Returns the first frame of `[start, end)` that is not a member. 64 a step.
     pub(crate) fn first_missing(&self, start: u64, end: u64) -> Option<u64> {
         let mut at = start;
         while at < end {
@@ -145,7 +150,7 @@ impl Bitmap {
         None
     }
 
-    /// The members of the word that `first` is in, from there on, the lowest `most` of them.
+    /// Returns up to `most` members, lowest first, of the word of `first`, from there on.
     pub(crate) fn some(&self, first: u64, most: usize) -> Some64 {
         let word = first / WORD;
         Some64 { word, mask: lowest(self.load(0, word) & (u64::MAX << (first % WORD)), most) }
@@ -165,7 +170,7 @@ impl Bitmap {
         }
     }
 
-    /// Takes `frames` out: how many of them were members.
+    /// Removes `frames`, and returns how many of them were members.
     pub(crate) fn remove(&self, frames: Some64) -> u64 {
         let old = self.load(0, frames.word);
         let (mut word, mut bits) = (frames.word, old & frames.mask);
@@ -203,8 +208,9 @@ impl Bitmap {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed, and `make_ready` has made it accessible
-        // before anybody looks; the mapping lives as long as `self`, and all access to it is atomic, through here.
+        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed, and `make_ready`
+        // has made it accessible before the first use. The mapping lives as long as `self`, and all
+        // access to it is atomic, through here.
         unsafe { std::slice::from_raw_parts(self.words.base().as_ptr().cast(), self.begin[LEVELS]) }
     }
 }
@@ -217,12 +223,12 @@ pub(crate) struct Some64 {
 }
 
 impl Some64 {
-    /// The frame behind the last one, 0 if there is none.
+    /// Returns the frame behind the last one, 0 without frames.
     pub(crate) fn end(&self) -> u64 {
         self.mask.checked_ilog2().map_or(0, |bit| self.word * WORD + u64::from(bit) + 1)
     }
 
-    /// The frames of `[start, end)`, word by word.
+    /// Returns the frames of `[start, end)`, word by word.
     pub(crate) fn cover(start: u64, end: u64) -> impl Iterator<Item = Self> {
         let mut at = start;
         std::iter::from_fn(move || {
@@ -244,7 +250,7 @@ impl Iterator for Some64 {
     }
 }
 
-/// The lowest `most` bits of those set.
+/// Returns the lowest `most` bits of those set.
 fn lowest(bits: u64, most: usize) -> u64 {
     if bits.count_ones() as usize <= most {
         return bits;

@@ -1,24 +1,26 @@
-//! Windows: frames of the [supply](crate::frames::supply), mapped in the span.
+//! Frames of the [supply](crate::frames::supply), mapped in the span.
 //!
-//! A run of consecutive frames is one call and one mapping to the kernel, however long. It merges neighbours that
-//! continue each other, and so do runs that are mapped one after the other.
+//! A run of consecutive frames is one call and one mapping to the kernel, however long. It merges
+//! neighbours that continue each other, and so do runs that are mapped one after the other.
 //!
 //! # What is not done
-//! Windows that no longer matter are left in place ([`Frames::let_go`] does nothing), and mapping over them replaces
-//! them: one call a run, and none at all where the [entries](crate::frames::table) say that the right frame is there already.
-//! For pages mapped again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40 ns
-//! for one, 120 ns for sixteen, touches included (`map_cost`).
+//! Frames that a page no longer needs stay mapped ([`MapFrames::discard_hint`] does nothing).
+//! Mapping others over them replaces them: one call a run, and none at all where the
+//! [entries](crate::frames::table) say that the right frame is there already. For pages mapped
+//! again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40
+//! ns for one, 120 ns for sixteen, touches included (`map_cost`).
 //!
-//! Other frames each time cost as much as mmap(2) of each page does, less what unmapping would: the kernel takes one
-//! mapping apart and puts another together, 2.7 µs, and the first touch faults, 1.8 µs. Asking for the page at once
-//! (`MAP_POPULATE`) costs what the fault does; populating a whole range with one call gains an eighth from 16 pages on
-//! and loses as much below, and all of it where a page is not touched after all. Moving page table entries
+//! Other frames each time cost as much as mmap(2) of each page does, less the cost of unmapping.
+//! The kernel takes one mapping apart and puts another together, 2.7 µs, and the first touch
+//! faults, 1.8 µs. Asking for the page at once (`MAP_POPULATE`) costs as much as the fault.
+//! Populating a whole range with one call gains an eighth from 16 pages on and loses as much below,
+//! and all of it where a page is not touched after all. Moving page table entries
 //! (`MREMAP_DONTUNMAP`) would take them out of the linear map.
 //!
 //! # Mappings
-//! Scattered frames cost a mapping each. Before a range is mapped, the [budget](crate::os::map_count) is asked for as many as
-//! there will be more than there were: the entries tell where one ends and the next begins. So windows that replace
-//! windows cost nothing once more.
+//! Scattered frames cost a mapping each. Before a range is mapped, the
+//! [budget](crate::os::map_count) is asked for the mappings that are added. The entries tell where
+//! one mapping ends and the next begins, so frames that replace frames cost nothing once more.
 
 use crate::error::{mapping_error, platform_error};
 use crate::frames::supply::Supply;
@@ -29,9 +31,10 @@ use rustix::io::Errno;
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, PlatformError, PlatformFault, Protection};
 
 // SAFETY:
-// - The supply's bitmap says for each frame whether it was handed out, and changes under a lock.
-// - W2: where the entry of a page names a frame it leads there, and elsewhere the kernel is asked to map it. Its
-//   call returns when no CPU reaches what was there before, so `replaces` is true.
+// - The supply's bitmap says for each frame if it was handed out, and changes under a lock.
+// - W2: where the entry of a page names a frame it leads there, and elsewhere the kernel is asked
+//   to map it. Its call returns when no CPU reaches the former page, so frames are replaced
+//   atomically.
 // - The linear map is constant, and its pages are the file's in order.
 unsafe impl FrameSupply for Linux {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
@@ -44,13 +47,14 @@ unsafe impl FrameSupply for Linux {
 
     unsafe fn give_frames(&self, frames: &[Frame]) {
         if let Some(supply) = &self.supply {
-            // SAFETY: the caller's promise is passed on.
+            // SAFETY: `give` asks that the frames were taken and that nothing uses them: so does
+            // this function.
             unsafe { supply.give(frames, self.memory.budget()) }
         }
     }
 
-    /// In a forked child, a frame that the parent took before is the supply's as well, see
-    /// [`Options::frame_bytes`](crate::Options::frames).
+    /// Returns where `frame` comes from. In a forked child, a frame that the parent took before is
+    /// the supply's as well, see [`Options::frame_bytes`](crate::Options::frame_bytes).
     fn origin(&self, frame: Frame) -> Origin {
         self.supply.as_ref().map_or(Origin::Foreign, |supply| supply.origin(frame))
     }
@@ -60,7 +64,7 @@ unsafe impl FrameSupply for Linux {
     }
 }
 
-// SAFETY: see `FrameSupply`.
+// SAFETY: as for `FrameSupply`.
 unsafe impl MapFrames for Linux {
     unsafe fn map_frames(
         &self,
@@ -86,7 +90,7 @@ unsafe impl MapFrames for Linux {
     }
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.table.first_window(range)
+        self.table.first_frame_page(range)
     }
 }
 
@@ -97,17 +101,18 @@ impl Linux {
         self.supply.as_ref().ok_or(NONE)
     }
 
-    /// Whether `range` leads to `frames` already.
+    /// Returns true if `range` leads to `frames` already.
     fn leads_there(&self, range: PageRange, frames: &[Frame], access: Access) -> bool {
         self.table.is_special(range)
             && self
                 .table
                 .entries(range)
                 .zip(frames)
-                .all(|((_, entry), frame)| entry == Entry::window(*frame, access))
+                .all(|((_, entry), frame)| entry == Entry::frame_page(*frame, access))
     }
 
-    /// Draws the mappings that `frames` behind `range`, which was admitted, are more than what is there.
+    /// Draws the mappings that `frames` behind `range`, which was admitted, add to those that are
+    /// there.
     fn draw(&self, range: PageRange, frames: &[Frame], access: Access) -> Result<(), PlatformError> {
         let around = self.with_neighbours(range);
         let new = |page| frames.get(usize::try_from(page - range.start()).unwrap_or(usize::MAX));
@@ -116,7 +121,7 @@ impl Linux {
         for page in around.start()..around.end() {
             let old = self.table.get(page);
             let new = if range.contains(page) {
-                new(page).map_or(old, |frame| Entry::window(*frame, access))
+                new(page).map_or(old, |frame| Entry::frame_page(*frame, access))
             } else {
                 old
             };
@@ -129,7 +134,7 @@ impl Linux {
         self.memory.budget().take(after.saturating_sub(before))
     }
 
-    /// Maps each run of consecutive frames, but for what is there already at its ends.
+    /// Maps each run of consecutive frames, without those at its ends that are mapped already.
     fn show(
         &self,
         supply: &Supply,
@@ -141,7 +146,7 @@ impl Linux {
         for run in frames.chunk_by(|first, next| next.0 == first.0 + 1) {
             let (start, first) = (page, run.first().copied().unwrap_or_default());
             page += run.len() as u64;
-            let wanted = |page| Entry::window(first.plus(page - start), access);
+            let wanted = |page| Entry::frame_page(first.plus(page - start), access);
             let pages = PageRange::new(start, page).and_then(|run| self.differing(run, wanted));
             if let Some(pages) = pages {
                 self.show_run(supply, pages, first.plus(pages.start() - start), access)?;
@@ -150,7 +155,7 @@ impl Linux {
         Ok(())
     }
 
-    /// The shortest part of `run` that holds all pages whose entries are not as `wanted`.
+    /// Returns the shortest part of `run` that holds all pages whose entries are not as `wanted`.
     fn differing(&self, run: PageRange, wanted: impl Fn(u64) -> Entry) -> Option<PageRange> {
         let mut differing =
             self.table.entries(run).filter(|(page, entry)| *entry != wanted(*page)).map(|(page, _)| page);
@@ -166,10 +171,11 @@ impl Linux {
         access: Access,
     ) -> Result<(), PlatformError> {
         let source = supply.address(first).ok_or(platform_error("a frame", Errno::INVAL))?;
-        let wanted = |page, _| Entry::window(first.plus(page - pages.start()), access);
+        let wanted = |page, _| Entry::frame_page(first.plus(page - pages.start()), access);
         self.table.update(pages, |page, old| wanted(page, old).unsure());
-        // SAFETY: `map_frames` has checked that all frames are the supply's, so this is in its linear map, to the end.
-        // What a failure leaves is replaced at once.
+        // SAFETY: `duplicate` asks for shared memory at the source: `map_frames` has checked that
+        // all frames are the supply's, so this is in its linear map, to the end. A range that a
+        // failure leaves half mapped is replaced at once.
         let shown = unsafe { self.memory.duplicate(source, pages) };
         // The linear map is readable and writable, so its duplicates are.
         let shown = match access {

@@ -1,46 +1,54 @@
 //! The supply of pages that can be mapped at several addresses at once.
 //!
-//! Frame n is page n of a file that exists in memory alone (memfd_create(2)). The whole file is mapped once, for good,
-//! outside the span: the **linear** map, where any frame can be used without a mapping of its own. Other mappings of a
-//! frame are made from that one ([`Reservation::duplicate`](crate::os::reservation::Reservation::duplicate)), so no descriptor is kept: a
-//! daemon that closes all of its descriptors, or a limit on them, harms nobody. (Measured: mremap(2) of an old size of
-//! zero takes as long as mmap(2) of the file.)
+//! Frame n is page n of a file that exists in memory alone (memfd_create(2)). The whole file is
+//! mapped once, for good, outside the span: the **linear** map, where any frame can be used without
+//! a mapping of its own. Other mappings of a frame are made from that one
+//! ([`Reservation::duplicate`](crate::os::reservation::Reservation::duplicate)), so no descriptor
+//! is kept. A daemon may close all of its descriptors, and a limit on them does no harm. (Measured:
+//! mremap(2) of an old size of zero takes as long as mmap(2) of the file.)
 //!
-//! The addresses are reserved at once, for they have to stay what they are; the file is made when the first frame is taken.
+//! The addresses are reserved at once, for they have to stay the same. The file is made when the
+//! first frame is taken.
 //!
-//! The linear map is made accessible in steps, as far as frames were ever taken: a program that locks all its memory
-//! (mlockall(2)) gets some behind every page that is accessible.
+//! The linear map is made accessible in steps, as far as frames were ever taken: a program that
+//! locks all its memory (mlockall(2)) gets some behind every page that is accessible.
 //!
 //! # Memory
-//! A taken frame gets memory when it is touched. A frame that is given back keeps it, up to [`KEEP_BYTES`] in all, and
-//! such frames are the first to be taken again; beyond that it is given back to the machine, with one call for each run
-//! of consecutive frames in the order they come in. Else frames are taken lowest first: that keeps the used part dense,
-//! and gives consecutive ones while there are some.
+//! A taken frame gets memory when it is touched. A frame that is given back keeps its memory, up to
+//! [`KEEP_BYTES`] in all, and such frames are the first to be taken again. Beyond that the memory
+//! goes back to the machine, with one call for each run of consecutive frames in the order they
+//! come in. Other frames are taken lowest first. That keeps the used part dense, and gives
+//! consecutive frames while it can.
 //!
-//! A run is looked for from one free frame to the next taken one, 64 frames a step, and only up to the highest frame
-//! that was ever taken: behind it everything is free. So at worst it costs a pass over the bits of what is in use (32
-//! KiB for a gigabyte). That pass is not made again and again, for one result is remembered:
-//! - **S3** No run of [`State::barren_count`] free frames with [`State::barren_align`] is wholly below
-//!   [`State::barren_below`].
+//! A run is searched for from one free frame to the next taken one, 64 frames a step, and only up
+//! to the highest frame that was ever taken: behind it everything is free. So at worst it costs a
+//! pass over the bits of the used part (32 KiB for a gigabyte). That pass is not repeated each
+//! time, for one result is remembered:
+//! - **S3** No run of [`State::no_run_count`] free frames with [`State::no_run_align`] is wholly
+//!   below [`State::no_run_below`].
 //!
-//! It holds for larger runs and alignments as well. Frames that are given back lower the mark to where they begin.
+//! It holds for larger runs and alignments as well. Frames that are given back lower the mark to
+//! where they begin.
 //!
 //! # Forks
-//! Shared memory is shared with a forked child as well: what parent and child write to a frame **that was taken before
-//! the fork** both see, through any mapping. Nothing could be done about that at the fork: a copy would need all other
-//! threads to stand still until it is made. What holds is this:
-//! - **S1** Frames that a process takes after the fork are its own. The child begins a new file, which replaces the old
-//!   one in its linear map from the highest frame on that was ever taken ([`State::floor`]); below it takes none.
-//! - **S2** A child gives nothing back of what its parent took: those frames are forgotten, and their memory stays the
-//!   parent's.
+//! Shared memory is shared with a forked child as well. If parent or child writes to a frame **that
+//! was taken before the fork**, both see it, through any mapping. Nothing could be done about that
+//! at the fork: a copy would need all other threads to stand still until it is made. These promises
+//! hold:
+//! - **S1** Frames that a process takes after the fork are its own. The child begins a new file,
+//!   which replaces the old one in its linear map from the highest frame on that was ever taken
+//!   ([`State::floor`]); below it takes none.
+//! - **S2** A child gives back no frame that its parent took: those frames are forgotten, and their
+//!   memory stays the parent's.
 //!
-//! The parent may give its frames back, and hand them to others, while the child still has them mapped. So the child
-//! should leave them alone, or agree with its parent on them, as on any shared memory.
+//! The parent may give its frames back, and hand them to others, while the child still has them
+//! mapped. So the child should leave them alone, or agree with its parent on them, as on any shared
+//! memory.
 //!
 //! # Locking
-//! All books are kept under [`SUPPLY`]. It is held over a fork and is one for all supplies, as
-//! [`OPENING`](locks::OPENING) is, for the same reasons; frames are taken in bulk. Nothing else is taken under
-//! it. Memory is given back outside of it.
+//! The state is changed under [`SUPPLY`]. It is held over a fork and is one for all supplies, see
+//! [`locks`]; frames are taken in bulk. Nothing else is taken under it. Memory is given back
+//! outside of it.
 
 use crate::error::{platform_error, protect_error};
 use crate::fork::locks::{self, SUPPLY};
@@ -60,14 +68,14 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vmalloc::{Frame, Origin, PageRange, PlatformError, PlatformFault};
 
-/// How much memory frames may keep that nobody has taken. A fresh page costs a fault of 1–2 µs with its zeroing, so
+/// The most memory that free frames keep. A fresh page costs a fault of 1–2 µs with its zeroing, so
 /// this is worth 16,384 of those, and a quarter of a percent of a machine with 24 GiB.
 const KEEP_BYTES: u64 = 64 << 20;
 
 /// Frames that become accessible at a time: as many as an opened chunk of the span has pages.
 const STEP: u64 = CHUNK_PAGES;
 
-/// See the module.
+/// The frames of one reservation.
 #[derive(Debug)]
 pub(crate) struct Supply {
     linear: Mapping,
@@ -79,12 +87,14 @@ pub(crate) struct Supply {
     state: State,
 }
 
-/// Changed under [`SUPPLY`] only; atomic, since some is looked at without, too. Relaxed, but for the top: the lock orders.
+/// The numbers of a supply. They are changed under [`SUPPLY`] only, and atomic, since some are read
+/// without it, too. Relaxed, but for the top: the lock orders.
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the file is there, and the sets can be used.
+    /// True once the file is there, and the sets can be used.
     started: AtomicBool,
-    /// The count of forks that these numbers are for: another one means that this process is a child of that.
+    /// The count of forks that these numbers are for: another one means that this process is a
+    /// child of that.
     forks: AtomicU64,
     /// Frames below this one are an ancestor's.
     floor: AtomicU64,
@@ -96,15 +106,15 @@ struct State {
     /// Below this one frames are accessible in the linear map.
     reached: AtomicU64,
     /// S3. None is known while this is 0.
-    barren_count: AtomicU64,
-    barren_align: AtomicU64,
-    barren_below: AtomicU64,
+    no_run_count: AtomicU64,
+    no_run_align: AtomicU64,
+    no_run_below: AtomicU64,
 }
 
 type Held = MutexGuard<'static, FutexLock, ()>;
 
 impl Supply {
-    /// A supply of `bytes`. Only addresses are taken.
+    /// Reserves a supply of `bytes`. Only addresses are taken.
     pub(crate) fn new(bytes: usize, page_bytes: usize) -> Result<Self, Errno> {
         let page_shift = page_bytes.trailing_zeros();
         let linear = Mapping::new(bytes, Access::None)?;
@@ -121,24 +131,25 @@ impl Supply {
         Ok(Self { linear, range, page_shift, free, kept, state })
     }
 
-    /// Where frame 0, 1, 2 … can be used.
+    /// Returns the pages where frame 0, 1, 2 … can be used.
     pub(crate) fn linear(&self) -> PageRange {
         self.range
     }
 
-    /// Where `frame` is in the linear map; `None` if there is no such frame.
+    /// Returns the address of `frame` in the linear map; `None` for a number that is no frame.
     pub(crate) fn address(&self, frame: Frame) -> Option<*mut libc::c_void> {
         let offset = usize::try_from(frame.0).ok()?.checked_mul(1 << self.page_shift)?;
         (frame.0 < self.range.len()).then(|| self.linear.base().as_ptr().wrapping_byte_add(offset))
     }
 
     pub(crate) fn origin(&self, frame: Frame) -> Origin {
-        // Acquire: pairs with the Release in `note_taken`; who sees a top may look at the bits below it.
+        // Acquire: pairs with the Release in `note_taken`. A thread that sees a top may look at the
+        // bits below it.
         let taken = frame.0 < self.state.top.load(Ordering::Acquire) && !self.free.contains(frame.0);
         if taken { Origin::Supply } else { Origin::Foreign }
     }
 
-    /// The same for a run, at a glance.
+    /// Returns true if all frames of a run are taken.
     pub(crate) fn are_taken(&self, first: u64, count: u64) -> bool {
         let Some(end) = first.checked_add(count) else { return false };
         // Acquire: as above.
@@ -157,8 +168,8 @@ impl Supply {
         self.fill(kept, &self.kept)?;
         self.fill(rest, &self.free)?;
         let end = frames.iter().max().map_or(0, |last| last.0 + 1);
-        // What was taken in vain may be what had kept its memory.
-        self.reach(end).inspect_err(|_| runs(frames).for_each(|run| self.let_go(run, Memory::Kept)))
+        // The frames that were taken in vain may be those that had kept their memory.
+        self.reach(end).inspect_err(|_| runs(frames).for_each(|run| self.free_run(run, Memory::Kept)))
     }
 
     /// Makes all frames below `end` accessible.
@@ -175,7 +186,7 @@ impl Supply {
         Ok(())
     }
 
-    /// How many of `count` frames can be such that kept their memory.
+    /// Returns how many of `count` frames can be ones that kept their memory.
     fn kept_of(&self, count: usize) -> usize {
         count.min(usize::try_from(self.state.kept.load(Ordering::Relaxed)).unwrap_or(usize::MAX))
     }
@@ -195,7 +206,7 @@ impl Supply {
         Ok(())
     }
 
-    /// `count` consecutive frames, the first at a multiple of `align`.
+    /// Takes `count` consecutive frames, the first at a multiple of `align`.
     pub(crate) fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
         if count == 0 || !align.is_power_of_two() {
             return Err(platform_error("take_run of no frames or with such an alignment", Errno::INVAL));
@@ -204,7 +215,7 @@ impl Supply {
         let (start, end) = self.find_run(count, align).ok_or_else(used_up)?;
         self.reach(end)?;
         Some64::cover(start, end).for_each(|some| self.note_taken(some));
-        self.note_barren(count, align, end);
+        self.note_no_run(count, align, end);
         Ok(Frame(start))
     }
 
@@ -222,32 +233,32 @@ impl Supply {
         }
     }
 
-    /// S3: where to begin to look.
+    /// Returns the frame to begin a search at, by S3.
     fn first_that_may_do(&self, count: u64, align: u64) -> u64 {
         let floor = self.state.floor.load(Ordering::Relaxed);
-        match self.is_barren_for(count, align) {
+        match self.has_no_run_for(count, align) {
             // A run that is not wholly below the mark.
-            true => floor.max(self.state.barren_below.load(Ordering::Relaxed).saturating_sub(count - 1)),
+            true => floor.max(self.state.no_run_below.load(Ordering::Relaxed).saturating_sub(count - 1)),
             false => floor,
         }
     }
 
-    fn is_barren_for(&self, count: u64, align: u64) -> bool {
-        let barren = self.state.barren_count.load(Ordering::Relaxed);
-        barren != 0 && count >= barren && align >= self.state.barren_align.load(Ordering::Relaxed)
+    fn has_no_run_for(&self, count: u64, align: u64) -> bool {
+        let no_run = self.state.no_run_count.load(Ordering::Relaxed);
+        no_run != 0 && count >= no_run && align >= self.state.no_run_align.load(Ordering::Relaxed)
     }
 
-    /// S3, after the first run that does was taken: it ends at `end`.
-    fn note_barren(&self, count: u64, align: u64, end: u64) {
+    /// Notes S3 after the lowest run that fits was taken: it ends at `end`.
+    fn note_no_run(&self, count: u64, align: u64, end: u64) {
         let known =
-            [&self.state.barren_count, &self.state.barren_align].map(|value| value.load(Ordering::Relaxed));
-        // What is known about smaller runs says more.
-        if self.is_barren_for(count, align) && known != [count, align] {
+            [&self.state.no_run_count, &self.state.no_run_align].map(|value| value.load(Ordering::Relaxed));
+        // A fact about smaller runs says more.
+        if self.has_no_run_for(count, align) && known != [count, align] {
             return;
         }
-        self.state.barren_count.store(count, Ordering::Relaxed);
-        self.state.barren_align.store(align, Ordering::Relaxed);
-        self.state.barren_below.store(end, Ordering::Relaxed);
+        self.state.no_run_count.store(count, Ordering::Relaxed);
+        self.state.no_run_align.store(align, Ordering::Relaxed);
+        self.state.no_run_below.store(end, Ordering::Relaxed);
     }
 
     /// Takes `frames`, which are free.
@@ -262,7 +273,7 @@ impl Supply {
     /// Gives frames back.
     ///
     /// # Safety
-    /// They were taken, and nobody uses them or what they hold.
+    /// They were taken, and nothing uses them or reads their content any more.
     pub(crate) unsafe fn give(&self, frames: &[Frame], budget: &Budget) {
         let (kept, floor) = self.give_kept(frames);
         let rest = &frames[kept..];
@@ -270,31 +281,34 @@ impl Supply {
             return;
         }
         for (start, end) in runs(rest) {
-            // SAFETY: these frames are taken, by the caller, who no longer wants what they hold; from the floor on they
-            // are this process's own.
+            // SAFETY: `drop_memory` asks for frames of this process, whose content is not wanted.
+            // The caller has taken these and gives them back; from the floor on they are this
+            // process's own.
             unsafe { self.drop_memory(start.max(floor), end, budget) };
         }
         let _held = self.enter();
-        runs(rest).for_each(|run| self.let_go(run, Memory::Dropped));
+        runs(rest).for_each(|run| self.free_run(run, Memory::Dropped));
     }
 
-    /// Gives back as many of `frames` as may keep their memory: how many, and where this process's own frames begin.
+    /// Gives back as many of `frames` as may keep their memory. Returns how many, and where this
+    /// process's own frames begin.
     fn give_kept(&self, frames: &[Frame]) -> (usize, u64) {
         let _held = self.enter();
         let room = (KEEP_BYTES >> self.page_shift).saturating_sub(self.state.kept.load(Ordering::Relaxed));
         let kept = frames.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        runs(&frames[..kept]).for_each(|run| self.let_go(run, Memory::Kept));
+        runs(&frames[..kept]).for_each(|run| self.free_run(run, Memory::Kept));
         (kept, self.state.floor.load(Ordering::Relaxed))
     }
 
-    /// Frees a run of frames. By S2, those below the floor count for nothing, and no search gets there.
-    fn let_go(&self, (start, end): (u64, u64), memory: Memory) {
+    /// Frees a run of frames. By S2, those below the floor count for nothing, and no search gets
+    /// there.
+    fn free_run(&self, (start, end): (u64, u64), memory: Memory) {
         debug_assert!(
             self.free.next(start).is_none_or(|free| free >= end),
             "a free frame of {start}..{end} is given back"
         );
         Some64::cover(start, end).for_each(|some| self.free.insert(some));
-        self.state.barren_below.fetch_min(start, Ordering::Relaxed);
+        self.state.no_run_below.fetch_min(start, Ordering::Relaxed);
         let start = start.max(self.state.floor.load(Ordering::Relaxed));
         let count = end.saturating_sub(start);
         self.state.free.fetch_add(count, Ordering::Relaxed);
@@ -305,20 +319,22 @@ impl Supply {
     }
 
     /// # Safety
-    /// The frames `[start, end)` are this process's own, and nobody wants what they hold.
+    /// The frames `[start, end)` are this process's own, and nothing reads their content any more.
     unsafe fn drop_memory(&self, start: u64, end: u64, budget: &Budget) {
         let Some(iov_base) = self.address(Frame(start)).filter(|_| start < end) else { return };
         let run = iovec { iov_base, iov_len: ((end - start) << self.page_shift) as usize };
-        // SAFETY: see above.
+        // SAFETY: the run is mapped, in the linear map, and by the caller's promise its content may
+        // go.
         let dropped = unsafe { advise(run, Advice::Remove) };
-        // Locked, if it is that. Should it fail after all, the frames hold their memory until they are given back again.
+        // `EINVAL` says that it is locked. If unlocking fails too, the frames hold their memory
+        // until they are given back again.
         if dropped == Err(Errno::INVAL) && unlock(run, budget).is_ok() {
-            // SAFETY: see above.
+            // SAFETY: as above.
             let _ = unsafe { advise(run, Advice::Remove) };
         }
     }
 
-    /// The lock, and a file to take frames from.
+    /// Takes the lock, and starts the file if it is not there.
     fn enter_started(&self) -> Result<Held, PlatformError> {
         let held = self.enter();
         if !self.state.started.load(Ordering::Relaxed) {
@@ -327,7 +343,7 @@ impl Supply {
         Ok(held)
     }
 
-    /// The lock, and books that are this process's own.
+    /// Takes the lock, and makes the state this process's own if it is an ancestor's.
     fn enter(&self) -> Held {
         let held = SUPPLY.lock();
         let forks = locks::generation();
@@ -337,7 +353,8 @@ impl Supply {
         held
     }
 
-    /// S1: what an ancestor has taken, or may take where its child has not yet begun, is left to it.
+    /// Leaves to an ancestor, by S1, the frames that it has taken, and those that it may take where
+    /// its child has not yet begun.
     #[cold]
     fn inherit(&self) {
         let floor = self.state.top.load(Ordering::Relaxed);
@@ -345,7 +362,7 @@ impl Supply {
         self.state.floor.store(floor, Ordering::Relaxed);
         self.state.free.store(self.range.len() - floor, Ordering::Relaxed);
         self.state.kept.store(0, Ordering::Relaxed);
-        self.state.barren_count.store(0, Ordering::Relaxed);
+        self.state.no_run_count.store(0, Ordering::Relaxed);
     }
 
     /// Makes the file, and puts it behind the linear map from the floor on.
@@ -366,20 +383,21 @@ impl Supply {
     }
 }
 
-/// What becomes of the memory of a frame that is given back.
+/// The fate of the memory of a frame that is given back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
     Kept,
     Dropped,
 }
 
-/// A file of that size, of holes.
+/// Creates a file of that size, of holes.
 fn create(bytes: usize) -> Result<OwnedFd, PlatformError> {
     // The kernel would not only refuse, but kill (SIGXFSZ).
     if limits::file_bytes().is_some_and(|limit| limit < bytes as u64) {
         return Err(platform_error("a file of frames (RLIMIT_FSIZE)", Errno::NOMEM));
     }
-    // Not executable as a program, which says nothing about mappings. Kernels before 6.3 don't know it.
+    // Not executable as a program, which says nothing about mappings. Kernels before 6.3 don't know
+    // it.
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL;
     let file = match memfd_create(c"vmalloc frames", flags) {
         Err(Errno::INVAL) => memfd_create(c"vmalloc frames", MemfdFlags::CLOEXEC),
@@ -390,7 +408,7 @@ fn create(bytes: usize) -> Result<OwnedFd, PlatformError> {
     Ok(file)
 }
 
-/// Maximal runs of consecutive frames, as `[start, end)`, in the order they come in.
+/// Returns the maximal runs of consecutive frames, as `[start, end)`, in the order they come in.
 fn runs(frames: &[Frame]) -> impl Iterator<Item = (u64, u64)> {
     frames
         .chunk_by(|first, next| next.0 == first.0 + 1)

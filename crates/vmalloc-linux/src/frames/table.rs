@@ -4,31 +4,37 @@
 //! ```text
 //!   chunks of the span    │  plain  │ special │  plain  │  plain  │     one bit each
 //!                                        │
-//!   entries               │ ─ none ─ │ 0 0 w7 w8 w9 0 m m 0 ... │      one word for each page of a special chunk
+//!   entries               │ ─ none ─ │ 0 0 f7 f8 f9 0 m m 0 ... │      one word for each page of a special chunk
 //! ```
-//! A page is **plain** if the kernel keeps it in the mapping that its surroundings are in: areas, guard pages and free
-//! pages of [`frontier`](crate::guard::chunks) are. Else it is **special**: a *window*, which shows a frame of the supply,
-//! or *marked*, private memory that the kernel keeps in another mapping, since it has another protection or came from
-//! elsewhere.
+//! A page is **plain** if the kernel keeps it in the mapping of its surroundings. Areas, guard
+//! pages and free pages of [`guard`](crate::guard) are plain. Any other page is **special**:
+//! - a *frame page* shows a frame of the supply,
+//! - a *marked* page is private memory that the kernel keeps in another mapping, since it has
+//!   another protection or came from elsewhere.
 //!
-//! - **W1** A special page has an entry that is not 0, in a special chunk. (The other way round need not hold: an entry
-//!   is written before the mapping is changed, and erased after it was restored, so that a step that fails leaves
-//!   nothing unknown behind.)
-//! - **W2** A page whose entry is a window with a protection leads to that frame, with that protection.
-//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened; and before it is
-//!   closed, by whoever owns all of it, it is plain.)
+//! Invariants:
+//! - **W1** A special page has an entry that is not 0, in a special chunk. (The converse need not
+//!   hold: an entry is written before the mapping is changed, and erased after it was restored, so
+//!   that a step that fails leaves nothing unknown behind.)
+//! - **W2** A page whose entry is a frame page with a protection leads to that frame, with that
+//!   protection.
+//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened. And
+//!   before it is closed, by the owner of all of it, it is plain.)
 //!
-//! **Whatever was done to a page, unmapping it restores the plain state with one call:** fresh private memory over all
-//! special pages of the range, [`Reservation::replace`](crate::os::reservation::Reservation::replace). After that it is a page like any
-//! other, to be marked or made inaccessible as all are. So nobody else needs to know of special pages, and a purge of
-//! plain ones is told by one bit a chunk that there is nothing to look for.
+//! **One call restores the plain state of a page, whatever was done to it:** unmapping puts fresh
+//! private memory over all special pages of the range,
+//! [`Reservation::replace`](crate::os::reservation::Reservation::replace). After that they are
+//! pages like any other, to be marked or made inaccessible. So no other code needs to know of
+//! special pages, and for a purge of plain ones a bit of each chunk says that it need not look.
 //!
-//! An alternative was to leave chunks with windows closed, and to restore windows with one call less. But then plain
-//! areas in the same chunk would have to be islands, two mappings each, and lowest-first placement puts windows and
-//! areas side by side; opening a chunk takes 65 µs once, for 2048 pages, of which each window costs 4 µs.
+//! An alternative was to leave chunks with frame pages closed, and to restore these with one call
+//! less. But then plain areas in the same chunk would have to be guarded by mprotect(2), at two
+//! mappings each, and lowest-first placement puts frame pages and areas side by side. Opening a
+//! chunk takes 65 µs once, for 2048 pages, of which each frame page costs 4 µs.
 //!
-//! Entries belong to whoever owns the pages, so no lock is needed. They are a reservation of a 1024th of the span, made
-//! accessible chunk by chunk: strict overcommit and `RLIMIT_DATA` count only those.
+//! An entry belongs to the owner of its page, so no lock is needed. Entries are a reservation of a
+//! 1024th of the span, made accessible chunk by chunk: strict overcommit and `RLIMIT_DATA` count
+//! only those.
 
 use crate::error::{platform_error, protect_error};
 use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
@@ -37,12 +43,12 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vmalloc::{Frame, PageRange, PlatformError};
 
-/// What stands behind a page, in a word: three bits of kind, and 29 of a frame or of a mark.
+/// The state of a page, in a word: three bits of kind, and 29 of a frame or of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry(u32);
 
 impl Entry {
-    /// Zero, for that is what fresh entries are.
+    /// Zero, as fresh entries are.
     pub(crate) const PLAIN: Self = Self(0);
 
     const KIND_BITS: u32 = 3;
@@ -51,15 +57,17 @@ impl Entry {
     const READ_WRITE: u32 = 2;
     const READ: u32 = 3;
     const READ_EXECUTE: u32 = 4;
-    /// A window or mark of which the protection is not known.
+    /// A frame page or marked page whose protection is not known.
     const UNSURE: u32 = 5;
 
-    /// A window. The frame is below [`FRAMES_MAX`](crate::means::FRAMES_MAX).
-    pub(crate) fn window(frame: Frame, access: Access) -> Self {
+    /// Returns the entry of a frame page. The frame is below
+    /// [`FRAMES_MAX`](crate::means::FRAMES_MAX).
+    pub(crate) fn frame_page(frame: Frame, access: Access) -> Self {
         Self((frame.0 as u32) << Self::KIND_BITS | Self::kind_of(access))
     }
 
-    /// Private memory with this protection, in mapping `number` of those that an area was moved in; 0 is for what was not moved.
+    /// Returns the entry of private memory with this protection. `number` tells apart the mappings
+    /// that an area was moved in; 0 is for pages that were not moved.
     fn marked(access: Access, number: u32) -> Self {
         Self((number << Self::KIND_BITS | Self::kind_of(access)) << Self::KIND_BITS | Self::MARK)
     }
@@ -81,7 +89,8 @@ impl Entry {
         if self.kind() == Self::MARK { self.0 >> (2 * Self::KIND_BITS) } else { 0 }
     }
 
-    /// The protection of a page that is mapped and not a window; `None` where it is not known.
+    /// Returns the protection of a page that is mapped and no frame page; `None` where it is not
+    /// known.
     pub(crate) fn private_access(self) -> Option<Access> {
         let known = [Access::ReadWrite, Access::Read, Access::ReadExecute];
         match self.kind() {
@@ -91,27 +100,29 @@ impl Entry {
         }
     }
 
-    /// What such a page is after it was moved, with its protection, in mapping `number`, not 0.
+    /// Returns the entry of such a page after it was moved, with its protection, in mapping
+    /// `number`, not 0.
     pub(crate) fn moved(self, number: u32) -> Self {
         Self::marked(self.private_access().unwrap_or(Access::None), number)
     }
 
-    /// The frame that this leads to, if it is a window.
+    /// Returns the frame of a frame page.
     pub(crate) fn frame(self) -> Option<Frame> {
         (self.kind() >= Self::READ_WRITE).then(|| Frame((self.0 >> Self::KIND_BITS).into()))
     }
 
-    /// The same while its protection is being changed.
+    /// Returns the entry for the time while the protection is being changed.
     pub(crate) fn unsure(self) -> Self {
         self.protected(Access::None)
     }
 
-    /// The same with its protection changed.
+    /// Returns the entry with another protection.
     pub(crate) fn protected(self, access: Access) -> Self {
-        self.frame().map_or(Self::marked(access, self.number()), |frame| Self::window(frame, access))
+        self.frame().map_or(Self::marked(access, self.number()), |frame| Self::frame_page(frame, access))
     }
 
-    /// Whether the kernel keeps two neighbours like these in one mapping: for certain, but for unsure ones and marked ones.
+    /// Returns true if the kernel keeps two neighbours like these in one mapping. That is certain
+    /// for all but unsure and marked ones.
     pub(crate) fn joins(self, next: Self) -> bool {
         match (self.frame(), next.frame()) {
             (Some(frame), Some(following)) => self.kind() == next.kind() && following == frame.plus(1),
@@ -120,13 +131,13 @@ impl Entry {
     }
 }
 
-/// See the module.
+/// The entries of a span.
 #[derive(Debug)]
 pub(crate) struct Table {
     span: PageRange,
-    /// Books of the same shape as those of the frontier: *open* stands for special.
+    /// A bit for each chunk, as for guards: here *open* stands for special.
     special: Chunks,
-    /// None where there was no room: then nothing can be special.
+    /// None where they could not be reserved: then nothing can be special.
     entries: Option<Mapping>,
 }
 
@@ -138,13 +149,14 @@ impl Table {
         Ok(Self { span, special: Chunks::new(span)?, entries })
     }
 
-    /// Whether `range` has no special page: at a glance, so it may be wrong about a chunk that had some.
+    /// Returns true if `range` has no special page. It reads a bit a chunk, so it may return false
+    /// for a chunk that had some.
     #[inline]
     pub(crate) fn is_plain(&self, range: PageRange) -> bool {
         self.special.is_closed(range)
     }
 
-    /// Whether all of `range` was prepared.
+    /// Returns true if all of `range` was prepared.
     #[inline]
     pub(crate) fn is_special(&self, range: PageRange) -> bool {
         self.special.is_open(range)
@@ -167,14 +179,14 @@ impl Table {
         Ok(())
     }
 
-    /// What stands behind `page`.
+    /// Returns the entry of `page`.
     pub(crate) fn get(&self, page: u64) -> Entry {
         let plain = PageRange::from_len(page, 1)
             .is_none_or(|range| !self.span.covers(&range) || self.special.is_closed(range));
         if plain { Entry::PLAIN } else { self.load(page) }
     }
 
-    /// What stands behind the pages of `range`, which was prepared.
+    /// Returns the entries of `range`, which was prepared, with their pages.
     pub(crate) fn entries(
         &self,
         range: PageRange,
@@ -186,7 +198,7 @@ impl Table {
         })
     }
 
-    /// Notes what stands behind the pages of `range`, which was prepared.
+    /// Changes the entries of `range`, which was prepared.
     pub(crate) fn update(&self, range: PageRange, mut change: impl FnMut(u64, Entry) -> Entry) {
         for (index, word) in self.words(range).iter().enumerate() {
             let old = Entry(word.load(Ordering::Relaxed));
@@ -195,7 +207,8 @@ impl Table {
         }
     }
 
-    /// The shortest parts of `range` that hold all its special pages, one for each run of special chunks.
+    /// Returns the shortest parts of `range` that hold all its special pages, one for each run of
+    /// special chunks.
     pub(crate) fn hulls(&self, range: PageRange) -> impl Iterator<Item = PageRange> {
         self.special.runs(range, State::Open).filter_map(|run| {
             let mut special =
@@ -205,9 +218,9 @@ impl Table {
         })
     }
 
-    /// Returns the first page of `range` that is a window. Chunks without special pages are skipped, 64
-    /// at a time.
-    pub(crate) fn first_window(&self, range: PageRange) -> Option<u64> {
+    /// Returns the first page of `range` that is a frame page. Chunks without special pages are
+    /// skipped, 64 at a time.
+    pub(crate) fn first_frame_page(&self, range: PageRange) -> Option<u64> {
         let range = range.intersection(&self.span)?;
         let mut special = self.special.runs(range, State::Open).flat_map(|run| self.entries(run));
         special.find(|(_, entry)| entry.frame().is_some()).map(|(page, _)| page)
@@ -226,14 +239,15 @@ impl Table {
             .map_or(Entry::PLAIN, |word| Entry(word.load(Ordering::Relaxed)))
     }
 
-    /// The entries of `range`, whose chunks are special.
+    /// Returns the words of `range`, whose chunks are special.
     fn words(&self, range: PageRange) -> &[AtomicU32] {
         debug_assert!(self.special.is_open(range), "{range:?} has no entries");
         let Some(entries) = &self.entries else { return &[] };
         let first = (range.start() - self.span.start()) as usize;
-        // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned; `prepare` has made
-        // these accessible before it called their chunks special (Release and Acquire in `frontier`). The mapping lives
-        // as long as `self`, and all access to it is atomic, through here.
+        // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned.
+        // `prepare` has made these accessible before it called their chunks special (Release and
+        // Acquire in `guard::chunks`). The mapping lives as long as `self`, and all access to it is
+        // atomic, through here.
         unsafe {
             let words = entries.base().as_ptr().cast::<AtomicU32>().add(first);
             std::slice::from_raw_parts(words, range.len() as usize)
@@ -261,15 +275,15 @@ mod tests {
         let last = Frame(crate::means::FRAMES_MAX - 1);
         let all = [Access::ReadWrite, Access::Read, Access::ReadExecute];
         for access in all {
-            let entry = Entry::window(last, access);
+            let entry = Entry::frame_page(last, access);
             assert_eq!(entry.frame(), Some(last));
             assert_eq!(entry.unsure().frame(), Some(last));
             for other in all {
-                assert_eq!(entry == Entry::window(last, other), access == other);
-                assert_eq!(entry.unsure().protected(other), Entry::window(last, other));
-                let next = Entry::window(Frame(8), other);
-                assert_eq!(Entry::window(Frame(7), access).joins(next), access == other);
-                assert!(!Entry::window(Frame(9), access).joins(next));
+                assert_eq!(entry == Entry::frame_page(last, other), access == other);
+                assert_eq!(entry.unsure().protected(other), Entry::frame_page(last, other));
+                let next = Entry::frame_page(Frame(8), other);
+                assert_eq!(Entry::frame_page(Frame(7), access).joins(next), access == other);
+                assert!(!Entry::frame_page(Frame(9), access).joins(next));
             }
         }
         let marked = Entry::PLAIN.unsure();
@@ -282,7 +296,7 @@ mod tests {
         let all = [Access::ReadWrite, Access::Read, Access::ReadExecute];
         assert_eq!(Entry::PLAIN.private_access(), Some(Access::ReadWrite));
         assert_eq!((Entry::PLAIN.unsure().private_access(), Entry::PLAIN.unsure().number()), (None, 0));
-        assert_eq!(Entry::window(Frame(1), Access::Read).private_access(), None);
+        assert_eq!(Entry::frame_page(Frame(1), Access::Read).private_access(), None);
         for access in all {
             let protected = Entry::PLAIN.protected(access);
             assert_eq!((protected.private_access(), protected.frame()), (Some(access), None));
@@ -306,7 +320,7 @@ mod tests {
         table.prepare(over).unwrap();
         assert!(!table.is_plain(over) && table.is_plain(pages(2 * CHUNK_PAGES, 9)));
         assert_eq!(table.hulls(table.span).count(), 0);
-        table.update(over, |page, _| Entry::window(Frame(page), Access::Read));
+        table.update(over, |page, _| Entry::frame_page(Frame(page), Access::Read));
         assert_eq!(table.get(over.start() + 1).frame(), Some(Frame(over.start() + 1)));
         let last = pages(20 * CHUNK_PAGES + 4, 1);
         table.prepare(last).unwrap();
@@ -315,13 +329,13 @@ mod tests {
         assert_eq!(table.hulls(pages(CHUNK_PAGES, 9)).collect::<Vec<_>>(), [pages(CHUNK_PAGES, 1)]);
         let late = PageRange::new(over.start() + 1, table.span.end()).unwrap();
         assert_eq!(
-            (table.first_window(table.span), table.first_window(late)),
+            (table.first_frame_page(table.span), table.first_frame_page(late)),
             (Some(over.start()), Some(late.start()))
         );
         assert_eq!(
-            table.first_window(pages(CHUNK_PAGES + 1, 19 * CHUNK_PAGES)),
+            table.first_frame_page(pages(CHUNK_PAGES + 1, 19 * CHUNK_PAGES)),
             None,
-            "marked, and no window"
+            "marked, and no frame page"
         );
         table.update(over, |_, _| Entry::PLAIN);
         table.forget(pages(0, 2 * CHUNK_PAGES - 1));

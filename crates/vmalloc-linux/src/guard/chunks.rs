@@ -1,8 +1,8 @@
-//! The frontier: which parts of the span have been opened.
+//! Which parts of the span have been opened.
 //!
 //! # Theory
-//! A guard mark costs its place in a page table, 8 bytes, and 30 ns to write; a span of terabytes can't be
-//! marked in advance. So the span is cut into **chunks**, and each is
+//! A guard mark costs its place in a page table, 8 bytes, and 30 ns to write. A span of terabytes
+//! can't be marked in advance. So the span is cut into **chunks**, and each is
 //!
 //! ```text
 //!   closed   no page of it can be touched, because the mapping does not allow it; nothing is mapped in it
@@ -13,17 +13,17 @@
 //!              mapped areas, everything else marked     an area placed from the top (percpu, randomized)
 //! ```
 //!
-//! **F1** A page in an open chunk can be touched iff it is in a mapped range; a page in a closed chunk never.
-//! **F2** A chunk that an area is mapped in is open.
+//! **F1** A page in an open chunk can be touched iff it is in a mapped range; a page in a closed
+//! chunk never. **F2** A chunk that an area is mapped in is open.
 //!
-//! Opening a chunk for a range puts marks on everything in it *but* the range, so a huge area costs two
-//! partly used chunks, not a mark a page. Runs of open chunks are one mapping each to the kernel, and with
-//! lowest-first placement there is one run: a frontier that moves up. (One page number for the frontier would
-//! do for that, and was rejected: the first area placed from the top of the span would put marks on
-//! everything below it.)
+//! Opening a chunk for a range puts marks on everything in it *but* the range, so a huge area costs
+//! two partly used chunks, not a mark a page. Runs of open chunks are one mapping each to the
+//! kernel, and with lowest-first placement there is one run, whose end moves up. (One page number
+//! for that end would do, and was rejected: the first area placed from the top of the span would
+//! put marks on everything below it.)
 //!
-//! This file only keeps the books; [`markers`](crate::guard::pte) does the work and says who may change what
-//! when.
+//! This file only records states. [`pte`](super::pte) opens and closes chunks, and says which
+//! thread may change which state.
 
 use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
@@ -32,13 +32,13 @@ use vmalloc::PageRange;
 
 /// Pages in a chunk.
 ///
-/// Opening one costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks at 0.5 µs) and 30 ns
-/// for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed part below a
-/// sixteenth; the whole, 65 µs, is what touching 50 fresh pages takes. Four page tables of 4 KiB hold the
-/// marks.
+/// Opening one costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks at 0.5 µs)
+/// and 30 ns for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed
+/// part below a sixteenth. The whole, 65 µs, is the time to touch 50 fresh pages. Four page tables
+/// of 4 KiB hold the marks.
 pub const CHUNK_PAGES: u64 = 2048;
 
-/// Chunks in one word of the books.
+/// Chunks in one word of bits.
 const WORD_CHUNKS: usize = u64::BITS as usize;
 
 /// The state of a chunk.
@@ -48,12 +48,13 @@ pub(crate) enum State {
     Open,
 }
 
-/// The books: one bit for each chunk of the span, set when it is open. All are closed at first.
+/// The states: one bit for each chunk of the span, set when it is open. All are closed at first.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     span: PageRange,
     chunks: usize,
-    /// A mapping of its own, a 64 Mi-th of the span, of which only the touched part is ever backed by memory.
+    /// A mapping of its own, a 64 Mi-th of the span, of which only the touched part is ever backed
+    /// by memory.
     bits: Mapping,
 }
 
@@ -64,33 +65,33 @@ impl Chunks {
         Ok(Self { span, chunks, bits })
     }
 
-    /// Whether all of `range` is in open chunks.
+    /// Returns true if all of `range` is in open chunks.
     #[inline]
     pub(crate) fn is_open(&self, range: PageRange) -> bool {
         let (first, end) = self.chunks_touching(range);
         self.find(first, end, State::Closed) == end
     }
 
-    /// Whether all of `range` is in closed chunks.
+    /// Returns true if all of `range` is in closed chunks.
     #[inline]
     pub(crate) fn is_closed(&self, range: PageRange) -> bool {
         let (first, end) = self.chunks_touching(range);
         self.find(first, end, State::Open) == end
     }
 
-    /// The maximal parts of `range` in chunks of this `state`, ascending.
+    /// Returns the maximal parts of `range` in chunks of this `state`, ascending.
     pub(crate) fn runs(&self, range: PageRange, state: State) -> Runs<'_> {
         let (chunk, end) = self.chunks_touching(range);
-        Runs { frontier: self, range, chunk, end, state }
+        Runs { states: self, range, chunk, end, state }
     }
 
-    /// `range`, extended to whole chunks.
+    /// Returns `range`, extended to whole chunks.
     pub(crate) fn round_out(&self, range: PageRange) -> PageRange {
         let (first, end) = self.chunks_touching(range);
         self.pages_of(first, end).unwrap_or(range)
     }
 
-    /// The whole chunks inside `range`, if there are any.
+    /// Returns the whole chunks inside `range`.
     pub(crate) fn round_in(&self, range: PageRange) -> Option<PageRange> {
         let first = (range.start() - self.span.start()).div_ceil(CHUNK_PAGES);
         let end = if range.end() == self.span.end() {
@@ -110,8 +111,8 @@ impl Chunks {
             let word_end = (chunk / WORD_CHUNKS + 1) * WORD_CHUNKS;
             let count = end.min(word_end) - chunk;
             let mask = (u64::MAX >> (WORD_CHUNKS - count)) << (chunk % WORD_CHUNKS);
-            // Release: pairs with the Acquire in `find`; who sees the chunk open may touch what is mapped in
-            // it.
+            // Release: pairs with the Acquire in `find`. A thread that sees the chunk open may
+            // touch pages that are mapped in it.
             match state {
                 State::Open => self.words()[chunk / WORD_CHUNKS].fetch_or(mask, Ordering::Release),
                 State::Closed => self.words()[chunk / WORD_CHUNKS].fetch_and(!mask, Ordering::Release),
@@ -120,7 +121,7 @@ impl Chunks {
         }
     }
 
-    /// The first chunk of `[from, end)` in this `state`; `end` if there is none.
+    /// Returns the first chunk of `[from, end)` in this `state`, or `end`.
     fn find(&self, from: usize, end: usize, state: State) -> usize {
         let mut chunk = from;
         while chunk < end {
@@ -138,8 +139,8 @@ impl Chunks {
 
     fn words(&self) -> &[AtomicU64] {
         let words = self.chunks.div_ceil(WORD_CHUNKS);
-        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed; the mapping lives as long as
-        // `self`, and all access to it is atomic, through here.
+        // SAFETY: `new` mapped room for so many words, page-aligned and zeroed. The mapping lives
+        // as long as `self`, and all access to it is atomic, through here.
         unsafe { std::slice::from_raw_parts(self.bits.base().as_ptr().cast(), words) }
     }
 
@@ -149,7 +150,8 @@ impl Chunks {
         (first as usize, end as usize)
     }
 
-    /// The pages of the chunks `[first, end)`; the last chunk of the span may be a short one.
+    /// Returns the pages of the chunks `[first, end)`. The last chunk of the span may be a short
+    /// one.
     fn pages_of(&self, first: usize, end: usize) -> Option<PageRange> {
         let start = self.span.start() + first as u64 * CHUNK_PAGES;
         let end = self.span.start() + end as u64 * CHUNK_PAGES;
@@ -157,10 +159,10 @@ impl Chunks {
     }
 }
 
-/// See [`Chunks::runs`].
+/// An iterator over runs of chunks in one state, by [`Chunks::runs`].
 #[derive(Debug)]
 pub(crate) struct Runs<'a> {
-    frontier: &'a Chunks,
+    states: &'a Chunks,
     range: PageRange,
     chunk: usize,
     end: usize,
@@ -172,9 +174,9 @@ impl Iterator for Runs<'_> {
 
     fn next(&mut self) -> Option<PageRange> {
         let other = if self.state == State::Open { State::Closed } else { State::Open };
-        let first = self.frontier.find(self.chunk, self.end, self.state);
-        self.chunk = self.frontier.find(first, self.end, other);
-        self.frontier.pages_of(first, self.chunk)?.intersection(&self.range)
+        let first = self.states.find(self.chunk, self.end, self.state);
+        self.chunk = self.states.find(first, self.end, other);
+        self.states.pages_of(first, self.chunk)?.intersection(&self.range)
     }
 }
 
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     /// A span of 200 chunks, the last of them short, that begins at an odd page.
-    fn frontier() -> Chunks {
+    fn states() -> Chunks {
         let span = PageRange::from_len(77, 199 * CHUNK_PAGES + 5).unwrap();
         Chunks::new(span).unwrap()
     }
@@ -194,36 +196,36 @@ mod tests {
 
     #[test]
     fn everything_is_closed_at_first() {
-        let frontier = frontier();
-        assert_eq!(frontier.runs(frontier.span, State::Open).count(), 0);
-        assert_eq!(frontier.runs(frontier.span, State::Closed).collect::<Vec<_>>(), [frontier.span]);
+        let states = states();
+        assert_eq!(states.runs(states.span, State::Open).count(), 0);
+        assert_eq!(states.runs(states.span, State::Closed).collect::<Vec<_>>(), [states.span]);
     }
 
     #[test]
     fn runs_cross_words_and_are_clipped() {
-        let frontier = frontier();
-        frontier.set(chunks(3, 130), State::Open);
-        frontier.set(chunks(70, 71), State::Closed);
-        let open: Vec<_> = frontier.runs(frontier.span, State::Open).collect();
+        let states = states();
+        states.set(chunks(3, 130), State::Open);
+        states.set(chunks(70, 71), State::Closed);
+        let open: Vec<_> = states.runs(states.span, State::Open).collect();
         assert_eq!(open, [chunks(3, 70), chunks(71, 130)]);
-        assert!(frontier.is_open(chunks(71, 130)));
-        assert!(!frontier.is_open(chunks(69, 71)));
+        assert!(states.is_open(chunks(71, 130)));
+        assert!(!states.is_open(chunks(69, 71)));
 
         let inside = PageRange::new(chunks(69, 70).start() + 9, chunks(71, 72).start() + 4).unwrap();
-        let clipped: Vec<_> = frontier.runs(inside, State::Open).collect();
+        let clipped: Vec<_> = states.runs(inside, State::Open).collect();
         let expected = [(inside.start(), chunks(69, 70).end()), (chunks(71, 72).start(), inside.end())];
         assert_eq!(clipped, expected.map(|(start, end)| PageRange::new(start, end).unwrap()));
     }
 
     #[test]
     fn rounding_knows_the_short_last_chunk() {
-        let frontier = frontier();
-        let last = PageRange::new(chunks(199, 200).start(), frontier.span.end()).unwrap();
+        let states = states();
+        let last = PageRange::new(chunks(199, 200).start(), states.span.end()).unwrap();
         let middle = PageRange::from_len(last.start() + 1, 2).unwrap();
-        assert_eq!(frontier.round_out(middle), last);
-        assert_eq!(frontier.round_in(last), Some(last));
-        assert_eq!(frontier.round_in(middle), None);
+        assert_eq!(states.round_out(middle), last);
+        assert_eq!(states.round_in(last), Some(last));
+        assert_eq!(states.round_in(middle), None);
         let uneven = PageRange::new(chunks(4, 5).start() + 1, chunks(7, 8).start() + 1).unwrap();
-        assert_eq!(frontier.round_in(uneven), Some(chunks(5, 7)));
+        assert_eq!(states.round_in(uneven), Some(chunks(5, 7)));
     }
 }

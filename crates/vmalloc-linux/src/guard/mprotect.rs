@@ -1,14 +1,16 @@
 //! Guard pages as inaccessible mappings, for kernels without guard marks.
 //!
-//! The whole span begins inaccessible; `map` makes a range accessible, `unmap` drops its pages and makes it
-//! inaccessible again. The kernel keeps each maximal run of equal access as one mapping (it merges neighbours
-//! itself), so an area with its guard page costs two, and `vm.max_map_count` is the limit on areas.
+//! The whole span begins inaccessible. `map` makes a range accessible, `unmap` drops its pages and
+//! makes it inaccessible again. The kernel keeps each maximal run of equal access as one mapping
+//! (it merges neighbours itself). So an area with its guard page costs two, and `vm.max_map_count`
+//! is the limit on areas.
 //!
-//! `map` draws them from the [`Budget`], which refuses before the kernel would. `unmap` asks nobody; should the eighth
-//! that the budget leaves alone be used up as well, `unmap` fails with the same fault.
+//! `map` draws them from the [`Budget`](crate::os::map_count::Budget), which refuses before the
+//! kernel would. `unmap` draws none. Should the eighth that the budget leaves alone be used up as
+//! well, `unmap` fails with the same fault.
 //!
-//! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2) for each
-//! range after it then finds nothing to change in the page tables, and interrupts nobody.
+//! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2)
+//! for each range after it then finds nothing to change in the page tables, and interrupts no CPU.
 
 use crate::error::protect_error;
 use crate::os::batch::Batch;
@@ -18,7 +20,7 @@ use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
 use vmalloc::{PageRange, PlatformError};
 
-/// See the module.
+/// Guards by inaccessible mappings.
 #[derive(Debug)]
 pub(crate) struct Mprotect;
 
@@ -26,8 +28,8 @@ impl Mprotect {
     pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         memory.budget().take(SPLIT)?;
         memory.protect(range, Access::ReadWrite).map_err(|errno| {
-            // A range over several mappings may be half done. Going back splits nothing, so it can't fail for
-            // want of mappings.
+            // A range over several mappings may be half done. Going back splits nothing, so it
+            // can't fail for want of mappings.
             let _ = memory.protect(range, Access::None);
             protect_error(errno)
         })
@@ -35,7 +37,7 @@ impl Mprotect {
 
     pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         drop_pages(memory, ranges)?;
-        // All are tried, whatever becomes of one: those that merge make room for those that split.
+        // All are tried, even after a failure: those that merge make room for those that split.
         let refused =
             ranges.iter().map(|range| memory.protect(*range, Access::None)).fold(Ok(()), Result::and);
         refused.map_err(protect_error)
@@ -49,7 +51,7 @@ fn drop_pages(memory: &Reservation, ranges: &[PageRange]) -> Result<(), Platform
     }
 }
 
-/// Apart, so that only a batch pays for the stack of a batch.
+/// A function of its own, so that only a batch pays for the stack of a batch.
 #[inline(never)]
 fn drop_many(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
     let mut batch = Batch::new(memory);

@@ -1,4 +1,4 @@
-//! Many ranges, gathered for few calls. No heap: a purge may be what makes the heap work again.
+//! Many ranges, gathered for few calls. No heap: a purge may be needed before the heap works again.
 
 use crate::os::madvise::VECTOR_MAX;
 use crate::os::reservation::Reservation;
@@ -29,13 +29,14 @@ impl<'a> Batch<'a> {
         if self.len == VECTOR_MAX { self.finish(send) } else { Ok(()) }
     }
 
-    /// Hands what has gathered to `send`, and begins anew.
+    /// Hands the gathered ranges to `send`, and begins again.
     pub(crate) fn finish(
         &mut self,
         send: impl FnOnce(&Reservation, &[iovec]) -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
         let filled = &self.runs[..std::mem::take(&mut self.len)];
-        // SAFETY: `push` wrote each element below `len`, and `MaybeUninit<T>` has the layout of `T`.
+        // SAFETY: `push` wrote each element below `len`, and `MaybeUninit<T>` has the layout of
+        // `T`.
         let runs = unsafe { &*(std::ptr::from_ref(filled) as *const [iovec]) };
         if runs.is_empty() { Ok(()) } else { send(self.memory, runs) }
     }

@@ -1,13 +1,13 @@
-//! Which CPU runs this: a hint that picks a shard, and protects nothing.
+//! The CPU that runs this: a hint that picks a shard, and protects nothing.
 //!
 //! Measured: the area that glibc (2.35) shares with the kernel for restartable sequences 0.3 ns, a
-//! thread-local number 0.25 ns, `sched_getcpu` 1.9 ns. The first follows the thread when it moves, so it is
-//! used where it can be had; the second spreads threads evenly, which serves as well.
+//! thread-local number 0.25 ns, `sched_getcpu` 1.9 ns. The first follows the thread when it moves,
+//! so it is used where it can be had. The second spreads threads evenly, which serves as well.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the hint comes from.
+/// The source of the hint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CpuHint {
     /// The kernel keeps it at this offset from the thread pointer.
@@ -31,14 +31,14 @@ impl CpuHint {
     }
 }
 
-/// How many CPUs there may be.
+/// Returns how many CPUs there may be.
 pub(crate) fn cpus() -> usize {
     // SAFETY: no conditions.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(configured).unwrap_or(1).max(1)
 }
 
-/// A number for this thread; consecutive for threads that ask one after the other.
+/// Returns a number for this thread; consecutive for threads that ask one after the other.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const NONE: u32 = u32::MAX;
@@ -56,34 +56,38 @@ mod rseq {
     use core::arch::asm;
     use std::ffi::CStr;
 
-    /// The offset of this thread's rseq area from its thread pointer: the same for all threads.
+    /// Returns the offset of this thread's rseq area from its thread pointer: the same for all
+    /// threads.
     pub(super) fn offset() -> Option<isize> {
-        // SAFETY: glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int __rseq_size`,
-        // the latter 0 when the area is not registered. A C library without them yields `None`.
+        // SAFETY: glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int
+        // __rseq_size`, the latter 0 when the area is not registered. A C library without them
+        // yields `None`.
         let (offset, size) = unsafe { (read::<isize>(c"__rseq_offset")?, read::<u32>(c"__rseq_size")?) };
         (size != 0).then_some(offset)
     }
 
-    /// The constant of that `name` in the C library.
+    /// Returns the constant of that `name` in the C library.
     ///
     /// # Safety
-    /// If there is one, it is a `T`.
+    /// A constant of that name is a `T`.
     unsafe fn read<T: Copy>(name: &CStr) -> Option<T> {
-        // SAFETY: the name ends in a zero byte. A symbol that was found stays loaded: it is the C library's.
+        // SAFETY: the name ends in a zero byte. A symbol that was found stays loaded: it is the C
+        // library's.
         let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast::<T>();
-        // SAFETY: not null, aligned as the linker placed it, and a `T` by this function's condition.
+        // SAFETY: not null, aligned as the linker placed it, and a `T` by this function's
+        // condition.
         (!symbol.is_null()).then(|| unsafe { symbol.read() })
     }
 
-    /// The first field of the area, `cpu_id_start`: always the number of a possible CPU.
+    /// Returns the first field of the area, `cpu_id_start`: always the number of a possible CPU.
     ///
     /// # Safety
     /// `offset` came from [`offset`].
     #[inline]
     pub(super) unsafe fn cpu(offset: isize) -> u32 {
         let cpu: u32;
-        // SAFETY: reads four bytes of this thread's control block, where glibc keeps the area for each
-        // thread; the kernel writes them only while this thread is not running.
+        // SAFETY: reads four bytes of this thread's control block, where glibc keeps the area for
+        // each thread; the kernel writes them only while this thread is not running.
         unsafe {
             asm!("mov {cpu:e}, dword ptr fs:[{offset}]", cpu = lateout(reg) cpu, offset = in(reg) offset,
                 options(nostack, preserves_flags, readonly));

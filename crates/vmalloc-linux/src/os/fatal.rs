@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write};
 
 /// Writes `damage` to the standard error, and stops the program. Takes no lock and no heap: both
-/// may be what is damaged.
+/// may be damaged.
 pub(crate) fn fatal(damage: &dyn Display) -> ! {
     let mut message = Message { text: [0; 512], len: 0 };
     // A message that is too long is cut.

@@ -1,17 +1,12 @@
 //! A lock that survives `fork`.
 //!
-//! The whole state is one word. Who waits is known to the kernel alone, and the kernel forgets it for the
-//! child: a lock that the forking thread holds can therefore be unlocked on both sides. `parking_lot` keeps
-//! its waiters in a table shared by all locks of the process; a fork while any other thread is parking leaves
-//! a bucket of it locked for ever in the child, so it is not used here.
+//! The whole state is one word. Only the kernel knows the waiters, and it forgets them for the
+//! child: a lock that the forking thread holds can therefore be unlocked on both sides.
+//! `parking_lot` keeps its waiters in a table shared by all locks of the process. A fork while any
+//! other thread is parking leaves a bucket of it locked for ever in the child, so it is not used
+//! here.
 //!
-//! # Locks that nobody will release
-//! A lock that no hook of [`fork`](crate::fork) holds may be held by another thread at a fork. The
-//! child does not have that thread. A locked word therefore carries the *generation* of the process
-//! that locked it: each child of a fork begins a new one, after its hooks have run. A thread that
-//! has to wait for a word of an earlier generation would wait for ever, so it stops the program
-//! with a message instead. That costs the fast paths nothing: the value of a locked word is loaded
-//! from a variable, where it was a constant.
+//! # Locks that no thread will release
 //!
 //! ```text
 //!   word:   generation (1, 2 …) │ contended?        0 = unlocked
@@ -39,9 +34,9 @@ pub(crate) fn begin_generation() {
     LOCKED.fetch_add(STEP, Ordering::Relaxed);
 }
 
-/// How often a locked lock is looked at before sleeping. A sleep and its wake-up cost two system calls, and
-/// the other CPU an interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting as long as the sleep
-/// would take is at most twice the best choice, whatever the holder does.
+/// The number of looks at a locked lock before sleeping. A sleep and its wake-up cost two system
+/// calls, and the other CPU an interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting
+/// as long as the sleep would take is at most twice the best choice, whatever the holder does.
 const SPINS: u32 = 100;
 
 /// A mutex of one word that sleeps in the kernel (futex(2)), and may be held over a `fork`.
@@ -72,7 +67,7 @@ impl FutexLock {
         }
     }
 
-    /// Waits a little for the lock to become free; the last state seen.
+    /// Waits a little for the lock to become free, and returns the last state seen.
     fn spin(&self) -> u32 {
         let mut state = UNLOCKED;
         for _ in 0..SPINS {
@@ -89,13 +84,13 @@ impl FutexLock {
 #[cold]
 fn abandoned() -> ! {
     fatal(
-        &"a lock was held by another thread at a fork, and nobody in this child will release it: \
+        &"a lock was held by another thread at a fork, and no thread of this child will release it: \
           a space or root is used after a fork that was not made by `open`, `open_root` or `share`",
     )
 }
 
-// SAFETY: the word leaves UNLOCKED only by an atomic exchange that one thread wins, and only `unlock`, whose
-// caller holds the lock, brings it back; Acquire and Release order what it protects.
+// SAFETY: the word leaves UNLOCKED only by an atomic exchange that one thread wins. Only `unlock`,
+// whose caller holds the lock, brings it back. Acquire and Release order the protected data.
 unsafe impl RawMutex for FutexLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicU32::new(UNLOCKED));
@@ -120,7 +115,7 @@ unsafe impl RawMutex for FutexLock {
     unsafe fn unlock(&self) {
         // Release: pairs with the Acquire of the next holder.
         if self.0.swap(UNLOCKED, Ordering::Release) & CONTENDED != 0 {
-            // Cannot fail for a valid word; in a forked child there is nobody to wake.
+            // Cannot fail for a valid word; in a forked child no thread is there to wake.
             let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
         }
     }

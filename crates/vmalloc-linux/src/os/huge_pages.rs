@@ -1,13 +1,14 @@
 //! Huge pages, on request.
 //!
-//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, and it can put a huge page only
-//! where there is no page table yet, but guard marks have left one nearly everywhere. `MADV_COLLAPSE` (Linux 6.1) is
-//! for pages: it leaves the mapping whole, and works at once, not at the first touch, if only one page of it is there.
-//! So it is told to collapse each whole, aligned part of a range after that was mapped and a byte touched; if it
-//! refuses, there are base pages.
+//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping. And it can
+//! put a huge page only where no page table is yet, but guard marks have left one nearly
+//! everywhere. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole, and works at
+//! once, not at the first touch, if only one page of it is there. So it is told to collapse each
+//! whole, aligned part of a range after that was mapped and a byte touched. If it refuses, the part
+//! stays in base pages.
 //!
-//! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is unmapped, the marks
-//! split it; a batch drops the pages first and splits none.
+//! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is
+//! unmapped, the marks split it; a batch drops the pages first and splits none.
 
 use crate::os::limits;
 use crate::os::madvise::Advice;
@@ -20,16 +21,16 @@ const UNKNOWN: u32 = 0;
 /// This machine has none. No order is as large.
 const NONE: u32 = u32::MAX;
 
-/// What the kernel says about huge pages.
+/// The size of huge pages, looked up once.
 #[derive(Debug, Default)]
 pub(crate) struct HugePages {
     order: AtomicU32,
 }
 
 impl HugePages {
-    /// log2 of the pages in a huge one.
+    /// Returns log2 of the pages in a huge one.
     pub(crate) fn order(&self, page_shift: u32) -> Option<u32> {
-        // Relaxed: a number and nothing else, and the same whoever looks it up.
+        // Relaxed: a number and nothing else, and the same for each thread that looks it up.
         let known = self.order.load(Ordering::Relaxed);
         let order = if known == UNKNOWN { self.look_up(page_shift) } else { known };
         (order != NONE).then_some(order)
@@ -44,7 +45,8 @@ impl HugePages {
         order
     }
 
-    /// Puts huge pages behind the whole, aligned parts of `range`, which is mapped, as far as there are some.
+    /// Puts huge pages behind the whole, aligned parts of `range`, which is mapped, as far as
+    /// memory allows.
     pub(crate) fn collapse(&self, memory: &Reservation, range: PageRange) {
         let Some(order) = self.order(memory.page_shift()) else { return };
         let pages = 1_u64 << order;
@@ -58,10 +60,10 @@ impl HugePages {
     }
 }
 
-/// Has the kernel make a page table, without which there is nothing to collapse.
+/// Has the kernel make a page table, which collapsing needs.
 fn touch(memory: &Reservation, part: PageRange) {
     let first = memory.run(part).iov_base.cast::<u8>();
-    // SAFETY: the part has just been mapped, for whoever maps it alone, and is zero; the span's provenance is that of
-    // `memory`.
+    // SAFETY: the part has just been mapped, is zero, and only the thread that maps it uses it. The
+    // span's provenance is that of `memory`.
     unsafe { first.write_volatile(0) };
 }

@@ -5,41 +5,42 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 
-/// `RLIMIT_AS` in bytes, if there is one.
+/// Returns `RLIMIT_AS` in bytes.
 pub(crate) fn address_space_bytes() -> Option<u64> {
     getrlimit(Resource::As).current
 }
 
-/// `RLIMIT_FSIZE` in bytes, if there is one.
+/// Returns `RLIMIT_FSIZE` in bytes.
 pub(crate) fn file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// Bytes of address space in use: what `RLIMIT_AS` is compared with. 0 where `/proc` does not tell.
+/// Returns the bytes of address space in use, which the kernel compares with `RLIMIT_AS`. 0 where
+/// `/proc` does not tell.
 pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
     // proc_pid_statm(5): the first field is the total size in pages.
     read_number(c"/proc/self/statm").unwrap_or(0) * page_bytes as u64
 }
 
-/// `vm.max_map_count`: how many mappings a program may have.
+/// Returns `vm.max_map_count`: how many mappings a program may have.
 pub(crate) fn max_map_count() -> Option<u64> {
     read_number(c"/proc/sys/vm/max_map_count")
 }
 
-/// The size of a huge page, if this kernel makes some out of ordinary memory.
+/// Returns the size of a huge page, if this kernel makes them out of ordinary memory.
 pub(crate) fn huge_page_bytes() -> Option<u64> {
     read_number(c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 }
 
-/// How many mappings this program has: the lines of `/proc/self/maps`. Takes about half a microsecond a
-/// mapping.
+/// Returns how many mappings this program has: the lines of `/proc/self/maps`. Takes about half a
+/// microsecond a mapping.
 pub(crate) fn map_count() -> Option<u64> {
     // One line more than the kernel counts: the vsyscall page is not a mapping of the program's.
     count_lines(c"/proc/self/maps")
 }
 
-/// Whether the program has so many mappings that splitting one in three, as mprotect(2) does, is refused. mremap(2)
-/// refuses some mappings earlier.
+/// Returns true if the program has so many mappings that the kernel refuses to split one in three,
+/// as mprotect(2) does. mremap(2) refuses some mappings earlier.
 pub(crate) fn mappings_exhausted() -> bool {
     match (map_count(), max_map_count()) {
         (Some(count), Some(max)) => count + 6 >= max,
@@ -51,7 +52,7 @@ fn open(path: &CStr) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// The decimal number that a file begins with.
+/// Returns the decimal number that a file begins with.
 fn read_number(path: &CStr) -> Option<u64> {
     let mut text = [0; 24];
     let file = open(path)?;

@@ -1,10 +1,11 @@
-//! Advice to the kernel about runs of memory: madvise(2), and process_madvise(2) for many runs in one call.
+//! Advice to the kernel about runs of memory: madvise(2), and process_madvise(2) for many runs in
+//! one call.
 //!
-//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is harmless: all
-//! advice used here is idempotent. process_madvise(2) returns how many bytes it has done;
-//! [`Sender::advise_all`] goes on from there. A run that it refuses is advised by itself, and the others go together
-//! again. Where it refuses altogether (a descriptor closed by someone else, a sandbox), the runs are advised one by
-//! one. The answer that counts is that of madvise(2).
+//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is
+//! harmless: all advice used here is idempotent. process_madvise(2) returns how many bytes it has
+//! done, and [`Sender::advise_all`] goes on from there. A run that it refuses is advised by itself,
+//! and the others go together again. Where it refuses altogether (a descriptor closed elsewhere, a
+//! sandbox), the runs are advised one by one. The answer of madvise(2) is the one that counts.
 
 use crate::means::BatchAdvise;
 use libc::{c_int, c_long, c_void, iovec};
@@ -16,22 +17,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
 pub(crate) const VECTOR_MAX: usize = 1024;
 
-/// The descriptor that stands for the calling process itself (`PIDFD_SELF_THREAD_GROUP` in `linux/pidfd.h`).
+/// The descriptor that stands for the calling process itself (`PIDFD_SELF_THREAD_GROUP` in
+/// `linux/pidfd.h`).
 const PIDFD_SELF: RawFd = -10_000;
 
-/// How often a short-lived lack of kernel memory (`EAGAIN`) is waited out, yielding the CPU each time.
+/// The number of tries while kernel memory is short for a moment (`EAGAIN`), yielding the CPU each
+/// time.
 const TRIES: usize = 64;
 
-/// What the kernel is told, by its number in madvise(2). The numbers are the same on all architectures but
-/// alpha and parisc.
+/// A piece of advice, by its number in madvise(2). The numbers are the same on all architectures
+/// but alpha and parisc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Advice {
     /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
     DontNeed = 4,
-    /// Give the pages of shared memory back to the machine, for everybody.
+    /// Give the pages of shared memory back to the machine, for all processes.
     Remove = 9,
-    /// As `DontNeed`, where pages are locked in memory. They stay locked (Linux 5.18).
+    /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
     DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
     Collapse = 25,
@@ -57,10 +60,11 @@ impl Advice {
 /// Advises about one run.
 ///
 /// # Safety
-/// The run is mapped, and nobody minds losing what the advice drops.
+/// The run is mapped, and the content that the advice drops is not needed any more.
 pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
     for _ in 0..TRIES {
-        // SAFETY: the kernel checks the run itself; that its content may go is this function's own condition.
+        // SAFETY: the kernel checks the run itself. That its content may go is this function's own
+        // condition.
         let answer = unsafe { libc::madvise(run.iov_base, run.iov_len, advice as c_int) };
         match errno_of(answer.into()) {
             Ok(_) => return Ok(()),
@@ -104,8 +108,8 @@ impl Sender {
         }
     }
 
-    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has; by `alone` about those that the
-    /// kernel does not take with others.
+    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has. `alone`
+    /// advises about a run that the kernel does not take with others.
     ///
     /// # Safety
     /// As for [`advise`], for each run.
@@ -117,7 +121,8 @@ impl Sender {
     ) -> Result<(), E> {
         let mut interruptions = 0;
         while let [first, others @ ..] = runs {
-            // SAFETY: passed on.
+            // SAFETY: `advise_some` asks that the runs are mapped and their content may go, as this
+            // function does.
             match unsafe { self.advise_some(runs, advice) } {
                 Ok(bytes) if bytes > 0 => {
                     let (whole, rest) = completed(runs, bytes);
@@ -138,8 +143,8 @@ impl Sender {
         Ok(())
     }
 
-    /// One call; how many bytes it has done. Also the probe: it fails as a whole where the kernel lacks this
-    /// way.
+    /// Makes one call, and returns how many bytes it has done. Also the probe: it fails as a whole
+    /// where the kernel lacks this way.
     ///
     /// # Safety
     /// As for [`advise`], for each run.
@@ -149,8 +154,9 @@ impl Sender {
             Self::Pidfd(own) => own.get()?,
             Self::Loop => return Err(Errno::NOSYS),
         };
-        // SAFETY: the kernel reads `runs` as the array of their length that it is; it acts on the calling
-        // process, which the descriptor names, and for the runs the condition is passed on.
+        // SAFETY: the kernel reads `runs` as the array of their length that it is. It acts on the
+        // calling process, which the descriptor names. The runs are mapped and their content may
+        // go: the condition of this function.
         let answer = unsafe {
             libc::syscall(libc::SYS_process_madvise, pidfd, runs.as_ptr(), runs.len(), advice as c_int, 0)
         };
@@ -158,7 +164,8 @@ impl Sender {
     }
 }
 
-/// How many of `runs` the first `bytes` cover, and what remains of a run that they end inside of.
+/// Returns how many of `runs` the first `bytes` cover, and the rest of a run that they end inside
+/// of.
 fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
     for (index, run) in runs.iter().enumerate() {
         if bytes < run.iov_len {
@@ -171,19 +178,19 @@ fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
     (runs.len(), None)
 }
 
-/// A descriptor of the calling process, which is another process after a fork.
+/// A descriptor of the calling process. After a fork that is another process.
 ///
-/// One word: the process in the upper half, its descriptor in the lower. The child finds its parent's number
-/// there, sees that it is not its own, and opens a descriptor for itself. (Were a child in a new PID
-/// namespace to have its parent's number by chance: the kernel refuses to drop another process's pages, and
-/// the runs are advised one by one.)
+/// One word: the process in the upper half, its descriptor in the lower. The child finds its
+/// parent's number there, sees that it is not its own, and opens a descriptor for itself. (A child
+/// in a new PID namespace may have its parent's number by chance. Then the kernel refuses to drop
+/// another process's pages, and the runs are advised one by one.)
 #[derive(Debug, Default)]
 pub(crate) struct OwnPidfd(AtomicU64);
 
 impl OwnPidfd {
     fn get(&self) -> Result<RawFd, Errno> {
-        // Relaxed: the word is all there is to see. A system call, as the C library no longer caches the
-        // number, but a cheap one.
+        // Relaxed: nothing but the word is published. A system call, as the C library no longer
+        // caches the number, but a cheap one.
         let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
         if word >> 32 == number(pid) {
             return Ok(word as u32 as RawFd);
@@ -196,12 +203,13 @@ impl OwnPidfd {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
         let word = number(pid) << 32 | u64::from(pidfd as u32);
         match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
-            // The parent's descriptor stays open in the child: the program may have closed all descriptors
-            // after the fork and opened others, and its number may be one of theirs by now.
+            // The parent's descriptor stays open in the child: the program may have closed all
+            // descriptors after the fork and opened others, and its number may be one of theirs by
+            // now.
             Ok(_) => Ok(pidfd),
             // Another thread of this process was faster: its descriptor is as good.
             Err(theirs) => {
-                // SAFETY: opened above, and nobody else has seen it.
+                // SAFETY: opened above, and no other thread has seen it.
                 unsafe { libc::close(pidfd) };
                 Ok(theirs as u32 as RawFd)
             }

@@ -1,14 +1,17 @@
-//! How many mappings of the program's `vm.max_map_count` may still be made here.
+//! The budget of mappings: how many of the program's `vm.max_map_count` may still be made here.
 //!
-//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So whatever makes mappings on behalf of an
-//! area, islands, windows, changed protections and moved pages, draws them from one budget first, which leaves an
-//! eighth of the limit alone and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
-//! Taking an area away asks nobody: in one piece it gives mappings back, and the eighth is there for the cases that
-//! split. But unlocking a part of what somebody has locked asks, since all of it may be locked.
+//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So all code that makes
+//! mappings on behalf of an area draws them from one budget first: for guards by mprotect(2),
+//! mapped frames, changed protections and moved pages. The budget leaves an eighth of the limit
+//! alone, and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
+//! Unmapping an area draws nothing: in one piece it gives mappings back, and the eighth is there
+//! for the cases that split. But unlocking a part of a locked area draws some, since all of it may
+//! be locked.
 //!
-//! The kernel merges mappings on its own, and other parts of the program make some, so no count kept here could be
-//! exact. This one is an upper bound on what was made since the last count, which takes half a microsecond a mapping:
-//! with thousands of mappings left, nothing for each of them.
+//! The kernel merges mappings on its own, and other parts of the program make some, so no count
+//! kept here could be exact. This one is an upper bound on the mappings made since the last count,
+//! which takes half a microsecond a mapping. With thousands of mappings left, that is nothing for
+//! each of them.
 
 use crate::error::platform_error;
 use crate::os::limits;
@@ -16,10 +19,12 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vmalloc::{PlatformError, PlatformFault};
 
-/// The most mappings that treating one range differently from its neighbours adds: the range, and the rest behind it.
+/// The most mappings that treating one range differently from its neighbours adds: the range, and
+/// the rest behind it.
 pub(crate) const SPLIT: u64 = 2;
 
-/// The fewest mappings worth a new count: near the limit no more than every 32nd range pays for one.
+/// The fewest mappings worth a new count: near the limit no more than every 32nd range pays for
+/// one.
 const GRANT: u64 = 32 * SPLIT;
 
 /// How many mappings may still be made before the mappings of the program are counted again.
@@ -33,8 +38,8 @@ impl Budget {
     #[inline]
     pub(crate) fn take(&self, mappings: u64) -> Result<(), PlatformError> {
         let wanted = mappings as i64;
-        // Relaxed: a number and nothing else; threads that race for the last of it are absorbed by the
-        // eighth.
+        // Relaxed: a number and nothing else. The eighth absorbs threads that race for the last of
+        // it.
         if wanted == 0 || self.left.fetch_sub(wanted, Ordering::Relaxed) >= wanted {
             return Ok(());
         }
@@ -43,11 +48,11 @@ impl Budget {
 
     #[cold]
     fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
-        // Where /proc does not tell, the kernel will.
+        // Where /proc does not tell, the kernel refuses.
         let (Some(count), Some(max)) = (limits::map_count(), limits::max_map_count()) else { return Ok(()) };
         let left = (max - max / 8).saturating_sub(count);
         if left < GRANT.max(wanted) {
-            // What was drawn in vain by many refusals must not add up.
+            // Mappings that were drawn in vain by many refusals must not add up.
             self.left.store(0, Ordering::Relaxed);
             return Err(map_limit());
         }

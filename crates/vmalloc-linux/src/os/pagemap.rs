@@ -7,9 +7,9 @@ const FRAME: u64 = (1 << 55) - 1;
 /// Bit 63: the page is in memory.
 const PRESENT: u64 = 1 << 63;
 
-/// The frame behind `page`; `None` when no page is there, or the kernel does not tell.
+/// Returns the frame behind `page`; `None` when no page is there, or the kernel does not tell.
 pub(crate) fn frame(page: u64) -> Option<u64> {
-    // Opened anew each time: after a fork the old file would be that of the parent.
+    // Opened each time: after a fork the old file would be that of the parent.
     let file =
         rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut entry = [0; size_of::<u64>()];

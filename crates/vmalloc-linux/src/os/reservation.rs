@@ -1,10 +1,11 @@
-//! The reserved span, and every call that changes what may be done with its pages.
+//! The reserved span, and every call that changes the access to its pages.
 //!
 //! Invariants:
-//! - **M1** The span is one reservation made here, held by nobody else, and lives as long as this: private anonymous
-//!   memory, but for the pages that [`Reservation::duplicate`] has put there.
-//! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that once, at
-//!   the boundary; from there on it is only debug-asserted.
+//! - **M1** The span is one reservation made here, held by no other owner, and lives as long as
+//!   this: private anonymous memory, but for the pages that [`Reservation::duplicate`] has put
+//!   there.
+//! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that
+//!   once, at the boundary; from there on it is only debug-asserted.
 
 use crate::error::{mapping_error, platform_error};
 use crate::os::madvise::{Advice, Sender, advise};
@@ -18,22 +19,23 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
-/// Reservation of this process, given back when dropped.
+/// Memory of this process, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<c_void>,
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which thread uses
-// it.
+// SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which
+// thread uses it.
 unsafe impl Send for Mapping {}
-// SAFETY: the fields are constant; what is done with the memory is the affair of those who do it.
+// SAFETY: the fields are constant. The methods that change the memory for other threads are private
+// to files that say who may use which part.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not counted
-    /// against the memory of the machine before it is touched.
+    /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not
+    /// counted against the memory of the machine before it is touched.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
         // Miri knows one kind of mapping, which can be read and written.
         let (flags, access) = match cfg!(miri) {
@@ -55,8 +57,8 @@ impl Mapping {
         self.open_part(0, self.bytes)
     }
 
-    /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages. Access
-    /// only grows, so no reference into the mapping loses any.
+    /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages.
+    /// Access only grows, so no reference into the mapping loses any.
     pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let page = rustix::param::page_size();
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
@@ -66,8 +68,8 @@ impl Mapping {
             // Everything can be read and written there: see `new`.
             return Ok(());
         }
-        // SAFETY: inside our own mapping, which the kernel made of whole pages, and nothing that was
-        // allowed there is forbidden.
+        // SAFETY: inside our own mapping, which the kernel made of whole pages, and nothing that
+        // was allowed there is forbidden.
         unsafe { mprotect(base, end - start, Access::ReadWrite.protect()) }
     }
 
@@ -77,7 +79,8 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible yet.
+    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible
+    /// yet.
     ///
     /// # Safety
     /// Nothing refers to what this holds from `offset` on.
@@ -88,14 +91,15 @@ impl Mapping {
         unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) }.map(drop)
     }
 
-    /// Makes a part accessible that never was. If it is locked it is unlocked, or the kernel would put memory behind all of
-    /// it.
+    /// Makes a part accessible that never was. A locked part is unlocked first, or the kernel would
+    /// put memory behind all of it.
     ///
     /// # Safety
     /// Nothing has ever been in the part.
     pub(crate) unsafe fn make_accessible(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
-        // SAFETY: the part is our own, and by the caller's promise there is nothing in it.
+        // SAFETY: `advise` asks that the run is mapped and its content may go: the part is our own,
+        // and by the caller's promise nothing has ever been in it.
         if unsafe { advise(run, Advice::DontNeed) } == Err(Errno::INVAL) {
             // SAFETY: as above.
             unsafe { munlock(run.iov_base, run.iov_len)? };
@@ -106,13 +110,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this, and whoever owned the mapping has given up what was in it. It
-        // can fail only at the limit on mappings, if the kernel would have to split one; these are whole.
+        // SAFETY: `new` mapped exactly this, and the owner of the mapping has given up its content.
+        // It can fail only at the limit on mappings, if the kernel would have to split one; these
+        // are whole.
         let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
     }
 }
 
-/// What may be done with pages.
+/// The access to pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     None,
@@ -159,7 +164,7 @@ impl Access {
 /// A move that has failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stuck {
-    /// So many pages at the begin were moved.
+    /// The number of pages at the begin that were moved.
     pub(crate) pages: u64,
     pub(crate) errno: Errno,
 }
@@ -175,7 +180,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// The memory of a mapping of whole pages; `None` if it is not one.
+    /// Makes the reservation of a mapping of whole pages; `None` if it is not one.
     pub(crate) fn new(mapping: Mapping, page_bytes: usize, sender: Sender) -> Option<Self> {
         let page_shift = page_bytes.trailing_zeros();
         let start = mapping.base().addr().get() as u64 >> page_shift;
@@ -199,7 +204,7 @@ impl Reservation {
         &self.sender
     }
 
-    /// How many mappings may still be made of it.
+    /// Returns the budget of mappings for this reservation.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -209,7 +214,7 @@ impl Reservation {
         self.sender = sender;
     }
 
-    /// The addresses of `range`.
+    /// Returns the addresses of `range`.
     pub(crate) fn run(&self, range: PageRange) -> iovec {
         debug_assert!(self.span.covers(&range), "{range:?} is outside the span {:?}", self.span);
         let offset = (range.start() - self.span.start()) << self.page_shift;
@@ -217,79 +222,84 @@ impl Reservation {
         iovec { iov_base, iov_len: (range.len() << self.page_shift) as usize }
     }
 
-    /// Changes the access to `range`; what lies in it stays, unreachable or not.
+    /// Changes the access to `range`. Its content stays, reachable or not.
     pub(crate) fn protect(&self, range: PageRange, access: Access) -> Result<(), Errno> {
         let run = self.run(range);
-        // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this program is
-        // that a touch of these pages traps or does not, and `Platform` says when it must.
+        // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this
+        // program is that a touch of these pages traps or does not, and `Platform` says when it
+        // must.
         unsafe { mprotect(run.iov_base, run.iov_len, access.protect()) }
     }
 
-    /// Puts fresh private memory behind `range`, whatever was there: what the span was made of.
+    /// Puts fresh private memory behind `range`, as the span was made of, whatever was there.
     pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
         let run = self.run(range);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: M1, M2: what is replaced is our own, and no longer wanted by the owner of the range.
+        // SAFETY: M1, M2: the replaced pages are our own, and the owner of the range no longer
+        // needs them.
         unsafe { mmap_anonymous(run.iov_base, run.iov_len, access.map(), flags) }.map(drop)
     }
 
-    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it is there. Should this
-    /// fail, nothing may be mapped at `range` at all: it has to be replaced at once, before another mapping of the
-    /// program gets there.
+    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it
+    /// is there. If this fails, `range` may have lost its mapping: it has to be replaced at once,
+    /// before another mapping of the program gets there.
     ///
     /// # Safety
     /// At `source`, a page's address, is shared memory of that length.
     pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
         let run = self.run(range);
-        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory where it is, see
-        // mremap(2).
+        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory
+        // where it is, see mremap(2).
         unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
     }
 
-    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length; new ones appear behind
-    /// `from` at a touch. Should this fail, nothing may be mapped at `to` behind what was moved, as for
-    /// [`duplicate`](Self::duplicate).
+    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length. New
+    /// pages appear behind `from` at a touch. If this fails, the part of `to` behind the moved
+    /// pages may have lost its mapping, as for [`duplicate`](Self::duplicate).
     pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Stuck> {
         let (source, target) = (self.run(from), self.run(to));
         // By its number: under Miri rustix stands on the C library, and has no name for it there.
         let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
-        // SAFETY: M1, M2 for both; the caller owns both, and nobody else uses them.
+        // SAFETY: M1, M2 for both; the caller owns both, and no other thread uses them.
         let moved =
             unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
         moved.map(drop).map_err(|errno| Stuck { pages: self.moved(to), errno })
     }
 
-    /// How many pages are at `to`, by a move that has failed: the kernel goes from mapping to mapping, and takes away what
-    /// was at the place of each before it moves it. Where nothing was taken away it has not begun.
+    /// Returns how many pages are at `to`, by a move that has failed. The kernel goes from mapping
+    /// to mapping, and removes the target of each before it moves it. Where nothing was removed it
+    /// has not begun.
     #[cold]
     fn moved(&self, to: PageRange) -> u64 {
         let has_hole = |pages| PageRange::from_len(to.start(), pages).is_some_and(|part| self.has_hole(part));
         if !has_hole(to.len()) {
             return 0;
         }
-        let (mut whole, mut torn) = (0, to.len());
-        while torn - whole > 1 {
-            let middle = whole + (torn - whole) / 2;
-            *(if has_hole(middle) { &mut torn } else { &mut whole }) = middle;
+        let (mut whole, mut broken) = (0, to.len());
+        while broken - whole > 1 {
+            let middle = whole + (broken - whole) / 2;
+            *(if has_hole(middle) { &mut broken } else { &mut whole }) = middle;
         }
         whole
     }
 
-    /// Whether nothing is mapped at some page of `range`.
+    /// Returns true if some page of `range` has no mapping.
     fn has_hole(&self, range: PageRange) -> bool {
         let run = self.run(range);
         // SAFETY: M1, M2; to private memory this does nothing, and it fails where there is none.
         unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) }.is_err()
     }
 
-    /// Copies what is in `from` to `to`.
+    /// Copies the content of `from` to `to`.
     ///
     /// # Safety
-    /// They are as long as each other and disjoint. The first is readable and the second writable, and nobody else uses them.
+    /// They are as long as each other and disjoint. The first is readable and the second writable,
+    /// and no other thread uses them.
     pub(crate) unsafe fn copy(&self, from: PageRange, to: PageRange) {
         let (source, target) = (self.run(from), self.run(to));
         let (first, second) = (source.iov_base.cast::<u8>(), target.iov_base.cast());
-        // SAFETY: M1, M2, and the caller's promise.
+        // SAFETY: M1, M2: both are our own. That they are disjoint, readable and writable is the
+        // caller's promise.
         unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
     }
 
@@ -298,15 +308,17 @@ impl Reservation {
         self.advise_run(self.run(range), advice)
     }
 
-    /// Advises about many `runs`, each from [`run`](Self::run), in as few calls as there are means for.
+    /// Advises about many `runs`, each from [`run`](Self::run), in as few calls as there are means
+    /// for.
     pub(crate) fn advise_all(&self, runs: &[iovec], advice: Advice) -> Result<(), PlatformError> {
-        // SAFETY: as in `advise_run`.
+        // SAFETY: as in `advise_run`: M1, M2, and the content may go.
         unsafe { self.sender.advise_all(runs, advice, |run| self.advise_run(run, advice)) }
     }
 
     fn advise_run(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
-        // SAFETY: M1, M2; `Platform::unmap` is called only for pages whose content is no longer wanted, and
-        // the other advice drops pages only where nothing is mapped.
+        // SAFETY: M1, M2: the run is mapped. Its content may go: `Platform::unmap` is called only
+        // for pages that are no longer needed, and the other advice drops pages only where nothing
+        // is mapped.
         match unsafe { advise(run, advice) } {
             Err(Errno::INVAL) if matches!(advice, Advice::DontNeed | Advice::GuardInstall) => {
                 self.advise_locked(run, advice)
@@ -315,12 +327,13 @@ impl Reservation {
         }
     }
 
-    /// Advises about a run that the kernel refuses, as it does where pages are locked. Where they can't be unlocked the
-    /// memory goes all the same, if the kernel is able to do that (Linux 5.18).
+    /// Advises about a run that the kernel refuses, as it does where pages are locked. Where they
+    /// can't be unlocked the memory is dropped all the same, if the kernel is able to do that
+    /// (Linux 5.18).
     #[cold]
     fn advise_locked(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
         match unlock(run, &self.budget) {
-            // SAFETY: as in `advise_run`.
+            // SAFETY: as in `advise_run`: M1, M2, and the content may go.
             Ok(()) => unsafe { advise(run, advice) }.map_err(|errno| platform_error(advice.call(), errno)),
             Err(error) => {
                 // SAFETY: as in `advise_run`, where the same was advised.
@@ -331,12 +344,12 @@ impl Reservation {
     }
 }
 
-/// Unlocks the pages of a run of our own, which nobody uses any more, or not yet. What lies beside it stays locked, and
-/// so in a mapping of its own: for that the budget is asked.
+/// Unlocks the pages of a run of our own, which has no user any more, or not yet. The pages beside
+/// it stay locked, and so in a mapping of their own: for that the budget is asked.
 #[cold]
 pub(crate) fn unlock(run: iovec, budget: &Budget) -> Result<(), PlatformError> {
     budget.take(SPLIT)?;
-    // SAFETY: the run is mapped. What is in it stays.
+    // SAFETY: the run is mapped, and munlock(2) leaves its content.
     unsafe { munlock(run.iov_base, run.iov_len) }.map_err(|errno| match errno {
         Errno::NOMEM => mapping_error(["munlock", "munlock (at vm.max_map_count)"], errno),
         _ => {

@@ -92,7 +92,8 @@ fn vectors_that_are_refused_are_replaced_by_single_calls() {
     });
 }
 
-/// Each call fails the first time, or a few times, as when a signal comes or memory is short for a moment.
+/// Each call fails the first time, or a few times, as when a signal comes or memory is short for a
+/// moment.
 #[test]
 fn advice_that_is_interrupted_is_repeated() {
     in_own_process("kernel::advice_that_is_interrupted_is_repeated", || {
@@ -208,7 +209,8 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
     });
 }
 
-/// Chunks are opened by marks and mprotect(2): whatever refuses, the allocation says so, and the addresses are as before.
+/// Chunks are opened by marks and mprotect(2): whatever refuses, the allocation says so, and the
+/// addresses are as before.
 #[test]
 fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
     in_own_process("kernel::chunks_that_can_not_be_opened_are_an_error_and_stay_closed", || {
@@ -219,7 +221,7 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                     let is_on = AtomicBool::new(true);
                     let answer = |call: &Call| match call.number == refused && is_inside(space, call.args[0])
                     {
-                        // Islands are made without advice.
+                        // Guards by mprotect(2) are made without advice.
                         true if is_on.load(Ordering::SeqCst) => Answer::Fail(error),
                         _ => Answer::Go,
                     };

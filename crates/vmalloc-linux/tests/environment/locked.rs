@@ -1,4 +1,5 @@
-//! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is freed is unlocked.
+//! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is
+//! freed is unlocked.
 
 use super::exercise::{Owed, exercise, fill, get, traps};
 use super::sandbox::{Answer, Call, supervised};
@@ -17,7 +18,7 @@ fn lock(addr: usize, pages: usize) {
     assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Whether this process may lock all its memory; it does then.
+/// Locks all memory of this process, and returns true if it may.
 fn lock_all(flags: libc::c_int) -> bool {
     // SAFETY: locking changes nothing but where the pages are.
     let locked = unsafe { libc::mlockall(flags) } == 0;
@@ -68,7 +69,7 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
     });
 }
 
-/// What others have locked stays so, right beside what is unlocked.
+/// Locked pages stay so, right beside the unlocked ones.
 #[test]
 fn only_what_was_freed_is_unlocked() {
     in_own_process("locked::only_what_was_freed_is_unlocked", || {
@@ -143,7 +144,8 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
     });
 }
 
-/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others goes.
+/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others
+/// goes.
 #[test]
 fn where_nothing_locked_can_be_dropped_it_alone_stays() {
     in_own_process("locked::where_nothing_locked_can_be_dropped_it_alone_stays", || {
@@ -198,7 +200,7 @@ fn assert_goes_on(space: &Space<Linux>, owner: usize) {
     space.purge().unwrap();
     done.owed.give(space);
     if space.platform().guards() == Guards::PteMarkers {
-        // Addresses are no memory: neither the chunks nor an area that nobody touches.
+        // Addresses are no memory: neither the chunks nor an area that is never touched.
         let before = status_bytes("VmRSS:");
         let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
         let grown = status_bytes("VmRSS:").saturating_sub(before);
@@ -288,7 +290,6 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
 fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process("locked::an_unprivileged_program_that_locks_in_advance_is_told", || {
         let spaces: Vec<_> = Guards::all()
-            .into_iter()
             .filter_map(|guards| {
                 space_with(super::options(guards, BatchAdvise::PidfdSelf), Config::default())
             })

@@ -13,7 +13,8 @@ use vmalloc_linux::{BatchAdvise, Guards, Options, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
-    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes one away there.
+    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes
+    // one away there.
     let done = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -51,7 +52,8 @@ fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::L
     opened.into_iter().flatten().flatten().collect()
 }
 
-/// The kernel says `ENOMEM` for want of mappings as well, and nobody can count them.
+/// The kernel says `ENOMEM` for want of mappings as well, and without /proc no program can count
+/// them.
 #[test]
 fn without_proc_the_limit_on_mappings_is_an_error() {
     in_own_process("machine::without_proc_the_limit_on_mappings_is_an_error", || {
@@ -87,7 +89,8 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
         for_both_guards_in(Config::default().unmap_on_free(), |space| {
             let before = exercise(space);
             let crowd = Crowd::gather(max);
-            // Each refusal counts the mappings of the program, which takes long where there are so many.
+            // Each refusal counts the mappings of the program, which takes long where there are so
+            // many.
             let done = exercise_for(space, 1);
             let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
@@ -99,7 +102,8 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
     });
 }
 
-/// Unlocking a part of what is locked splits a mapping: where there is none left the area stays back, and its memory goes.
+/// Unlocking a part of what is locked splits a mapping: where there is none left the area stays
+/// back, and its memory goes.
 #[test]
 fn a_locked_area_waits_for_a_mapping() {
     in_own_process("machine::a_locked_area_waits_for_a_mapping", || {
@@ -137,7 +141,8 @@ fn a_locked_area_waits_for_a_mapping() {
     });
 }
 
-/// A group of processes with this much memory, in which the caller is; `None` where none can be made.
+/// A group of processes with this much memory, in which the caller is; `None` where none can be
+/// made.
 struct Group {
     path: PathBuf,
     parent: PathBuf,
@@ -164,7 +169,8 @@ impl Drop for Group {
     }
 }
 
-/// The kernel kills whoever touches more than its group may have. So what is freed has to go in time.
+/// The kernel kills a process that touches more than its group may have. So freed memory has to go
+/// in time.
 #[test]
 fn a_group_with_little_memory_is_enough_for_much_that_is_freed() {
     in_own_process("machine::a_group_with_little_memory_is_enough_for_much_that_is_freed", || {

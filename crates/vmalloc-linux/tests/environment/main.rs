@@ -1,9 +1,10 @@
-//! The environments that a program may find itself in: calls that the kernel refuses or does in part, limits, locked
-//! memory, signals, forks, one CPU. Each case is a process of its own, which it may ruin.
+//! The environments that a program may find itself in: calls that the kernel refuses or does in
+//! part, limits, locked memory, signals, forks, one CPU. Each case is a process of its own, which
+//! it may ruin.
 //!
-//! What holds in all of them: an allocation works, and shows what was written to it, or it fails with an error that
-//! names the reason. Nothing is lost: as soon as the environment allows, the space is whole again, and until then
-//! what stays back is in [`Stats`](vmalloc::Stats).
+//! What holds in all of them: an allocation works, and shows what was written to it, or it fails
+//! with an error that names the reason. Nothing is lost: as soon as the environment allows, the
+//! space is whole again, and until then what stays back is in [`Stats`](vmalloc::Stats).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -93,7 +94,7 @@ fn check(space: &Space<Linux>) {
     assert!(stats.refused_areas <= stats.lazy_areas && stats.refused_pages <= lazy_pages, "{stats:?}");
 }
 
-/// What was restricted no longer is: the space is whole again, and works.
+/// Checks that the space is whole again, and works, after a restriction has ended.
 fn finish(space: &Space<Linux>, owed: Owed) {
     space.purge().unwrap();
     owed.give(space);

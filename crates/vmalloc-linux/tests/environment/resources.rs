@@ -31,7 +31,8 @@ fn without_descriptors_there_are_areas_and_no_frames() {
     });
 }
 
-/// A space that was opened with descriptors, and goes on without new ones; and one that is opened without.
+/// A space that was opened with descriptors, and goes on without new ones; and one that is opened
+/// without.
 #[test]
 fn without_descriptors_a_space_is_opened_and_purged() {
     in_own_process("resources::without_descriptors_a_space_is_opened_and_purged", || {
@@ -89,7 +90,7 @@ fn where_addresses_are_short_everything_works_or_says_so() {
     });
 }
 
-/// As `finish`, in a space that may have no frames.
+/// Does the work of `finish` in a space that may have no frames.
 fn finish_small(space: &vmalloc::Space<vmalloc_linux::Linux>, owed: Owed) {
     space.purge().unwrap();
     owed.give(space);

@@ -11,7 +11,8 @@ use std::thread;
 use vmalloc::{Config, Request};
 use vmalloc_linux::{BatchAdvise, Guards, Options, open};
 
-/// Confines this process to the first CPU that it may use, as where all others were taken away; what it might use before.
+/// Confines this process to the first CPU that it may use, as where all others were taken away;
+/// what it might use before.
 fn confine() -> libc::cpu_set_t {
     // SAFETY: a set of bits, and room for one.
     unsafe {
@@ -81,7 +82,7 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                 move || {
                     for (addr, pages) in some {
                         assert_filled(addr, pages);
-                        // SAFETY: the area was handed on, and nobody else has it.
+                        // SAFETY: the area was handed on, and no other thread has it.
                         unsafe { space.raw().free(addr) }.unwrap();
                     }
                     space.decay().unwrap();
@@ -118,7 +119,8 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
     in_own_process("threads::a_child_goes_on_with_what_its_parent_could_not_unmap", || {
         for guards in Guards::all() {
             for relents_first in [false, true] {
-                // Single calls: what they are about is in registers, which the supervisor sees in any process.
+                // Single calls: what they are about is in registers, which the supervisor sees in
+                // any process.
                 let options = options(guards, BatchAdvise::Loop);
                 let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
                 let is_on = AtomicBool::new(true);

@@ -137,7 +137,8 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
     });
 }
 
-/// Moves draw from the same budget: where there is none left, an area that has to move is copied or refused, and stays whole.
+/// Moves draw from the same budget: where there is none left, an area that has to move is copied or
+/// refused, and stays whole.
 #[test]
 fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process("limits::an_area_moves_or_stays_whole_at_the_limit", || {

@@ -63,7 +63,7 @@ fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
     });
 }
 
-/// What was freed is given back before an allocation is refused.
+/// Freed frames are given back before an allocation is refused.
 #[test]
 fn frames_of_freed_areas_are_there_for_the_next() {
     in_both_modes(Config::default(), |space| {

@@ -1,54 +1,33 @@
-//! Frames mapped in the span, pages with other protections and pages moved, beside plain areas: with every strategy
-//! that the kernel has.
+//! Frames mapped in the span, pages with other protections and pages moved, beside plain areas:
+//! with every strategy that the kernel has.
 
 mod common;
 
 use common::*;
-use vmalloc::{
-    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protect, Protection, ReadNofault,
-    Relocate,
-};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protection, ReadNofault};
 use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
 
 for_all_strategies!(
-    two_windows_and_the_linear_map_show_the_same_bytes,
-    an_unmapped_window_traps_and_its_frame_keeps_its_content,
-    windows_replace_windows,
-    a_plain_area_where_windows_were_is_zeroed_and_costs_no_mapping,
-    windows_and_plain_areas_share_a_chunk,
-    a_huge_range_with_windows_in_it_is_closed_and_opened_again,
-    a_closed_chunk_between_windows_stays_closed,
-    frames_that_are_not_there_are_refused,
+    two_mappings_and_the_linear_map_show_the_same_bytes,
+    an_unmapped_frame_page_traps_and_its_frame_keeps_its_content,
+    frames_mapped_over_frames_replace_them,
+    a_plain_area_where_frames_were_mapped_is_zeroed_and_costs_no_mapping,
+    frames_and_plain_areas_share_a_chunk,
+    a_huge_range_with_frames_in_it_is_closed_and_opened_again,
+    a_closed_chunk_between_mapped_frames_stays_closed,
+    frames_outside_the_supply_are_refused,
     protections_trap_what_they_do_not_allow,
-    what_is_executable_runs,
-    moved_pages_keep_their_content_and_leave_a_trap,
-    what_is_in_several_mappings_moves_with_its_protections,
-    what_cannot_be_moved_stays,
-    peeking_ends_at_the_first_page_that_traps,
-    peeking_at_pages_that_come_and_go_never_faults,
-    threads_may_mix_windows_and_areas_in_a_chunk,
-    a_mapping_with_huge_pages_is_as_any_other,
+    executable_pages_run_code,
+    read_nofault_ends_at_the_first_page_that_traps,
+    read_nofault_of_pages_that_come_and_go_never_faults,
+    threads_may_mix_frames_and_areas_in_a_chunk,
+    huge_pages_trap_and_read_as_base_pages_do,
 );
 
-fn protect(linux: &Linux, range: PageRange, protection: Protection) {
-    // SAFETY: the tests own their ranges.
-    unsafe { linux.protect(range, protection) }.unwrap();
-}
-
-/// Whether `page` can be written: the kernel writes for us, and fails where we would.
-fn can_write(linux: &Linux, page: u64) -> bool {
-    let zero = std::fs::File::open("/dev/zero").unwrap();
-    // SAFETY: the kernel checks the address; one byte of a page that the test owns is written at most.
-    let read = unsafe {
-        libc::read(std::os::fd::AsRawFd::as_raw_fd(&zero), page_ptr(linux, page).wrapping_add(9).cast(), 1)
-    };
-    read == 1
-}
-
-fn two_windows_and_the_linear_map_show_the_same_bytes(linux: &Linux) {
+fn two_mappings_and_the_linear_map_show_the_same_bytes(linux: &Linux) {
     let frames = scattered_frames(linux, 5);
     let (first, second) = (pages(linux, 3, 5), pages(linux, CHUNK_PAGES - 2, 5));
     map_frames(linux, first, &frames);
@@ -69,7 +48,7 @@ fn two_windows_and_the_linear_map_show_the_same_bytes(linux: &Linux) {
     }
 }
 
-fn an_unmapped_window_traps_and_its_frame_keeps_its_content(linux: &Linux) {
+fn an_unmapped_frame_page_traps_and_its_frame_keeps_its_content(linux: &Linux) {
     let frames = scattered_frames(linux, 8);
     let ranges = [pages(linux, 0, 3), pages(linux, 10, 4), pages(linux, 20, 1)];
     for round in 1..4 {
@@ -94,7 +73,7 @@ fn an_unmapped_window_traps_and_its_frame_keeps_its_content(linux: &Linux) {
     }
 }
 
-fn windows_replace_windows(linux: &Linux) {
+fn frames_mapped_over_frames_replace_them(linux: &Linux) {
     assert!(linux.geometry().remaps_atomically);
     let frames = scattered_frames(linux, 12);
     frames.iter().zip(1..).for_each(|(frame, value)| set_frame(linux, *frame, value));
@@ -120,7 +99,7 @@ fn windows_replace_windows(linux: &Linux) {
     assert!(can_write(linux, range.start()));
 }
 
-fn a_plain_area_where_windows_were_is_zeroed_and_costs_no_mapping(linux: &Linux) {
+fn a_plain_area_where_frames_were_mapped_is_zeroed_and_costs_no_mapping(linux: &Linux) {
     let plain = pages(linux, 100, 2);
     map(linux, plain);
     fill(linux, plain, 1);
@@ -148,7 +127,7 @@ fn a_plain_area_where_windows_were_is_zeroed_and_costs_no_mapping(linux: &Linux)
     assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
 }
 
-fn windows_and_plain_areas_share_a_chunk(linux: &Linux) {
+fn frames_and_plain_areas_share_a_chunk(linux: &Linux) {
     let frames = scattered_frames(linux, 2);
     // The chunk begins with windows, then with an area; both times the other comes second.
     for chunk in 0..2 {
@@ -176,7 +155,7 @@ fn windows_and_plain_areas_share_a_chunk(linux: &Linux) {
     }
 }
 
-fn a_huge_range_with_windows_in_it_is_closed_and_opened_again(linux: &Linux) {
+fn a_huge_range_with_frames_in_it_is_closed_and_opened_again(linux: &Linux) {
     let frames = scattered_frames(linux, 3);
     let all = pages(linux, 5, 12 * CHUNK_PAGES);
     let window = pages(linux, 6 * CHUNK_PAGES - 1, 3);
@@ -203,7 +182,7 @@ fn a_huge_range_with_windows_in_it_is_closed_and_opened_again(linux: &Linux) {
 }
 
 /// It had windows, once.
-fn a_closed_chunk_between_windows_stays_closed(linux: &Linux) {
+fn a_closed_chunk_between_mapped_frames_stays_closed(linux: &Linux) {
     let frames = scattered_frames(linux, 2);
     let chunk = |index: u64| pages(linux, index * CHUNK_PAGES + 9, 2);
     (0..10).for_each(|index| map_frames(linux, chunk(index), &frames));
@@ -220,7 +199,7 @@ fn a_closed_chunk_between_windows_stays_closed(linux: &Linux) {
     assert_traps(linux, pages(linux, 3 * CHUNK_PAGES, 9));
 }
 
-fn frames_that_are_not_there_are_refused(linux: &Linux) {
+fn frames_outside_the_supply_are_refused(linux: &Linux) {
     let range = pages(linux, 3, 2);
     let last = linux.geometry().linear_map.unwrap().len();
     for frames in [&[Frame(0), Frame(last)][..], &[Frame(0), Frame(u64::MAX)], &[Frame(0)]] {
@@ -263,7 +242,7 @@ fn protections_trap_what_they_do_not_allow(linux: &Linux) {
     assert_traps(linux, pages(linux, 2 * CHUNK_PAGES + 1, 1));
 }
 
-fn what_is_executable_runs(linux: &Linux) {
+fn executable_pages_run_code(linux: &Linux) {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
@@ -287,106 +266,7 @@ fn what_is_executable_runs(linux: &Linux) {
     assert_traps(linux, window);
 }
 
-fn moved_pages_keep_their_content_and_leave_a_trap(linux: &Linux) {
-    let before = {
-        map(linux, pages(linux, 0, 1));
-        mappings(linux)
-    };
-    let mut at = pages(linux, 10, 40);
-    map(linux, at);
-    for (page, value) in (at.start()..at.end()).zip(1..) {
-        // Some pages were never touched.
-        if value % 5 != 0 {
-            fill(linux, PageRange::from_len(page, 1).unwrap(), value);
-        }
-    }
-    // Into the same chunk, over two that are closed, and onwards from there.
-    for offset in [100, 3 * CHUNK_PAGES - 20, 200, 900] {
-        let to = pages(linux, offset, 40);
-        // SAFETY: the test owns both.
-        unsafe { linux.relocate(at, to) }.unwrap();
-        assert_traps(linux, at);
-        for (page, value) in (to.start()..to.end()).zip(1..) {
-            assert_eq!(peek(linux, page), Some(if value % 5 == 0 { 0 } else { value }));
-        }
-        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
-        linux.do_unmap(&[at]).unwrap();
-        map(linux, at);
-        assert_reads(linux, at, 0);
-        linux.do_unmap(&[at]).unwrap();
-        at = to;
-    }
-    linux.do_unmap(&[at]).unwrap();
-    assert_traps(linux, at);
-    map(linux, at);
-    assert_reads(linux, at, 0);
-    linux.do_unmap(&[at]).unwrap();
-    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
-}
-
-fn what_cannot_be_moved_stays(linux: &Linux) {
-    let (from, to) = (pages(linux, 3, 4), pages(linux, 20, 4));
-    let frames = scattered_frames(linux, 4);
-    map_frames(linux, from, &frames);
-    fill(linux, from, 5);
-    let refuse = |from, to| {
-        // SAFETY: the test owns both.
-        let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
-        assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
-        assert_reads(linux, from, 5);
-    };
-    refuse(from, to);
-    assert_traps(linux, to);
-    linux.do_unmap(&[from]).unwrap();
-    map(linux, from);
-    fill(linux, from, 5);
-    refuse(from, pages(linux, 6, 4));
-    refuse(from, pages(linux, 20, 3));
-    // Too many mappings.
-    let (from, to) = (pages(linux, 40, 9), pages(linux, 60, 9));
-    map(linux, from);
-    fill(linux, from, 5);
-    (41..49).step_by(2).for_each(|page| protect(linux, pages(linux, page, 1), Protection::Read));
-    refuse(from, to);
-    assert_traps(linux, to);
-    assert!(!can_write(linux, from.start() + 1) && can_write(linux, from.start()));
-    map(linux, to);
-    assert_reads(linux, to, 0);
-}
-
-fn what_is_in_several_mappings_moves_with_its_protections(linux: &Linux) {
-    let mut at = pages(linux, 10, 8);
-    map(linux, at);
-    let before = mappings(linux);
-    let value = |offset: u64| if offset == 1 { 0 } else { offset as u8 + 1 };
-    for offset in (0..8).filter(|offset| *offset != 1) {
-        fill(linux, PageRange::from_len(at.start() + offset, 1).unwrap(), value(offset));
-    }
-    // Three mappings, then five; a part of what was moved is protected, too.
-    protect(linux, pages(linux, 13, 2), Protection::Read);
-    for (round, offset) in [CHUNK_PAGES - 4, 100, 3 * CHUNK_PAGES].into_iter().enumerate() {
-        let to = pages(linux, offset, 8);
-        // SAFETY: the test owns both.
-        unsafe { linux.relocate(at, to) }.unwrap();
-        assert_traps(linux, at);
-        linux.do_unmap(&[at]).unwrap();
-        if round == 0 {
-            protect(linux, PageRange::from_len(to.start() + 6, 1).unwrap(), Protection::ReadExecute);
-        }
-        for offset in 0..8 {
-            let page = to.start() + offset;
-            assert_eq!(peek(linux, page), Some(value(offset)), "{offset} in round {round}");
-            assert_eq!(can_write(linux, page), ![3, 4, 6].contains(&offset), "{offset} in round {round}");
-        }
-        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
-        at = to;
-    }
-    linux.do_unmap(&[at]).unwrap();
-    assert_traps(linux, at);
-    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
-}
-
-fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {
+fn read_nofault_ends_at_the_first_page_that_traps(linux: &Linux) {
     let page = 1 << linux.geometry().page_shift;
     let frames = scattered_frames(linux, 2);
     let (area, windows) = (pages(linux, 3, 200), pages(linux, 203, 2));
@@ -406,8 +286,8 @@ fn peeking_ends_at_the_first_page_that_traps(linux: &Linux) {
     assert_eq!(&to[..text.len()], text);
 }
 
-/// What is read is of one of the pages that were there, as long as it is read at all.
-fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
+/// Bytes that are read at all are of one of the pages that were there.
+fn read_nofault_of_pages_that_come_and_go_never_faults(linux: &Linux) {
     let frames = scattered_frames(linux, 8);
     frames.iter().for_each(|frame| set_frame(linux, *frame, 7));
     let (plain, windows) = (pages(linux, 1, 8), pages(linux, 10, 8));
@@ -435,9 +315,9 @@ fn peeking_at_pages_that_come_and_go_never_faults(linux: &Linux) {
     });
 }
 
-/// Each thread has its places in chunks that it shares with the others, and the chunks open, become special and close
-/// meanwhile.
-fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
+/// Each thread has its places in chunks that it shares with the others, and the chunks open, become
+/// special and close meanwhile.
+fn threads_may_mix_frames_and_areas_in_a_chunk(linux: &Linux) {
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
@@ -461,8 +341,8 @@ fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
                         linux.do_unmap(&[small, trap]).unwrap();
                         assert_traps(linux, small);
                     }
-                    // From the middle of one chunk to that of another, with windows at both ends; and so many that some
-                    // are closed.
+                    // From the middle of one chunk to that of another, with windows at both ends;
+                    // and so many that some are closed.
                     let first = (50 + 12 * thread + round % 2) * CHUNK_PAGES + 1000;
                     let len = if round % 5 == 0 { 9 * CHUNK_PAGES } else { CHUNK_PAGES + 900 };
                     map_frames(linux, pages(linux, first, 4), &frames);
@@ -477,7 +357,7 @@ fn threads_may_mix_windows_and_areas_in_a_chunk(linux: &Linux) {
     });
 }
 
-fn a_mapping_with_huge_pages_is_as_any_other(linux: &Linux) {
+fn huge_pages_trap_and_read_as_base_pages_do(linux: &Linux) {
     let order = linux.geometry().huge_order.unwrap_or(9);
     let huge = 1 << order;
     let to_aligned = linux.geometry().span.start().next_multiple_of(huge) - linux.geometry().span.start();
