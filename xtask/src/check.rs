@@ -81,7 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 fn report(package: &str, rule: &str, all: &[&Violation], allowed: usize, verbose: bool) -> usize {
     let excess = all.len().saturating_sub(allowed);
     if excess > 0 || verbose {
-        all.iter().for_each(|violation| println!("{}: {}", violation.place, violation.what));
+        let mut lines: Vec<_> = all.iter().map(|it| format!("{}: {}", it.place, it.what)).collect();
+        lines.dedup();
+        println!("{}", lines.join("\n"));
     }
     let verdict = if excess > 0 { "TOO MANY" } else { "ok" };
     println!("{package}: {rule}: {} of {allowed} allowed: {verdict}", all.len());

@@ -1,8 +1,10 @@
 //! `cargo xtask instructions`: exact instruction counts of the allocator under Callgrind.
 
+mod budget;
 mod dumps;
 mod kernel;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,6 +37,12 @@ pub(crate) struct Args {
     /// Turns of the measured loop.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
+    /// Compare the counts with docs/instructions.toml, and fail where one is more than 3 % above it.
+    #[arg(long, conflicts_with_all = ["json", "allocator", "turns", "kernel"])]
+    check: bool,
+    /// Write the counts to docs/instructions.toml.
+    #[arg(long, conflicts_with_all = ["json", "allocator", "turns", "kernel", "check"])]
+    bless: bool,
     /// Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
     #[arg(long, conflicts_with_all = ["names", "allocator", "turns"])]
     kernel: bool,
@@ -56,6 +64,8 @@ pub(crate) enum Error {
     #[error("cannot read the counts of {name}: {why}")]
     Counts { name: String, why: String },
     #[error(transparent)]
+    Budget(#[from] budget::Error),
+    #[error(transparent)]
     Kernel(#[from] kernel::Error),
 }
 
@@ -74,8 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     check_valgrind()?;
     let program = build()?;
     let mut values = serde_json::Map::new();
+    let mut counts = BTreeMap::new();
     for workload in selected(&list(&program)?, &args.names)? {
         let value = count(&program, workload, args)?;
+        counts.insert(workload.name.clone(), value);
         if args.json {
             values.insert(workload.name.clone(), ((value * 10.0).round() / 10.0).into());
         } else {
@@ -84,6 +96,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
     if args.json {
         println!("{}", serde_json::Value::from(values));
+    }
+    if args.bless {
+        budget::write(counts)?;
+    } else if args.check {
+        budget::check(&counts)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Compile the core for bare x86-64, AArch64 and RISC-V
 ///
-/// With the toolchain in use, for those of its targets that are installed (`rustup target add …`). For the others nothing is run, unless
+/// With the toolchain in use, for those of its targets that are installed, or that rustup can add. For the others nothing is run, unless
 /// --fetch allows it to download Debian's compiler and the source of the standard library (some 150 MB, unpacked below target/, not installed).
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -39,7 +39,7 @@ const ROOT: &str = "target/bare/root";
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     for target in TARGETS {
-        if is_installed(target)? {
+        if is_installed(target)? || add(target)? {
             build(target, Command::new("cargo"))?;
         } else if args.fetch {
             fetch()?;
@@ -57,6 +57,13 @@ fn is_installed(target: &str) -> Result<bool, Error> {
     rustc.args(["--print", "target-libdir", "--target", target]);
     let output = rustc.output().map_err(|cause| Error::Run { program: "rustc".into(), cause })?;
     Ok(Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}
+
+/// Adds the target by rustup. Returns false where that is not possible.
+fn add(target: &str) -> Result<bool, Error> {
+    let words = ["target", "add", target];
+    let output = Command::new("rustup").args(words).output();
+    if output.is_ok_and(|output| output.status.success()) { is_installed(target) } else { Ok(false) }
 }
 
 /// Downloads and unpacks, once.

@@ -35,7 +35,8 @@ fn by_call(addr: usize, to: &mut [u8], page_bytes: usize) -> Result<usize, Errno
         match copy(&parts, &mut to[done..done + asked]) {
             Ok(copied) => {
                 done += copied;
-                if copied < asked {
+                // Nothing is asked for at the last address, behind which no range ends.
+                if copied < asked || asked == 0 {
                     break;
                 }
             }
@@ -129,6 +130,7 @@ mod tests {
             assert_eq!(way(base, &mut []), 0);
             assert_eq!(way(0, &mut to), 0);
             assert_eq!(way(usize::MAX - 3, &mut to), 0);
+            assert_eq!(way(usize::MAX, &mut to), 0);
         }
     }
 }

@@ -18,6 +18,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, ReadNofault, Relocate, Space,
     Translate,
 };
+use vmalloc_conformance::{Conformance, Look, Seen};
 
 /// In the upper half, in the middle of a table of every level.
 const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
@@ -247,11 +248,10 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
     let machine = space.platform().machine();
     let use_one = || {
-        space
-            .raw()
-            .alloc(&vmalloc::Request::new(BYTES))
-            // SAFETY: the area is not in use.
-            .map(|area| unsafe { space.raw().free(area) }.expect("an area"))
+        space.raw().alloc(&vmalloc::Request::new(BYTES)).map(|area| {
+            // SAFETY: the area was just allocated, and nothing uses it.
+            unsafe { space.raw().free(area) }.expect("an area");
+        })
     };
     use_one().expect("frames");
     // What is left is lazy.
@@ -305,4 +305,60 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
     let addr = space.raw().alloc(&vmalloc::Request::new(2 << PAGE_SHIFT)).expect("room");
     let mut bytes = [1; 10];
     assert_eq!(space.platform().read_nofault(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
+}
+
+/// Looks at the simulated memory through the map of all memory: the span's own addresses are not this
+/// program's.
+struct ThroughFrames;
+
+impl ThroughFrames {
+    /// Returns the words behind `page`, of the span or of the map of all memory.
+    fn words(platform: &X86<Fake>, page: u64) -> Option<impl Iterator<Item = *mut u64>> {
+        let machine = platform.machine();
+        let first = machine.direct_map() as u64 >> PAGE_SHIFT;
+        let is_direct = (first..first + machine.frames).contains(&page);
+        let frame = if is_direct { page - first } else { platform.physical_page(page)? };
+        let start = machine.memory.wrapping_add((frame << PAGE_SHIFT) as usize).cast::<u64>();
+        Some((0..1 << (PAGE_SHIFT - 3)).map(move |nth| start.wrapping_add(nth)))
+    }
+}
+
+impl Look<X86<Fake>> for ThroughFrames {
+    fn fill(&self, platform: &X86<Fake>, _: usize, page: u64, word: u64) {
+        let words = Self::words(platform, page).expect("a mapped page");
+        words.for_each(|at| {
+            // SAFETY: a frame of the simulated memory, which the kit owns.
+            unsafe { at.write_volatile(word) };
+        });
+    }
+
+    fn read(&self, platform: &X86<Fake>, _: usize, page: u64) -> Seen {
+        let Some(words) = Self::words(platform, page) else { return Seen::Fault };
+        let mut loaded = words.map(|at| {
+            // SAFETY: a frame of the simulated memory, which the kit owns.
+            unsafe { at.read_volatile() }
+        });
+        let first = loaded.next().unwrap_or_default();
+        if loaded.all(|word| word == first) { Seen::Word(first) } else { Seen::Mixed }
+    }
+
+    fn leads(&self, platform: &X86<Fake>, _: usize, page: u64) -> Option<bool> {
+        Some(platform.physical_page(page).is_some())
+    }
+
+    fn can_write(&self, platform: &X86<Fake>, _: usize, page: u64) -> Option<bool> {
+        entry(platform, page).map(|entry| entry.has(Bits::PRESENT) && entry.has(Bits::WRITABLE))
+    }
+
+    fn zero(&self, platform: &X86<Fake>, range: PageRange) -> bool {
+        (range.start()..range.end()).for_each(|page| self.fill(platform, 0, page, 0));
+        true
+    }
+}
+
+#[test]
+fn the_platform_keeps_its_contract() {
+    let kit = Conformance::new(|| platform(4000, 2048), ThroughFrames).ops(200);
+    let kit = kit.threads().frames().protect().relocate().read_nofault().translate();
+    std::println!("{}", kit.check().unwrap());
 }

@@ -1,8 +1,9 @@
 //! A vmalloc for a machine that does not exist: the steps of `docs/porting.md`, in code that runs.
 //!
-//! The machine has 16 MiB of memory for areas, two CPUs, a page table of one level, and a TLB on each CPU that keeps what it
-//! has seen until it is told to forget. The table says which pages may be used; the memory behind a page is always the same, so that
-//! the example can be run as a program.
+//! The machine has 16 MiB of memory for areas, two CPUs, a page table of one level, and a TLB on
+//! each CPU that keeps what it has seen until it is told to forget. The table says which pages may
+//! be used; the memory behind a page is always the same, so that the example can be run as a
+//! program.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::fmt;
@@ -13,21 +14,24 @@ use vmalloc::{
     Protection, Relocate, Space,
 };
 
-const PAGE_SHIFT: u32 = 12;
-const PAGES: u64 = 4096;
+pub(crate) const PAGE_SHIFT: u32 = 12;
+pub(crate) const PAGES: u64 = 4096;
 const CPUS: usize = 2;
 
 /// Nothing is behind the page.
 const EMPTY: u8 = 0;
 /// It leads to a frame.
 const PRESENT: u8 = 1;
-/// It leads nowhere, but its frame may still be cached by a TLB: it goes back when they are flushed.
+/// It leads nowhere, but its frame may still be cached by a TLB: it goes back when they are
+/// flushed.
 const UNMAPPED: u8 = 2;
 
-// Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`. This one spins.
-struct SpinLock(AtomicBool);
+// Step 1: a lock. A kernel has one, or takes that of a crate that implements `lock_api::RawMutex`.
+// This one spins.
+pub(crate) struct SpinLock(AtomicBool);
 
-// SAFETY: one CPU wins the exchange, and only who holds the lock stores `false`; Acquire and Release order what it protects.
+// SAFETY: one CPU wins the exchange, and only the holder stores `false`; Acquire and Release order
+// what it protects.
 unsafe impl lock_api::RawMutex for SpinLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicBool::new(false));
@@ -48,12 +52,12 @@ unsafe impl lock_api::RawMutex for SpinLock {
 }
 
 // Step 2: the machine, as a kernel knows it.
-struct Machine {
+pub(crate) struct Machine {
     /// Where its memory for areas begins.
     first: u64,
     /// The page table: EMPTY, PRESENT or UNMAPPED.
     table: Vec<AtomicU8>,
-    /// What each CPU's TLB still believes.
+    /// The translations that each CPU's TLB still holds.
     cached: [Mutex<Vec<bool>>; CPUS],
     /// Frames in the supply.
     frames: AtomicU64,
@@ -63,7 +67,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn boot(frames: u64) -> Self {
+    pub(crate) fn boot(frames: u64) -> Self {
         let layout =
             Layout::from_size_align((PAGES << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("constants");
         // SAFETY: the layout has a size. The memory is the machine's for ever.
@@ -83,8 +87,9 @@ impl Machine {
         (range.start() - self.first) as usize..(range.end() - self.first) as usize
     }
 
-    /// What a load on `cpu` finds: a cached translation, or what the table says, which is cached then.
-    fn can_touch(&self, cpu: usize, addr: usize) -> bool {
+    /// Returns whether a load on `cpu` succeeds: by a cached translation, or by the table's, which
+    /// is cached then.
+    pub(crate) fn can_touch(&self, cpu: usize, addr: usize) -> bool {
         let page = ((addr as u64 >> PAGE_SHIFT) - self.first) as usize;
         let mut cached = self.cached[cpu].lock().expect("no panic");
         cached[page] |= self.table[page].load(Ordering::SeqCst) == PRESENT;
@@ -94,8 +99,8 @@ impl Machine {
 
 // Step 3: the platform. What each method promises is said at the trait.
 //
-// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nobody else has; after `unmap` and `flush` no CPU
-// translates it. The locks exclude.
+// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nothing
+// else has; after `unmap` and `flush` no CPU translates it. The locks exclude.
 unsafe impl Platform for Machine {
     type RawLock = SpinLock;
     type PurgeLock = SpinLock;
@@ -116,7 +121,8 @@ unsafe impl Platform for Machine {
         if taken.is_err() {
             return Err(PlatformError { call: "frames", fault: PlatformFault::OutOfMemory, code: 0 });
         }
-        // SAFETY: the caller owns the range, and its memory is this machine's. New pages read as zero.
+        // SAFETY: the caller owns the range, and its memory is this machine's. New pages read as
+        // zero.
         unsafe { self.zero(range) };
         self.entries(range).for_each(|page| self.table[page].store(PRESENT, Ordering::SeqCst));
         Ok(())
@@ -124,7 +130,8 @@ unsafe impl Platform for Machine {
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         for page in ranges.iter().flat_map(|&range| self.entries(range)) {
-            // Guard pages are among them, which were never mapped, and pages that were unmapped before.
+            // Guard pages are among them, which were never mapped, and pages that were unmapped
+            // before.
             let _ = self.table[page].compare_exchange(PRESENT, UNMAPPED, Ordering::SeqCst, Ordering::SeqCst);
             self.cached[self.cpu()].lock().expect("no panic")[page] = false;
         }
@@ -173,9 +180,10 @@ unsafe impl DirectMemory for Machine {}
 // SAFETY: see `relocate`; what it moves shows what it held.
 unsafe impl Relocate for Machine {}
 
-/// What a kernel does from its first instruction to its first `vmalloc`.
+/// Does all that a kernel does from its first instruction to its first area.
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Before there is a heap: addresses that the firmware and early boot use are taken in memory of one's own.
+    // Before there is a heap: addresses that the firmware and early boot use are taken in memory of
+    // one's own.
     let mut early = [0u8; 64 << 10];
     let mut windows = AreaMap::in_buffer(PageRange::new(0x100, 0x10_0000).ok_or("empty")?, &mut early)?;
     windows.alloc_at(PageRange::new(0x800, 0x900).ok_or("empty")?)?;
@@ -191,8 +199,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_bytes(0x5a, 5 * 4096) };
     assert!(space.platform().can_touch(0, addr) && space.platform().can_touch(1, addr));
 
-    // Freed: unmapped and flushed by the next purge, not before. Until then the other CPU may still see it.
-    // SAFETY: nobody uses it any more.
+    // Freed: unmapped and flushed by the next purge, not before. Until then the other CPU may still
+    // see it.
+    // SAFETY: nothing uses it any more.
     unsafe { space.raw().free(addr) }?;
     assert!(space.platform().can_touch(1, addr));
     space.purge()?;

@@ -4,7 +4,6 @@
 //! `page`, `start` or `end`) and every length a **page count** (a `u64` named `pages` or `len`).
 //! Bytes appear only at the public boundary, in names that say so (`bytes`, `addr`).
 
-use crate::error::RequestError;
 use core::fmt;
 use core::ops::Range;
 
@@ -15,15 +14,6 @@ use core::ops::Range;
 pub struct PageRange {
     start: u64,
     end: u64,
-}
-
-impl TryFrom<Range<u64>> for PageRange {
-    type Error = RequestError;
-
-    fn try_from(range: Range<u64>) -> Result<Self, RequestError> {
-        let Range { start, end } = range;
-        Self::new(start, end).ok_or(RequestError::LimitsReversed { start, end })
-    }
 }
 
 impl From<PageRange> for Range<u64> {

@@ -11,8 +11,8 @@ pub enum RequestError {
     /// Nothing was asked for.
     #[error("the size is zero")]
     ZeroSize,
-    /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object is as large, and no
-    /// slice could cover it (the rule of [`Layout`](core::alloc::Layout)).
+    /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object
+    /// is as large, and no slice could cover it (the rule of [`Layout`](core::alloc::Layout)).
     #[error("a size of {bytes} bytes is not representable")]
     SizeOverflow {
         /// The size asked for, in bytes.
@@ -40,7 +40,7 @@ pub enum RequestError {
         /// The size, in pages.
         pages: u64,
     },
-    /// There is no such node.
+    /// The node does not exist.
     #[error("there is no node {node}: there are {nodes}")]
     NoSuchNode {
         /// The node asked for.
@@ -66,6 +66,15 @@ pub enum RequestError {
     },
 }
 
+impl TryFrom<core::ops::Range<u64>> for PageRange {
+    type Error = RequestError;
+
+    fn try_from(range: core::ops::Range<u64>) -> Result<Self, RequestError> {
+        let core::ops::Range { start, end } = range;
+        Self::new(start, end).ok_or(RequestError::LimitsReversed { start, end })
+    }
+}
+
 /// The refusal of an allocation for want of address space, with its figures, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("no {pages} free pages aligned to {align} within {within:?}; the largest free range has {largest}")]
@@ -76,11 +85,13 @@ pub struct NoSpace {
     pub align: u64,
     /// Where it was looked for.
     pub within: PageRange,
-    /// The largest free range in the whole space, in pages; may be large enough but misaligned or outside the limits.
+    /// The largest free range in the whole space, in pages; may be large enough but misaligned or
+    /// outside the limits.
     pub largest: u64,
 }
 
-/// The refusal of an allocation that found addresses but no memory behind them, with its figures, in pages.
+/// The refusal of an allocation that found addresses but no memory behind them, with its figures,
+/// in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "no memory behind {pages} pages aligned to {align} within {within:?} (the largest free range has {largest}): {cause}"
@@ -94,7 +105,7 @@ pub struct Unbacked {
     pub within: PageRange,
     /// The largest free range in the whole space, in pages: addresses were not what was short.
     pub largest: u64,
-    /// What the platform ran into, after everything freed had been given back to it.
+    /// The platform's error, after everything freed had been given back to it.
     #[source]
     pub cause: PlatformError,
 }
@@ -103,8 +114,8 @@ pub struct Unbacked {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SpaceError {
-    /// The span holds page 0. An area there would be at address 0, which is the null pointer and, to most callers,
-    /// the sign of failure: the platform has to leave that page out.
+    /// The span holds page 0. An area there would be at address 0, which is the null pointer and,
+    /// to most callers, the sign of failure: the platform has to leave that page out.
     #[error("the span {span:?} begins at page 0, whose address is null")]
     NullPage {
         /// The platform's span.
@@ -136,8 +147,8 @@ pub enum SpaceError {
 }
 
 impl SpaceError {
-    /// Checks that each page of the span has an address that is neither null nor out of reach, and so
-    /// has its end.
+    /// Checks that each page of the span has an address that is neither null nor out of reach, and
+    /// so has its end.
     ///
     /// # Errors
     /// [`NullPage`](Self::NullPage), [`BeyondAddresses`](Self::BeyondAddresses).
@@ -171,12 +182,13 @@ pub enum AllocError {
         /// The lowest area in the way.
         by: PageRange,
     },
-    /// A frame that may not be mapped this way: not taken from the supply, or, where device memory is asked for, none.
+    /// A frame that may not be mapped this way: not taken from the supply, or, where device memory
+    /// is asked for, none.
     #[error("frame {frame:#x} may not be mapped here: it is {origin:?}")]
     BadFrame {
         /// The first such frame.
         frame: u64,
-        /// What it is.
+        /// The origin that the platform reports for it.
         origin: Origin,
     },
     /// No memory for the allocator's own metadata.
@@ -296,8 +308,8 @@ pub enum FreeError {
         /// The page of the address given.
         page: u64,
     },
-    /// There is no memory to remember the area until it is unmapped, and the purge that would make room for it failed. Free it again
-    /// later.
+    /// Memory is short: the area cannot be remembered until it is unmapped, and the purge that
+    /// would make room for it failed. Free it again later.
     #[error("no memory to remember page {page:#x} until it is unmapped")]
     NoMemory {
         /// The page of the address given.
@@ -369,7 +381,7 @@ pub enum PercpuError {
     /// An offset is not a multiple of the page size.
     #[error("offset {offset:#x} of area {index} is not at a page boundary")]
     OffsetNotPages {
-        /// Which area.
+        /// The index of the area in the group.
         index: usize,
         /// Its offset in bytes.
         offset: usize,
@@ -385,7 +397,7 @@ pub enum PercpuError {
     Congruent(#[from] CongruentError),
 }
 
-/// There is no memory to remember a notifier. Nothing was changed.
+/// Memory is short: a notifier cannot be remembered. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("no memory to remember a notifier")]
 pub struct NotifierError;
@@ -402,7 +414,7 @@ pub enum PercpuFreeError {
     Area {
         /// Which.
         index: usize,
-        /// What is there instead.
+        /// The reason why it is no area of the group.
         #[source]
         cause: FreeError,
     },

@@ -1,21 +1,22 @@
-//! A virtual-address allocator: what a kernel's vmalloc is made of, for anyone.
+//! A virtual-memory area allocator, for kernels and for programs that manage large memory.
 //!
-//! Two layers, each usable alone:
-//! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit in O(log n),
-//!   immediate coalescing, look-up by any interior page. A pure data structure without `unsafe`, on the heap or in
-//!   memory that the caller lends.
-//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched purge, caching of pages.
+//! Three layers, each usable alone:
+//! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit
+//!   in O(log n), immediate coalescing, look-up by any interior page. A pure data structure.
+//! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched
+//!   purge, caching of pages. Its unsafe layer [`Raw`] names areas by address.
+//! - [`owned`] has the types that own what they made: [`Buffer`], [`Mapping`] and others.
 //!
 //! ```text
-//!             Request (bytes)                       the span of a platform, in pages
+//!    owned      Buffer, Mapping, …              the span of a platform, in pages
 //!                    │
-//!    Space      locks, annotations, caching,    ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
-//!               lazy free, purge            │ area │g│ a │g│  freed,  │  area   │g│    free    │
-//!         Fit (pages) │  │ pages to map     │      │ │   │ │ cached │         │ │            │
+//!    Space      caching, lazy free,         ┌──────┬─┬───┬─┬──────────┬─────────┬─┬────────────┐
+//!               purge, look-up              │ area │g│ a │g│  freed,  │  area   │g│    free    │
+//!         Fit (pages) │  │ pages to map     │      │ │   │ │  cached  │         │ │            │
 //!                     ▼  │ or unmap         └──────┴─┴───┴─┴──────────┴─────────┴─┴────────────┘
 //!    AreaMap    where    │                  start            g = guard page, never mapped    end
 //!                        ▼
-//!    Platform   memory, flush, lock         one for each machine: see `Platform`
+//!    Platform   memory, flush, locks        one for each machine: see `Platform`
 //! ```
 //!
 //! ```
@@ -31,12 +32,19 @@
 //! ```
 //!
 //! # What to know first
-//! - Everything inside is counted in pages and named by page number; bytes appear only in [`Request`] and [`Space`].
-//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for, where, and the
-//!   largest free range.
-//! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the lock.
+//! - Everything inside is counted in pages and named by page number; bytes appear only in
+//!   [`Request`] and [`Space`].
+//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for,
+//!   where, and the largest free range.
+//! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the
+//!   lock.
+//!
+//! The words of this documentation are defined in the project's glossary, and a table leads from
+//! Linux's calls to ours; Linux's names are aliases in this documentation's search.
 //!
 //! # Features
+//! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
+//! - `serde`: area maps are written as span and segments, and checked when they are read.
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.
 #![no_std]
 

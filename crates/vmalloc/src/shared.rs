@@ -1,7 +1,7 @@
 //! A value that one owner frees and others read: on the heap, or in memory that a caller lent.
 //!
 //! `Arc` would do, but it can't be made fallibly, and it needs a heap. Here the readers are not
-//! counted: the one who asks for a reader vouches that the owner outlives it.
+//! counted: the caller that asks for a reader vouches that the owner outlives it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ impl<T> Drop for Shared<'_, T> {
     }
 }
 
-/// There is no room for another record.
+/// The array or the heap has no room for another record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfMemory;
 

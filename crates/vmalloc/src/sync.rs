@@ -1,10 +1,12 @@
-//! Atomics, and what an exploration of schedules needs of the core: the only place that knows of one.
+//! Atomics, and what an exploration of schedules needs of the core: the only place that knows of
+//! one.
 //!
-//! In every ordinary build the atomics are the core's own, [`size`] is its first argument (its second under
-//! Miri) and [`is`] is `false`: none of it leaves an instruction. Under `--cfg shuttle` each operation on an atomic is a point where the scheduler may
-//! let another thread run, batches are small, so that few areas make many, and a protocol can be broken on
-//! purpose, to show that the scenarios of `vmalloc-schedules` see it. Under `--cfg loom` the atomics are those of a
-//! checker of weak memory, for the `models` beside the code that they check:
+//! In every ordinary build the atomics are the core's own, [`size`] is its first argument (its
+//! second under Miri) and [`is`] is `false`: none of it leaves an instruction. Under
+//! `--cfg shuttle` each operation on an atomic is a point where the scheduler may let another
+//! thread run, batches are small, so that few areas make many, and a protocol can be broken on
+//! purpose, to show that the scenarios of `vmalloc-schedules` see it. Under `--cfg loom` the
+//! atomics are those of a checker of weak memory, for the `models` beside the code that they check:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom
@@ -38,7 +40,7 @@ pub(crate) use word::{set_word_at, word_at};
 pub enum Mutant {
     /// Lazy pages are counted off when a purge takes them, not when it gives them back.
     EarlyCount,
-    /// Who needs addresses does not wait for the purge under way.
+    /// An allocation that needs addresses does not wait for the purge under way.
     NoWait,
     /// Addresses are taken for later while others are in need.
     Hoard,
@@ -62,6 +64,6 @@ pub enum Mutant {
     SplitHeld,
     /// A flush makes all dirty slots of a block clean, those too that were returned meanwhile.
     EagerClean,
-    /// Who returns the last slots of a block does not look where it is.
+    /// The thread that returns the last slots of a block does not look which state it has.
     SpendAnywhere,
 }

@@ -64,8 +64,8 @@ unsafe impl Platform for Machine {
     }
 }
 
-/// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the other
-/// has marked slots as returned and not counted them off. The child repairs both.
+/// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the
+/// other has marked slots as returned and not counted them off. The child repairs both.
 #[test]
 fn slots_are_repaired_in_the_child_of_a_fork() {
     let space = Space::new(Machine, Config::default()).unwrap();

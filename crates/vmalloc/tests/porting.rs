@@ -4,6 +4,6 @@
 mod made_up_machine;
 
 #[test]
-fn a_vmalloc_for_a_made_up_machine() {
+fn made_up_machine_example_runs() {
     made_up_machine::main().expect("all of it works");
 }

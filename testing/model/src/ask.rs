@@ -15,7 +15,7 @@ pub struct Ask {
     pub no_cross: u64,
     /// Where to look; `None` = everywhere.
     pub limits: Option<PageRange>,
-    /// Which of the places that fit.
+    /// The choice among the places that fit.
     pub policy: Policy,
 }
 
@@ -38,7 +38,8 @@ impl Ask {
         if self.align.is_power_of_two() { fit.align(self.align) } else { fit.multiple_of(self.align) }
     }
 
-    /// Whether `range` is an answer, if it is free: size, alignment, phase, boundary and limits.
+    /// Returns whether `range` is an answer, if it is free: size, alignment, phase, boundary and
+    /// limits.
     pub fn is_met_by(&self, range: PageRange) -> bool {
         range.len() == self.pages
             && range.start() % self.align == self.phase
@@ -46,7 +47,7 @@ impl Ask {
             && self.limits.is_none_or(|limits| limits.covers(&range))
     }
 
-    /// Whether a multiple of the boundary lies strictly inside `range`.
+    /// Returns whether a multiple of the boundary lies strictly inside `range`.
     pub(crate) fn crosses(&self, range: PageRange) -> bool {
         self.no_cross != 0 && range.start() / self.no_cross != (range.end() - 1) / self.no_cross
     }

@@ -8,8 +8,8 @@ use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// An area map for small spans: for each page, the state and number of the area it belongs to.
 ///
-/// Ranges are not stored; they are read off the cells: a run of equal cells is a segment. Placement tries
-/// every page.
+/// Ranges are not stored; they are read off the cells: a run of equal cells is a segment. Placement
+/// tries every page.
 #[derive(Clone, Debug)]
 pub struct BitMap {
     span: PageRange,
@@ -17,7 +17,7 @@ pub struct BitMap {
     areas: u64,
 }
 
-/// What a page is; every area has a number of its own, so neighbours differ.
+/// The state of a page. Every area has a number of its own, so neighbours differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cell {
     Free,

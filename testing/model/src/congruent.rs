@@ -3,8 +3,8 @@
 use crate::naive::NaiveMap;
 use vmalloc::PageRange;
 
-/// The highest multiple of `align` from which each part is free in `model` and inside `within`. For spans small enough to
-/// try every base.
+/// The highest multiple of `align` from which each part is free in `model` and inside `within`. For
+/// spans small enough to try every base.
 pub fn highest_base(
     model: &NaiveMap,
     offsets: &[u64],
@@ -18,7 +18,8 @@ pub fn highest_base(
             part.is_some_and(|part| within.covers(&part) && model.is_free(part))
         })
     };
-    // No part lies below its base plus its offset, so a base this far below the limits is too low for all.
+    // No part lies below its base plus its offset, so a base this far below the limits is too low
+    // for all.
     let lowest = within.start().saturating_sub(offsets.iter().max().copied()?);
     (lowest..within.end()).rev().filter(|base| base % align == 0).find(fits)
 }

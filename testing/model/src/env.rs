@@ -1,7 +1,7 @@
 //! Seeds and lengths of random tests, from the environment.
 //!
-//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or shorter, and
-//! `VMALLOC_SCHEDULES` explorations of schedules.
+//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or
+//! shorter, and `VMALLOC_SCHEDULES` explorations of schedules.
 
 use std::env;
 

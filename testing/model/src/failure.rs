@@ -33,7 +33,7 @@ impl Failure {
         self
     }
 
-    /// What differed, in the shrunk program.
+    /// Returns the difference that the shrunk program shows.
     pub const fn mismatch(&self) -> &Mismatch {
         &self.mismatch
     }
@@ -43,7 +43,8 @@ impl Failure {
         &self.ops
     }
 
-    /// Leaves out operations, long runs of them first, as long as `rerun` still reports a difference.
+    /// Leaves out operations, long runs of them first, as long as `rerun` still reports a
+    /// difference.
     pub(crate) fn shrink(mut self, rerun: impl Fn(&[Op]) -> Option<(usize, Mismatch)>) -> Self {
         let mut budget = SHRINK_BUDGET;
         let mut chunk = self.ops.len().div_ceil(2);

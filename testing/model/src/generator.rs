@@ -1,7 +1,8 @@
 //! Programs from choices.
 //!
-//! The number of live areas follows a wave between the profile's crest and an eighth of it, so that one run
-//! sees the space fill, fragment, empty and merge many times. All else is drawn from the profile's rates.
+//! The number of live areas follows a wave between the profile's crest and an eighth of it, so that
+//! one run sees the space fill, fragment, empty and merge many times. All else is drawn from the
+//! profile's rates.
 
 use crate::ask::Ask;
 use crate::op::{Op, Place, Spot};
@@ -35,7 +36,8 @@ impl<S: Source> Generator<S> {
         &self.profile
     }
 
-    /// The next operation, when `live` areas are in use; `None` when the source has no more choices.
+    /// The next operation, when `live` areas are in use; `None` when the source has no more
+    /// choices.
     pub fn next(&mut self, live: usize) -> Option<Op> {
         if self.source.is_exhausted() {
             return None;

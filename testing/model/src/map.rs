@@ -69,7 +69,7 @@ pub trait Map {
     /// Pages in free ranges.
     fn free_pages(&self) -> u64;
 
-    /// Whether nothing is allocated or retired.
+    /// Returns whether nothing is allocated or retired.
     fn is_whole(&self) -> bool;
 
     /// Bytes of metadata, for the leak check; an implementation that does not count says 0.

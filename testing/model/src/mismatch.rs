@@ -5,7 +5,7 @@ use thiserror::Error;
 use vmalloc::area_map::{ResizeError, Segment, Violation};
 use vmalloc::{AllocError, CongruentError, FreeError, PageRange};
 
-/// What an operation answered.
+/// The answer of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Of a placement.

@@ -1,7 +1,8 @@
 //! The reference: a sorted list of segments, and a walk over all of it for every question.
 //!
-//! It shares no code with the allocator. In particular placement does not trust the allocator's arithmetic:
-//! it steps through the candidate starts of each free range and asks [`Ask::is_met_by`] of each.
+//! It shares no code with the allocator. In particular placement does not trust the allocator's
+//! arithmetic: it steps through the candidate starts of each free range and asks [`Ask::is_met_by`]
+//! of each.
 
 use crate::ask::Ask;
 use crate::map::Map;
@@ -11,7 +12,8 @@ use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
 
 /// The area map, obviously.
 ///
-/// The segments are ascending, cover the span without gap or overlap, and no two neighbours are both free.
+/// The segments are ascending, cover the span without gap or overlap, and no two neighbours are
+/// both free.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NaiveMap {
     span: PageRange,
@@ -42,7 +44,8 @@ impl NaiveMap {
             Policy::Highest => fits.max_by_key(|(free, _)| free.start()),
             // `min_by_key` returns the first of equals, which is the lowest.
             Policy::Best => fits.min_by_key(|(free, _)| free.len()),
-            // Any legal place will do for a random request: the caller compares legality, not the place.
+            // Any legal place will do for a random request: the caller compares legality, not the
+            // place.
             _ => fits.min_by_key(|(free, _)| free.start()),
         };
         match chosen {
@@ -51,7 +54,7 @@ impl NaiveMap {
         }
     }
 
-    /// Whether every page of `range` is free.
+    /// Returns whether every page of `range` is free.
     pub fn is_free(&self, range: PageRange) -> bool {
         self.free_ranges().any(|free| free.covers(&range))
     }
@@ -208,9 +211,9 @@ fn period(ask: &Ask) -> u128 {
 
 /// The lowest range inside both `free` and `within` that meets `ask`.
 ///
-/// Whether a start is congruent and crosses no boundary repeats with their least common multiple, so
-/// the walk ends after one such period. A start that crosses a boundary is followed by others that cross the
-/// same one up to the boundary itself, so the walk goes on from there.
+/// Whether a start is congruent and crosses no boundary repeats with their least common multiple,
+/// so the walk ends after one such period. A start that crosses a boundary is followed by others
+/// that cross the same one up to the boundary itself, so the walk goes on from there.
 fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
     let period = period(ask);
@@ -230,7 +233,8 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
     None
 }
 
-/// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`], downwards.
+/// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`],
+/// downwards.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
     let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;

@@ -78,12 +78,12 @@ pub enum Resize {
 pub enum Place {
     /// This page, inside the space or not.
     Page(u64),
-    /// A page of (or next to) the `nth` segment in this state, counted around; the start of the span when
-    /// there is none.
+    /// A page of (or next to) the `nth` segment in this state, counted around; the start of the
+    /// span when there is none.
     Segment {
-        /// Which segments are counted.
+        /// The state of the segments that are counted.
         state: State,
-        /// Which of them, modulo their number.
+        /// The index among them, modulo their number.
         nth: u32,
         /// Where in it.
         spot: Spot,

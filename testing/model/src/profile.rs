@@ -47,11 +47,11 @@ pub struct Profile {
     pub end: u64,
     /// How many areas live at the crest of the wave; the trough has an eighth of them.
     pub live: usize,
-    /// What sizes are asked for.
+    /// The sizes of requests.
     pub sizes: Sizes,
     /// log2 of the largest alignment.
     pub align_order: u32,
-    /// What else.
+    /// The shares of all other features.
     pub rates: Rates,
 }
 
@@ -190,7 +190,8 @@ impl Profile {
         rates: Rates { aligned: 128, phase: 64, no_cross: 64, limits: 64, ..USUAL },
     };
 
-    /// Every page that a number can name: for implementations without records for each part of the span.
+    /// Every page that a number can name: for implementations without records for each part of the
+    /// span.
     pub const ENDLESS: Self =
         Self { name: "endless", start: 0, end: u64::MAX, sizes: Sizes { low: 0, high: 63 }, ..Self::EXTREME };
 
@@ -216,8 +217,8 @@ impl Profile {
         PageRange::new(self.start, self.end).expect("a profile has a space")
     }
 
-    /// The same load without phase, boundary, limits, other policies, retirement and exact claims: what an
-    /// allocator of the simplest kind understands.
+    /// Returns this load without phase, boundary, limits, other policies, retirement and exact
+    /// claims: what an allocator of the simplest kind understands.
     #[must_use]
     pub const fn plain(mut self) -> Self {
         let Rates { aligned, misuse, .. } = self.rates;

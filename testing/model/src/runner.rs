@@ -21,7 +21,8 @@ pub fn run<M: Map>(map: M, ops: &[Op], checks: Checks) -> Result<Tally, (usize, 
     session.finish().map(|(_, tally)| tally).map_err(|mismatch| (ops.len(), mismatch))
 }
 
-/// Runs generated programs on maps that it makes as needed: again and again, when it shrinks a failure.
+/// Runs generated programs on maps that it makes as needed: again and again, when it shrinks a
+/// failure.
 #[derive(Clone, Debug)]
 pub struct Runner<F> {
     make: F,

@@ -22,13 +22,14 @@ pub enum Placement {
     Sound,
 }
 
-/// Whether an implementation may run out of metadata.
+/// The ability of an implementation to run out of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MetadataLimit {
     /// Never.
     #[default]
     None,
-    /// [`AllocError::Metadata`] is a fair answer to a claim that is not wrong in itself, and changes nothing.
+    /// [`AllocError::Metadata`] is a fair answer to a claim that is not wrong in itself, and
+    /// changes nothing.
     MayRunOut,
 }
 
@@ -56,14 +57,15 @@ impl Default for Checks {
             metadata: MetadataLimit::None,
             walk_below: 200,
             walk_every: 64,
-            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree and directory take in advance.
+            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree
+            // and directory take in advance.
             slack_bytes: 48 << 10,
             slack_per_segment: 1 << 10,
         }
     }
 }
 
-/// What a session went through.
+/// The counts of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Steps taken.
@@ -233,7 +235,7 @@ impl<M: Map> Session<M> {
         expect(Outcome::Change(got), Outcome::Change(want), false).map(|()| page)
     }
 
-    /// Whether `got` is a fair answer where the model's is `refusal`, though not the same.
+    /// Returns whether `got` is a fair answer where the model's is `refusal`, though another one.
     fn is_excused(&self, got: Option<AllocError>, refusal: AllocError) -> bool {
         self.out_of_metadata(got) && matches!(refusal, AllocError::NoSpace(_))
     }
@@ -325,7 +327,8 @@ impl<M: Map> Session<M> {
 }
 
 impl Session<AreaMap<'_>> {
-    /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is one like any other afterwards.
+    /// Takes congruent areas on both, and compares. As [`step`](Self::step) otherwise; each area is
+    /// one like any other afterwards.
     ///
     /// # Errors
     /// The first difference seen; a panic of the map is one.

@@ -10,7 +10,7 @@ pub trait Source {
     /// The next `bits` bits, as a number; at most 64.
     fn bits(&mut self, bits: u32) -> u64;
 
-    /// Whether nothing but zeros will come any more.
+    /// Returns whether only zeros are left.
     fn is_exhausted(&self) -> bool {
         false
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_say_no() {
+    fn exhausted_source_answers_no() {
         assert!(!Words::new(&[]).chance(255));
     }
 }

@@ -1,4 +1,5 @@
-//! The area map against the reference: long seeded runs of every kind of load, a million operations in all.
+//! The area map against the reference: long seeded runs of every kind of load, a million operations
+//! in all.
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
@@ -65,7 +66,8 @@ fn the_last_pages_of_all() {
     agrees(Profile::EXTREME, 90, 50_000);
 }
 
-/// Found by fuzzing: the first congruent page was the last number of all, and the boundary behind it no number.
+/// Found by fuzzing: the first congruent page was the last number of all, and the boundary behind
+/// it no number.
 #[test]
 fn a_boundary_behind_the_last_page_is_no_room() {
     let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");
@@ -117,7 +119,8 @@ fn a_map_to_the_end_of_all_numbers() {
     }
 }
 
-/// A leak that hides in the slack of one round shows in many: the same program again and again on one map.
+/// A leak that hides in the slack of one round shows in many: the same program again and again on
+/// one map.
 #[test]
 fn metadata_stops_growing() {
     let profile = Profile::MIXED;

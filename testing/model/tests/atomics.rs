@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// The crates whose atomics the table has.
 const PRODUCTS: [&str; 4] = ["vmalloc", "vmalloc-subspaces", "vmalloc-linux", "vmalloc-x86_64"];
 
-/// A file, by its crate and its path below `src`, and the name of a field, a type or a static in it.
+/// A file, by its crate and its path below `src`, and the name of a field, a type or a static in
+/// it.
 type Atomic = (String, String);
 
 fn root() -> PathBuf {
@@ -26,7 +27,7 @@ fn told() -> BTreeSet<Atomic> {
     section.lines().filter_map(row).collect()
 }
 
-/// What the code declares.
+/// Returns the atomics that the code declares.
 fn declared() -> BTreeSet<Atomic> {
     let mut all = BTreeSet::new();
     for product in PRODUCTS {

@@ -89,7 +89,8 @@ fn recycling_needs_a_few_blocks_for_all_of_it() {
     }
 }
 
-/// Maps one page for good and the rest of a block's worth of pages for a moment, again and again; the address space that it takes, in pages.
+/// Maps one page for good and the rest of a block's worth of pages for a moment, again and again;
+/// the address space that it takes, in pages.
 fn one_long_lived_page_a_block(live: u64) -> u64 {
     let space = space_of(1 << 24, 1024);
     let mut held = Vec::new();
@@ -113,7 +114,7 @@ fn a_long_lived_mapping_pins_itself_and_not_a_block() {
 }
 
 #[test]
-fn a_mapping_ends_once_and_with_the_count_it_had() {
+fn short_mapping_ends_once_with_its_page_count() {
     let space = space(1024);
     let addr = space.raw().reserve_short(3).unwrap();
     let page = (addr / PAGE) as u64;
@@ -144,7 +145,7 @@ fn a_mapping_ends_once_and_with_the_count_it_had() {
 }
 
 #[test]
-fn what_is_too_large_for_a_block_is_an_area_of_its_own() {
+fn large_short_mappings_get_an_area() {
     let space = space(1024);
     let (small, large) = (space.raw().reserve_short(64).unwrap(), space.raw().reserve_short(65).unwrap());
     let page = (large / PAGE) as u64;
@@ -227,7 +228,7 @@ fn random_walk(seed: u64) {
     }
     // SAFETY: nothing uses the addresses any more.
     live.iter().for_each(|(&page, &pages)| {
-        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap()
+        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
     });
     finish(&space);
 }

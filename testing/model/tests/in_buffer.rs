@@ -1,9 +1,11 @@
-//! The area map in memory that the caller lent: the same answers, and a clean refusal when it is used up.
+//! The area map in memory that the caller lent: the same answers, and a clean refusal when it is
+//! used up.
 
 use vmalloc::{AllocError, AreaMap, PageRange};
 use vmalloc_model::{Checks, Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
 
-/// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change either.
+/// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change
+/// either.
 fn agrees(
     profile: Profile,
     seed: u64,
@@ -75,7 +77,7 @@ fn a_buffer_may_begin_at_any_byte() {
     }
 }
 
-/// What a full buffer refuses it grants again once something was freed: slots go back to the buffer.
+/// A full buffer serves the refused request once something was freed: slots go back to the buffer.
 #[test]
 fn freed_slots_are_used_again() {
     let span = PageRange::new(0, 1 << 30).expect("not empty");

@@ -1,5 +1,5 @@
-//! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on both, test
-//! tools on everything and nothing on them.
+//! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on
+//! both, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! What a map is beside its placement: copied, compared, printed, written out, extended, and its quarantine.
+//! What a map is beside its placement: copied, compared, printed, written out, extended, and its
+//! quarantine.
 
 use vmalloc::area_map::{ResizeError, State};
 use vmalloc::{AllocError, AreaMap, Fit, FreeError, PageRange};

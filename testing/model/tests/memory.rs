@@ -1,4 +1,5 @@
-//! What the records of the area map take: bounded by the areas, whatever the span and wherever they lie.
+//! What the records of the area map take: bounded by the areas, whatever the span and wherever they
+//! lie.
 
 use vmalloc::{AreaMap, Fit, PageRange};
 use vmalloc_model::{Seeded, Source, env};

@@ -1,4 +1,5 @@
-//! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its calls.
+//! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its
+//! calls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -29,7 +30,7 @@ fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
 
 #[allow(unsafe_code)]
 fn vfree(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: nothing is behind this platform's addresses, so nobody can be using it.
+    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
     unsafe { space.raw().free(addr) }
 }
 
@@ -52,7 +53,7 @@ fn the_number_of_nodes_is_checked() {
 }
 
 #[test]
-fn a_purged_area_goes_back_to_the_node_that_asked_for_it() {
+fn purged_areas_return_to_their_owner_node() {
     let space = space(1 << 16, Config::default().unmap_on_free());
     space.platform().move_to(1);
     // As many as a node takes in one go, so that nothing waits in its pools.
@@ -152,7 +153,7 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
 }
 
 #[test]
-fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
+fn nothing_freed_is_reachable_after_flush() {
     let space = space(1 << 16, Config::default().cache_bytes(1 << 16));
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
@@ -163,7 +164,7 @@ fn after_a_flush_of_aliases_nothing_freed_is_reachable() {
 }
 
 #[test]
-fn a_drain_that_never_comes_is_done_by_callers_at_twice_the_threshold() {
+fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
     let config = bare(Config::default().unmap_on_free().lazy_max_pages(lazy_max));
     let space = Space::new(platform(1 << 16, 2).promise_drains(), config).unwrap();
@@ -218,7 +219,7 @@ fn thresholds_beyond_the_space_leave_the_purge_to_need() {
 }
 
 #[test]
-fn a_lookup_that_never_waits_answers_under_all_locks() {
+fn try_find_answers_while_all_locks_are_held() {
     let space = space(1 << 16, Config::default());
     let plain = alloc(&space, 3);
     let far = space.raw().alloc(&Request::new(PAGE).tag("noted").within(0x8000 << 12, 0x9000 << 12)).unwrap();
@@ -240,9 +241,9 @@ struct Cache {
     space: Weak<Space<NullPlatform>>,
     areas: Mutex<Vec<usize>>,
     calls: AtomicUsize,
-    /// What it says it has freed, whatever it has.
+    /// The number of pages that it claims to have freed.
     claim: AtomicU64,
-    /// Whether it allocates when it is asked to free.
+    /// True if it allocates when it is asked to free.
     greedy: bool,
 }
 
@@ -311,7 +312,7 @@ fn a_notifier_registered_during_a_round_hides_none_of_the_others() {
 }
 
 #[test]
-fn notifiers_make_room_for_who_finds_none() {
+fn notifiers_make_room_for_allocations_in_need() {
     let space = crowded();
     let cache = Cache::on(&space, false);
     cache.areas.lock().unwrap().extend([alloc(&space, 16), alloc(&space, 16), alloc(&space, 32)]);
@@ -326,7 +327,7 @@ fn notifiers_make_room_for_who_finds_none() {
 }
 
 #[test]
-fn a_notifier_that_only_promises_does_not_keep_an_allocation_forever() {
+fn notifier_that_frees_nothing_does_not_block_allocation() {
     let space = crowded();
     let cache = Cache::on(&space, false);
     cache.claim.store(1_000_000, Ordering::Relaxed);
@@ -348,7 +349,7 @@ fn a_notifier_may_allocate() {
 }
 
 #[test]
-fn a_large_area_is_never_refused_for_what_waits_in_nodes() {
+fn pooled_areas_never_make_large_requests_fail() {
     for config in [Config::default(), Config::default().unmap_on_free()] {
         let space = space(4096, config);
         for cpu in 0..4 {
@@ -379,7 +380,7 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
 }
 
 #[test]
-fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
+fn requests_for_a_node_use_its_pool() {
     let space = space(1 << 16, Config::default().unmap_on_free());
     space.platform().move_to(1);
     let addr = space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap();
@@ -401,7 +402,7 @@ fn memory_of_a_chosen_node_comes_from_what_it_freed_and_goes_back_there() {
 
 #[test]
 #[allow(unsafe_code)]
-fn an_area_is_removed_whatever_it_is_and_tells_what_it_was() {
+fn remove_ends_areas_of_every_kind() {
     let space = space(1 << 16, Config::default());
     let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
     let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();

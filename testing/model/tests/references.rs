@@ -1,4 +1,5 @@
-//! The two references against each other: the generator reaches what it should, and they agree everywhere.
+//! The two references against each other: the generator reaches what it should, and they agree
+//! everywhere.
 
 use vmalloc_model::{BitMap, Checks, NaiveMap, Profile, Runner, Tally, env};
 

@@ -1,5 +1,5 @@
-//! Every safe public function of the product has its reason in `docs/soundness.md`, and every unsafe
-//! one is named there as such.
+//! Every safe public function of the product has its reason in `docs/soundness.md`, and every
+//! unsafe one is named there as such.
 
 use std::fs;
 use std::path::{Path, PathBuf};

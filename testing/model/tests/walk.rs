@@ -1,4 +1,4 @@
-//! Walks over a space: what they show agrees with the counts, and nobody waits for them.
+//! Walks over a space: what they show agrees with the counts, and no thread waits for them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn free(space: &Space<NullPlatform>, addr: usize) {
 }
 
 #[test]
-fn segments_and_kept_areas_add_up_to_the_counts() {
+fn segments_and_cached_areas_match_the_counts() {
     for config in [Config::default(), Config::default().unmap_on_free()] {
         let space = space(config);
         let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 70)).collect();
@@ -50,7 +50,7 @@ fn segments_and_kept_areas_add_up_to_the_counts() {
 }
 
 #[test]
-fn a_walk_goes_on_while_others_work_and_passes_over_every_page_once() {
+fn concurrent_walk_visits_every_page_once() {
     let (space, stop) =
         (space(Config::default().unmap_on_free().lazy_max_pages(200)), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given back as soon as their mapping is
-//! ended, so that whoever still reaches them is noticed.
+//! Scenarios of blocks: short mappings made, ended and purged by several CPUs. Frames are given
+//! back as soon as their mapping is ended, so that a CPU that still reaches them is noticed.
 //!
 //! A block has eight slots here, and a request up to four pages.
 
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use vmalloc::FrameSupply;
 use vmalloc::sync::point;
-use vmalloc_sim::{LetGo, Sight};
+use vmalloc_sim::{Discard, TlbVisibility};
 
-/// What becomes of slots that are returned.
+/// The fate of slots that are returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slots {
     /// They are unmapped at once, and recycled after a flush.
     Recycled,
     /// They stay mapped until the flush.
     Kept,
-    /// They are mapped anew without a flush.
+    /// They are mapped again without a flush.
     Replaced,
 }
 
@@ -31,8 +31,8 @@ fn world_of(pages: u64, slots: Slots) -> World {
     let options = World::options(pages).frames(2 * pages);
     let options = match slots {
         Slots::Recycled => options,
-        Slots::Kept => options.let_go(LetGo::Keeps),
-        Slots::Replaced => options.let_go(LetGo::Keeps).replaces(),
+        Slots::Kept => options.discard(Discard::Keeps),
+        Slots::Replaced => options.discard(Discard::Keeps).remaps_atomically(),
     };
     World::on(options, World::tight().lazy_max_pages(100).block_slots(0), Flushes::Done)
 }
@@ -78,7 +78,8 @@ pub fn unmapped_elsewhere(slots: Slots) {
     world.finish();
 }
 
-/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before this.
+/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before
+/// this.
 fn with_mappings<const N: usize>(
     world: &World,
     mappings: [Vec<Mapping>; N],
@@ -175,7 +176,11 @@ pub fn flushed_while_unmapping(slots: Slots) {
     });
     world.flush().expect("no fault was asked for");
     for (cpu, page) in (0..4).flat_map(|cpu| [(cpu, first), (cpu, first + 1)]) {
-        assert_eq!(world.platform().sim().look(cpu, page), Sight::Nothing, "cpu {cpu} translates {page:#x}");
+        assert_eq!(
+            world.platform().sim().look(cpu, page),
+            TlbVisibility::Nothing,
+            "cpu {cpu} translates {page:#x}"
+        );
     }
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
     world.finish();
@@ -187,7 +192,7 @@ pub fn unmapped_twice(slots: Slots) {
     let beside = world.map_ram(2);
     let mut frames = vec![vmalloc::Frame(0); 2];
     world.platform().take_frames(&mut frames).expect("there are many");
-    // Without frames: those would be let go twice, which their owner answers for.
+    // Without frames: those would be discarded twice, which their owner answers for.
     let addr = world.raw().reserve_short(2).expect("room");
     let ended = Arc::new(AtomicUsize::new(0));
     let threads = [ended.clone(), ended.clone()].map(|ended| {
@@ -225,7 +230,8 @@ pub fn fork_meets_blocks(slots: Slots) {
     world.finish();
 }
 
-/// A child of a fork has what others had, and ends what they were doing: no more is lost than what is theirs.
+/// A child of a fork has what others had, and ends what they were doing: no more is lost than what
+/// is theirs.
 pub fn forked_meanwhile(slots: Slots) {
     let world = world(slots);
     let mapping = world.map_ram(2);
@@ -248,7 +254,7 @@ pub fn forked_meanwhile(slots: Slots) {
     });
 }
 
-/// There are few addresses: who finds none waits for what is on its way back.
+/// Addresses are few: a thread that finds none waits for those on their way back.
 pub fn slots_run_out(slots: Slots) {
     let world = world_of(24, slots);
     let kept = Arc::new(Mutex::new(Vec::new()));

@@ -31,7 +31,7 @@ pub struct Plan {
 pub struct Failure {
     /// Its number, counted from 1.
     pub schedule: usize,
-    /// What the scenario said.
+    /// The scenario's message.
     pub message: String,
 }
 
@@ -41,7 +41,7 @@ impl Plan {
         Self { schedules: env::schedules(schedules), seed: env::seed(1), ..Self::fixed(schedules) }
     }
 
-    /// The same so many schedules every time.
+    /// Returns a plan of exactly `schedules` schedules, whatever the environment says.
     pub fn fixed(schedules: usize) -> Self {
         Self { schedules, seed: 1, grain: Grain::Coarse, mutant: None }
     }
@@ -52,13 +52,13 @@ impl Plan {
         Self { schedules: self.schedules.div_ceil(10), ..self }
     }
 
-    /// The same with a scheduling point at loads and stores too.
+    /// Adds a scheduling point at loads and stores.
     #[must_use]
     pub fn fine(self) -> Self {
         Self { grain: Grain::Fine, ..self }
     }
 
-    /// The same with a broken protocol.
+    /// Breaks the protocol in this way.
     #[must_use]
     pub fn broken(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
@@ -110,12 +110,13 @@ enum Forked {
     Over,
 }
 
-/// From here on the calling thread is the only one: the others stay for ever where they are, as in the child of a fork.
+/// From here on the calling thread is the only one: the others stay for ever where they are, as in
+/// the child of a fork.
 pub(crate) fn leave_others_behind() {
     FORKED.set(Forked::Child(shuttle::current::me()));
 }
 
-/// Whether the calling thread is the only one.
+/// Returns whether the calling thread is the only one.
 pub(crate) fn is_alone() -> bool {
     matches!(FORKED.get(), Forked::Child(_))
 }
@@ -158,7 +159,8 @@ fn text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-/// Explores a scenario that holds, and tells how many schedules that were, past whatever captures the output of tests.
+/// Explores a scenario that holds, and tells how many schedules that were, past whatever captures
+/// the output of tests.
 ///
 /// # Panics
 /// When it does not hold.

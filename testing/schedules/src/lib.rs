@@ -1,13 +1,14 @@
-//! Explored schedules: the whole space on the simulator, under a scheduler that decides at each lock and each atomic
-//! operation who runs next.
+//! Explored schedules: the whole space on the simulator, under a scheduler that decides at each
+//! lock and each atomic operation who runs next.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules
 //! ```
 //!
-//! Without the cfg this crate is empty, and no ordinary build knows of the scheduler. `VMALLOC_SCHEDULES=1000000` is the long
-//! mode: so many schedules for each scenario, and a tenth as many with points at every load and store. `VMALLOC_SEED=…`
-//! takes others; a failure prints both, and they repeat it.
+//! Without the cfg this crate is empty, and no ordinary build knows of the scheduler.
+//! `VMALLOC_SCHEDULES=1000000` is the long mode: so many schedules for each scenario, and a tenth
+//! as many with points at every load and store. `VMALLOC_SEED=…` takes others; a failure prints
+//! both, and they repeat it.
 //!
 //! ```text
 //!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   counts
@@ -21,11 +22,12 @@
 //!   vmalloc     sync.rs: the core's atomics are scheduling points, its bounds small, its protocol broken on request
 //! ```
 //!
-//! Each schedule ends with everything freed and purged, every invariant verified, all counts at zero, the span one free
-//! range, and a machine without a leak or a stale translation (`World::finish`).
+//! Each schedule ends with everything freed and purged, every invariant verified, all counts at
+//! zero, the span one free range, and a machine without a leak or a stale translation
+//! (`World::finish`).
 //!
-//! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the child alone, which finds everything as the other
-//! threads had it.
+//! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the
+//! child alone, which finds everything as the other threads had it.
 //!
 //! # Protocols broken on purpose
 //!
@@ -34,25 +36,26 @@
 //! | a flush is dropped | `Flushes::Dropped` | `a_dropped_flush_is_caught` |
 //! | areas are given back, and handed out, before the flush | `Flushes::Late` | `a_flush_after_reuse_is_caught` |
 //! | lazy pages are counted off when they are taken | `Mutant::EarlyCount` | `a_lazy_count_that_falls_early_is_caught` |
-//! | nobody waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught` |
-//! | runs are taken while others are in need | `Mutant::Hoard` | `hoarding_while_others_are_in_need_is_caught` |
-//! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `a_flip_in_two_steps_is_caught` |
+//! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught` |
+//! | runs are taken while others are in need | `Mutant::Hoard` | `pooling_while_an_allocation_is_in_need_is_caught` |
+//! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `busy_bit_flipped_in_two_steps_is_caught` |
 //! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
-//! | the version of the bitmaps stays | `Mutant::NoVersion` | `a_change_without_version_is_caught` |
-//! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `an_area_that_is_busy_before_its_note_is_caught` |
-//! | a child of a fork still counts others as in need | `Mutant::ForkInNeed` | `a_child_that_keeps_the_needs_of_others_is_caught` |
+//! | the version of the bitmaps stays | `Mutant::NoVersion` | `map_write_without_version_is_caught` |
+//! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `area_busy_before_its_annotation_is_caught` |
+//! | a child of a fork still counts others as in need | `Mutant::ForkInNeed` | `needs_kept_over_a_fork_are_caught` |
 //! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
-//! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `a_fork_that_leaves_everything_as_others_had_it_is_caught` |
+//! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `fork_without_repair_is_caught` |
 //! | slots are returned by a load and a store | `Mutant::SplitReturn` | `slots_returned_in_two_steps_are_caught` |
 //! | held slots are counted off by a load and a store | `Mutant::SplitHeld` | `held_slots_counted_in_two_steps_are_caught` |
-//! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_made_clean_by_a_flush_before_they_were_returned_are_caught` |
-//! | a block is spent wherever it is | `Mutant::SpendAnywhere` | `a_block_that_is_spent_wherever_it_is_is_caught` |
+//! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_cleaned_before_their_return_are_caught` |
+//! | a block is spent wherever it is | `Mutant::SpendAnywhere` | `block_spent_in_any_state_is_caught` |
 //!
 //! The models have theirs: pages told of too late, need told of too late.
 //!
 //! # What is not explored
-//! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and Miri see to that. Threads that are interrupted by others of the same
-//! CPU, as in a signal handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
+//! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and
+//! Miri see to that. Threads that are interrupted by others of the same CPU, as in a signal
+//! handler. The Linux platform, whose own locks (`drainer`, `grace`) are not the core's.
 #![cfg(shuttle)]
 
 pub mod block_scenes;

@@ -1,4 +1,5 @@
-//! The lock of the space: a thread that waits for it is a blocked thread to the scheduler, so that deadlocks are found.
+//! The lock of the space: a thread that waits for it is a blocked thread to the scheduler, so that
+//! deadlocks are found.
 
 use crate::explore::is_alone;
 use lock_api::{GuardSend, RawMutex};
@@ -7,10 +8,10 @@ use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 use std::cell::Cell;
 use vmalloc::sync::{point, unlocks};
 
-/// A lock over the scheduler: whoever of those that wait may get it next.
+/// A lock over the scheduler: any of the waiting threads may get it next.
 pub struct Lock {
     semaphore: BatchSemaphore,
-    /// Who was let in without it.
+    /// The thread that was let in without it.
     intruder: Cell<Option<TaskId>>,
 }
 
@@ -19,7 +20,8 @@ unsafe impl Send for Lock {}
 // SAFETY: as above.
 unsafe impl Sync for Lock {}
 
-// SAFETY: the semaphore has one permit. An intruder breaks the promise, as the mutant that asks for one wants it.
+// SAFETY: the semaphore has one permit. An intruder breaks the promise, as the mutant that asks for
+// one wants it.
 unsafe impl RawMutex for Lock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self =

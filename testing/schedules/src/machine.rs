@@ -12,7 +12,7 @@ use vmalloc::{
 };
 use vmalloc_sim::Sim;
 
-/// What becomes of the flushes that the space asks for.
+/// The fate of the flushes that the space asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flushes {
     /// They are done.
@@ -37,8 +37,9 @@ thread_local! {
     };
 }
 
-/// Pages of the memory behind all machines of a thread of the system's, one after the other: as many as a leaf has, and
-/// aligned to them, so that schedules repeat wherever it lies. The simulator knows nothing of it; deferred frees write to it.
+/// Pages of the memory behind all machines of a thread of the system's, one after the other: as
+/// many as a leaf has, and aligned to them, so that schedules repeat wherever it lies. The
+/// simulator knows nothing of it; deferred frees write to it.
 pub(crate) const MEMORY_PAGES: u64 = 256;
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
@@ -52,7 +53,8 @@ pub(crate) fn memory_start() -> u64 {
 fn spoil(ranges: &[PageRange]) {
     for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
         let word = std::ptr::with_exposed_provenance_mut::<usize>(page as usize * PAGE);
-        // SAFETY: the page is in the span, which is never released; it is unmapped, so nobody uses it rightly.
+        // SAFETY: the page is in the span, which is never released; it is unmapped, so nothing uses
+        // it rightly.
         unsafe { word.write(usize::MAX) };
     }
 }
@@ -83,7 +85,7 @@ impl Machine {
         self.flushing.load(Relaxed)
     }
 
-    /// Whether a drain was asked for since the last call.
+    /// Returns whether a drain was asked for since the last call.
     pub fn take_due(&self) -> bool {
         self.due.swap(false, Relaxed)
     }
@@ -98,8 +100,8 @@ impl Machine {
     }
 }
 
-// SAFETY: as the simulator's, whose calls these are. `Flushes` other than done break the promise on purpose: nothing
-// is reachable through a simulated machine.
+// SAFETY: as the simulator's, whose calls these are. `Flushes` other than done break the promise on
+// purpose: nothing is reachable through a simulated machine.
 unsafe impl Platform for Machine {
     type RawLock = Lock;
     type PurgeLock = Lock;
@@ -170,8 +172,10 @@ unsafe impl Platform for Machine {
     }
 }
 
-// SAFETY: the span is memory of this program, which is never released, at its own addresses. That it is not zeroed is seen by
-// nobody: scenarios read and write through the simulator.
+// SAFETY: the span is memory of this program, which is never released, at its own addresses. That
+// it is not zeroed is seen by
+// SAFETY: the span is memory of this program, which is never released, at its own addresses. No
+// scenario sees that it is not zeroed:
 unsafe impl DirectMemory for Machine {}
 
 // SAFETY: see `relocate`; what it moves shows what it held.

@@ -45,7 +45,7 @@ fn use_it(space: &Part) {
     let _ = space.purge();
 }
 
-/// Makes the sub-space, if nobody has it, and drops it with memory in it.
+/// Makes the sub-space, if it does not exist, and drops it with memory in it.
 fn come_and_go(root: &Root<Machine>) {
     for _ in 0..2 {
         match scratch(root) {
@@ -88,7 +88,7 @@ pub fn forked_meanwhile(refused: u64) {
     end_alone();
 }
 
-/// What the child of the fork does.
+/// Uses the root in the child of the fork.
 fn go_on(root: &Root<Machine>, stays: &Part) {
     stays.verify().expect("every invariant holds in the child");
     use_it(stays);
@@ -104,7 +104,7 @@ fn go_on(root: &Root<Machine>, stays: &Part) {
     assert_eq!(root.platform().sim().audit(), []);
 }
 
-/// A fork holds everything for a while: nobody waits for ever, and everybody goes on.
+/// A fork holds everything for a while: no thread waits for ever, and all go on.
 pub fn fork_meets_roots() {
     let root = root(3 * PAGES);
     let stays = Arc::new(stays(&root));

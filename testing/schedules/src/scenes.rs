@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 use vmalloc::{AllocError, AreaInfo, Config, DrainStatus, Kind, Request};
-use vmalloc_sim::{Point, Sight};
+use vmalloc_sim::{Point, TlbVisibility};
 
 /// Takes and gives areas of one and two pages.
 fn work(world: &World) {
@@ -46,7 +46,7 @@ pub fn small_areas(flushes: Flushes) {
     world.finish();
 }
 
-/// The same with as many frames as are needed at once: memory is back when a purge is.
+/// Frees and allocates with as many frames as are needed at once: memory is back when a purge is.
 pub fn recycled_frames(flushes: Flushes) {
     let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2), flushes);
     let worker: fn(&World) = |world| {
@@ -122,7 +122,7 @@ pub fn freed_twice_at_once() {
             count.fetch_add(usize::from(first.free(addr)), Relaxed);
         }),
         shuttle::thread::spawn(move || {
-            // SAFETY: the memory behind the area is used by nobody else.
+            // SAFETY: nothing else uses the memory behind the area.
             also.fetch_add(usize::from(unsafe { second.raw().free_atomic(addr) }.is_ok()), Relaxed);
         }),
     ];
@@ -143,7 +143,8 @@ pub fn purges_of_all_kinds() {
     world.finish();
 }
 
-/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain lets them decay.
+/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain
+/// lets them decay.
 pub fn cached_areas_decay() {
     let world = World::new(24, Config::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
@@ -157,7 +158,7 @@ pub fn cached_areas_decay() {
     world.finish();
 }
 
-/// Shrinking gives back no more than it is asked for, whoever else does what.
+/// Shrinking gives back no more than it is asked for, whatever other threads do.
 pub fn shrink_by_one() {
     let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
     let shrinker: fn(&World) = |world| {
@@ -169,7 +170,8 @@ pub fn shrink_by_one() {
     world.finish();
 }
 
-/// After `flush_unmap_aliases` no CPU translates what was freed before the call, whoever is purging it.
+/// After `Space::flush` no CPU translates what was freed before the call, whichever thread is
+/// purging it.
 pub fn no_alias_is_left(flushes: Flushes) {
     let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
     let freed = Arc::new(AtomicUsize::new(0));
@@ -177,7 +179,7 @@ pub fn no_alias_is_left(flushes: Flushes) {
     let (first, second) = (world.clone(), world.clone());
     let threads = [
         shuttle::thread::spawn(move || {
-            // Nobody else asks for five pages: the addresses are not handed out again at once.
+            // No other thread asks for five pages: the addresses are not handed out again at once.
             let addr = first.take(5);
             first.platform().sim().prefetch(2, pages(addr, 5));
             first.give(addr, 5);
@@ -191,7 +193,7 @@ pub fn no_alias_is_left(flushes: Flushes) {
     if addr != 0 {
         for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
             let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
-            assert!(!matches!(sight, Sight::Stale(_)), "cpu {cpu} still translates page {page}");
+            assert!(!matches!(sight, TlbVisibility::Stale(_)), "cpu {cpu} still translates page {page}");
         }
     }
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
@@ -219,7 +221,7 @@ pub fn freed_space_on_its_way() {
     world.finish();
 }
 
-/// What one CPU has taken in a run, and holds for later, is there for another who needs it now; although a third has
+/// An area that one CPU pooled for later is there for another CPU in need; although a third has
 /// just given everything back, so that his own purge brings nothing.
 pub fn pooled_by_others() {
     let world = World::new(8, World::tight().lazy_max_pages(100));
@@ -256,7 +258,8 @@ impl Notifier for Cache {
     }
 }
 
-/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up, nobody hangs.
+/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up,
+/// and no thread hangs.
 pub fn notifier_makes_room() {
     let world = World::new(14, World::tight());
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
@@ -271,7 +274,7 @@ pub fn notifier_makes_room() {
                 met.fetch_add(1, Relaxed);
                 world.give(addr, 7);
             }
-            // While another asks, nobody else does.
+            // While another asks, no other thread does.
             Err(AllocError::NoSpace(_)) => {}
             Err(error) => panic!("{error}"),
         })
@@ -283,8 +286,8 @@ pub fn notifier_makes_room() {
     world.finish();
 }
 
-/// Who looks without locks sees areas as they are or were, never a mixture.
-pub fn looks_while_areas_change() {
+/// A reader without locks sees areas as they are or were, never a mixture.
+pub fn seqlock_read_is_consistent() {
     let world = World::new(12, World::tight());
     // The area below stays, so that what comes and goes starts behind it.
     let below = world.take(3);
@@ -355,8 +358,8 @@ fn look_around(world: &World) {
     world.areas().for_each(assert_of_one_area);
 }
 
-/// Areas with different annotations and guards follow each other at the same addresses: each is found with
-/// its own range and its own annotation.
+/// Areas with different annotations and guards follow each other at the same addresses: each is
+/// found with its own range and its own annotation.
 pub fn found_with_its_own_note() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([kinds_of_areas, look_around, look_around]);
@@ -396,7 +399,8 @@ pub fn found_while_it_is_resized() {
     world.finish();
 }
 
-/// A fork holds everything for a while; nobody waits for ever, and a look that may not wait does not.
+/// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
+/// not.
 pub fn fork_meets_everything() {
     let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     world.run([
@@ -627,7 +631,8 @@ pub fn purges_fail() {
     world.finish();
 }
 
-/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and freed as what it is.
+/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and
+/// freed as what it is.
 pub fn notes_follow_their_areas() {
     let world = World::new(16, World::tight());
     let tagged: fn(&World) = |world| {

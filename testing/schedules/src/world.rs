@@ -9,7 +9,8 @@ use std::sync::Arc;
 use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
-/// The CPU that the calling thread is on: one for each thread, in the order in which they were spawned.
+/// The CPU that the calling thread is on: one for each thread, in the order in which they were
+/// spawned.
 pub fn here() -> usize {
     usize::from(shuttle::current::me())
 }
@@ -51,7 +52,7 @@ impl World {
         Self::drained(options, config, flushes, false)
     }
 
-    /// The same, on a machine that promises to drain if `drains`.
+    /// Makes the world on a machine that promises to drain if `drains`.
     pub fn drained(options: Options, config: Config, flushes: Flushes, drains: bool) -> Self {
         let sim: Sim<Lock> = options.build_with();
         let space = Space::new(Machine::new(sim, flushes, drains), config);
@@ -91,7 +92,7 @@ impl World {
         Ok(addr)
     }
 
-    /// The same where it must succeed.
+    /// Allocates an area; it must succeed.
     pub fn take(&self, pages: u64) -> usize {
         self.try_take(pages).unwrap_or_else(|error| panic!("no area of {pages} pages: {error}"))
     }
@@ -106,18 +107,18 @@ impl World {
         unsafe { self.raw().free(addr) }.expect("it was allocated");
     }
 
-    /// The same as from an interrupt, if that works.
+    /// Frees an area as from an interrupt, if that works.
     pub fn give_atomic(&self, addr: usize, pages: u64) {
         let page = (addr / PAGE) as u64;
         assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
-        // SAFETY: as in `give`; the memory behind the area is used by nobody else.
+        // SAFETY: as in `give`; nothing else uses the memory behind the area.
         match unsafe { self.raw().free_atomic(addr) } {
             Err(FreeError::Contended { .. }) => self.give(addr, pages),
             result => result.expect("it was allocated"),
         }
     }
 
-    /// The same without a look.
+    /// Frees an area without a look at its content.
     pub fn free(&self, addr: usize) -> bool {
         // SAFETY: as in `give`.
         unsafe { self.raw().free(addr) }.is_ok()
@@ -152,8 +153,9 @@ impl World {
         unsafe { self.raw().unmap_short(mapping.addr, mapping.frames.len()) }.is_ok()
     }
 
-    /// Goes on as the child of a fork: of all threads only this one is left, with everything as the others had it at that moment.
-    /// What `child` leaves must be whole, but for what others have; then the schedule ends.
+    /// Goes on as the child of a fork: of all threads only this one is left, with everything as the
+    /// others had it at that moment. What `child` leaves must be whole, but for what others have;
+    /// then the schedule ends.
     pub fn fork(&self, child: impl FnOnce(&World)) {
         self.become_child();
         child(self);
@@ -180,7 +182,8 @@ impl World {
         self.verify().expect("every invariant holds in the child");
     }
 
-    /// What must hold when everything was freed: nothing is kept, counted or leaked, and the span is one free range.
+    /// Checks the end, when everything was freed: nothing is kept, counted or leaked, and the span
+    /// is one free range.
     pub fn finish(&self) {
         self.purge().expect("no fault was asked for");
         self.platform().catch_up();
@@ -199,11 +202,11 @@ impl World {
 pub struct Mapping {
     /// Where it begins.
     pub addr: usize,
-    /// What it shows.
+    /// The frames that it shows.
     pub frames: Vec<Frame>,
 }
 
-/// What is written to a page.
+/// Returns the word that is written to a page.
 fn tag(page: u64, pages: u64) -> u64 {
     page << 8 | pages
 }

@@ -4,7 +4,8 @@
 use vmalloc_schedules::block_scenes::{self, Slots};
 use vmalloc_schedules::{Plan, explore};
 
-/// Schedules of a scenario with one kind of slots; a tenth as many more with points at every access.
+/// Schedules of a scenario with one kind of slots; a tenth as many more with points at every
+/// access.
 const SCHEDULES: usize = 4_000;
 
 fn explored(name: &str, slots: Slots, scene: fn(Slots)) {

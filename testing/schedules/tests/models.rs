@@ -1,5 +1,6 @@
-//! Two protocols of counts under all orders of their steps and all that weak memory allows. They are copies, named with
-//! each, of what takes a whole space; what is smaller is checked as it is, by the models beside the core's own code
+//! Two protocols of counts under all orders of their steps and all that weak memory allows. They
+//! are copies, named with each, of what takes a whole space; what is smaller is checked as it is,
+//! by the models beside the core's own code
 //! (`RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom`).
 #![cfg(shuttle)]
 
@@ -29,7 +30,7 @@ fn count_lazy_pages(publish: fn(&Mutex<(u64, u64)>, &AtomicU64)) {
 }
 
 #[test]
-fn lazy_pages_are_told_of_before_they_are_counted_off() {
+fn lazy_pages_are_published_before_they_are_subtracted() {
     count_lazy_pages(|node, lazy| {
         let mut node = node.lock().expect("nobody fails with it");
         node.0 += 3;
@@ -39,14 +40,15 @@ fn lazy_pages_are_told_of_before_they_are_counted_off() {
 
 #[test]
 #[should_panic(expected = "fewer than none")]
-fn told_of_without_the_lock_they_are_not() {
+fn lazy_pages_published_without_the_lock_are_caught() {
     count_lazy_pages(|node, lazy| {
         node.lock().expect("nobody fails with it").0 += 3;
         lazy.fetch_add(3, Relaxed);
     });
 }
 
-/// `claim`, its purge, and the run of `try_claim`: who is in need says so before he looks into the nodes.
+/// `claim`, its purge, and the run of `try_claim`: who is in need says so before he looks into the
+/// nodes.
 fn need_and_run(says_so_first: bool) {
     loom::model(move || {
         // Addresses in another CPU's pool and in the map, and how many are in need.
@@ -74,12 +76,12 @@ fn need_and_run(says_so_first: bool) {
 }
 
 #[test]
-fn who_is_in_need_finds_what_is_not_in_use() {
+fn allocation_in_need_finds_pooled_areas() {
     need_and_run(true);
 }
 
 #[test]
 #[should_panic(expected = "addresses for all")]
-fn who_says_so_too_late_does_not() {
+fn allocation_in_need_announced_too_late_is_caught() {
     need_and_run(false);
 }

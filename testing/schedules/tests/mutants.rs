@@ -1,4 +1,5 @@
-//! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same schedules.
+//! Protocols broken on purpose: for each some scenario fails, which holds as it is under the same
+//! schedules.
 #![cfg(shuttle)]
 
 use vmalloc_schedules::block_scenes::{self, Slots};
@@ -13,7 +14,7 @@ fn catches(plan: Plan, mutant: Mutant, message: &str, scenario: fn()) {
     assert_caught(&format!("{mutant:?}"), message, plan.broken(mutant).failure(scenario));
 }
 
-/// The same for flushes, which are the machine's.
+/// Checks that broken flushes, which are the machine's, are caught.
 fn catches_flushes(flushes: Flushes, message: &str, scenario: fn(Flushes)) {
     let plan = Plan::fixed(SCHEDULES);
     assert_holds(plan.failure(move || scenario(Flushes::Done)));
@@ -52,12 +53,12 @@ fn a_missing_wait_for_the_purge_is_caught() {
 }
 
 #[test]
-fn hoarding_while_others_are_in_need_is_caught() {
+fn pooling_while_an_allocation_is_in_need_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::Hoard, "no area of 6 pages", scenes::pooled_by_others);
 }
 
 #[test]
-fn a_flip_in_two_steps_is_caught() {
+fn busy_bit_flipped_in_two_steps_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::SplitFlip, "", scenes::freed_twice);
 }
 
@@ -72,20 +73,20 @@ fn a_list_taken_without_its_lock_is_caught() {
 }
 
 #[test]
-fn a_change_without_version_is_caught() {
+fn map_write_without_version_is_caught() {
     // A look takes a dozen loads, of which few orders go wrong.
     let plan = Plan::fixed(10 * SCHEDULES).fine();
-    catches(plan, Mutant::NoVersion, "AreaInfo", scenes::looks_while_areas_change);
+    catches(plan, Mutant::NoVersion, "AreaInfo", scenes::seqlock_read_is_consistent);
 }
 
 #[test]
-fn an_area_that_is_busy_before_its_note_is_caught() {
+fn area_busy_before_its_annotation_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
     catches(plan, Mutant::LateNote, "a mixture", scenes::found_with_its_own_note);
 }
 
 #[test]
-fn a_child_that_keeps_the_needs_of_others_is_caught() {
+fn needs_kept_over_a_fork_are_caught() {
     let plan = Plan::fixed(SCHEDULES);
     catches(plan, Mutant::ForkInNeed, "the child", scenes::forked_while_in_need);
 }
@@ -111,7 +112,7 @@ fn held_slots_counted_in_two_steps_are_caught() {
 }
 
 #[test]
-fn slots_made_clean_by_a_flush_before_they_were_returned_are_caught() {
+fn slots_cleaned_before_their_return_are_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "was unmapped and not flushed", recycled);
     catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "is still mapped", kept);
 }
@@ -125,12 +126,12 @@ fn kept() {
 }
 
 #[test]
-fn a_block_that_is_spent_wherever_it_is_is_caught() {
+fn block_spent_in_any_state_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::SpendAnywhere, "the counts return to zero", recycled);
 }
 
 #[test]
-fn a_fork_that_leaves_everything_as_others_had_it_is_caught() {
+fn fork_without_repair_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", scenes::forked_meanwhile);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", || block_scenes::forked_meanwhile(Slots::Kept));

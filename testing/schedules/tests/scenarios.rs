@@ -3,7 +3,8 @@
 
 use vmalloc_schedules::{Flushes, Plan, explore, root_scenes, scenes};
 
-/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at every access.
+/// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
+/// every access.
 const SCHEDULES: usize = 12_000;
 
 macro_rules! holds {
@@ -31,7 +32,7 @@ holds! {
     freed_space_on_its_way;
     pooled_by_others;
     notifier_makes_room;
-    looks_while_areas_change;
+    seqlock_read_is_consistent;
     found_with_its_own_note;
     found_with_its_own_note_when_reused;
     found_while_it_is_resized;

@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protection,
 };
 
-/// What is done wrong.
+/// A mistake of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
     /// No flush.
@@ -17,11 +17,12 @@ pub enum Mistake {
     FlushLowestOnly,
     /// A flush comes after the map that follows it.
     DelayFlush,
-    /// Nothing is ever let go.
-    KeepAll,
+    /// No page is ever discarded.
+    NeverDiscard,
 }
 
-/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come wrong or not at all.
+/// A machine under a caller that makes a mistake: every call reaches it but the flushes, which come
+/// wrong or not at all.
 ///
 /// Made of the simulator alone, where a broken promise is a fault and no damage.
 #[derive(Debug)]
@@ -46,16 +47,16 @@ impl<L: RawMutex> Broken<L> {
     /// Does what was put off. A failure is lost, as it would be.
     fn catch_up(&self) {
         for set in std::mem::take(&mut *self.late.lock()) {
-            // SAFETY: the set was unmapped, but may have been handed out since: the mistake that is wanted, which does
-            // no harm to a simulated machine.
+            // SAFETY: the set was unmapped, but may have been handed out since: the mistake that is
+            // wanted, which does no harm to a simulated machine.
             #[allow(unsafe_code)]
             let _ = unsafe { self.inner.flush(&set) };
         }
     }
 }
 
-// SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the span all the same, and
-// this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
+// SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the
+// span all the same, and this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Broken<L> {
     type RawLock = L;
@@ -85,7 +86,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
         match self.mistake {
             Mistake::DropFlush => Ok(()),
             // SAFETY: the caller's promise is passed on.
-            Mistake::KeepAll => unsafe { self.inner.flush(ranges) },
+            Mistake::NeverDiscard => unsafe { self.inner.flush(ranges) },
             // SAFETY: the caller's promise is passed on, for a part of it.
             Mistake::FlushLowestOnly => unsafe { self.inner.flush(&ranges[..1]) },
             Mistake::DelayFlush => {
@@ -109,7 +110,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
     }
 }
 
-// SAFETY: the simulator's promises, but for what is not let go: frames are in nobody's danger by that.
+// SAFETY: the simulator's promises, but for pages that are not discarded: that endangers no memory.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> FrameSupply for Broken<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
@@ -146,7 +147,7 @@ unsafe impl<L: RawMutex> MapFrames for Broken<L> {
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
-        if self.mistake != Mistake::KeepAll {
+        if self.mistake != Mistake::NeverDiscard {
             // SAFETY: the caller's promise is passed on.
             unsafe { self.inner.discard_hint(range) };
         }

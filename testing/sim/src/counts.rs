@@ -1,6 +1,7 @@
 //! What was done so far: the price of a flush protocol.
 
-/// Calls and their work so far. Only calls that succeeded are counted, unless the name says otherwise.
+/// Calls and their work so far. Only calls that succeeded are counted, unless the name says
+/// otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -12,8 +13,8 @@ pub struct Counts {
     pub frame_maps: u64,
     /// Pages that a frame was put behind while they led, or had led, to another.
     pub replaced_pages: u64,
-    /// Ranges let go.
-    pub let_gos: u64,
+    /// Ranges discarded.
+    pub discards: u64,
     /// Calls of `protect`.
     pub protects: u64,
     /// Ranges relocated.

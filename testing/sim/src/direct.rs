@@ -11,14 +11,14 @@ use vmalloc::{
     Translate,
 };
 
-/// What bytes become that nobody owns any more.
+/// The value of bytes that have no owner any more.
 const POISON: u8 = 0xdb;
 
-/// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the space itself does with
-/// memory. The simulator judges the calls, as ever; accesses it does not see. Pages that were unmapped are full of a
-/// pattern, and reading them is no fault.
+/// A [`Sim`] whose span is a block of the heap, so that its addresses can be used: for what the
+/// space itself does with memory. The simulator judges the calls, as ever; accesses it does not
+/// see. Pages that were unmapped are full of a pattern, and reading them is no fault.
 ///
-/// It has no [`Frames`](vmalloc::Frames): a block of the heap is nowhere twice.
+/// It has no [`FrameSupply`](vmalloc::FrameSupply): a block of the heap is nowhere twice.
 #[derive(Debug)]
 pub struct Direct<L = parking_lot::RawMutex> {
     block: NonNull<u8>,
@@ -26,8 +26,8 @@ pub struct Direct<L = parking_lot::RawMutex> {
     sim: Sim<L>,
 }
 
-// SAFETY: the block belongs to this platform alone; whose its bytes are is for the platform's user to know, as with any
-// platform.
+// SAFETY: the block belongs to this platform alone; whose its bytes are is for the platform's user
+// to know, as with any platform.
 #[allow(unsafe_code)]
 unsafe impl<L> Send for Direct<L> {}
 // SAFETY: as for `Send`: no method reads or writes bytes but on behalf of who owns them.
@@ -35,14 +35,15 @@ unsafe impl<L> Send for Direct<L> {}
 unsafe impl<L> Sync for Direct<L> {}
 
 impl Direct {
-    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of the usual ones.
+    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of
+    /// the usual ones.
     pub fn new(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         Self::new_with(pages, choose)
     }
 }
 
 impl<L: RawMutex> Direct<L> {
-    /// The same, with this lock for the space above it.
+    /// Makes the machine, with this lock for the space above it.
     pub fn new_with(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         let bytes = (pages as usize) << Sim::PAGE_SHIFT;
         // As aligned as it is large: where areas lie in it never depends on where it is.
@@ -75,7 +76,7 @@ impl<L: RawMutex> Direct<L> {
         }
     }
 
-    /// What new pages are full of.
+    /// Returns the byte that new pages are full of.
     fn new_byte(&self) -> u8 {
         if self.sim.geometry().maps_zeroed { 0 } else { POISON }
     }
@@ -83,7 +84,7 @@ impl<L: RawMutex> Direct<L> {
     /// Fills `range`, as far as it is the block's, with `byte`.
     ///
     /// # Safety
-    /// Nobody reads or writes these pages meanwhile.
+    /// Nothing reads or writes these pages meanwhile.
     #[allow(unsafe_code)]
     unsafe fn fill(&self, range: PageRange, byte: u8) {
         let Some(range) = self.sim.geometry().span.intersection(&range) else { return };
@@ -102,9 +103,10 @@ impl<L> Drop for Direct<L> {
     }
 }
 
-// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed, unless it says otherwise, and of ordinary memory
-// from before to after. What is unmapped can be reached still, which its users must not: nobody else ever gets the block.
-// The lock excludes as the caller's choice of `L` does.
+// SAFETY: the span is a block of the heap that this platform owns. A page that is mapped is zeroed,
+// unless it says otherwise, and of ordinary memory from before to after. What is unmapped can be
+// reached still, which its users must not: nothing else ever gets the block. The lock excludes as
+// the caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Direct<L> {
     type RawLock = L;
@@ -137,7 +139,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on; by it nobody uses the ranges any more.
+        // SAFETY: the caller's promise is passed on; by it nothing uses the ranges any more.
         unsafe {
             ranges.iter().for_each(|&range| self.fill(range, POISON));
             self.sim.unmap(ranges)
@@ -166,7 +168,8 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 }
 
-// SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed, and null is in no block.
+// SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed,
+// and null is in no block.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> DirectMemory for Direct<L> {}
 
@@ -176,7 +179,8 @@ unsafe impl<L: RawMutex> Relocate for Direct<L> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         let cpu = self.sim.here();
         self.sim.step(|machine| machine.relocate(cpu, from, to))?;
-        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the caller's.
+        // SAFETY: the simulator has seen that both ranges are as long as each other; they are the
+        // caller's.
         unsafe {
             self.place(to).copy_from(self.place(from), (from.len() as usize) << Sim::PAGE_SHIFT);
             self.fill(from, POISON);
@@ -198,10 +202,10 @@ unsafe impl<L: RawMutex> Protect for Direct<L> {
 impl<L: RawMutex> ReadNofault for Direct<L> {
     fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         let readable = self.sim.read_nofault(addr, to);
-        for (at, byte) in (addr..).zip(&mut to[..readable]) {
-            let place = std::ptr::with_exposed_provenance::<u8>(at);
-            // SAFETY: the page is mapped, so it is the block's. That its owner may write to it meanwhile is why it is read
-            // volatile, a byte at a time.
+        for (offset, byte) in to[..readable].iter_mut().enumerate() {
+            let place = std::ptr::with_exposed_provenance::<u8>(addr + offset);
+            // SAFETY: the page is mapped, so it is the block's. That its owner may write to it
+            // meanwhile is why it is read volatile, a byte at a time.
             #[allow(unsafe_code)]
             let read = unsafe { place.read_volatile() };
             *byte = read;
@@ -222,7 +226,7 @@ mod tests {
     use vmalloc::{Config, Request, Space};
 
     #[test]
-    fn memory_is_zeroed_where_it_is_mapped_and_gone_where_not() {
+    fn mapped_memory_is_zeroed_and_unmapped_memory_poisoned() {
         let space =
             Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
         let addr = space.raw().alloc(&Request::new(5000)).unwrap();

@@ -4,7 +4,7 @@ use crate::plan::Point;
 use thiserror::Error;
 use vmalloc::{PageRange, Protection};
 
-/// What a CPU does with a page.
+/// A way to access a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reads it.
@@ -16,7 +16,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether `protection` allows it.
+    /// Returns whether `protection` allows it.
     pub(crate) fn is_allowed(self, protection: Protection) -> bool {
         match self {
             Self::Read => true,
@@ -26,48 +26,52 @@ impl Access {
     }
 }
 
-/// An access, a reuse or a call that real hardware would get wrong. Pages, frames and CPUs by number.
+/// An access, a reuse or a call that real hardware would get wrong. Pages, frames and CPUs by
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An access to a page without translation: what a guard is for. Returned only, never recorded and no panic.
+    /// An access to a page without translation: what a guard is for. Returned only, never recorded
+    /// and no panic.
     #[error("cpu {cpu}: page {page:#x} is not mapped")]
     NotMapped {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
-        /// What was accessed.
+        /// The page that was accessed.
         page: u64,
     },
-    /// An access that the page's protection does not allow. Returned only, never recorded and no panic.
+    /// An access that the page's protection does not allow. Returned only, never recorded and no
+    /// panic.
     #[error("cpu {cpu}: {access:?} of page {page:#x}, which is {protection:?}")]
     Denied {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
-        /// What was accessed.
+        /// The page that was accessed.
         page: u64,
         /// How.
         access: Access,
-        /// What would be allowed.
+        /// The accesses that are allowed.
         protection: Protection,
     },
-    /// An access through a TLB entry that allows more than the page table: [`Protect`](vmalloc::Protect) has not flushed.
+    /// An access through a TLB entry that allows more than the page table:
+    /// [`Protect`](vmalloc::Protect) has not flushed.
     #[error("cpu {cpu}: page {page:#x} is {now:?}, but was accessed as {held:?}")]
     StaleProtection {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
-        /// What was accessed.
+        /// The page that was accessed.
         page: u64,
-        /// What the TLB allows.
+        /// The accesses that the TLB allows.
         held: Protection,
-        /// What the page table allows.
+        /// The accesses that the page table allows.
         now: Protection,
     },
     /// An access to a frame that was given back since it was mapped there: it may be anybody's now.
     #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, which was given back")]
     ReachedGiven {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
-        /// What was accessed.
+        /// The page that was accessed.
         page: u64,
         /// Where the access went.
         frame: u64,
@@ -75,17 +79,18 @@ pub enum Fault {
     /// An access by the linear map to a frame that is in the supply.
     #[error("cpu {cpu}: access to frame {frame}, which nobody has taken")]
     ReachedFree {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
         /// The frame.
         frame: u64,
     },
-    /// An access through a TLB entry that the page table no longer bears out. A write has reached the old frame.
+    /// An access through a TLB entry that the page table no longer bears out. A write has reached
+    /// the old frame.
     #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, and should have reached {now:?}")]
     StaleAccess {
-        /// Who accessed it.
+        /// The CPU that accessed it.
         cpu: usize,
-        /// What was accessed.
+        /// The page that was accessed.
         page: u64,
         /// Where the access went.
         frame: u64,
@@ -100,7 +105,8 @@ pub enum Fault {
         /// The frame that it leads to already.
         frame: u64,
     },
-    /// A page was handed out again before a flush of it has succeeded, whether or not a CPU remembers it.
+    /// A page was handed out again before a flush of it has succeeded, whether or not a CPU
+    /// remembers it.
     #[error("page {page:#x} is reused before it was flushed")]
     ReusedBeforeFlush {
         /// The first such page of the range.
@@ -111,7 +117,7 @@ pub enum Fault {
     ReusedWhileHeld {
         /// The page.
         page: u64,
-        /// Who remembers it.
+        /// The CPU whose TLB holds it.
         cpu: usize,
         /// Where it led.
         frame: u64,
@@ -131,7 +137,7 @@ pub enum Fault {
         frame: u64,
         /// Its page.
         page: u64,
-        /// Who still reaches it.
+        /// The CPU that still reaches it.
         cpu: usize,
     },
     /// A frame can be reached at two pages.
@@ -143,7 +149,7 @@ pub enum Fault {
         page: u64,
         /// The other one.
         other: u64,
-        /// Whose TLB leads there; none if the page table does.
+        /// The CPU whose TLB leads there; none if the page table does.
         cpu: Option<usize>,
     },
     /// A flush of a page that was not unmapped before.
@@ -184,9 +190,9 @@ pub enum Fault {
         /// The alignment.
         align: u64,
     },
-    /// A page was let go that `map_frames` did not map, or that was let go already.
-    #[error("page {page:#x} is let go but leads to no frame of a user")]
-    LetGoUnmapped {
+    /// A page was discarded that `map_frames` did not map, or that was discarded already.
+    #[error("page {page:#x} is discarded but leads to no frame of a user")]
+    DiscardedUnmapped {
         /// The first such page of the range.
         page: u64,
     },
@@ -196,7 +202,7 @@ pub enum Fault {
         /// The frame.
         frame: u64,
     },
-    /// A frame was given back while a page leads to it that was neither let go nor unmapped.
+    /// A frame was given back while a page leads to it that was neither discarded nor unmapped.
     #[error("frame {frame} is given back while page {page:#x} leads to it")]
     GivenWhileMapped {
         /// The frame.
@@ -221,7 +227,7 @@ pub enum Fault {
     ZeroedReadOnly {
         /// The page.
         page: u64,
-        /// What it is.
+        /// The origin of the frame.
         protection: Protection,
     },
     /// Zeros for a page that is not mapped.
@@ -237,7 +243,7 @@ pub enum Fault {
         call: Point,
         /// Its range.
         range: PageRange,
-        /// What was lent.
+        /// The span that was lent.
         span: PageRange,
     },
     /// A call whose ranges are not ascending and disjoint.

@@ -1,4 +1,5 @@
-//! Fault injection: every step of an operation fails, one after the other, and nothing is lost by it.
+//! Fault injection: every step of an operation fails, one after the other, and nothing is lost by
+//! it.
 //!
 //! ```text
 //!   for n = 1, 2, 3 …          a fresh machine and space; `setup` fills it
@@ -15,13 +16,16 @@
 //!   nothing unflushed, and as many frames are taken as before
 //! ```
 //!
-//! Steps are the machine's [`Point`]s and the heap's requests ([`heap`]); for the heap the test program needs a
-//! [`FailingAlloc`](heap::FailingAlloc), and an operation must not ask for memory itself but where it can do without.
-//! What an operation makes it leaves in its state, for which `setup` has made room.
+//! Steps are the machine's [`Point`]s and the heap's requests ([`heap`]); for the heap the test
+//! program needs a [`FailingAlloc`](heap::FailingAlloc), and an operation must not ask for memory
+//! itself but where it can do without. What an operation makes it leaves in its state, for which
+//! `setup` has made room.
 //!
-//! The space may be shared, as an `Arc` that the state has as well: for what keeps hold of its space.
+//! The space may be shared, as an `Arc` that the state has as well: for what keeps hold of its
+//! space.
 //!
-//! A [`Case`] is an operation with its surroundings, walked by all kinds of steps at once; a table of them is a test.
+//! A [`Case`] is an operation with its surroundings, walked by all kinds of steps at once; a table
+//! of them is a test.
 //!
 //! ```
 //! use vmalloc::{Config, PageRange, Request, Space};
@@ -127,7 +131,7 @@ pub enum Lasting {
     Onward,
 }
 
-/// What is done after an operation was refused.
+/// The reaction to a refused operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
     GivenUp,
@@ -161,14 +165,15 @@ impl fmt::Display for Pair {
 }
 
 impl Injection {
-    /// Runs `act` with the steps of `sim`, or of the heap, failing; how many have. Nothing fails afterwards.
+    /// Runs `act` with the steps of `sim`, or of the heap, failing; how many have. Nothing fails
+    /// afterwards.
     pub fn during<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
         let done = self.during_another(sim, act);
         sim.heal();
         done
     }
 
-    /// The same inside of another: the machine stays as it is afterwards.
+    /// Walks inside of another walk: the machine stays as it is afterwards.
     fn during_another<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
         match self.step {
             Step::Heap => self.on_heap(act),
@@ -184,7 +189,8 @@ impl Injection {
         }
     }
 
-    /// The same for the heap alone: for what has no machine yet. The machine's steps all succeed.
+    /// Walks over failures of the heap alone: for an operation that has no machine yet. The
+    /// machine's steps all succeed.
     pub fn on_heap<R>(self, act: impl FnOnce() -> R) -> (R, u64) {
         let shortage = match (self.step, self.lasting) {
             (Step::Machine(_), _) => return (act(), 0),
@@ -196,14 +202,15 @@ impl Injection {
     }
 }
 
-/// Runs `run` with the first, the second, the third … step failing, until it tells that none has; how many times one has.
+/// Runs `run` with the first, the second, the third … step failing, until it tells that none has;
+/// how many times one has.
 pub fn each(step: Step, lasting: Lasting, mut run: impl FnMut(Injection) -> bool) -> u64 {
     let mut injections = (1..=MOST).map(|nth| Injection { step, lasting, nth });
     let missed = injections.find(|&injection| !run(injection)).expect("an operation of finitely many steps");
     missed.nth - 1
 }
 
-/// What became of the operations of a walk.
+/// The results of the operations of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Walked {
     /// Steps that were made to fail, one in each run.
@@ -215,7 +222,8 @@ pub struct Walked {
 /// Lets an operation fail at each step of a kind. See the module's documentation.
 ///
 /// # Panics
-/// With the injection in the message's neighbourhood, when anything is lost, or an operation fails without a reason.
+/// With the injection in the message's neighbourhood, when anything is lost, or an operation fails
+/// without a reason.
 pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     step: Step,
     lasting: Lasting,
@@ -238,7 +246,8 @@ pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     walked
 }
 
-/// The same with two steps of two kinds that fail in one run, for every pair of them: the errors of what is done after errors.
+/// Walks over every pair of failing steps of two kinds in one run: the errors of what is done after
+/// errors.
 ///
 /// # Panics
 /// As [`walk`].
@@ -276,7 +285,8 @@ pub fn walk_pairs<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     walked
 }
 
-/// One run, from a fresh machine to the end; how many steps failed in it, and whether the operation was refused.
+/// One run, from a fresh machine to the end; how many steps failed in it, and whether the operation
+/// was refused.
 fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     injection: &dyn fmt::Display,
     after: After,
@@ -312,7 +322,7 @@ impl Drop for Context<'_> {
     }
 }
 
-/// What an operation that fails must leave as it is.
+/// The facts that an operation that fails must leave as they are.
 struct Before {
     taken_frames: usize,
 }
@@ -338,11 +348,11 @@ impl Before {
     }
 }
 
-/// Frees all areas that [`Space::vfree`] and [`Space::unreserve`] are for.
+/// Frees all areas that [`vmalloc::Raw::free`] and [`vmalloc::Raw::unreserve`] are for.
 pub fn free_all<P: Platform>(space: &Space<P>) {
     for area in space.areas() {
         match area.kind {
-            // SAFETY: whoever frees everything answers for it that nobody uses anything.
+            // SAFETY: the caller, which frees everything, answers for it that nothing uses it.
             #[allow(unsafe_code)]
             Kind::Vmalloc => unsafe { space.raw().free(area.addr) }.expect("it is busy"),
             // SAFETY: as above.
@@ -353,7 +363,8 @@ pub fn free_all<P: Platform>(space: &Space<P>) {
     }
 }
 
-/// Checks a space with areas in it: its invariants, its counts against a walk over it, and its machine.
+/// Checks a space with areas in it: its invariants, its counts against a walk over it, and its
+/// machine.
 pub fn check<P: Simulated>(space: &Space<P>) {
     space.verify().expect("every invariant holds");
     let stats = space.stats();
@@ -365,8 +376,8 @@ pub fn check<P: Simulated>(space: &Space<P>) {
     assert_eq!((sim.audit(), sim.faults()), (vec![], vec![]));
 }
 
-/// Compares the counts with a walk. Blocks are areas as long as they are there; those that wait for a flush or for their release
-/// are counted as lazy or pooled.
+/// Compares the counts with a walk. Blocks are areas as long as they are there; those that wait for
+/// a flush or for their release are counted as lazy or pooled.
 fn check_areas<P: Simulated>(space: &Space<P>, stats: &Stats) {
     let (mut all, mut others) = ((0, 0), (0, 0));
     for area in space.areas() {

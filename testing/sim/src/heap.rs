@@ -1,7 +1,8 @@
 //! A heap that runs out: the allocator's metadata is memory, too.
 //!
-//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with a [`Shortage`]. Only
-//! the calling thread is short of memory, and what the simulator itself needs is never refused.
+//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with a
+//! [`Shortage`]. Only the calling thread is short of memory, and what the simulator itself needs is
+//! never refused.
 //!
 //! ```
 //! use vmalloc_sim::heap::{self, FailingAlloc, Shortage};
@@ -18,7 +19,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Which requests for memory are refused, counted from 1.
+/// The requests for memory that are refused, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
     /// This one alone.
@@ -44,8 +45,9 @@ thread_local! {
     static EXEMPT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs `act` with a shortage of memory in this thread; its result and what it asked for. Without a [`FailingAlloc`]
-/// nothing is counted or refused. Whatever `act` does must cope: most code of the standard library aborts.
+/// Runs `act` with a shortage of memory in this thread; its result and what it asked for. Without a
+/// [`FailingAlloc`] nothing is counted or refused. Whatever `act` does must cope: most code of the
+/// standard library aborts.
 pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, Demand) {
     /// Ends the shortage, be it in a panic.
     struct End;
@@ -81,7 +83,7 @@ impl Drop for Exempt {
     }
 }
 
-/// Whether the request that is being made is one to refuse.
+/// Returns whether the request that is being made is one to refuse.
 fn refuses() -> bool {
     let Some(shortage) = SHORTAGE.get() else { return false };
     if EXEMPT.get() > 0 {
@@ -102,8 +104,9 @@ fn refuses() -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailingAlloc;
 
-// SAFETY: every call is the system allocator's, or a refusal, which is legal at any time. The thread's cells are
-// constants at first and have no destructor, so reading them neither allocates nor fails, however late.
+// SAFETY: every call is the system allocator's, or a refusal, which is legal at any time. The
+// thread's cells are constants at first and have no destructor, so reading them neither allocates
+// nor fails, however late.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for FailingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

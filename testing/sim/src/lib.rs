@@ -1,9 +1,10 @@
-//! A simulated MMU: a page table plus one TLB per CPU that keeps stale entries on purpose, and reports any access,
-//! reuse or aliasing that real hardware would get wrong. Deterministic.
+//! A simulated MMU: a page table plus one TLB per CPU that keeps stale entries on purpose, and
+//! reports any access, reuse or aliasing that real hardware would get wrong. Deterministic.
 //!
-//! On a real machine a missing flush is seen once in a million runs, as damage somewhere else. Here the hardware
-//! is as hostile as it may be, every time: no TLB forgets anything that it was not told to forget, the frame recycled
-//! last is handed out first, and an access goes through the TLB of the CPU that makes it.
+//! On a real machine a missing flush is seen once in a million runs, as damage somewhere else. Here
+//! the hardware is as hostile as it may be, every time: no TLB forgets anything that it was not
+//! told to forget, the frame recycled last is handed out first, and an access goes through the TLB
+//! of the CPU that makes it.
 //!
 //! ```text
 //!            access by CPU 1                                    frames: content, owner
@@ -18,14 +19,15 @@
 //!            Fault::NotMapped
 //! ```
 //!
-//! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned where there is
-//! somebody to return it to, and by default a panic at once. [`Point`]s fail on request, the heap too ([`heap`]).
-//! How good the simulator is at its work is tested with protocols that are wrong on purpose: [`Broken`] is a caller that
-//! forgets flushes, a [`Flaw`] is a machine that forgets them.
+//! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned
+//! where there is somebody to return it to, and by default a panic at once. [`Point`]s fail on
+//! request, the heap too ([`heap`]). How good the simulator is at its work is tested with protocols
+//! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, a [`InjectedBug`] is a
+//! machine that forgets them.
 //!
 //! ```
 //! use vmalloc::{Config, PageRange, Request, Space};
-//! use vmalloc_sim::{Fault, Options, Sight};
+//! use vmalloc_sim::{Fault, Options, TlbVisibility};
 //!
 //! let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).cpus(2).build();
 //! let space = Space::new(sim, Config::default().unmap_on_free())?;
@@ -37,18 +39,19 @@
 //! // SAFETY: nothing uses the area any more.
 //! unsafe { space.vfree(addr)? };
 //! space.purge()?;
-//! assert_eq!(sim.look(1, page), Sight::Nothing);
+//! assert_eq!(sim.look(1, page), TlbVisibility::Nothing);
 //! assert_eq!(sim.check_end(), []);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Frames can also be taken, mapped at any number of pages, let go and given back ([`Frames`](vmalloc::Frames)); what
-//! may be done with a page can be changed ([`Protect`](vmalloc::Protect)); and anything can be [peeked](vmalloc::Peek)
-//! at. Machines differ in what they have of this: see [`Options`]. Memory is counted in words: a page has one.
+//! Frames can also be taken, mapped at any number of pages, discarded and given back
+//! ([`FrameSupply`](vmalloc::FrameSupply)); what may be done with a page can be changed
+//! ([`Protect`](vmalloc::Protect)); and anything can be [read](vmalloc::ReadNofault) at. Machines
+//! differ in what they have of this: see [`Options`]. Memory is counted in words: a page has one.
 //!
 //! # What is not simulated
-//! Page tables as trees of frames, huge pages as single translations, accesses between two steps of one platform call (a
-//! call is atomic here), and time.
+//! Page tables as trees of frames, huge pages as single translations, accesses between two steps of
+//! one platform call (a call is atomic here), and time.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -73,7 +76,7 @@ pub use broken::{Broken, Mistake};
 pub use counts::{Counts, Flush};
 pub use direct::Direct;
 pub use fault::{Access, Fault};
-pub use machine::Sight;
-pub use options::{Flaw, LetGo, Options, Reaction};
+pub use machine::TlbVisibility;
+pub use options::{Discard, InjectedBug, OnViolation, Options};
 pub use plan::Point;
 pub use sim::Sim;

@@ -1,22 +1,23 @@
-//! The frames of physical memory: a bounded supply, and devices above it. Each has one word of content.
+//! The frames of physical memory: a bounded supply, and devices above it. Each has one word of
+//! content.
 //!
 //! ```text
 //!   0                      supply                       limit      devices
 //!   ├──────┬─────────────┬──────┬────────────────────────┼───────────────┤
-//!   │ free │ some page's │ free │ the user's             │ nobody's ever │
+//!   │ free │ some page's │ free │ the user's             │ unused        │
 //!   └──────┴─────────────┴──────┴────────────────────────┴───────────────┘
 //! ```
 
 use crate::options::NewPages;
 
-/// Who has a frame of the supply.
+/// The holder of a frame of the supply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
-    /// Nobody: it may be taken.
+    /// No page: it may be taken.
     Supply,
     /// This page, for which `map` took it.
     Page(u64),
-    /// Who took it by `take_frames` or `take_run`.
+    /// The caller that took it by `take_frames` or `take_run`.
     User,
 }
 
@@ -25,7 +26,8 @@ pub(crate) enum Holder {
 pub(crate) struct Memory {
     /// Those that were ever taken, and those below them.
     frames: Vec<Frame>,
-    /// Free ones among these. The last recycled is taken first, so that who still reaches it is noticed soonest.
+    /// Free ones among these. The last recycled is taken first, so that who still reaches it is
+    /// noticed soonest.
     free: Vec<u64>,
     limit: u64,
     /// The content of the devices' frames, which follow the supply's.
@@ -65,7 +67,8 @@ impl Memory {
         Some(frame)
     }
 
-    /// Consecutive frames, of the content that new pages have, for the pages from `page` on, the first at a multiple of their number.
+    /// Consecutive frames, of the content that new pages have, for the pages from `page` on, the
+    /// first at a multiple of their number.
     pub(crate) fn take_huge(&mut self, page: u64, count: u64) -> Option<u64> {
         let base = self.claim_run(count, count)?;
         (0..count)
@@ -73,7 +76,7 @@ impl Memory {
         Some(base)
     }
 
-    /// What a page finds in `frame` when it gets it.
+    /// Returns the word that a page finds in `frame` when it gets it.
     fn fresh(&self, frame: u64) -> u64 {
         match self.new_pages {
             NewPages::Zeroed => 0,
@@ -107,7 +110,8 @@ impl Memory {
         self.frames[frame as usize].holder = Holder::Page(page);
     }
 
-    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for who still reaches it to see.
+    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for who still
+    /// reaches it to see.
     pub(crate) fn recycle(&mut self, frame: u64) {
         debug_assert!(self.owner(frame).is_some(), "frame {frame} is in the supply already");
         self.frames[frame as usize].holder = Holder::Supply;
@@ -123,7 +127,7 @@ impl Memory {
         self.free.push(frame);
     }
 
-    /// Who has `frame`; none if it is not the supply's.
+    /// Returns the holder of `frame`; none if it is not the supply's.
     pub(crate) fn holder(&self, frame: u64) -> Option<Holder> {
         let record = self.frames.get(usize::try_from(frame).ok()?);
         record.map(|record| record.holder).or((frame < self.limit).then_some(Holder::Supply))
@@ -137,7 +141,8 @@ impl Memory {
         }
     }
 
-    /// How often a user has given `frame` back: an entry made before the last time leads to somebody else's.
+    /// How often a user has given `frame` back: an entry made before the last time leads to
+    /// somebody else's.
     pub(crate) fn life(&self, frame: u64) -> u64 {
         self.frames.get(frame as usize).map_or(0, |record| record.life)
     }
@@ -201,7 +206,7 @@ impl Memory {
     }
 }
 
-/// What a frame holds that nobody has zeroed: never zero, and another word for each frame.
+/// Returns the word of a frame that was not zeroed: never zero, and another for each frame.
 const fn junk(frame: u64) -> u64 {
     0xdead_beef_0000_0000 | (frame & 0xffff_ffff)
 }

@@ -5,9 +5,9 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use vmalloc::PageRange;
 
-/// What happens at a [`Fault`](crate::Fault), besides recording it.
+/// The effect of a [`Fault`](crate::Fault), besides its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Reaction {
+pub enum OnViolation {
     /// A panic at once.
     #[default]
     Panic,
@@ -18,7 +18,7 @@ pub enum Reaction {
 /// A machine whose flush protocol is wrong. What calls it is right: for the other way round see
 /// [`Broken`](crate::Broken).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum InjectedBug {
     /// A flush never tells the last of the other CPUs.
     ForgottenCpu,
     /// Frames are recycled when their pages are unmapped.
@@ -27,9 +27,9 @@ pub enum Flaw {
     UnflushedProtection,
 }
 
-/// What becomes of pages that are let go.
+/// The fate of pages that are discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LetGo {
+pub enum Discard {
     /// They are unmapped at once, as where that takes a store.
     #[default]
     Unmaps,
@@ -37,9 +37,9 @@ pub enum LetGo {
     Keeps,
 }
 
-/// Whether pages can change their addresses.
+/// The ability of pages to change their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Moving {
+pub(crate) enum RelocateMode {
     /// They can't.
     #[default]
     Unsupported,
@@ -47,23 +47,24 @@ pub(crate) enum Moving {
     Moves,
 }
 
-/// What `map_frames` does about pages that lead somewhere.
+/// The behaviour of `map_frames` over mapped pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Remap {
+pub(crate) enum RemapMode {
     /// Nothing: that is a fault.
     #[default]
     Refuses,
-    /// It sees to it that nobody follows the old translations.
+    /// It makes every CPU forget the old translations.
     Replaces,
 }
 
-/// What new pages hold.
+/// The content of new pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum NewPages {
     /// Zeros.
     #[default]
     Zeroed,
-    /// Anything, but never zeros: a reader that expects zeros sees that nobody has cleared them.
+    /// Any words, but never zeros: a reader that expects zeros sees that the pages were not
+    /// cleared.
     Dirty,
 }
 
@@ -74,39 +75,40 @@ pub struct Options {
     pub(crate) cpus: usize,
     pub(crate) frames: u64,
     pub(crate) devices: u64,
-    pub(crate) let_go: LetGo,
-    pub(crate) remap: Remap,
+    pub(crate) discard: Discard,
+    pub(crate) remap: RemapMode,
     pub(crate) linear: Option<u64>,
     pub(crate) huge_order: Option<u32>,
-    pub(crate) moving: Moving,
+    pub(crate) relocate_mode: RelocateMode,
     pub(crate) new_pages: NewPages,
     pub(crate) max_slack_percent: u8,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
-    pub(crate) reaction: Reaction,
-    pub(crate) flaw: Option<Flaw>,
+    pub(crate) on_violation: OnViolation,
+    pub(crate) injected_bug: Option<InjectedBug>,
     pub(crate) current_cpu: fn() -> usize,
 }
 
 impl Options {
-    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a panic at every fault.
+    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a
+    /// panic at every fault.
     pub fn new(span: PageRange) -> Self {
         Self {
             span,
             cpus: 4,
             frames: span.len(),
             devices: 0,
-            let_go: LetGo::default(),
-            remap: Remap::default(),
+            discard: Discard::default(),
+            remap: RemapMode::default(),
             linear: None,
             huge_order: None,
-            moving: Moving::default(),
+            relocate_mode: RelocateMode::default(),
             new_pages: NewPages::default(),
             max_slack_percent: 0,
             seed: 0,
             tlb_entries: None,
-            reaction: Reaction::default(),
-            flaw: None,
+            on_violation: OnViolation::default(),
+            injected_bug: None,
             current_cpu: cpu::bound,
         }
     }
@@ -132,22 +134,22 @@ impl Options {
         self
     }
 
-    /// What becomes of pages that are let go.
+    /// Sets the fate of pages that are discarded.
     #[must_use]
-    pub fn let_go(mut self, let_go: LetGo) -> Self {
-        self.let_go = let_go;
+    pub fn discard(mut self, discard: Discard) -> Self {
+        self.discard = discard;
         self
     }
 
-    /// A machine that [replaces](vmalloc::Platform::replaces) what is mapped.
+    /// A machine that [replaces](vmalloc::Geometry::remaps_atomically) what is mapped.
     #[must_use]
-    pub fn replaces(mut self) -> Self {
-        self.remap = Remap::Replaces;
+    pub fn remaps_atomically(mut self) -> Self {
+        self.remap = RemapMode::Replaces;
         self
     }
 
-    /// A machine on which every frame of the supply can be reached at a page of its own, from `start` on: outside the
-    /// span, which is not checked.
+    /// A machine on which every frame of the supply can be reached at a page of its own, from
+    /// `start` on: outside the span, which is not checked.
     #[must_use]
     pub fn linear(mut self, start: u64) -> Self {
         self.linear = Some(start);
@@ -161,14 +163,15 @@ impl Options {
         self
     }
 
-    /// A machine that can [relocate](vmalloc::DirectMemory::relocate) pages: for [`Direct`](crate::Direct).
+    /// A machine that can [relocate](vmalloc::Relocate::relocate) pages: for
+    /// [`Direct`](crate::Direct).
     #[must_use]
     pub fn relocates(mut self) -> Self {
-        self.moving = Moving::Moves;
+        self.relocate_mode = RelocateMode::Moves;
         self
     }
 
-    /// A machine that leaves it to the space to [zero](vmalloc::Platform::zeroes) new pages.
+    /// A machine that leaves it to the space to [zero](vmalloc::Geometry::maps_zeroed) new pages.
     #[must_use]
     pub fn dirty(mut self) -> Self {
         self.new_pages = NewPages::Dirty;
@@ -183,7 +186,7 @@ impl Options {
         self
     }
 
-    /// What all choices of the machine follow from.
+    /// Sets the seed of all choices of the machine.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -197,22 +200,22 @@ impl Options {
         self
     }
 
-    /// What a fault leads to.
+    /// Sets the effect of a fault.
     #[must_use]
-    pub fn on_fault(mut self, reaction: Reaction) -> Self {
-        self.reaction = reaction;
+    pub fn on_violation(mut self, on_violation: OnViolation) -> Self {
+        self.on_violation = on_violation;
         self
     }
 
     /// A machine that gets its own part of the protocol wrong.
     #[must_use]
-    pub fn flaw(mut self, flaw: Flaw) -> Self {
-        self.flaw = Some(flaw);
+    pub fn injected_bug(mut self, injected_bug: InjectedBug) -> Self {
+        self.injected_bug = Some(injected_bug);
         self
     }
 
-    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for schedulers that run many
-    /// threads of a test in one of the system's.
+    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for
+    /// schedulers that run many threads of a test in one of the system's.
     #[must_use]
     pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
         self.current_cpu = current_cpu;

@@ -1,4 +1,5 @@
-//! A set of pages, kept as disjoint ranges that do not touch: its size follows the ranges, not the pages.
+//! A set of pages, kept as disjoint ranges that do not touch: its size follows the ranges, not the
+//! pages.
 
 use std::collections::BTreeMap;
 use vmalloc::PageRange;

@@ -19,7 +19,8 @@ pub enum Point {
     TakeFrames,
     /// A call of `take_run`.
     TakeRun,
-    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is unmapped then.
+    /// A call of `map_frames`. On a machine that replaces, the first half of what was mapped is
+    /// unmapped then.
     MapFrames,
     /// A call of `protect`: the first half of its pages are changed then.
     Protect,
@@ -72,7 +73,7 @@ impl Plan {
         self.due[point as usize] = Some(Due::Once(self.passed[point as usize] + nth));
     }
 
-    /// The same, and all that follow.
+    /// Makes the `nth` step and all that follow fail.
     pub(crate) fn fail_from(&mut self, point: Point, nth: u64) {
         self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
     }

@@ -1,6 +1,6 @@
 //! The machine as the allocator sees it.
 
-use crate::options::{NewPages, Remap};
+use crate::options::{NewPages, RemapMode};
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
@@ -9,8 +9,9 @@ use vmalloc::{
     ReadNofault, Translate,
 };
 
-// SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`, which bring nobody's
-// memory in danger, and this type is no `DirectMemory`. The lock excludes as the caller's choice of `L` does.
+// SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`,
+// which endanger no memory in danger, and this type is no `DirectMemory`. The lock excludes as the
+// caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Platform for Sim<L> {
     type RawLock = L;
@@ -21,7 +22,7 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
             .huge_order(self.huge_order)
             .maps_zeroed(self.new_pages == NewPages::Zeroed)
             .max_slack_percent(self.max_slack_percent)
-            .remaps_atomically(self.remap == Remap::Replaces)
+            .remaps_atomically(self.remap == RemapMode::Replaces)
             .linear_map(self.linear)
     }
 
@@ -66,8 +67,9 @@ impl<L: RawMutex> Translate for Sim<L> {
         self.step(|machine| machine.frame(page))
     }
 }
-// SAFETY: a frame has one holder, and a page of the page table one frame, which holds the one word that all pages that
-// lead to it show. The linear map is constant, and a frame of the supply can be used there as long as somebody has it.
+// SAFETY: a frame has one holder, and a page of the page table one frame, which holds the one word
+// that all pages that lead to it show. The linear map is constant, and a frame of the supply can be
+// used there as long as somebody has it.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> FrameSupply for Sim<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
@@ -114,7 +116,8 @@ unsafe impl<L: RawMutex> MapFrames for Sim<L> {
     }
 }
 
-// SAFETY: every entry of the page table and of the TLBs has its protection, which `read` and `write` keep.
+// SAFETY: every entry of the page table and of the TLBs has its protection, which `read` and
+// `write` keep.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> Protect for Sim<L> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {

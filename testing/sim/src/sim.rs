@@ -4,29 +4,31 @@ use crate::counts::{Counts, Flush};
 use crate::cpu;
 use crate::fault::Fault;
 use crate::heap;
-use crate::machine::{Machine, Sight};
-use crate::options::{NewPages, Options, Reaction, Remap};
+use crate::machine::{Machine, TlbVisibility};
+use crate::options::{NewPages, OnViolation, Options, RemapMode};
 use crate::plan::Point;
 use lock_api::RawMutex;
 use parking_lot::Mutex;
 use std::marker::PhantomData;
 use vmalloc::{Frame, PageRange};
 
-/// A simulated machine: a [`Platform`](vmalloc::Platform) whose addresses lead nowhere. See the crate's documentation.
+/// A simulated machine: a [`Platform`](vmalloc::Platform) whose addresses lead nowhere. See the
+/// crate's documentation.
 ///
-/// `L` is the lock of the space above. The machine's own is held for one step at a time, and nothing foreign
-/// runs under it. CPUs are numbered from 0; an access by one that does not exist is a panic.
+/// `L` is the lock of the space above. The machine's own is held for one step at a time, and
+/// nothing foreign runs under it. CPUs are numbered from 0; an access by one that does not exist is
+/// a panic.
 #[derive(Debug)]
 pub struct Sim<L = parking_lot::RawMutex> {
     pub(crate) span: PageRange,
     pub(crate) cpus: usize,
     pub(crate) huge_order: Option<u32>,
     pub(crate) linear: Option<PageRange>,
-    pub(crate) remap: Remap,
+    pub(crate) remap: RemapMode,
     pub(crate) new_pages: NewPages,
     pub(crate) max_slack_percent: u8,
     current_cpu: fn() -> usize,
-    reaction: Reaction,
+    on_violation: OnViolation,
     machine: Mutex<Machine>,
     lock: PhantomData<fn() -> L>,
 }
@@ -53,16 +55,17 @@ impl<L: RawMutex> Sim<L> {
             new_pages: options.new_pages,
             max_slack_percent: options.max_slack_percent,
             current_cpu: options.current_cpu,
-            reaction: options.reaction,
+            on_violation: options.on_violation,
             machine: Mutex::new(Machine::new(&options)),
             lock: PhantomData,
         }
     }
 
-    /// What `cpu` reads at `page`, which may be one of the linear map.
+    /// Returns the word that `cpu` reads at `page`, which may be one of the linear map.
     ///
     /// # Errors
-    /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`]; [`Fault::ReachedGiven`]; [`Fault::ReachedFree`].
+    /// [`Fault::NotMapped`], as a guard wants it; [`Fault::StaleAccess`]; [`Fault::ReachedGiven`];
+    /// [`Fault::ReachedFree`].
     pub fn read(&self, cpu: usize, page: u64) -> Result<u64, Fault> {
         self.step(|machine| machine.read(cpu, page))
     }
@@ -70,12 +73,13 @@ impl<L: RawMutex> Sim<L> {
     /// Lets `cpu` write `word` to `page`.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`]; a stale access has done its damage then.
+    /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`]; a stale access
+    /// has done its damage then.
     pub fn write(&self, cpu: usize, page: u64, word: u64) -> Result<(), Fault> {
         self.step(|machine| machine.write(cpu, page, word))
     }
 
-    /// What `cpu` fetches at `page`, to execute it.
+    /// Returns the word that `cpu` fetches at `page`, to execute it.
     ///
     /// # Errors
     /// As [`read`](Self::read), and [`Fault::Denied`], [`Fault::StaleProtection`].
@@ -83,19 +87,20 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.fetch(cpu, page))
     }
 
-    /// What `cpu` would read at `page`, without a fault and without filling its TLB: for freed areas, where a
-    /// stale answer is no surprise before the purge.
-    pub fn look(&self, cpu: usize, page: u64) -> Sight {
+    /// Returns the result of a read by `cpu` at `page`, without a fault and without filling its
+    /// TLB: for freed areas, where a stale answer is no surprise before the purge.
+    pub fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         self.step(|machine| machine.look(cpu, page))
     }
 
-    /// Lets `cpu` remember the translations of whatever is mapped of `range`, as speculation may at any time.
+    /// Lets `cpu` remember the translations of whatever is mapped of `range`, as speculation may at
+    /// any time.
     pub fn prefetch(&self, cpu: usize, range: PageRange) {
         self.step(|machine| machine.prefetch(cpu, range));
     }
 
-    /// Notes that `range` was handed out without memory, which the machine can't see for itself, and reports pages
-    /// that were not flushed since they were last in use.
+    /// Notes that `range` was handed out without memory, which the machine can't see for itself,
+    /// and reports pages that were not flushed since they were last in use.
     pub fn handed_out(&self, range: PageRange) {
         self.step(|machine| machine.check_reuse(range));
     }
@@ -110,8 +115,9 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.plan.fail_from(point, nth));
     }
 
-    /// Makes every call of this kind fail that is about one of these pages, until [`relent`](Self::relent). An unmap has
-    /// unmapped the ranges before it then. The kind is [`Point::Unmap`] or [`Point::Flush`].
+    /// Makes every call of this kind fail that is about one of these pages, until
+    /// [`relent`](Self::relent). An unmap has unmapped the ranges before it then. The kind is
+    /// [`Point::Unmap`] or [`Point::Flush`].
     pub fn refuse(&self, call: Point, pages: PageRange) {
         self.step(|machine| machine.refused.push((call, pages)));
     }
@@ -151,13 +157,13 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.faults.clone())
     }
 
-    /// Looks through all translations for aliases, stale entries and lost frames, and reports them. O(n log n) in
-    /// what is mapped and remembered.
+    /// Looks through all translations for aliases, stale entries and lost frames, and reports them.
+    /// O(n log n) in what is mapped and remembered.
     pub fn audit(&self) -> Vec<Fault> {
         self.step(Machine::audit)
     }
 
-    /// What would be leaked if this were the end: nothing is reported.
+    /// Returns the leaks that there were if this were the end. Reports nothing.
     pub fn leaks(&self) -> Vec<Fault> {
         self.step(|machine| machine.leaks())
     }
@@ -173,7 +179,8 @@ impl<L: RawMutex> Sim<L> {
         })
     }
 
-    /// Calls `act` while nobody is within a step of the machine, as a system that forks its memory would. `act` must not use the machine.
+    /// Calls `act` while no thread is within a step of the machine, as a system that forks its
+    /// memory would. `act` must not use the machine.
     pub fn at_rest<R>(&self, act: impl FnOnce() -> R) -> R {
         let _machine = self.machine.lock();
         act()
@@ -184,7 +191,8 @@ impl<L: RawMutex> Sim<L> {
         (self.current_cpu)() % self.cpus
     }
 
-    /// One step of the machine. A fault in it is a panic here, if it is to be one, with the machine left in order.
+    /// One step of the machine. A fault in it is a panic here, if it is to be one, with the machine
+    /// left in order.
     pub(crate) fn step<R>(&self, act: impl FnOnce(&mut Machine) -> R) -> R {
         // The simulator's own memory is not what is to run out.
         let _exempt = heap::Exempt::begin();
@@ -194,7 +202,7 @@ impl<L: RawMutex> Sim<L> {
         let fault = machine.faults.get(before).copied();
         drop(machine);
         match fault {
-            Some(fault) if self.reaction == Reaction::Panic => panic!("{fault}"),
+            Some(fault) if self.on_violation == OnViolation::Panic => panic!("{fault}"),
             _ => result,
         }
     }
@@ -231,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_fault_is_only_recorded_where_that_is_wanted() {
-        let sim = leaky(options().on_fault(Reaction::Record));
+        let sim = leaky(options().on_violation(OnViolation::Record));
         let leak = [Fault::LeakedPage { page: 110, frame: 0 }];
         assert_eq!((&*sim.check_end(), &*sim.faults()), (&leak[..], &leak[..]));
     }

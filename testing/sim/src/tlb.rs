@@ -5,17 +5,19 @@ use rand_xoshiro::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use vmalloc::{PageRange, Protection};
 
-/// A translation: a page's frame, what may be done with it, and which mapping of the page it belongs to.
+/// A translation: a page's frame, what may be done with it, and which mapping of the page it
+/// belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) frame: u64,
-    /// The number of the map call: a page mapped anew differs from before even if its frame is the same.
+    /// The number of the map call: a page mapped again differs from before even if its frame is the
+    /// same.
     pub(crate) epoch: u64,
     pub(crate) protection: Protection,
     pub(crate) backing: Backing,
 }
 
-/// Whose frame an entry leads to.
+/// The origin of an entry's frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backing {
     /// The page's own, which `map` took for it.
@@ -39,7 +41,8 @@ pub(crate) struct Tlb {
     entries: BTreeMap<u64, Entry>,
     /// By frame: how many entries lead to it.
     reached: Vec<u32>,
-    /// Pages whose entries were replaced since they were last flushed: nobody else can know that they are gone.
+    /// Pages whose entries were replaced since they were last flushed: no software can know that
+    /// they are gone.
     evicted: BTreeSet<u64>,
     capacity: Option<usize>,
 }
@@ -89,7 +92,7 @@ impl Tlb {
         gone.iter().for_each(|page| _ = self.evicted.remove(page));
     }
 
-    /// Whether software has to assume that a translation of `range` is here.
+    /// Returns whether software has to assume that a translation of `range` is here.
     pub(crate) fn may_hold(&self, range: PageRange) -> bool {
         let pages = range.start()..range.end();
         self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unbounded_one_forgets_what_it_is_told_to_and_nothing_else() {
+    fn unbounded_tlb_drops_flushed_entries_alone() {
         let mut tlb = filled(None, 1);
         assert_eq!(pages_of(&tlb, 6), [12, 13]);
         tlb.flush(PageRange::new(10, 13).unwrap());
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_one_replaces_by_its_seed() {
+    fn bounded_tlb_replaces_by_seed() {
         let tlb = filled(Some(8), 1);
         assert_eq!(pages(&tlb).len(), 8);
         assert_eq!(pages(&tlb), pages(&filled(Some(8), 1)));

@@ -1,11 +1,12 @@
-//! Right use of frames, at random: no fault, and every page shows what its frame holds. On every kind of machine.
+//! Right use of frames, at random: no fault, and every page shows what its frame holds. On every
+//! kind of machine.
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose another program and its length.
 
 use std::collections::BTreeMap;
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection};
 use vmalloc_model::{Seeded, Source, env};
-use vmalloc_sim::{Access, Fault, LetGo, Options, Point, Reaction, Sim};
+use vmalloc_sim::{Access, Discard, Fault, OnViolation, Options, Point, Sim};
 
 const START: u64 = 0x100;
 const PAGES: u64 = 96;
@@ -14,13 +15,13 @@ const FRAMES: u64 = 48;
 const DEVICES: u64 = 4;
 const CPUS: usize = 3;
 
-/// What a page is, to its owner.
+/// The state of a page, to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
     Memory,
     Leads(Frame),
-    LetGo,
+    Discarded,
     Unmapped,
 }
 
@@ -30,9 +31,9 @@ struct User {
     source: Seeded,
     pages: BTreeMap<u64, (State, Protection)>,
     taken: Vec<Frame>,
-    /// What frames hold, if that is known.
+    /// The words of frames, where they are known.
     words: BTreeMap<Frame, u64>,
-    /// What pages hold that have memory of their own.
+    /// The words of pages that have memory of their own.
     own_words: BTreeMap<u64, u64>,
 }
 
@@ -114,7 +115,7 @@ impl User {
 
     fn map_frames(&mut self) -> Option<()> {
         let replaces = self.sim.geometry().remaps_atomically;
-        let may_replace = move |state| matches!(state, State::Leads(_) | State::LetGo) && replaces;
+        let may_replace = move |state| matches!(state, State::Leads(_) | State::Discarded) && replaces;
         let range = self.range_of(|state| state == State::Free || may_replace(state))?;
         let devices = (FRAMES..FRAMES + DEVICES).map(Frame);
         let choice: Vec<Frame> = self.taken.iter().copied().chain(devices).collect();
@@ -129,7 +130,7 @@ impl User {
                 Ok(()) => self.set(self::page(page), State::Leads(frame), protection),
                 // Some of what was there may be gone.
                 Err(_) if self.sim.frame_at(page).is_none() && self.state(page) != State::Free => {
-                    self.set(self::page(page), State::LetGo, protection);
+                    self.set(self::page(page), State::Discarded, protection);
                 }
                 Err(_) => (),
             }
@@ -137,11 +138,11 @@ impl User {
         Some(())
     }
 
-    fn let_go(&mut self) -> Option<()> {
+    fn discard(&mut self) -> Option<()> {
         let range = self.range_of(|state| matches!(state, State::Leads(_)))?;
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: nothing uses the pages any more.
         unsafe { self.sim.discard_hint(range) };
-        self.set(range, State::LetGo, Protection::ReadWrite);
+        self.set(range, State::Discarded, Protection::ReadWrite);
         Some(())
     }
 
@@ -152,10 +153,10 @@ impl User {
             (range.start()..range.end()).filter(|&page| matches!(self.state(page), State::Leads(_)));
         for page in leading.filter_map(|page| PageRange::from_len(page, 1)) {
             // Should unmapping fail, this makes it right to give the frames back all the same.
-            // SAFETY: nobody uses the page any more.
+            // SAFETY: nothing uses the page any more.
             unsafe { self.sim.discard_hint(page) };
         }
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: nothing uses the pages any more.
         let unmapped = unsafe { self.sim.unmap(&[range]) };
         self.set(range, State::Unmapped, Protection::ReadWrite);
         if unmapped.is_ok() && self.source.chance(128) {
@@ -201,8 +202,8 @@ impl User {
         match state {
             State::Memory => self.access_mapped(cpu, page, protection, None),
             State::Leads(frame) => self.access_mapped(cpu, page, protection, Some(frame)),
-            // Others may still get somewhere; nobody looks.
-            State::LetGo | State::Unmapped => _ = self.sim.look(cpu, page),
+            // Others may still get somewhere; the test does not look.
+            State::Discarded | State::Unmapped => _ = self.sim.look(cpu, page),
             State::Free => assert_eq!(self.sim.read(cpu, page), Err(Fault::NotMapped { cpu, page })),
         }
     }
@@ -255,7 +256,7 @@ impl User {
             0 | 1 => self.give(),
             2 | 3 => self.map(),
             4..7 => _ = self.map_frames(),
-            7 => _ = self.let_go(),
+            7 => _ = self.discard(),
             8 => _ = self.unmap(),
             9 => _ = self.flush_some(),
             10 => _ = self.protect(),
@@ -269,7 +270,7 @@ impl User {
     fn end(mut self) {
         self.sim.heal();
         let all = self.sim.geometry().span;
-        // SAFETY: nobody uses anything any more.
+        // SAFETY: nothing uses anything any more.
         unsafe {
             self.sim.unmap(&[all]).expect("nothing fails");
             self.sim.flush(&[all]).expect("nothing fails");
@@ -281,16 +282,17 @@ impl User {
 
 fn machines() -> Vec<Options> {
     let span = PageRange::from_len(START, PAGES).expect("not empty");
-    let plain = Options::new(span).cpus(CPUS).frames(FRAMES).devices(DEVICES).on_fault(Reaction::Panic);
-    let kinds = [plain.clone(), plain.replaces().linear(LINEAR).huge_order(1).tlb_entries(8)];
+    let plain =
+        Options::new(span).cpus(CPUS).frames(FRAMES).devices(DEVICES).on_violation(OnViolation::Panic);
+    let kinds = [plain.clone(), plain.remaps_atomically().linear(LINEAR).huge_order(1).tlb_entries(8)];
     kinds
         .into_iter()
-        .flat_map(|kind| [LetGo::Unmaps, LetGo::Keeps].map(|let_go| kind.clone().let_go(let_go)))
+        .flat_map(|kind| [Discard::Unmaps, Discard::Keeps].map(|discard| kind.clone().discard(discard)))
         .collect()
 }
 
 #[test]
-fn right_use_is_never_a_fault() {
+fn correct_use_never_faults() {
     for (nth, options) in machines().into_iter().enumerate() {
         for seed in 0..4 {
             let mut user = User::new(options.clone(), env::seed(nth as u64 * 100 + seed));
@@ -301,7 +303,7 @@ fn right_use_is_never_a_fault() {
                 }
             }
             let counts = user.sim.counts();
-            assert!(counts.frame_maps > 100 && counts.let_gos > 10 && counts.protects > 10, "{counts:?}");
+            assert!(counts.frame_maps > 100 && counts.discards > 10 && counts.protects > 10, "{counts:?}");
             assert_eq!((counts.replaced_pages > 0, counts.huge_pages > 0), (nth > 1, nth > 1), "{counts:?}");
             user.end();
         }

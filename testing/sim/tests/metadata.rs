@@ -1,4 +1,5 @@
-//! The heap runs out at every single request that a space makes of it: a typed error, and nothing is lost.
+//! The heap runs out at every single request that a space makes of it: a typed error, and nothing
+//! is lost.
 
 use vmalloc::{AllocError, Config, PageRange, Request, Space, SpaceError};
 use vmalloc_model::{Seeded, Source};
@@ -16,7 +17,7 @@ fn sim() -> Sim {
     Options::new(PageRange::new(0x1000, 0x101000).expect("not empty")).build()
 }
 
-/// What is freed becomes lazy, or is purged soon, or is kept.
+/// Settings with which a freed area becomes lazy, is purged soon, or is cached.
 fn configs() -> [Config; 3] {
     let unmapping = Config::default().unmap_on_free();
     [unmapping, unmapping.lazy_max_pages(32), Config::default()]
@@ -121,7 +122,8 @@ impl Bench {
     }
 }
 
-/// A program from its first operation to its last; what it asked for, and how many operations were refused.
+/// A program from its first operation to its last; what it asked for, and how many operations were
+/// refused.
 fn run(config: Config, lack: Lack) -> (Demand, u64) {
     let mut bench = Bench::new(config, lack);
     (0..OPS).for_each(|_| bench.step());
@@ -134,7 +136,8 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
     for config in configs() {
         let (whole, errors) = run(config, Lack::Never);
         assert_eq!((whole.refused, errors), (0, 0));
-        // Hash tables grow sooner or later by the seed of their hashes: not every run asks for as much.
+        // Hash tables grow sooner or later by the seed of their hashes: not every run asks for as
+        // much.
         let lacks = (1..=whole.asked).flat_map(|nth| [Lack::Once(nth), Lack::Operation(nth)]);
         let runs: Vec<(Demand, u64)> = lacks.map(|lack| run(config, lack)).collect();
         let (refused, errors) =

@@ -29,7 +29,7 @@ fn finish(space: &Space<Sim>) {
 }
 
 #[test]
-fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
+fn group_comes_from_the_top_without_guards() {
     let space = space(Config::default());
     let below = space.raw().alloc(&Request::new(PAGE)).expect("room");
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE - 100, 2 * PAGE]);
@@ -52,7 +52,7 @@ fn a_group_comes_from_the_top_without_guards_and_is_told_of() {
 }
 
 #[test]
-fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
+fn pages_mapped_in_a_group_are_flushed_before_reuse() {
     let space = space(Config::default());
     let (offsets, sizes) = ([0, 8 * PAGE], [4 * PAGE, 4 * PAGE]);
     let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
@@ -86,7 +86,7 @@ fn what_was_mapped_in_a_group_is_unmapped_and_flushed_before_reuse() {
 }
 
 #[test]
-fn a_group_that_is_not_one_is_refused_whole() {
+fn wrong_group_is_refused_whole() {
     let space = space(Config::default());
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE, 4 * PAGE, 2 * PAGE]);
     let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
@@ -230,7 +230,7 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
 }
 
 #[test]
-fn of_many_who_free_a_group_one_does() {
+fn concurrent_free_of_a_group_succeeds_once() {
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE; 3]);
     let space = space(Config::default());
     for _ in 0..200 {

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
 use vmalloc_model::space::{NoWitness, SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
-use vmalloc_sim::{Broken, Fault, Flaw, Mistake, Options, Reaction, Sim};
+use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CPUS: usize = 4;
@@ -14,7 +14,7 @@ fn span() -> PageRange {
 }
 
 fn options() -> Options {
-    Options::new(span()).cpus(CPUS).on_fault(Reaction::Record)
+    Options::new(span()).cpus(CPUS).on_violation(OnViolation::Record)
 }
 
 fn config() -> Config {
@@ -39,7 +39,8 @@ fn free<P: Platform>(space: &Space<P>, addr: Option<usize>) {
     unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
-/// Uses five areas, frees every other one, purges, and uses addresses and frames anew: two areas in the holes, one behind.
+/// Uses five areas, frees every other one, purges, and uses addresses and frames again: two areas
+/// in the gaps, one behind.
 fn program<P: Platform>(space: &Space<P>, sim: &Sim) -> Vec<Fault> {
     let areas: Vec<_> = (0..5).map(|_| used(space, sim, 3)).collect();
     areas.iter().step_by(2).for_each(|&addr| free(space, addr));
@@ -56,8 +57,8 @@ fn with_mistake(mistake: Mistake) -> Vec<Fault> {
     program(&space, space.platform().inner())
 }
 
-fn with_flaw(flaw: Flaw) -> Vec<Fault> {
-    let space = Space::new(options().flaw(flaw).build(), config()).expect("an empty space");
+fn with_bug(injected_bug: InjectedBug) -> Vec<Fault> {
+    let space = Space::new(options().injected_bug(injected_bug).build(), config()).expect("an empty space");
     program(&space, space.platform())
 }
 
@@ -66,7 +67,7 @@ fn has(faults: &[Fault], is: impl Fn(&Fault) -> bool) -> bool {
 }
 
 #[test]
-fn a_right_protocol_is_no_fault() {
+fn correct_protocol_has_no_fault() {
     let space = Space::new(options().build(), config()).expect("an empty space");
     assert_eq!(program(&space, space.platform()), []);
     let flushes = space.platform().flushes();
@@ -99,14 +100,15 @@ fn a_delayed_flush_is_caught() {
 }
 
 #[test]
-fn frames_that_are_kept_and_given_back_are_caught() {
+fn frames_returned_while_mapped_are_caught() {
     let space =
-        Space::new(Broken::new(options().build(), Mistake::KeepAll), config()).expect("an empty space");
+        Space::new(Broken::new(options().build(), Mistake::NeverDiscard), config()).expect("an empty space");
     let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
     let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
     let range = PageRange::from_len(page, 1).expect("not empty");
     broken.take_frames(&mut frames).expect("there are some");
-    // SAFETY: the range was reserved, the frame was taken, and nobody uses either any more when they are given up.
+    // SAFETY: the range was reserved, the frame was taken, and nothing uses either any more when
+    // they are given up.
     unsafe {
         broken.map_frames(range, &frames, Protection::ReadWrite).expect("nothing fails");
         broken.discard_hint(range);
@@ -116,8 +118,8 @@ fn frames_that_are_kept_and_given_back_are_caught() {
 }
 
 #[test]
-fn a_forgotten_cpu_is_caught() {
-    let faults = with_flaw(Flaw::ForgottenCpu);
+fn flush_that_skips_a_cpu_is_caught() {
+    let faults = with_bug(InjectedBug::ForgottenCpu);
     let last = CPUS - 1;
     assert!(has(&faults, |fault| matches!(*fault, Fault::FlushedTooLittle { cpu, .. } if cpu == last)));
     assert!(has(&faults, |fault| matches!(*fault, Fault::ReusedWhileHeld { cpu, .. } if cpu == last)));
@@ -128,16 +130,17 @@ fn a_forgotten_cpu_is_caught() {
 
 #[test]
 fn early_recycling_is_caught() {
-    let faults = with_flaw(Flaw::EarlyRecycling);
+    let faults = with_bug(InjectedBug::EarlyRecycling);
     assert!(has(&faults, |fault| matches!(fault, Fault::RecycledBeforeFlush { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::FlushedTooLittle { .. })), "{faults:?}");
 }
 
-/// A program from a seed runs into every mistake, at once and as a panic, with nobody looking behind the addresses.
+/// A program from a seed runs into every mistake, at once and as a panic, without a look behind the
+/// addresses.
 #[test]
-fn every_mistake_stops_a_random_program() {
+fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
-        let sim = options().on_fault(Reaction::Panic).build();
+        let sim = options().on_violation(OnViolation::Panic).build();
         let space = Space::new(Broken::new(sim, mistake), config()).expect("an empty space");
         let generator = SpaceGenerator::new(Seeded::new(env::seed(1)), span(), Sim::PAGE_SHIFT);
         let session = SpaceSession::new(space, NoWitness);

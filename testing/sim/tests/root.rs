@@ -9,7 +9,7 @@ use vmalloc::{
 };
 use vmalloc_model::space::{Call, Content, SpaceGenerator, SpaceSession, Witness};
 use vmalloc_model::{Seeded, env};
-use vmalloc_sim::{Options, Point, Sight, Sim};
+use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::{
     LIMIT_BYTES, Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState,
 };
@@ -88,7 +88,7 @@ fn conflicts_are_typed_and_change_nothing() {
         root.subspace("sibling", Placement::at(pages(0x1400), pages(0x1500)), plain()).expect("room");
     let before: Vec<_> = root.subspaces().collect();
     let refused = |name, placement| {
-        let error = root.subspace(name, placement, plain()).err().expect("a conflict");
+        let error = root.subspace(name, placement, plain()).expect_err("a conflict");
         assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
         error
     };
@@ -119,7 +119,7 @@ fn conflicts_are_typed_and_change_nothing() {
 }
 
 #[test]
-fn a_limit_counts_what_is_mapped_and_what_is_kept() {
+fn limit_counts_mapped_and_cached_pages() {
     let root = root();
     let part = root
         .subspace("small", Placement::lowest(pages(0x400)), plain().limit_bytes(pages(10)))
@@ -175,7 +175,7 @@ fn memory_ends_with_its_space() {
         root.platform().write(cpu, page, 1).expect("it is mapped");
     }
     drop(part);
-    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == Sight::Nothing));
+    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
     // The simulator panics if the same addresses come back with a stale translation.
     let again = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
     let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
@@ -186,7 +186,7 @@ fn memory_ends_with_its_space() {
 }
 
 #[test]
-fn what_the_platform_does_not_take_back_lingers() {
+fn refused_subspace_range_lingers() {
     for point in [Point::Unmap, Point::Flush] {
         let root = root();
         let part = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
@@ -252,7 +252,7 @@ fn each_child_has_its_direction() {
 }
 
 #[test]
-fn a_protected_child_keeps_nothing() {
+fn protected_child_caches_nothing() {
     let root = root();
     let read_only = plain().limit_bytes(pages(64));
     let part =

@@ -14,23 +14,24 @@ fn play(name: &str, script: Script) {
 }
 
 #[test]
-fn mappings_of_every_kind_show_what_they_should() {
+fn mappings_of_every_kind_match_the_model() {
     play("family", script::family);
 }
 
 #[test]
-fn whatever_is_read_is_what_is_mapped() {
+fn read_matches_the_mapped_memory() {
     play("vread", script::vread);
 }
 
 #[test]
-fn areas_that_change_their_size_keep_what_they_hold() {
+fn resized_areas_keep_their_content() {
     play("direct", script::direct);
 }
 
-/// The shortest program that shows it: a short mapping outlives a purge, is ended, and its block is given up to make room.
+/// The shortest program that shows it: a short mapping outlives a purge, is ended, and its block is
+/// given up to make room.
 #[test]
-fn blocks_that_are_given_up_are_unmapped() {
+fn evicted_blocks_are_unmapped() {
     script::family(&[
         0x6d, 0x91, 0x00, 0x5d, 0xa2, 0x0b, 0x00, 0x00, 0x52, 0xd2, 0x55, 0x00, 0x00, 0xd1, 0x00, 0xf6, 0x00,
         0x3f, 0x00, 0xd5, 0x00, 0x00, 0xb8, 0x00, 0xce, 0x00, 0x00, 0x00, 0x00, 0x59, 0x00, 0xc7, 0x00, 0x95,
@@ -59,7 +60,7 @@ fn unmapping_pages_can_be_repeated_after_a_refusal() {
 
 #[test]
 #[allow(unsafe_code)]
-fn an_area_grows_again_where_the_platform_refused_to_shrink_it() {
+fn area_grows_again_after_a_refused_shrink() {
     for point in [Point::Unmap, Point::Flush] {
         let space = Space::new(Direct::new(64, |options| options), Config::default()).unwrap();
         let addr = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();

@@ -1,6 +1,7 @@
 //! The space against its oracle, on a machine whose TLBs forget nothing.
 //!
-//! The programs are those of the model's own tests. `VMALLOC_SEED` and `VMALLOC_OPS` choose another one and its length.
+//! The programs are those of the model's own tests. `VMALLOC_SEED` and `VMALLOC_OPS` choose another
+//! one and its length.
 
 mod common;
 
@@ -12,7 +13,8 @@ use vmalloc_sim::{Counts, Options, Sim};
 
 /// How much the space keeps of what is freed.
 const RETAINED: [usize; 3] = [0, 64 << 12, 1 << 30];
-/// The most frames of a machine: areas that are larger than all of them are refused after they were placed.
+/// The most frames of a machine: areas that are larger than all of them are refused after they were
+/// placed.
 const FRAMES: u64 = 1 << 13;
 
 /// A program, and the space and machine that it runs on.
@@ -112,7 +114,8 @@ fn scarce_frames_are_refused_and_given_back() {
     }
 }
 
-/// TLBs as small as real ones, whose old entries are gone by chance; and a machine with a single CPU.
+/// TLBs as small as real ones, whose old entries are gone by chance; and a machine with a single
+/// CPU.
 #[test]
 fn small_tlbs_and_single_cpus() {
     let mut case = Case::new(1 << 12, config(0).lazy_max_pages(64), 6);
@@ -123,7 +126,7 @@ fn small_tlbs_and_single_cpus() {
     assert_eq!(case.judge().interrupts, 0);
 }
 
-/// The same seed, the same machine, to the last interrupt.
+/// One seed makes one machine, to the last interrupt.
 #[test]
 fn a_run_repeats() {
     let run = || Case { faults: 12, ops: 3_000, ..Case::new(1 << 12, config(64 << 12), 8) }.judge();
@@ -131,7 +134,7 @@ fn a_run_repeats() {
 }
 
 #[test]
-fn no_bytes_are_refused_even_where_areas_of_a_page_wait() {
+fn empty_request_is_refused_with_pooled_areas() {
     let span = PageRange::new(0x100, 0x200).expect("not empty");
     let space =
         Space::new(Options::new(span).build(), Config::default().unmap_on_free()).expect("an empty space");

@@ -1,4 +1,5 @@
-//! A thread on each CPU, areas that change hands, and purges in between: no CPU ever sees another's past.
+//! A thread on each CPU, areas that change hands, and purges in between: no CPU ever sees another's
+//! past.
 
 use parking_lot::{Mutex, RawFairMutex};
 use vmalloc::{AllocError, Config, PageRange, Request, Space};
@@ -38,7 +39,7 @@ impl Crew {
         }
     }
 
-    /// Takes an area, writes to each page, and leaves it to whoever comes.
+    /// Takes an area, writes to each page, and leaves it to the next thread that comes.
     fn take(&self, cpu: usize, pages: u64) {
         if self.pool.lock().len() >= HANDED_ON {
             return;
@@ -66,7 +67,8 @@ impl Crew {
         for page in first..first + pages {
             assert_eq!(sim.read(cpu, page), Ok(page));
         }
-        // SAFETY: the area was this thread's alone since it left the pool, and it is forgotten here.
+        // SAFETY: the area was this thread's alone since it left the pool, and it is forgotten
+        // here.
         unsafe { self.space.raw().free(addr) }.expect("it was allocated");
     }
 

@@ -36,7 +36,9 @@ impl File {
     pub(crate) fn is_test(&self) -> bool {
         let path = Path::new(&self.path);
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let is_test_name = ["tests", "models"].contains(&stem) || stem.ends_with("_tests");
+        // Explored schedules and models have facades of their own, which no ordinary build has.
+        let is_test_name =
+            ["tests", "models", "explored", "modelled"].contains(&stem) || stem.ends_with("_tests");
         let in_tests =
             |part: &std::ffi::OsStr| ["tests", "benches", "examples"].iter().any(|name| part == *name);
         // The first two parts are the folder of the crate.

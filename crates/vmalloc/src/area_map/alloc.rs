@@ -13,7 +13,8 @@
 //! for both are secured before the first bit changes, so a cut never fails in the middle.
 
 use super::AreaMap;
-use super::leaf::{LEAF_PAGES, LEAF_SHIFT, Leaf};
+use super::bitmap::{LEAF_PAGES, LEAF_SHIFT};
+use super::leaf::Leaf;
 use super::metadata::OutOfMemory;
 use super::scan::{DENSE, Taken};
 use super::search::Place;

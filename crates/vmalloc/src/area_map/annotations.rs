@@ -1,11 +1,8 @@
 //! The marks of a leaf that tell where an area may have an annotation.
 
-use super::leaf::{ANNOTATION_PAGES, Leaf};
+use super::leaf::{ANNOTATION_ENTERED, ANNOTATION_PAGES, Leaf};
 use crate::sync::fence;
 use core::sync::atomic::Ordering::Release;
-
-/// One annotation entered, in `annotations`.
-pub(super) const ANNOTATION_ENTERED: u64 = 1 << 32;
 
 /// The word of a leaf that tells of annotations, as it was at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]

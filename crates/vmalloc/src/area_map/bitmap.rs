@@ -1,8 +1,13 @@
 //! One bitmap of a leaf: a bit for each of its 256 pages.
 
 use super::cell::Long;
-use super::leaf::WORDS;
 use zerocopy::{FromBytes, IntoBytes};
+
+/// log2 of the pages of a leaf. Four words a bitmap: larger leaves cost fewer tree levels but
+/// longer scans, and an isolated area pays a whole leaf.
+pub(crate) const LEAF_SHIFT: u32 = 8;
+pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
+pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
 
 /// One bitmap: a bit for each page of the leaf.
 #[derive(Debug, Default, FromBytes, IntoBytes)]

@@ -1,4 +1,4 @@
-//! The bitmaps: what is known of every page, readable by everybody at any time.
+//! The bitmaps: what is known of every page, readable by every thread at any time.
 //!
 //! The holder of the map changes *where segments start*; a thread that frees or reuses an area
 //! flips *whether it is busy*, by one atomic operation and without the map. This works because of
@@ -13,9 +13,10 @@
 //! learns that it came second: the flip tells what was there before.
 
 use super::annotations::AnnotationMarks;
+use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::chunks::Chunks;
-use super::leaf::{Around, LEAF_SHIFT, Leaf, WORDS};
+use super::leaf::{Around, Leaf};
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;

@@ -28,8 +28,8 @@
 //! that back. The way down for a group without a leaf may end at another leaf, so the one found is
 //! asked where it lies.
 
+use super::bitmap::LEAF_SHIFT;
 use super::bitmaps::Bitmaps;
-use super::leaf::LEAF_SHIFT;
 use super::metadata::{Linked, OutOfMemory, Pool};
 use crate::addr::PageRange;
 use bytemuck::{Pod, Zeroable};

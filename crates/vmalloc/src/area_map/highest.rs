@@ -11,7 +11,8 @@
 //! common case; O(log n) is enough for this one.
 
 use super::AreaMap;
-use super::leaf::{LEAF_PAGES, Leaf, WORDS};
+use super::bitmap::{LEAF_PAGES, WORDS};
+use super::leaf::Leaf;
 use super::scan::DENSE;
 use super::search::Place;
 use super::summary::Query;

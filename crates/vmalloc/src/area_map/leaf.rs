@@ -12,20 +12,16 @@
 //!
 //! A segment has no record: its end is the next start, its state is two bits at its start.
 
-use super::annotations::ANNOTATION_ENTERED;
-use super::bitmap::{Bitmap, at};
+use super::bitmap::{Bitmap, LEAF_PAGES, WORDS, at};
 use super::cell::{Long, Word};
 use super::runs::Runs;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// log2 of the pages of a leaf. Four words a bitmap: larger leaves cost fewer tree levels but
-/// longer scans, and an isolated area pays a whole leaf.
-pub(crate) const LEAF_SHIFT: u32 = 8;
-pub(super) const LEAF_PAGES: u32 = 1 << LEAF_SHIFT;
-pub(super) const WORDS: usize = LEAF_PAGES as usize / 64;
-
 /// Pages that share a bit for annotations: one word of them does for a leaf.
 pub(crate) const ANNOTATION_PAGES: u64 = LEAF_PAGES as u64 / 32;
+
+/// One annotation entered, in `annotations`.
+pub(super) const ANNOTATION_ENTERED: u64 = 1 << 32;
 
 /// Two cache lines. Who frees or looks up an area reads the first; freeing and reuse write `busy`
 /// in the second. Only the holder of the map writes anything else.

@@ -16,7 +16,7 @@
 //! range that runs out of the leaf, if there is one, is left to the caller.
 
 use super::Steps;
-use super::leaf::{LEAF_PAGES, WORDS};
+use super::bitmap::{LEAF_PAGES, WORDS};
 use super::summary::{Lanes, Low, MAX_ORDER};
 use core::array;
 

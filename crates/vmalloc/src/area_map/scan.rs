@@ -3,7 +3,8 @@
 //! Up to [`DENSE`] ranges are looked at one by one; more of them as runs of bits, all at once.
 
 use super::AreaMap;
-use super::leaf::{LEAF_PAGES, Leaf, WORDS};
+use super::bitmap::{LEAF_PAGES, WORDS};
+use super::leaf::Leaf;
 use super::search::Place;
 use super::summary::{HIDES_LEAF, LANE_MAX, Lanes, Low, MAX_ORDER, Summary};
 use crate::addr::PageRange;

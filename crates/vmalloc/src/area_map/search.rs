@@ -11,7 +11,7 @@
 //!
 //! [`highest`](super::highest) is the mirror of the search for the lowest place.
 
-use super::leaf::LEAF_PAGES;
+use super::bitmap::LEAF_PAGES;
 use super::summary::Query;
 use super::{AreaMap, State};
 use crate::addr::PageRange;

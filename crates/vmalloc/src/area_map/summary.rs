@@ -32,7 +32,7 @@
 //! repaired. Sixteen full words a child are exact too but four times the memory and have no vector
 //! maximum in baseline x86-64.
 
-use super::leaf::LEAF_PAGES;
+use super::bitmap::LEAF_PAGES;
 use bytemuck::{Pod, Zeroable};
 use wide::i16x8;
 
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_of_sets_answer_exactly_as_their_ranges_do() {
+    fn summaries_of_sets_answer_as_their_ranges_do() {
         let ranges = sample_ranges();
         for a in &ranges {
             for b in &ranges {

@@ -7,7 +7,7 @@ use core::fmt;
 /// A broken invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which one, and what is wrong.
+    /// The name of the invariant, and how it is broken.
     pub invariant: &'static str,
     /// The page at which it shows.
     pub page: u64,

@@ -9,7 +9,8 @@ use crate::sync::{AtomicU64, Mutant, fence, is};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Odd while the holder of the map is changing where segments start. On a cache line of its own
-/// (two, as the prefetcher takes them): what is beside it never changes, and everybody reads that.
+/// (two, as the prefetcher takes them): what is beside it never changes, and every reader reads
+/// that.
 #[repr(align(128))]
 pub(super) struct Version(AtomicU64);
 

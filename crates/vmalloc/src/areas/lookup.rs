@@ -17,9 +17,9 @@ pub struct AreaInfo {
     pub bytes: usize,
     /// Pages, the guard not counted.
     pub pages: u64,
-    /// Whether a guard page follows.
+    /// True if a guard page follows.
     pub guard: bool,
-    /// What it is for.
+    /// The purpose of the area.
     pub kind: Kind,
     /// The caller's tag.
     pub tag: Option<Tag>,
@@ -37,7 +37,7 @@ impl fmt::Display for Contended {
 
 impl core::error::Error for Contended {}
 
-/// Whether a call may wait for locks, for a purge, or for notifiers.
+/// The right of a call to wait: for locks, for a purge, or for notifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Blocking {
     Allowed,
@@ -64,7 +64,8 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Returns the area that holds `page`. All of the answer was true at one moment during the call.
+    /// Returns the area that holds `page`. All of the answer was true at one moment during the
+    /// call.
     pub(crate) fn find(&self, page: u64) -> Option<AreaInfo> {
         match self.look(page) {
             Some(Look::Nothing) => None,

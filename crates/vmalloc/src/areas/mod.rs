@@ -1,8 +1,10 @@
 //! Areas: which addresses are busy, what each area is for, and looking it up by any address inside.
 //!
-//! - [`map`]: the [`AreaMap`](crate::AreaMap) under its lock. An area's range and state are bits there.
-//! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than whole
-//!   pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no annotation.
+//! - [`map`]: the [`AreaMap`](crate::AreaMap) under its lock. An area's range and state are bits
+//!   there.
+//! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than
+//!   whole pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no
+//!   annotation.
 //! - [`states`]: claimed, busy, retired. [`reshape`]: another range for a busy area.
 //! - [`lookup`]: from an address to its area, mostly without a lock.
 //! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
@@ -14,8 +16,8 @@
 //! A table of annotations comes before the map. Nothing here takes any other lock.
 //!
 //! # Invariants
-//! - **AREA-1** A busy area's annotation, if it has one, is in its table: areas become busy last, under
-//!   the table's lock.
+//! - **AREA-1** A busy area's annotation, if it has one, is in its table: areas become busy last,
+//!   under the table's lock.
 //! - **AREA-2** A table has no annotation of an area that is free.
 
 pub(crate) mod annotations;
@@ -46,7 +48,7 @@ use lock_api::{Mutex, RawMutex};
 /// The areas of a space.
 pub(crate) struct Areas<L> {
     shift: u32,
-    /// Whether areas have guard pages where nothing else is asked for.
+    /// True if areas have guard pages by default.
     guard: bool,
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     annotations: Annotations<L>,

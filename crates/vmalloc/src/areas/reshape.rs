@@ -1,7 +1,7 @@
 //! Another range for a busy area, which starts at the same page.
 //!
-//! In the area map a change of size is a free and an allocation at the same place, with the map held:
-//! other threads see one or the other.
+//! In the area map a change of size is a free and an allocation at the same place, with the map
+//! held: other threads see one or the other.
 
 use super::annotations::remove;
 use super::{Annotation, AreaInfo, Areas, HeldMap, Table};
@@ -32,8 +32,8 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, where there
-    /// is room, or removes the annotation that is there if this is a plain one.
+    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, where
+    /// there is room, or removes the annotation that is there if this is a plain one.
     fn set_annotation(&self, table: &mut Table, leaf: &Leaf, page: u64, annotation: Annotation) {
         if !annotation.is_plain(self.guard) {
             table.insert(page, annotation);
@@ -43,9 +43,9 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Makes the busy area `old` the area `new`, with another annotation. The pages that are left of
-    /// a larger one are retired. The table and the map are held together, so no look-up finds the
-    /// range of one with the annotation of the other.
+    /// Makes the busy area `old` the area `new`, with another annotation. The pages that are left
+    /// of a larger one are retired. The table and the map are held together, so no look-up finds
+    /// the range of one with the annotation of the other.
     pub(crate) fn reshape(
         &self,
         old: PageRange,
@@ -66,8 +66,8 @@ impl<L: RawMutex> Areas<L> {
         Ok(result)
     }
 
-    /// Makes the busy area `new` the smaller area `old` again, with its annotation. The rest is free,
-    /// and was never mapped.
+    /// Makes the busy area `new` the smaller area `old` again, with its annotation. The rest is
+    /// free, and was never mapped.
     pub(crate) fn unreshape(
         &self,
         new: PageRange,
@@ -83,8 +83,8 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Cuts the claimed area `area` down to `part`, which starts at the same page. The rest is free,
-    /// and was never mapped.
+    /// Cuts the claimed area `area` down to `part`, which starts at the same page. The rest is
+    /// free, and was never mapped.
     pub(crate) fn trim(&self, area: PageRange, part: PageRange) -> Result<(), FreeError> {
         let mut map = self.map();
         map.revive(area.start())?;
@@ -133,7 +133,7 @@ fn cut_back<L: RawMutex>(map: &mut HeldMap<'_, L>, old: PageRange, new: PageRang
     Ok(())
 }
 
-/// What a chunk may forget with its last area.
+/// The facts that a chunk may forget with its last area.
 struct Facts {
     owner_node: Option<usize>,
     is_annotated: bool,

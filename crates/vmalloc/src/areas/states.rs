@@ -15,7 +15,7 @@ use crate::error::FreeError;
 use crate::sync::{Mutant, is};
 use lock_api::{MutexGuard, RawMutex};
 
-/// What becomes of the memory of a freed area.
+/// The fate of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Disposition {
     /// It may be cached for reuse.
@@ -98,9 +98,9 @@ impl<L: RawMutex> Areas<L> {
         self.annotations.tables().map(lock_api::Mutex::lock)
     }
 
-    /// Takes an area that `by` frees out of use, and its annotation. It locks the map by `map` where
-    /// it has to, once. If that is not to be had, the answer is [`FreeError::Contended`]. No lock is
-    /// waited for here.
+    /// Takes an area that `by` frees out of use, and its annotation. It locks the map by `map`
+    /// where it has to, once. If that is not to be had, the answer is [`FreeError::Contended`]. No
+    /// lock is waited for here.
     pub(crate) fn retire<'a>(
         &'a self,
         mut table: MutexGuard<'_, L, Table>,

@@ -101,7 +101,7 @@ impl LazyPages {
     }
 }
 
-/// What a call did to the number of lazy pages. The space acts on it when no lock is held.
+/// The effect of a call on the number of lazy pages. The space acts on it when no lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "the drain has to be triggered"]
 pub(crate) struct Trigger {
@@ -109,7 +109,7 @@ pub(crate) struct Trigger {
     pub(crate) total: u64,
     /// How many of them are new.
     pub(crate) added: u64,
-    /// Whether nothing waited before where something waits now.
+    /// True if the node had nothing lazy before, and has now.
     pub(crate) is_first: bool,
 }
 

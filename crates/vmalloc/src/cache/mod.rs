@@ -14,10 +14,10 @@
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
 //!
-//! A CPU works on its own node, whoever's area it frees. An area of another owner node is a *remote
-//! free*, and the purge returns it. (Linux sorts busy and lazy areas to nodes by address, 16 pages in
-//! turn. Here the state of an area is a bit beside its address, which needs no list, and a free needs
-//! no lock but the freeing CPU's own.)
+//! A CPU works on its own node, whichever node owns the area. An area of another owner node is a
+//! *remote free*, and the purge returns it. (Linux sorts busy and lazy areas to nodes by address,
+//! 16 pages in turn. Here the state of an area is a bit beside its address, which needs no list,
+//! and a free needs no lock but the freeing CPU's own.)
 //!
 //! Nothing here knows the platform or the area map.
 

@@ -51,7 +51,8 @@ impl Node {
         self.refusals % 32 == 1
     }
 
-    /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages more.
+    /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages
+    /// more.
     pub(crate) fn take_cached(&mut self, pages: u64, align: u64, extra: u64) -> Option<PageRange> {
         let exact = self.cached.take(pages, align).map(|start| PageRange::of(start, start + pages));
         let area = match exact {

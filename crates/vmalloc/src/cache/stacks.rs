@@ -19,9 +19,10 @@ use alloc::vec::Vec;
 pub(crate) const MAX_PAGES: u64 = 257;
 /// Words with a bit for each stack.
 const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
-/// How many areas of a size are looked at for one that is aligned. With more of them fewer aligned places are wasted
-/// and more time: 10,000 live areas with alignments of 1 … 512 pages (`W6b`) span 63 times their pages when the first
-/// of 8 that fits is taken, 35 with the least aligned of 8, 20 with that of 32, 17 with that of 64; 13 without any pool.
+/// How many areas of a size are looked at for one that is aligned. With more of them fewer aligned
+/// places are wasted and more time: 10,000 live areas with alignments of 1 … 512 pages (`W6b`) span
+/// 63 times their pages when the first of 8 that fits is taken, 35 with the least aligned of 8, 20
+/// with that of 32, 17 with that of 64; 13 without any pool.
 const LOOKED_AT: usize = 32;
 
 /// Areas by their size.
@@ -35,8 +36,8 @@ pub(crate) struct SizeStacks {
 /// Areas of one size.
 #[derive(Default)]
 struct Stack {
-    /// Their first pages, the one freed last at the end; then zeros, which is room for more. Empty while the bit of this
-    /// size is not set.
+    /// Their first pages, the one freed last at the end; then zeros, which is room for more. Empty
+    /// while the bit of this size is not set.
     starts: Vec<u64>,
     count: u32,
     /// The fewest that there were since the last decay: so many were not needed.
@@ -51,8 +52,8 @@ const ROOM: usize = 8;
 /// The order in which areas are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EvictOrder {
-    /// Those that have lain longest go first: for areas with memory, of which the others may still be
-    /// in a CPU's cache. The areas that stay are moved.
+    /// Those that have lain longest go first: for areas with memory, of which the others may still
+    /// be in a CPU's cache. The areas that stay are moved.
     Oldest,
     /// Those that were freed last go first: where it makes no difference.
     Newest,
@@ -119,8 +120,8 @@ impl SizeStacks {
         }
     }
 
-    /// Returns the place for the first page of an area of `pages` pages; `None` when that takes more
-    /// than writing it.
+    /// Returns the place for the first page of an area of `pages` pages; `None` when that takes
+    /// more than writing it.
     #[inline(always)]
     pub(crate) fn slot(&mut self, pages: u64) -> Option<Slot<'_>> {
         let stack = self.stacks.get_mut(pages.wrapping_sub(1) as usize)?;
@@ -162,8 +163,8 @@ impl SizeStacks {
         if align == 1 { stack.pop() } else { stack.take_aligned(align) }
     }
 
-    /// Takes the smallest area of more than `pages` and at most `most` pages that starts at a multiple
-    /// of `align`.
+    /// Takes the smallest area of more than `pages` and at most `most` pages that starts at a
+    /// multiple of `align`.
     pub(crate) fn take_larger(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
         let mut size = pages as usize;
         loop {
@@ -188,8 +189,8 @@ impl SizeStacks {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// Moves areas to `out` until that holds `most`. `cursor` says where to begin, and then where to go
-    /// on. Returns false at the end of all sizes.
+    /// Moves areas to `out` until that holds `most`. `cursor` says where to begin, and then where
+    /// to go on. Returns false at the end of all sizes.
     pub(crate) fn evict(
         &mut self,
         fraction: Fraction,
@@ -290,8 +291,8 @@ impl Stack {
         self.least = self.least.min(self.count);
     }
 
-    /// Takes the least aligned area that fits. The others are left to requests that need them, which
-    /// would else take new addresses far away.
+    /// Takes the least aligned area that fits. The others are left to requests that need them,
+    /// which would else take new addresses far away.
     #[inline(never)]
     fn take_aligned(&mut self, align: u64) -> Option<u64> {
         let (mut least, mut found) = (u64::MAX, None);

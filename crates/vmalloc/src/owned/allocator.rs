@@ -7,8 +7,8 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// A space as an [`Allocator`], for collections whose memory is large: the unit is a page, and a guard
-/// page behind it.
+/// A space as an [`Allocator`], for collections whose memory is large: the unit is a page, and a
+/// guard page behind it.
 ///
 /// ```
 /// # use vmalloc::{DirectMemory, Relocate, Space, SpaceAllocator};
@@ -46,8 +46,8 @@ fn empty(layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(start.unwrap_or(NonNull::dangling()), 0)
 }
 
-// SAFETY: blocks are areas of the space, mapped until they are freed, and all copies of the allocator
-// lead to one space (`SpaceRef`).
+// SAFETY: blocks are areas of the space, mapped until they are freed, and all copies of the
+// allocator lead to one space (`SpaceRef`).
 unsafe impl<S: SpaceRef<Platform: DirectMemory + Relocate>> Allocator for SpaceAllocator<S> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {

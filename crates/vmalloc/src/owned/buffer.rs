@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 /// The content that a buffer begins with.
 pub trait Content: super::handle::sealed::Sealed {
-    /// Whether it is zeros.
+    /// True if the memory began as zeros.
     #[doc(hidden)]
     const ZEROED: bool;
 }
@@ -64,8 +64,8 @@ impl<P: DirectMemory> Space<P> {
         Buffer::new(self, &Request::new(bytes))
     }
 
-    /// Allocates an owned buffer of `bytes` bytes that need not be zeros: cheaper when a cached area
-    /// is at hand. Cost as [`Raw::alloc`](crate::Raw::alloc).
+    /// Allocates an owned buffer of `bytes` bytes that need not be zeros: cheaper when a cached
+    /// area is at hand. Cost as [`Raw::alloc`](crate::Raw::alloc).
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -138,7 +138,8 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// Owns memory that was given up by [`into_raw`](Self::into_raw).
     ///
     /// # Safety
-    /// `memory` and `layout` came from `into_raw` of a buffer of this space, and have no other owner.
+    /// `memory` and `layout` came from `into_raw` of a buffer of this space, and have no other
+    /// owner.
     pub unsafe fn from_raw(space: S, memory: NonNull<u8>, layout: Layout) -> Self {
         // SAFETY: the caller's promise.
         let area = unsafe { Area::from_raw(space, memory.as_ptr().expose_provenance()) };
@@ -147,15 +148,16 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
 }
 
 impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
-    /// Resizes the buffer, in place where that is possible. Its alignment stays. New bytes begin as the
-    /// buffer did. Cost as [`Raw::realloc`](crate::Raw::realloc).
+    /// Resizes the buffer, in place where that is possible. Its alignment stays. New bytes begin as
+    /// the buffer did. Cost as [`Raw::realloc`](crate::Raw::realloc).
     ///
     /// # Errors
     /// [`AreaError`] when memory or addresses run out; nothing is changed.
     pub fn resize(&mut self, bytes: usize) -> Result<(), AreaError> {
         let request = Request::new(bytes).align(self.align);
         let request = if C::ZEROED { request.zeroed() } else { request };
-        // SAFETY: this owns the area, and nothing uses the old address: `self` is borrowed exclusively.
+        // SAFETY: this owns the area, and nothing uses the old address: `self` is borrowed
+        // exclusively.
         let addr = unsafe { self.area.raw().realloc(self.addr(), &request) }?;
         self.area.moved_to(addr);
         self.bytes = bytes;

@@ -52,8 +52,8 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {
     /// Makes the memory executable, and no longer writable. On return that holds for every CPU.
     ///
     /// # Errors
-    /// The platform's: the memory comes back, of which some pages may not be writable any more, so it
-    /// can only be sealed again or dropped.
+    /// The platform's: the memory comes back, of which some pages may not be writable any more, so
+    /// it can only be sealed again or dropped.
     pub fn seal(self) -> Result<Code<S>, (Code<S>, AreaError)> {
         self.change(Protection::ReadExecute)
     }
@@ -66,8 +66,8 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> Code<S> {
     /// No thread executes the code any more.
     ///
     /// # Errors
-    /// The platform's: the memory comes back as it was, but for some pages that are writable and not
-    /// executable.
+    /// The platform's: the memory comes back as it was, but for some pages that are writable and
+    /// not executable.
     pub unsafe fn unseal(self) -> Result<CodeBuffer<S>, (Self, AreaError)> {
         self.change(Protection::ReadWrite)
     }
@@ -80,8 +80,8 @@ impl<S: SpaceRef<Platform: Protect>, const X: bool> Owned<S, Exec<X>> {
         protection: Protection,
     ) -> Result<Owned<S, Exec<Y>>, (Owned<S, Exec<true>>, AreaError)> {
         let (space, addr, Exec { bytes }) = self.into_parts();
-        // SAFETY: this owns the area, and no reference into it is left. The owner of code answers for
-        // what it executes.
+        // SAFETY: this owns the area, and no reference into it is left. The owner of code answers
+        // for what it executes.
         match unsafe { space.raw().protect(addr, protection) } {
             Ok(()) => Ok(Owned::own(space, addr, Exec { bytes })),
             Err(error) => Err((Owned::own(space, addr, Exec { bytes }), error)),
@@ -94,7 +94,8 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>, const X: bool> Deref for Own
 
     fn deref(&self) -> &[u8] {
         let start = core::ptr::with_exposed_provenance(self.addr());
-        // SAFETY: the area is mapped, readable and owned by this (`DirectMemory`); it began as zeros.
+        // SAFETY: the area is mapped, readable and owned by this (`DirectMemory`); it began as
+        // zeros.
         unsafe { core::slice::from_raw_parts(start, self.kind.bytes) }
     }
 }

@@ -11,8 +11,8 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU8;
 
-/// Owned frames of the platform's supply. Each [`Mapping`] of them has a share, so they go back to the
-/// supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
+/// Owned frames of the platform's supply. Each [`Mapping`] of them has a share, so they go back to
+/// the supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
 ///
 /// See [`owned`](super) for an example.
 pub struct Frames<S: SpaceRef> {
@@ -22,8 +22,8 @@ pub struct Frames<S: SpaceRef> {
 }
 
 impl<P: FrameSupply> Space<P> {
-    /// Takes `count` frames of any content from the supply. In bulk, all or none. Where the supply is
-    /// short of them, everything freed is given back first.
+    /// Takes `count` frames of any content from the supply. In bulk, all or none. Where the supply
+    /// is short of them, everything freed is given back first.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -83,8 +83,8 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// Owns frames that were taken from the supply by hand.
     ///
     /// # Safety
-    /// They were taken from the supply of this space's platform, and have no other owner. Pages that
-    /// lead to them already are not used once this is dropped.
+    /// They were taken from the supply of this space's platform, and have no other owner. Pages
+    /// that lead to them already are not used once this is dropped.
     ///
     /// # Errors
     /// [`AllocError::Metadata`]: the frames go back to the supply.
@@ -147,8 +147,8 @@ unsafe impl<P: MapFrames, const W: bool> Ends<P> for Mapped<W> {
     }
 }
 
-/// An address that shows [`Frames`], readable and writable, with a guard page behind it. It keeps the
-/// frames alive.
+/// An address that shows [`Frames`], readable and writable, with a guard page behind it. It keeps
+/// the frames alive.
 pub type Mapping<S> = Owned<S, Mapped<true>>;
 
 /// An address that shows [`Frames`], and may only be read.
@@ -161,16 +161,21 @@ impl<S: SpaceRef<Platform: MapFrames> + Clone, const W: bool> Owned<S, Mapped<W>
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
         let protection = if W { Protection::ReadWrite } else { Protection::Read };
-        let space = frames.space.clone();
-        let addr = space.raw().map(frames, protection, None)?;
-        let mapping = Self::own(space, addr, Mapped { pages: frames.len() });
-        if mapping.space().show(&frames.share, addr) {
-            return Ok(mapping);
+        let (space, share) = (frames.space.clone(), frames.share_again()?);
+        let addr = match space.raw().map(frames, protection, None) {
+            Ok(addr) => addr,
+            Err(error) => {
+                space.end_share(share);
+                return Err(error);
+            }
+        };
+        if space.show(&share, addr) {
+            space.end_share(share);
+            return Ok(Self::own(space, addr, Mapped { pages: frames.len() }));
         }
-        // The frames have no share for it, so it must not lead to them any longer than this.
-        let space = mapping.space().clone();
-        drop(mapping);
-        let _ = space.flush();
+        // Without a share of its own the area ends, and the one at hand after its flush.
+        drop(Self::own(space.clone(), addr, Mapped { pages: frames.len() }));
+        space.release_share(share);
         Err(AllocError::Metadata)
     }
 }
@@ -240,8 +245,8 @@ unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
     }
 }
 
-/// An address that shows [`Frames`] for a short while, readable and writable, without a guard page. It
-/// keeps the frames alive.
+/// An address that shows [`Frames`] for a short while, readable and writable, without a guard page.
+/// It keeps the frames alive.
 pub type ShortMapping<S> = Owned<S, ShortlyMapped>;
 
 impl<S: SpaceRef<Platform: MapFrames> + Clone> ShortMapping<S> {

@@ -7,8 +7,8 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use stable_deref_trait::StableDeref;
 
-/// A reference that always leads to the same space: `&Space<P>`, `Arc<Space<P>>`, `Box<Space<P>>` and
-/// others that are [`StableDeref`].
+/// A reference that always leads to the same space: `&Space<P>`, `Arc<Space<P>>`, `Box<Space<P>>`
+/// and others that are [`StableDeref`].
 pub trait SpaceRef: StableDeref<Target = Space<Self::Platform>> {
     /// The platform of the space.
     type Platform: Platform;
@@ -37,8 +37,8 @@ pub(super) mod sealed {
 
 /// The owner of an area of a space, which ends the area when it is dropped.
 ///
-/// The aliases name its kinds: [`Area`], [`Reservation`], [`Mapping`](super::Mapping) and the others
-/// of [`owned`](super).
+/// The aliases name its kinds: [`Area`], [`Reservation`], [`Mapping`](super::Mapping) and the
+/// others of [`owned`](super).
 pub struct Owned<S: SpaceRef, K: Ends<S::Platform>> {
     space: S,
     addr: usize,
@@ -110,8 +110,8 @@ unsafe impl<P: Platform> Ends<P> for Memory {
     }
 }
 
-/// Owned memory, by its address: for platforms whose memory this program can't touch, and for memory
-/// that is not read or written as bytes. See [`Buffer`](crate::Buffer) for bytes.
+/// Owned memory, by its address: for platforms whose memory this program can't touch, and for
+/// memory that is not read or written as bytes. See [`Buffer`](crate::Buffer) for bytes.
 ///
 /// ```
 /// # use vmalloc::{Area, Platform, Request, Space};

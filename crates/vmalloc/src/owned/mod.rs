@@ -2,19 +2,19 @@
 //!
 //! | type | owns | made by |
 //! |---|---|---|
-//! | [`Buffer`] | memory, as bytes | [`Space::buffer`], [`Space::zeroed_buffer`], [`Buffer::new`] |
+//! | [`Buffer`] | memory, as bytes | [`Space::buffer`](crate::Space::buffer), [`Space::zeroed_buffer`](crate::Space::zeroed_buffer), [`Buffer::new`] |
 //! | [`Area`] | memory, by address | [`Area::new`] |
 //! | [`Reservation`] | addresses alone | [`Reservation::new`] |
-//! | [`Frames`] | frames of the supply | [`Space::frames`], [`Frames::new`] |
+//! | [`Frames`] | frames of the supply | [`Space::frames`](crate::Space::frames), [`Frames::new`] |
 //! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
 //! | [`ShortMapping`] | an address for frames, for a short while | [`ShortMapping::new`] |
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
 //! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
 //! | [`CongruentAreas`] | areas at fixed distances | [`CongruentAreas::new`] |
 //!
-//! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with which
-//! it can live as long as it likes and go to other threads. Each can be leaked into an address and
-//! taken back from it.
+//! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
+//! which it can live as long as it likes and go to other threads. Each can be leaked into an
+//! address and taken back from it.
 //!
 //! # Example
 //! The same pages at two addresses, and an area found by an address inside:

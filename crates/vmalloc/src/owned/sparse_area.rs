@@ -33,8 +33,8 @@ unsafe impl<P: MapFrames> Ends<P> for Sparse {
     }
 }
 
-/// Owned addresses into which [`Frames`] are mapped piece by piece. It keeps the frames alive that are
-/// mapped in it.
+/// Owned addresses into which [`Frames`] are mapped piece by piece. It keeps the frames alive that
+/// are mapped in it.
 pub type SparseArea<S> = Owned<S, Sparse>;
 
 impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
@@ -47,7 +47,8 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
         Ok(Self::own(space, addr, Sparse { mapped: Vec::new() }))
     }
 
-    /// Maps all `frames` from `offset` bytes on, where nothing is mapped yet. Returns their address.
+    /// Maps all `frames` from `offset` bytes on, where nothing is mapped yet. Returns their
+    /// address.
     ///
     /// # Errors
     /// [`AreaError`]; nothing is changed.
@@ -69,8 +70,8 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
         Ok(addr)
     }
 
-    /// Unmaps the frames that were mapped from `offset` bytes on. On return no CPU reaches them through
-    /// this area.
+    /// Unmaps the frames that were mapped from `offset` bytes on. On return no CPU reaches them
+    /// through this area.
     ///
     /// # Safety
     /// Nothing uses them through this area any more.
@@ -84,7 +85,8 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
             return Err(AreaError::NotMapped { page });
         };
         let pages = self.kind.mapped[index].pages;
-        // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no more.
+        // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no
+        // more.
         unsafe { self.raw().unmap_pages(addr, pages) }?;
         let piece = self.kind.mapped.swap_remove(index);
         self.space().end_share(piece.share);

@@ -3,7 +3,7 @@
 use core::fmt;
 use thiserror::Error;
 
-/// What a platform call ran into.
+/// The kind of failure of a platform call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PlatformFault {
@@ -37,7 +37,7 @@ impl fmt::Display for PlatformFault {
 pub struct PlatformError {
     /// The call, for people.
     pub call: &'static str,
-    /// What it means.
+    /// The meaning of the error.
     pub fault: PlatformFault,
     /// The platform's own number for it (`errno` on Linux).
     pub code: i32,

@@ -17,7 +17,7 @@ impl Frame {
     }
 }
 
-/// Whose a frame is.
+/// The origin of a frame, as its platform reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Origin {
@@ -33,7 +33,7 @@ pub enum Origin {
 ///
 /// # Safety
 /// - A frame that [`take_frames`](Self::take_frames) or [`take_run`](Self::take_run) has handed out
-///   is handed out to nobody else until it is given back.
+/// is handed out to no other caller until it is given back.
 /// - What [`Geometry::linear_map`](super::Geometry::linear_map) says is true for as long as the
 ///   platform lives.
 pub unsafe trait FrameSupply: Platform {
@@ -57,7 +57,7 @@ pub unsafe trait FrameSupply: Platform {
     /// still leads to them.
     unsafe fn give_frames(&self, frames: &[Frame]);
 
-    /// Returns whose `frame` is. Never waits.
+    /// Returns the origin of `frame`. Never waits.
     fn origin(&self, frame: Frame) -> Origin;
 
     /// Returns whether `count` frames from `first` on are all the [supply's](Origin::Supply). Never
@@ -106,8 +106,8 @@ pub unsafe trait MapFrames: FrameSupply {
     /// nothing has taken it away.
     fn frame_at(&self, page: u64) -> Option<Frame>;
 
-    /// Returns the first page of `range` that leads to a frame. A range may be terabytes, nearly all
-    /// of it empty, so a platform should skip empty parts. The default asks for each page.
+    /// Returns the first page of `range` that leads to a frame. A range may be terabytes, nearly
+    /// all of it empty, so a platform should skip empty parts. The default asks for each page.
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
         (range.start()..range.end()).find(|&page| self.frame_at(page).is_some())
     }

@@ -18,8 +18,8 @@ use crate::addr::PageRange;
 pub struct Geometry {
     /// The pages that the allocator may hand out.
     ///
-    /// Page 0 is not among them: an area there would be at address 0, which is the null pointer in C
-    /// and "nothing" to most users of I/O addresses. The end, too, must be an address.
+    /// Page 0 is not among them: an area there would be at address 0, which is the null pointer in
+    /// C and "nothing" to most users of I/O addresses. The end, too, must be an address.
     /// [`Space::new`](crate::Space::new) refuses any other span.
     pub span: PageRange,
     /// log2 of the page size in bytes: at least 6 and at most 30.
@@ -28,11 +28,11 @@ pub struct Geometry {
     pub cpus: usize,
     /// log2 of the base pages in a huge page, if this machine has any. Default: none.
     pub huge_order: Option<u32>,
-    /// Whether pages that were not mapped before read as zero. Where clearing costs the platform what
-    /// it costs the caller, as in a kernel, `false` leaves it to
+    /// True if pages that were not mapped before read as zero. Where clearing costs the platform
+    /// what it costs the caller, as in a kernel, `false` leaves it to
     /// [`zero`](super::Platform::zero), and so to requests of zeros. Default: yes.
     pub maps_zeroed: bool,
-    /// Whether mapping over mapped pages replaces the old mapping on every CPU before the call
+    /// True if mapping over mapped pages replaces the old mapping on every CPU before the call
     /// returns. If so, [block](crate::short_map) slots can be mapped again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,

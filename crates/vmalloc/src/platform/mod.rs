@@ -41,7 +41,7 @@ pub use geometry::Geometry;
 use crate::addr::PageRange;
 use core::fmt;
 
-/// What the program may do with the pages of an area.
+/// The access that the program has to the pages of an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Protection {
@@ -83,14 +83,14 @@ pub enum DrainReason {
 ///   through it any more.
 /// - The locks exclude, as `lock_api::RawMutex` asks.
 pub unsafe trait Platform: Sync {
-    /// The lock that protects the allocator's state. It is held for a bounded number of areas, never
-    /// over a call of the platform. On bare metal it also keeps interrupts off.
+    /// The lock that protects the allocator's state. It is held for a bounded number of areas,
+    /// never over a call of the platform. On bare metal it also keeps interrupts off.
     type RawLock: lock_api::RawMutex;
 
     /// The lock that one purge holds from its beginning to its end, [`unmap`](Self::unmap) and
     /// [`flush`](Self::flush) included. An allocation that runs out of addresses waits for it. On
-    /// bare metal it leaves interrupts on, and a CPU that waits for it goes on answering other CPUs:
-    /// a flush waits for all of them.
+    /// bare metal it leaves interrupts on, and a CPU that waits for it goes on answering other
+    /// CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
     /// Returns the constants of this machine. The allocator asks once, when a space is made.
@@ -103,8 +103,8 @@ pub unsafe trait Platform: Sync {
     /// Puts pages behind `range`, now or on first touch. They read as zero where
     /// [`Geometry::maps_zeroed`] says so.
     ///
-    /// The range is inside the span and not mapped. Pages next to it stay as they are: in particular
-    /// the guard page behind it must go on faulting.
+    /// The range is inside the span and not mapped. Pages next to it stay as they are: in
+    /// particular the guard page behind it must go on faulting.
     ///
     /// # Safety
     /// The caller owns `range` exclusively.
@@ -181,13 +181,13 @@ pub unsafe trait Platform: Sync {
     /// Asks for a call of [`Space::drain`](crate::Space::drain) from a context that may wait: a
     /// thread, a kernel's work queue. Returns whether that call will come.
     ///
-    /// Frees call it again and again until the drain has run: many calls may lead to one. It may run
-    /// in any context that frees, with locks of the caller's held and inside the program's heap, so
-    /// it must not wait or allocate. It must not call the space, although no lock of the space is
-    /// held: a free comes back at once.
+    /// Frees call it again and again until the drain has run: many calls may lead to one. It may
+    /// run in any context that frees, with locks of the caller's held and inside the program's
+    /// heap, so it must not wait or allocate. It must not call the space, although no lock of the
+    /// space is held: a free comes back at once.
     ///
-    /// After `false` the freeing caller purges by itself when lazy pages pass the threshold. It also
-    /// does when frees outrun the drain, at twice the threshold.
+    /// After `false` the freeing caller purges by itself when lazy pages pass the threshold. It
+    /// also does when frees outrun the drain, at twice the threshold.
     ///
     /// The default is for platforms without such a context.
     fn drain_later(&self, reason: DrainReason) -> bool {

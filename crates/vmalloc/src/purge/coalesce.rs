@@ -3,8 +3,8 @@
 use crate::addr::PageRange;
 use alloc::vec::Vec;
 
-/// Ranges as words, which are sorted in half the time: the first page, counted from the start of the
-/// span, above [`LEN_BITS`] bits for the number of pages. A longer range is several keys.
+/// Ranges as words, which are sorted in half the time: the first page, counted from the start of
+/// the span, above [`LEN_BITS`] bits for the number of pages. A longer range is several keys.
 pub(crate) struct Keys<'a> {
     pub(crate) base: u64,
     pub(crate) keys: &'a mut Vec<u64>,
@@ -26,8 +26,8 @@ impl Keys<'_> {
 
     /// Takes all of `areas` in and sorts them; `None` when memory is short.
     ///
-    /// They come in the order in which they were freed, which is often that of their addresses, forwards
-    /// or backwards: neighbours that are joined at once need not be sorted.
+    /// They come in the order in which they were freed, which is often that of their addresses,
+    /// forwards or backwards: neighbours that are joined at once need not be sorted.
     fn sort<'a>(mut self, areas: impl Iterator<Item = &'a PageRange>) -> Option<Self> {
         self.keys.clear();
         let mut areas = areas.copied();
@@ -49,7 +49,8 @@ impl Keys<'_> {
 
     #[inline(always)]
     fn push(&mut self, range: PageRange) -> Option<()> {
-        // A span has fewer pages than 2^52 where pages have 4 KiB; with smaller ones the top bits might be lost.
+        // A span has fewer pages than 2^52 where pages have 4 KiB; with smaller ones the top bits
+        // might be lost.
         let from = range.start() - self.base;
         let fits = range.len() <= MAX_LEN && from >> (u64::BITS - LEN_BITS) == 0;
         if fits && self.keys.len() < self.keys.capacity() {

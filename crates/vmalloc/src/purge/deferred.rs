@@ -1,5 +1,5 @@
-//! Deferred frees: where nothing may be waited for, in an interrupt, in a signal handler, under another
-//! owner's spin lock.
+//! Deferred frees: where nothing may be waited for, in an interrupt, in a signal handler, under
+//! another owner's spin lock.
 //!
 //! ```text
 //!   free_atomic ─── retire ──► deferred ──► │ area │──►│ area │──►│ area │      a stack through the areas' own first words
@@ -16,7 +16,7 @@
 //! purge begins. The next call of the space that goes the long way sees it and asks: an allocation
 //! that is not served from its CPU's node, or a free that has much to tell. So where a drain takes
 //! something that is not there yet, or not there any more in the child of a fork, no request is
-//! lost; but nobody asks before such a call comes.
+//! lost; but no request is made before such a call comes.
 
 use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at};
 use core::sync::atomic::Ordering;
@@ -24,7 +24,8 @@ use core::sync::atomic::Ordering;
 /// Areas that were retired and are in no list of a node. Their memory is still there.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
-    /// The address of the last; 0 = none. The first word of each area holds the address of the one before.
+    /// The address of the last; 0 = none. The first word of each area holds the address of the one
+    /// before.
     last: AtomicUsize,
     areas: AtomicU64,
     pages: AtomicU64,

@@ -1,11 +1,11 @@
 //! Frame sets: frames that the space took, and gives back after the flush of the last area that
 //! shows them.
 //!
-//! A set has a share for its handle, and one for each area that shows it. When an area is freed, its
-//! share is *released*. A purge notes how many shares are released before it takes the freed areas,
-//! and ends so many when these are flushed, but for those of areas that the platform refuses. The
-//! frames go back with the last share. An area is on a list before its share is released, so the
-//! flush is of that area, or was.
+//! A set has a share for its handle, and one for each area that shows it. When an area is freed,
+//! its share is *released*. A purge notes how many shares are released before it takes the freed
+//! areas, and ends so many when these are flushed, but for those of areas that the platform
+//! refuses. The frames go back with the last share. An area is on a list before its share is
+//! released, so the flush is of that area, or was.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;
@@ -126,8 +126,8 @@ impl<P> Sets<P> {
         self.show_set(share.set, page)
     }
 
-    /// Has the area at `other` show the set that the area at `page` shows. Returns false when memory
-    /// is short.
+    /// Has the area at `other` show the set that the area at `page` shows. Returns false when
+    /// memory is short.
     pub(crate) fn share(&mut self, page: u64, other: u64) -> bool {
         self.shown.get(&page).copied().is_some_and(|set| self.show_set(set, other))
     }

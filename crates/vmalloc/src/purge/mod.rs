@@ -1,6 +1,7 @@
 //! Lazy free and purge: the sets of freed areas on their way back to the map.
 //!
-//! A freed area is taken out of use at once, but its pages and its addresses are given back in bulk:
+//! A freed area is taken out of use at once, but its pages and its addresses are given back in
+//! bulk:
 //!
 //! ```text
 //!   free ─── retire ──► cached ───(decay, pressure)──┐
@@ -11,23 +12,24 @@
 //! Protocol:
 //! 1. The **purger** is locked: one purge runs at a time. An allocation that runs out of addresses
 //!    waits for it, so none fails while freed addresses are on their way back. The second of two
-//!    callers, who would find nothing lazy, waits until the first has given everything back.
+//! callers, which would find nothing lazy, waits until the first has given everything back.
 //! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
 //! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
-//! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a lock.
-//! 5. Flushed areas go to the pools of their owner nodes, or to the map, in such batches too. The lazy
-//!    count falls as they do.
+//! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a
+//!    lock.
+//! 5. Flushed areas go to the pools of their owner nodes, or to the map, in such batches too. The
+//!    lazy count falls as they do.
 //!
-//! A set stays in the purger from the moment when it is taken until each area is given back. So when
-//! the platform fails nothing is lost, and no area that may still be translated somewhere is handed
-//! out. An area that the platform refuses stays back alone, and every later purge tries it again: see
-//! [`refused`].
+//! A set stays in the purger from the moment when it is taken until each area is given back. So
+//! when the platform fails nothing is lost, and no area that may still be translated somewhere is
+//! handed out. An area that the platform refuses stays back alone, and every later purge tries it
+//! again: see [`refused`].
 //!
 //! The steps are ordered by the space; here are the sets and what becomes of them.
 //!
-//! - [`plan`]: how much a purge does. [`coalesce`]: from areas to ranges. [`refused`]: areas that the
-//!   platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]: frames
-//!   that go back to their supply after a flush.
+//! - [`plan`]: how much a purge does. [`coalesce`]: from areas to ranges. [`refused`]: areas that
+//!   the platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]:
+//!   frames that go back to their supply after a flush.
 
 mod coalesce;
 mod deferred;

@@ -3,7 +3,7 @@
 use crate::cache::Fraction;
 use crate::platform::PlatformError;
 
-/// What a purge does beside unmapping lazy areas.
+/// The work of a purge beside unmapping lazy areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PurgePlan {
     /// The fraction of the cached areas that becomes lazy first.
@@ -12,15 +12,15 @@ pub(crate) struct PurgePlan {
     pub(crate) pooled: Option<Fraction>,
     /// The most areas of both together.
     pub(crate) most: u64,
-    /// Whether flushed areas go to the pools.
+    /// True if flushed areas go to the pools.
     pub(crate) refill: bool,
-    /// Whether each area that was refused before is tried again by itself, however many there are.
+    /// True if each area that was refused before is tried again by itself, however many there are.
     pub(crate) insists: bool,
-    /// Whether blocks leave their queues, and only live slots stay mapped in them.
+    /// True if blocks leave their queues, and only live slots stay mapped in them.
     pub(crate) sweep: bool,
 }
 
-/// What a purge has done.
+/// The result of a purge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     /// Areas released to the map.
@@ -32,7 +32,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Returns the refusal as the error that it is to callers who need everything done.
+    /// Returns the refusal as the error that it is to callers that need everything done.
     pub(crate) fn complete(self) -> Result<(), PlatformError> {
         self.refusal.map_or(Ok(()), Err)
     }

@@ -1,8 +1,8 @@
 //! Unmapping what a purge has taken; and areas, blocks and pages that the platform refuses to unmap
 //! or to flush.
 //!
-//! One page can make the platform refuse a whole set: on Linux one that is locked in memory. It must
-//! not keep the other areas of the set back, nor those of later sets.
+//! One page can make the platform refuse a whole set: on Linux one that is locked in memory. It
+//! must not keep the other areas of the set back, nor those of later sets.
 //!
 //! ```text
 //!   taken ──► all in one call ──ok─────────────────────────────────────► given back
@@ -16,22 +16,22 @@
 //! ```
 //!
 //! Invariants:
-//! - **REFUSED-1** An area that was taken is in the purger until the platform has unmapped and flushed
-//!   it: in `taken`, or in `refused` once it was refused by itself. Where there is no memory to set it
-//!   aside it stays in `taken`, and the purge ends there.
-//! - **REFUSED-2** Refused areas start no purge: the count of lazy pages, by which that is decided, is
-//!   without them. [`Stats`](crate::Stats) count them as lazy.
-//! - **REFUSED-3** A *pending* range is a part of an area in use that was refused, or of an area that
-//!   was cut off from one. An area that meets a pending range is not given back before that range was
-//!   unmapped; else the range would be unmapped when another owner has it.
-//! - **REFUSED-4** A block that is refused stays in its purge: it has no windows, and its live slots
-//!   stay.
+//! - **REFUSED-1** An area that was taken is in the purger until the platform has unmapped and
+//!   flushed it: in `taken`, or in `refused` once it was refused by itself. Where there is no
+//!   memory to set it aside it stays in `taken`, and the purge ends there.
+//! - **REFUSED-2** Refused areas start no purge: the count of lazy pages, by which that is decided,
+//!   is without them. [`Stats`](crate::Stats) count them as lazy.
+//! - **REFUSED-3** A *pending* range is a part of an area in use that was refused, or of an area
+//!   that was cut off from one. An area that meets a pending range is not given back before that
+//!   range was unmapped; else the range would be unmapped when another owner has it.
+//! - **REFUSED-4** A block that is refused stays in its purge: it has no windows, and its live
+//!   slots stay.
 //!
 //! # Cost
-//! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes one
-//! call where the platform has relented. Otherwise a purge that was asked for tries each by itself,
-//! for each may be what an allocation needs, and a purge that starts by itself tries [`BATCH`] of them
-//! in turn.
+//! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes
+//! one call where the platform has relented. Otherwise a purge that was asked for tries each by
+//! itself, for each may be what an allocation needs, and a purge that starts by itself tries
+//! [`BATCH`] of them in turn.
 
 use super::coalesce::Keys;
 use super::{BATCH, Counts, Done, PurgePlan, Purger};

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use lock_api::RawMutex;
 
 impl<L: RawMutex> ShortMaps<L> {
-    /// Checks SPACE-3 and BLOCK-1 to BLOCK-3, for a space at rest with `areas` areas that are blocks.
+    /// Checks SPACE-3 and BLOCK-1 to BLOCK-3, for a space at rest with `areas` areas that are
+    /// blocks.
     pub(crate) fn verify(&self, areas: usize) -> Result<(), Violation> {
         let _queues: Vec<_> = self.queues.iter().map(|queue| queue.0.state.lock()).collect();
         let windows: Vec<Window> = self.open_windows().collect();

@@ -17,12 +17,12 @@ pub(crate) struct Taken {
     pub(crate) runs: Vec<PageRange>,
 }
 
-/// What became of blocks that were unmapped one by one.
+/// The result of unmapping blocks one by one.
 #[derive(Default)]
 pub(crate) struct Parted {
-    /// What the platform said last to one that it refused.
+    /// The platform's error for the last block that it refused.
     pub(crate) refusal: Option<PlatformError>,
-    /// Whether there was memory to move all that were to move.
+    /// True if memory sufficed to move all blocks that were to move.
     pub(crate) is_complete: bool,
     /// Spent blocks among those that moved.
     pub(crate) spent: u64,
@@ -32,9 +32,9 @@ pub(crate) struct Parted {
 #[derive(Clone, Copy)]
 struct Purged {
     first: u64,
-    /// Whether all its slots go, whatever its bytes say.
+    /// True if all its slots go, whatever its bytes say.
     is_whole: bool,
-    /// Whether it was spent.
+    /// True if it was spent.
     is_spent: bool,
     /// How many of the runs are its own.
     runs: usize,
@@ -131,6 +131,7 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     fn collect(&self, lazy: &LazyPages, taken: &mut Taken, everything: bool) -> Trigger {
+        let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
             let wanted = match block.state() {
                 BlockState::Spent => true,
@@ -140,10 +141,10 @@ impl<L: RawMutex> ShortMaps<L> {
             if wanted && self.take_runs(taken, first, block) {
                 block.set_state(BlockState::Purging);
             } else if block.state() == BlockState::Closed {
-                return self.settle(lists, lazy, block, first);
+                trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
-            Trigger::NONE
-        })
+        });
+        trigger
     }
 
     /// Returns whether a closed block may have something mapped that has to go.

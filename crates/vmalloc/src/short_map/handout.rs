@@ -61,8 +61,8 @@ impl<L: RawMutex> ShortMaps<L> {
         }
     }
 
-    /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it into
-    /// this CPU's queue. Returns their first page.
+    /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it
+    /// into this CPU's queue. Returns their first page.
     pub(crate) fn take_new<P: Platform>(
         &self,
         platform: &P,

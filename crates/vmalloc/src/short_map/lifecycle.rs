@@ -36,8 +36,8 @@ impl<L: RawMutex> ShortMaps<L> {
         Some(self.open_window(&lists, block, range, order))
     }
 
-    /// Opens the next window in the block of `before`, which is used up. So a block is read once from
-    /// end to end, not once for each window.
+    /// Opens the next window in the block of `before`, which is used up. So a block is read once
+    /// from end to end, not once for each window.
     pub(super) fn advance(&self, before: Window, order: usize) -> Option<Window> {
         if before.len() != 0 || !before.is_some() {
             return None;
@@ -49,7 +49,8 @@ impl<L: RawMutex> ShortMaps<L> {
         Some(self.open_window(&lists, block, range, order))
     }
 
-    /// Returns the first range of clean slots in `range` that is enough for an order, in whole runs.
+    /// Returns the first range of clean slots in `range` that is enough for an order, in whole
+    /// runs.
     fn clean_runs(&self, block: &Block, range: Range<u64>, order: usize) -> Option<Range<u64>> {
         let clean = block.clean_range(range, 1 << order)?;
         let runs = (clean.end - clean.start) >> order;
@@ -152,8 +153,8 @@ impl<L: RawMutex> ShortMaps<L> {
         lists.unseen = 0;
         drop(lists);
         let (dirty, live) = self.idle_slots();
-        // Where nothing lives long, a flush for a few blocks is cheap enough. Where much does, dirty
-        // slots shall be few against it.
+        // Where nothing lives long, a flush for a few blocks is cheap enough. Where much does,
+        // dirty slots shall be few against it.
         let is_idle = live < self.slots() / 2;
         let worth = if is_idle { FEW } else { (live / self.slots() / 32).max(1) };
         self.lists.0.lock().worth = worth;
@@ -168,45 +169,41 @@ impl<L: RawMutex> ShortMaps<L> {
     /// windows.
     fn idle_slots(&self) -> (u64, u64) {
         let (mut dirty, mut live) = (0, 0);
-        let _ = self.each_block(|_, _, block| {
+        self.each_block(|_, _, block| {
             if matches!(block.state(), BlockState::Closed | BlockState::Part | BlockState::Spent) {
                 dirty += self.dirty_of(block);
                 live += block.held();
             }
-            Trigger::NONE
         });
         (dirty, live)
     }
 
     /// Makes all dirty slots clean, where mapping replaces what was there.
     fn clean_replaceable(&self, lazy: &LazyPages) -> Trigger {
+        let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
             let is_dirty = block.held() + block.clean() < self.slots();
-            if block.state() != BlockState::Closed || !is_dirty {
-                return Trigger::NONE;
+            if block.state() == BlockState::Closed && is_dirty {
+                block.set_stale(true);
+                block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
+                trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
-            block.set_stale(true);
-            block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
-            self.settle(lists, lazy, block, first)
-        })
+        });
+        trigger
     }
 
-    /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile are
-    /// not among them.
-    pub(super) fn each_block(
-        &self,
-        mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block) -> Trigger,
-    ) -> Trigger {
-        let (mut index, mut trigger) = (self.lists.0.lock().all.len(), Trigger::NONE);
+    /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile
+    /// are not among them.
+    pub(super) fn each_block(&self, mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block)) {
+        let mut index = self.lists.0.lock().all.len();
         // Downwards: a block that leaves is replaced by one from further up.
         while index > 0 {
             index -= 1;
             let lists = self.lists.0.lock();
             let first = lists.all.get(index).copied();
             if let Some((first, block)) = first.and_then(|first| Some((first, self.get(first)?))) {
-                trigger = trigger.and(act(lists, first, block));
+                act(lists, first, block);
             }
         }
-        trigger
     }
 }

@@ -1,7 +1,8 @@
 //! Frames in their linear map: mapped already, so that a short mapping of them is only noted.
 //!
-//! A word for each frame counts the mappings that begin there and says how many pages they have. All
-//! mappings of one frame have the same number: a request for another number gets an ordinary mapping.
+//! A word for each frame counts the mappings that begin there and says how many pages they have.
+//! All mappings of one frame have the same number: a request for another number gets an ordinary
+//! mapping.
 
 use crate::area_map::Chunks;
 use crate::platform::Frame;
@@ -26,7 +27,8 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// Annotations a mapping of `pages` pages that begins at `first`; `false` when it can't be noted.
+    /// Notes a mapping of `pages` pages that begins at `first`; `false` when it can't be
+    /// noted.
     #[inline]
     pub(crate) fn take(&self, first: Frame, pages: u64) -> bool {
         let Some(word) = self.word(first).or_else(|| self.reach(first)) else { return false };

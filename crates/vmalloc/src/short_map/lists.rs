@@ -6,7 +6,8 @@ use super::windows::ORDERS;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Blocks that can be opened, and counts. Lists are linked through the records, so entering one takes no memory.
+/// Blocks that can be opened, and counts. Lists are linked through the records, so entering one
+/// takes no memory.
 #[derive(Default)]
 pub(crate) struct Lists {
     /// Blocks with some clean slots, by the order that their longest clean range has at least.

@@ -1,9 +1,9 @@
 //! Short mappings: addresses for mappings that live shortly, at the price of a few stores.
 //!
-//! A **block** is an area of up to 1024 pages, its **slots**, cut from the space once and handed out
-//! piece by piece: a request of up to 64 pages takes 2^order slots. The CPU that maps asks its own
-//! queue; the CPU that unmaps touches only the block. (The idea is Linux's `vm_map_ram`, 2008; blocks
-//! at the tail of their queue, 2015.)
+//! A **block** is an area of up to 1024 pages, its **slots**, cut from the space once and handed
+//! out piece by piece: a request of up to 64 pages takes 2^order slots. The CPU that maps asks its
+//! own queue; the CPU that unmaps touches only the block. (The idea is Linux's `vm_map_ram`, 2008;
+//! blocks at the tail of their queue, 2015.)
 //!
 //! ```text
 //!    map on CPU 0           queue 0          block                                      unmap, on any CPU
@@ -22,19 +22,20 @@
 //! - [`linear`]: frames that are mapped already.
 //!
 //! # Terms
-//! - A **window** is a range of slots that one queue may hand out, from its start. A queue has one for
-//!   each order.
+//! - A **window** is a range of slots that one queue may hand out, from its start. A queue has one
+//!   for each order.
 //! - A slot is **live** (mapped), **dirty** (returned, and perhaps still translated somewhere),
 //!   **clean**, or in a window.
 //!
 //! # Invariants
-//! - **BLOCK-1** The bytes of a block read from the first as a sequence of runs: 0 is one clean slot;
-//!   `RESERVED + k` 2^k slots of a window (or just taken out of it by a thread that is about to write
-//!   the next); `n` ≤ 64 a live run of n pages in 2^⌈log n⌉ slots; `n + KEPT` such a run, returned and
-//!   kept mapped for the next caller that maps the same frames; `n | DIRTY` such a run, returned for
-//!   good. The other bytes of a run mean nothing. In a block that is all clean no byte does.
-//! - **BLOCK-2** `held` = slots that are live or in a window. The thread that brings it to 0 moves the
-//!   block to the [lists](Lists).
+//! - **BLOCK-1** The bytes of a block read from the first as a sequence of runs: 0 is one clean
+//!   slot; `RESERVED + k` 2^k slots of a window (or just taken out of it by a thread that is about
+//!   to write the next); `n` ≤ 64 a live run of n pages in 2^⌈log n⌉ slots; `n + KEPT` such a run,
+//!   returned and kept mapped for the next caller that maps the same frames; `n | DIRTY` such a
+//!   run, returned for good. The other bytes of a run mean nothing. In a block that is all clean no
+//!   byte does.
+//! - **BLOCK-2** `held` = slots that are live or in a window. The thread that brings it to 0 moves
+//!   the block to the [lists](Lists).
 //! - **BLOCK-3** `clean` = clean slots. A slot that is neither held nor clean is dirty.
 //! - **BLOCK-4** The [state](BlockState) of a block changes only with the lists locked.
 //!
@@ -48,10 +49,10 @@
 //!                        └─────────────────────────────────────────────┘ all slots
 //! ```
 //!
-//! Beyond the original: a flush makes dirty slots clean while others live on, and a block with clean
-//! slots is opened again. So one long-lived mapping pins itself and not a block. On a machine whose
-//! mappings [replace](crate::Geometry::remaps_atomically) what was there, dirty slots are as good as
-//! clean ones.
+//! Beyond the original: a flush makes dirty slots clean while others live on, and a block with
+//! clean slots is opened again. So one long-lived mapping pins itself and not a block. On a machine
+//! whose mappings [replace](crate::Geometry::remaps_atomically) what was there, dirty slots are as
+//! good as clean ones.
 //!
 //! Nothing here knows the area map: the space claims and releases the areas of blocks.
 
@@ -127,7 +128,7 @@ pub(crate) fn slots_for(pages: u64) -> u64 {
 /// The short mappings of a space.
 pub(crate) struct ShortMaps<L> {
     // Constant.
-    /// Whether dirty slots may be handed out at once.
+    /// True if dirty slots may be handed out at once.
     pub(crate) remaps_atomically: bool,
     /// log2 of the slots of a block.
     shift: u32,
@@ -230,8 +231,8 @@ impl<L: RawMutex> ShortMaps<L> {
         self.get(page).ok_or(OutOfMemory)
     }
 
-    /// Returns the number of the block that `page` is in. Blocks are placed from the middle of the span
-    /// upwards, and below it only when there is no room.
+    /// Returns the number of the block that `page` is in. Blocks are placed from the middle of the
+    /// span upwards, and below it only when there is no room.
     fn number(&self, page: u64) -> usize {
         let number = (page >> self.shift).wrapping_sub(self.origin);
         if number < self.total { number as usize } else { number.wrapping_add(self.total) as usize }
@@ -260,7 +261,8 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 }
 
-/// Returns as many slots as the original has: a sixteenth of the span for each CPU, but between 128 and 1024.
+/// Returns as many slots as the original has: a sixteenth of the span for each CPU, but between 128
+/// and 1024.
 fn usual_slots(span: PageRange, cpus: usize) -> u64 {
     let share = span.len() / cpus.next_power_of_two() as u64 / 16;
     let share = share.clamp(LEAST_SLOTS, MAX_SLOTS as u64);

@@ -1,5 +1,5 @@
-//! Bytes and windows of a block under weak memory. What a page leads to is a cell that loom watches: whoever maps or
-//! unmaps a page must come after everybody who did so before.
+//! Bytes and windows of a block under weak memory. The page behind a slot is a cell that loom
+//! watches: a thread that maps or unmaps a page must come after every thread that did so before.
 
 use super::{AtomicWindow, Block, Window};
 use crate::sync::Mutant;
@@ -38,7 +38,8 @@ impl Scene {
 
     /// Maps or unmaps a page, which the caller owns.
     fn set(&self, page: u64, entry: u64) {
-        // SAFETY: all threads of a model run in one of the system's; loom reports who is not alone.
+        // SAFETY: all threads of a model run in one of the system's; loom reports a thread that is
+        // not alone.
         self.entries[(page - FIRST) as usize].with_mut(|place| unsafe { *place = entry });
     }
 
@@ -52,8 +53,8 @@ impl Scene {
         Some(self.block.give(1) == 1)
     }
 
-    /// What a purge does with slots that are dirty, while others live on: they are unmapped and become a window of
-    /// another queue.
+    /// Recycles dirty slots as a purge does, while others live on: they are unmapped and become a
+    /// window of another queue.
     fn recycle(&self) {
         for page in FIRST..END {
             if self.block.clear_dirty(page..page + 1) == 1 {
@@ -79,12 +80,12 @@ fn slots_go_round() {
 }
 
 #[test]
-fn models_of_slots_that_go_round_need_every_order() {
+fn models_of_recycled_slots_need_every_order() {
     let orders = [
-        "Acquire: && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();",
-        "Release: self.0.store(window.next << LEN_BITS | window.len(), Ordering::Release);",
         "Acquire: SlotState::of(self.byte(page).load(Acquire))",
         "Release: self.byte(start).compare_exchange(old, new, AcqRel, Relaxed).is_ok()",
+        "Acquire: && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();",
+        "Release: self.0.store(window.next << LEN_BITS | window.len(), Ordering::Release);",
     ];
     needs(&orders, 2, slots_go_round);
 }
@@ -107,7 +108,7 @@ fn the_last_unmaps_all() {
 }
 
 #[test]
-fn models_of_the_last_slots_need_every_order() {
+fn models_of_last_slots_returned_need_every_order() {
     let orders =
         ["Acquire: self.held.fetch_sub(slots, AcqRel)", "Release: self.held.fetch_sub(slots, AcqRel)"];
     needs(&orders, 3, the_last_unmaps_all);
@@ -134,7 +135,8 @@ fn models_of_slots_returned_in_two_steps_fail() {
     fails_with(Mutant::SplitReturn, 3, two_return_one_mapping);
 }
 
-/// A window is closed while two threads take from it: no slot is handed out twice, and none is lost.
+/// A window is closed while two threads take from it: no slot is handed out twice, and none is
+/// lost.
 fn a_window_is_closed() {
     let scene = Scene::new();
     let shared = scene.clone();

@@ -5,8 +5,8 @@ use crate::cache::{LazyPages, Trigger};
 use lock_api::RawMutex;
 
 impl<L: RawMutex> ShortMaps<L> {
-    /// Puts the blocks of a purge that nobody will end back. Returns how many of the refused ones
-    /// are spent.
+    /// Puts back the blocks of a purge that no thread will end. Returns how many of the refused
+    /// ones are spent.
     pub(crate) fn repair_purge(&self, taken: &mut Taken, refused: &mut Taken) -> u64 {
         self.put_off(taken);
         self.put_off(refused)
@@ -19,35 +19,35 @@ impl<L: RawMutex> ShortMaps<L> {
         self.get(page).is_none_or(|block| !lists.has(page, block))
     }
 
-    /// Ends what threads of the parent were doing with blocks, without locks or between two of them.
-    /// The caller is the only thread there is.
+    /// Ends what threads of the parent were doing with blocks, without locks or between two of
+    /// them. The caller is the only thread there is.
     ///
-    /// Slots taken out of a window and not marked yet become dirty. Slots marked as returned are not
-    /// held. Runs that were kept and are in no queue become dirty. Then every block goes to the list
-    /// that it belongs on.
+    /// Slots taken out of a window and not marked yet become dirty. Slots marked as returned are
+    /// not held. Runs that were kept and are in no queue become dirty. Then every block goes to the
+    /// list that it belongs on.
     pub(crate) fn repair(&self, lazy: &LazyPages) -> Trigger {
         let mut lists = self.lists.0.lock();
         lists.ready = List::default();
         lists.part = Default::default();
         drop(lists);
+        let mut trigger = Trigger::NONE;
         self.each_block(|mut lists, first, block| {
             if block.state() == BlockState::Spent {
-                return Trigger::NONE;
+                return;
             }
             if block.clean() == self.slots() {
                 block.set_state(BlockState::Ready);
-                lists.ready.push(first, block);
-                return Trigger::NONE;
+                return lists.ready.push(first, block);
             }
             let is_open = self.repair_slots(block, first);
             match block.held() {
                 _ if is_open => block.set_state(BlockState::Open),
                 // The next purge sees to it.
                 0 => block.set_state(BlockState::Closed),
-                _ => return self.settle(lists, lazy, block, first),
+                _ => trigger = trigger.and(self.settle(lists, lazy, block, first)),
             }
-            Trigger::NONE
-        })
+        });
+        trigger
     }
 
     /// Corrects what is known of the slots of a block that has some in use. Returns whether a queue

@@ -73,7 +73,8 @@ const STATES: [BlockState; 7] = [
     BlockState::Ready,
 ];
 
-/// The record of a block: made when the first block is placed at its addresses, and kept for all that follow.
+/// The record of a block: made when the first block is placed at its addresses, and kept for all
+/// that follow.
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
 pub(crate) struct Block {
@@ -88,7 +89,7 @@ pub(crate) struct Block {
     pub(super) next: AtomicU64,
     /// Its place among all blocks.
     pub(super) index: AtomicU64,
-    /// Whether pages may be mapped that are not live: where mapping replaces what was there.
+    /// Not 0 if pages may be mapped that are not live: where mapping replaces what was there.
     stale: AtomicU64,
 }
 
@@ -118,7 +119,8 @@ impl Block {
         }
     }
 
-    /// Makes a run of a window a live one of `pages` pages. The caller has just taken it out of the window.
+    /// Makes a run of a window a live one of `pages` pages. The caller has just taken it out of the
+    /// window.
     #[inline(always)]
     pub(crate) fn take(&self, start: u64, pages: u64) {
         // Relaxed: the thread that returns it was told the address after this.
@@ -200,7 +202,8 @@ impl Block {
         SlotState::of(self.byte(page).load(Acquire))
     }
 
-    /// Keeps the live run of `pages` pages, at most [`MOST_KEPT`], that begins at `start`, if there is one.
+    /// Keeps the live run of `pages` pages, at most [`MOST_KEPT`], that begins at `start`, if there
+    /// is one.
     pub(crate) fn keep_run(&self, start: u64, pages: u64) -> bool {
         self.exchange(start, pages as u8, pages as u8 + KEPT)
     }

@@ -29,7 +29,8 @@ pub(crate) const ORDERS: usize = MOST_PAGES.ilog2() as usize + 1;
 
 /// The windows of one CPU.
 pub(crate) struct Queue<L> {
-    /// By order: mappings of a size lie together, so that what they leave behind fits the next ones.
+    /// By order: mappings of a size lie together, so that what they leave behind fits the next
+    /// ones.
     pub(crate) windows: [AtomicWindow; ORDERS],
     /// Held by a thread that opens or closes windows.
     pub(crate) state: Mutex<L, QueueState>,
@@ -41,9 +42,9 @@ impl<L: RawMutex> Default for Queue<L> {
     }
 }
 
-/// A window from which any thread may take without a lock. One word says all of it, so to take is to
-/// exchange the word. It does no harm if the window was closed and opened again meanwhile: if the
-/// word is the same, so is the window. Its length is a multiple of what is taken from it.
+/// A window from which any thread may take without a lock. One word says all of it, so to take is
+/// to exchange the word. It does no harm if the window was closed and opened again meanwhile: if
+/// the word is the same, so is the window. Its length is a multiple of what is taken from it.
 #[derive(Default)]
 pub(crate) struct AtomicWindow(AtomicU64);
 
@@ -59,7 +60,8 @@ impl AtomicWindow {
         // So much further, and so much shorter.
         let next = word.wrapping_add(LEN << order);
         let taken = word & LEN != 0
-            // Acquire: pairs with the Release in `open`: what was done with the block before is over.
+            // Acquire: pairs with the Release in `open`: what was done with the block before is
+            // over.
             && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
         taken.then_some(word >> LEN_BITS)
     }

@@ -21,9 +21,9 @@ pub(super) enum Backing {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Allocates memory. Returns its address. O(1) when an area of the size waits in this CPU's node,
-    /// without a call of the platform if that kept its memory; else O(log n) and one call. When
-    /// addresses or memory run out it purges, waiting for a purge under way, asks the
+    /// Allocates memory. Returns its address. O(1) when an area of the size waits in this CPU's
+    /// node, without a call of the platform if that kept its memory; else O(log n) and one call.
+    /// When addresses or memory run out it purges, waiting for a purge under way, asks the
     /// [notifiers](Space::register_notifier), and tries again.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ impl<P: Platform> Raw<'_, P> {
         }
     }
 
-    /// Reserves addresses without memory. Returns the first. For mappings of one's own, I/O addresses,
-    /// and the like. Cost as [`alloc`](Self::alloc), without calls of the platform.
+    /// Reserves addresses without memory. Returns the first. For mappings of one's own, I/O
+    /// addresses, and the like. Cost as [`alloc`](Self::alloc), without calls of the platform.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -165,8 +165,8 @@ impl<P: Platform> Space<P> {
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
     }
 
-    /// Returns whether a cached area may serve a request. Only areas with the usual guard are cached:
-    /// every area of a size can then stand in for every other.
+    /// Returns whether a cached area may serve a request. Only areas with the usual guard are
+    /// cached: every area of a size can then stand in for every other.
     #[inline]
     fn may_reuse_memory(&self, wish: Backing, checked: &Checked) -> bool {
         wish == Backing::Cached && self.caches && checked.guard_pages == self.guard_pages

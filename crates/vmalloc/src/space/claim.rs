@@ -4,7 +4,7 @@ use super::Space;
 use super::request::Checked;
 use crate::addr::PageRange;
 use crate::area_map::{AreaMap, LEAF_SHIFT};
-use crate::areas::{Blocking, Kind};
+use crate::areas::Blocking;
 use crate::cache::Node;
 use crate::error::{AllocError, RequestError};
 use crate::platform::{Platform, PlatformError};
@@ -17,10 +17,11 @@ use crate::sync::{Mutant, is, size};
 const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: a lock may be held for so many.
 const RUN_AREAS: u64 = size(32, 2);
-/// How often everything freed is given back before an allocation is refused, as long as anything is.
+/// How often everything freed is given back before an allocation is refused, as long as anything
+/// is.
 pub(super) const ROUNDS: usize = 8;
-/// How often in a row other threads may be quicker to take what was given back, before an allocation
-/// in need gives up.
+/// How often in a row other threads may be quicker to take what was given back, before an
+/// allocation in need gives up.
 const RACES: usize = 64;
 
 impl<P: Platform> Space<P> {
@@ -45,8 +46,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Claims an area within the limits asked for, or in the upper half of the span: for an area that
-    /// is not memory of its own from the start.
+    /// Claims an area within the limits asked for, or in the upper half of the span: for an area
+    /// that is not memory of its own from the start.
     pub(super) fn claim_checked(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let fit = checked.fit;
         match checked.blocking {
@@ -87,8 +88,8 @@ impl<P: Platform> Space<P> {
     /// Purges until `retry` has a result, or nothing is left that could be given back.
     fn after_purges<T>(&self, retry: &mut impl FnMut() -> Option<T>) -> Option<T> {
         for _ in 0..RACES {
-            // Waits for a purge under way: the addresses that it gives back count for this allocation
-            // as well.
+            // Waits for a purge under way: the addresses that it gives back count for this
+            // allocation as well.
             let purge = self.purge_with(PurgePlan::ALL);
             if let Some(found) = retry() {
                 return Some(found);
@@ -143,8 +144,8 @@ impl<P: Platform> Space<P> {
     }
 
     /// Takes the lowest place, but in no chunk where another node's areas are, if that can be had:
-    /// two CPUs that flip bits of one chunk wait for each other's cache lines. A space with one busy
-    /// node never sees the difference.
+    /// two CPUs that flip bits of one chunk wait for each other's cache lines. A space with one
+    /// busy node never sees the difference.
     #[inline]
     fn place(
         &self,
@@ -195,25 +196,5 @@ impl<P: Platform> Space<P> {
             Blocking::Allowed if self.purge_with(PurgePlan::ALL).is_ok() => act(),
             _ => Err(error),
         })
-    }
-
-    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
-    pub(super) fn claim_mapping(
-        &self,
-        pages: u64,
-        guard_pages: u64,
-        kind: Kind,
-        tag: Option<crate::Tag>,
-    ) -> Result<PageRange, AllocError> {
-        if pages == 0 {
-            return Err(RequestError::ZeroSize.into());
-        }
-        if pages >= isize::MAX as u64 >> self.shift {
-            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
-        }
-        let area = self.claim_high(Fit::new(pages + guard_pages))?;
-        let annotation = super::mapping::annotation(kind, guard_pages, tag);
-        self.hand_out(area, annotation, super::alloc::Backing::None)?;
-        Ok(area)
     }
 }

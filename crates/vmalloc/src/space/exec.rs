@@ -30,8 +30,8 @@ impl<P: Protect> Raw<'_, P> {
     /// [`map`](Self::map) returned at `addr`. On return it holds for every CPU.
     ///
     /// # Safety
-    /// Nothing uses the area in a way that it will not allow. Bytes that are made executable are code
-    /// for this machine.
+    /// Nothing uses the area in a way that it will not allow. Bytes that are made executable are
+    /// code for this machine.
     ///
     /// # Errors
     /// [`AreaError`]; nothing is changed, unless the platform refused: then some pages may have the

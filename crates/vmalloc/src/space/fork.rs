@@ -8,11 +8,11 @@ use crate::sync::{Mutant, is};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Space<P> {
-    /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a purge
-    /// under way; a thread that calls it twice, or allocates in between, waits for itself.
+    /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a
+    /// purge under way; a thread that calls it twice, or allocates in between, waits for itself.
     ///
-    /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads may
-    /// wait for ever. The locks of what the platform stands on are not among them.
+    /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads
+    /// may wait for ever. The locks of what the platform stands on are not among them.
     pub fn quiesce(&self) {
         if is(Mutant::ForkOutOfOrder) {
             self.areas.lock_map();
@@ -28,8 +28,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Ends what [`quiesce`](Self::quiesce) began, in the child of a fork. It also ends what threads of
-    /// the parent, which the child does not have, were doing without locks.
+    /// Ends what [`quiesce`](Self::quiesce) began, in the child of a fork. It also ends what
+    /// threads of the parent, which the child does not have, were doing without locks.
     ///
     /// # Safety
     /// The thread that this one was forked from has called `quiesce`; this one has not yet called
@@ -65,8 +65,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Ends what threads of the parent were doing with blocks. A block that was being made or released
-    /// is released.
+    /// Ends what threads of the parent were doing with blocks. A block that was being made or
+    /// released is released.
     fn repair_blocks(&self) {
         let mut purger = self.purger.0.lock();
         let super::Purger { blocks, refused, .. } = &mut *purger;

@@ -14,9 +14,9 @@ type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
 
 impl<P: Platform> Raw<'_, P> {
     /// Frees the memory that [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared) or
-    /// [`alloc_exec`](Self::alloc_exec) returned at `addr`. O(1). Now and then it asks the platform to
-    /// [drain later](Platform::drain_later). It purges by itself where the platform does not drain,
-    /// or where frees have outrun the drain to twice the threshold of lazy pages.
+    /// [`alloc_exec`](Self::alloc_exec) returned at `addr`. O(1). Now and then it asks the platform
+    /// to [drain later](Platform::drain_later). It purges by itself where the platform does not
+    /// drain, or where frees have outrun the drain to twice the threshold of lazy pages.
     ///
     /// Cached pages keep what the program has changed about them by system calls of its own (locks,
     /// protection, advice), and the next owner gets them so: see
@@ -27,8 +27,8 @@ impl<P: Platform> Raw<'_, P> {
     ///
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed. An area that is freed
-    /// twice in a row is told so. A free that comes after the addresses were handed out again is not
-    /// caught: it frees the new owner's area.
+    /// twice in a row is told so. A free that comes after the addresses were handed out again is
+    /// not caught: it frees the new owner's area.
     #[doc(alias = "vfree")]
     #[inline(always)]
     pub unsafe fn free(&self, addr: usize) -> Result<(), FreeError> {
@@ -37,28 +37,29 @@ impl<P: Platform> Raw<'_, P> {
     }
 
     /// Frees memory, and drops what the program has changed about its pages: locks, protection, and
-    /// advice such as `MADV_DONTFORK`. After a plain [`free`](Self::free) the next owner of the pages
-    /// may get them as they were left. The pages are never cached. O(pages).
+    /// advice such as `MADV_DONTFORK`. After a plain [`free`](Self::free) the next owner of the
+    /// pages may get them as they were left. The pages are never cached. O(pages).
     ///
     /// # Safety
     /// As for `free`.
     ///
     /// # Errors
-    /// [`FreeError`] when no such area starts at `addr`, or there is no memory to note that its pages
-    /// were changed; nothing is changed.
+    /// [`FreeError`] when no such area starts at `addr`, or there is no memory to note that its
+    /// pages were changed; nothing is changed.
     pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         let is_memory = |area: &AreaInfo| area.kind.freed() == FreedBy::Free;
         if let Some(area) = self.area_starting(addr).ok().filter(is_memory) {
-            // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any more.
+            // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any
+            // more.
             unsafe { self.platform.mark_altered(self.pages_of(&area)) }
                 .map_err(|_| FreeError::NoMemory { page })?;
         }
         self.free_as(page, FreedBy::Free, Disposition::MustUnmap)
     }
 
-    /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed before
-    /// reuse, like any others, and what the caller has mapped there is gone then.
+    /// Frees the addresses that [`reserve`](Self::reserve) returned at `addr`. They are flushed
+    /// before reuse, like any others, and what the caller has mapped there is gone then.
     ///
     /// # Safety
     /// Nothing uses the addresses any more, nor what is mapped there: their owner calls this, once.
@@ -91,9 +92,9 @@ impl<P: Platform> Raw<'_, P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Frees in the common case where memory is cached: this CPU's node is free, and has room for the
-    /// area. If it is not that, nothing was changed. A function without calls but for waking a thread
-    /// that waits for the node.
+    /// Frees in the common case where memory is cached: this CPU's node is free, and has room for
+    /// the area. If it is not that, nothing was changed. A function without calls but for waking a
+    /// thread that waits for the node.
     #[inline(never)]
     fn free_to_cache(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
@@ -103,8 +104,8 @@ impl<P: Platform> Space<P> {
             return false;
         }
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
-        // If no area starts at `page`, this length is garbage; `retire_start` below then fails and it
-        // is not used.
+        // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
+        // it is not used.
         let Some(pages) = bitmaps.pages_near(leaf, page) else { return refuse(node) };
         let this = &mut *node;
         let Some(slot) = this.cached.slot(pages) else { return refuse(node) };
@@ -158,8 +159,8 @@ impl<P: Platform> Space<P> {
         self.free_slow(page, FreedBy::Free)
     }
 
-    /// Frees where there may be an annotation, where it takes the map to find the area, or where there
-    /// is none.
+    /// Frees where there may be an annotation, where it takes the map to find the area, or where
+    /// there is none.
     #[inline(never)]
     pub(super) fn free_slow(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
         self.free_as(page, by, Disposition::MayCache)
@@ -210,8 +211,8 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Caches a retired area, or makes it lazy, for which the node has room. `owner_node` is the node
-    /// that owns it, if its chunk is dense enough for a pool.
+    /// Caches a retired area, or makes it lazy, for which the node has room. `owner_node` is the
+    /// node that owns it, if its chunk is dense enough for a pool.
     #[inline]
     fn put_freed(
         &self,
@@ -253,9 +254,9 @@ impl<P: Platform> Space<P> {
         }
         let (lazy, Trigger { total, added, is_first }) = (&self.cache.lazy, trigger);
         if total > lazy.threshold() {
-            // Within bounds the drain does it. Beyond, freeing is put before everything else. But one
-            // huge area is no sign that the drain falls behind, and the caller does not wait for its
-            // purge.
+            // Within bounds the drain does it. Beyond, freeing is put before everything else. But
+            // one huge area is no sign that the drain falls behind, and the caller does not wait
+            // for its purge.
             let is_promised = self.platform.drain_later(DrainReason::Threshold);
             if !is_promised || (total > lazy.limit() && added <= lazy.threshold()) {
                 self.purge_if_idle();
@@ -265,8 +266,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there is
-    /// no memory to remember it.
+    /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there
+    /// is no memory to remember it.
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };

@@ -15,23 +15,23 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// nothing: for interrupts, signal handlers, and wherever a lock is held that the heap or this
     /// space may want. O(1).
     ///
-    /// This and [`Space::try_find`] are the only calls of a space that a signal handler may make. All
-    /// others, [`free`](Self::free) and the drop of a [`Buffer`](crate::Buffer) among them, take locks
-    /// that the interrupted thread may hold.
+    /// This and [`Space::try_find`] are the only calls of a space that a signal handler may make.
+    /// All others, [`free`](Self::free) and the drop of a [`Buffer`](crate::Buffer) among them,
+    /// take locks that the interrupted thread may hold.
     ///
-    /// The memory is unmapped by the next purge, and the background drain of this space is woken for
-    /// that. Where there is none to be woken, the next allocation or free on the slow path asks the
-    /// platform for a drain; until such a call comes, the memory stays. A program that makes none
-    /// calls [`Space::drain`] or [`Space::purge`] where it may wait.
+    /// The memory is unmapped by the next purge, and the background drain of this space is woken
+    /// for that. Where there is none to be woken, the next allocation or free on the slow path asks
+    /// the platform for a drain; until such a call comes, the memory stays. A program that makes
+    /// none calls [`Space::drain`] or [`Space::purge`] where it may wait.
     ///
     /// # Safety
     /// As for `free`.
     ///
     /// # Errors
-    /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that is
-    /// held to say whether this is an area that can be freed: where areas with tags, odd sizes or no
-    /// guard start within the same 8 pages, or far out in a sparse span; or when the list for such
-    /// areas is full. Then it has to be tried again, after a purge.
+    /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that
+    /// is held to say whether this is an area that can be freed: where areas with tags, odd sizes
+    /// or no guard start within the same 8 pages, or far out in a sparse span; or when the list for
+    /// such areas is full. Then it has to be tried again, after a purge.
     #[doc(alias = "vfree_atomic")]
     pub unsafe fn free_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
@@ -42,9 +42,9 @@ impl<P: DirectMemory> Raw<'_, P> {
         };
         let Some(area) = area else { return self.try_free(page) };
         self.deferred.count(area.len());
-        // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a page.
-        // It was just retired, so no other caller frees it or hands it out, and its owner has given
-        // it up.
+        // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a
+        // page. It was just retired, so no other caller frees it or hands it out, and its owner has
+        // given it up.
         unsafe { self.deferred.enter(addr) };
         self.deferred.tell();
         self.platform.wake_drain();
@@ -53,8 +53,8 @@ impl<P: DirectMemory> Raw<'_, P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Asks for a drain of areas that were freed where nothing could be asked. Purges if they are many
-    /// and nothing drains, or very many.
+    /// Asks for a drain of areas that were freed where nothing could be asked. Purges if they are
+    /// many and nothing drains, or very many.
     #[cold]
     #[inline(never)]
     pub(super) fn drain_deferred(&self) {
@@ -87,8 +87,8 @@ impl<P: Platform> Space<P> {
                 self.deferred.count_off(area.len());
                 self.count_taken(1, area.len());
             } else {
-                // SAFETY: as when it was entered first; it has just been taken out, and has no other
-                // owner.
+                // SAFETY: as when it was entered first; it has just been taken out, and has no
+                // other owner.
                 unsafe { self.deferred.enter(addr) };
                 self.deferred.tell();
             }
@@ -96,9 +96,9 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Makes areas lazy that are neither busy nor in a list, in a child of a fork, where none purges.
-    /// Another thread had claimed them and not yet handed them out, or had retired them and not yet
-    /// entered them. O(chunks), and O(areas) if there are such areas.
+    /// Makes areas lazy that are neither busy nor in a list, in a child of a fork, where none
+    /// purges. Another thread had claimed them and not yet handed them out, or had retired them and
+    /// not yet entered them. O(chunks), and O(areas) if there are such areas.
     pub(super) fn repair_retired(&self) {
         let (mut areas, mut pages) = (0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
@@ -110,8 +110,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Makes all areas that are retired and in no list lazy. It takes memory for them alone: the areas
-    /// in a list are busy meanwhile, so the areas that are still retired then are in none.
+    /// Makes all areas that are retired and in no list lazy. It takes memory for them alone: the
+    /// areas in a list are busy meanwhile, so the areas that are still retired then are in none.
     fn find_retired(&self) {
         self.each_listed(|area| {
             self.sure(self.areas.map().revive(area.start()));

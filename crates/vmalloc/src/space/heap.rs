@@ -7,8 +7,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 impl<P: DirectMemory> Raw<'_, P> {
-    /// Allocates memory for `layout`, of any content: from the global heap up to a page, and from this
-    /// space above that, or when the heap has none. Returns its address.
+    /// Allocates memory for `layout`, of any content: from the global heap up to a page, and from
+    /// this space above that, or when the heap has none. Returns its address.
     /// [`free_or_heap`](Self::free_or_heap) frees it.
     ///
     /// # Errors
@@ -21,8 +21,8 @@ impl<P: DirectMemory> Raw<'_, P> {
         if layout.size() <= 1 << self.shift {
             // SAFETY: the size is not zero.
             let memory = unsafe { alloc::alloc::alloc(layout) };
-            // A heap may stand on this very space. Then its memory would be taken for ours when it is
-            // freed.
+            // A heap may stand on this very space. Then its memory would be taken for ours when it
+            // is freed.
             match NonNull::new(memory) {
                 Some(memory) if !self.contains(memory.addr().get()) => {
                     return Ok(memory.as_ptr().expose_provenance());
@@ -38,8 +38,8 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// Frees memory that [`alloc_or_heap`](Self::alloc_or_heap) returned at `addr` for `layout`.
     ///
     /// # Safety
-    /// `addr` came from `alloc_or_heap` of this space for the same layout, and nothing uses the memory
-    /// any more.
+    /// `addr` came from `alloc_or_heap` of this space for the same layout, and nothing uses the
+    /// memory any more.
     ///
     /// # Errors
     /// [`FreeError`] when it lies in this space and is none of its areas; nothing is changed.

@@ -18,14 +18,15 @@ pub(super) fn annotation(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Anno
 }
 
 impl<P: MapFrames> Raw<'_, P> {
-    /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with a
-    /// guard page behind it. Returns its address. A frame may be among them twice, and mapped
+    /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with
+    /// a guard page behind it. Returns its address. A frame may be among them twice, and mapped
     /// elsewhere too: then both show the same bytes. The frames stay the caller's, and have to stay
-    /// taken until the area is [unmapped](Self::unmap). O(log n + frames), one call of the platform.
+    /// taken until the area is [unmapped](Self::unmap). O(log n + frames), one call of the
+    /// platform.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is lost or changed. [`BadFrame`](AllocError::BadFrame) for one that is
-    /// not taken from the supply.
+    /// [`AllocError`]; nothing is lost or changed. [`BadFrame`](AllocError::BadFrame) for one that
+    /// is not taken from the supply.
     #[doc(alias = "vmap")]
     pub fn map(
         &self,
@@ -55,7 +56,7 @@ impl<P: MapFrames> Raw<'_, P> {
 
     /// Ends a mapping that [`map`](Self::map), [`map_device`](Self::map_device) or
     /// [`map_shared`](Self::map_shared) made at `addr`. The addresses are flushed before they are
-    /// handed out again; until then a stray access may reach the frames.
+    /// handed out again; until then a wrong access may reach the frames.
     ///
     /// # Safety
     /// Nothing uses the frames through this area any more: its owner calls this, once.
@@ -71,9 +72,9 @@ impl<P: MapFrames> Raw<'_, P> {
         self.free_slow(page, FreedBy::Unmap)
     }
 
-    /// Allocates zeroed memory from the platform's supply of frames, so that it can be shown at other
-    /// addresses as well ([`map_shared`](Self::map_shared)). [`free`](Self::free) frees it; its frames
-    /// go back when the last area that shows them is freed and flushed.
+    /// Allocates zeroed memory from the platform's supply of frames, so that it can be shown at
+    /// other addresses as well ([`map_shared`](Self::map_shared)). [`free`](Self::free) frees it;
+    /// its frames go back when the last area that shows them is freed and flushed.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -88,8 +89,9 @@ impl<P: MapFrames> Raw<'_, P> {
         Ok(self.addr(area.start()))
     }
 
-    /// Shows `bytes` bytes at `addr`, a page inside an area of [`alloc_shared`](Self::alloc_shared), at
-    /// another address as well. Returns that. [`unmap`](Self::unmap) ends it.
+    /// Shows `bytes` bytes at `addr`, a page inside an area of
+    /// [`alloc_shared`](Self::alloc_shared), at another address as well. Returns that.
+    /// [`unmap`](Self::unmap) ends it.
     ///
     /// # Errors
     /// [`AreaError`]; nothing is lost or changed.
@@ -159,6 +161,26 @@ impl<P: FrameSupply> Space<P> {
 }
 
 impl<P: Platform> Space<P> {
+    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
+    pub(super) fn claim_mapping(
+        &self,
+        pages: u64,
+        guard_pages: u64,
+        kind: Kind,
+        tag: Option<Tag>,
+    ) -> Result<PageRange, AllocError> {
+        if pages == 0 {
+            return Err(RequestError::ZeroSize.into());
+        }
+        if pages >= isize::MAX as u64 >> self.shift {
+            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
+        }
+        let area = self.claim_high(Fit::new(pages + guard_pages))?;
+        let annotation = annotation(kind, guard_pages, tag);
+        self.hand_out(area, annotation, Backing::None)?;
+        Ok(area)
+    }
+
     /// Ends the share of a handle in a frame set.
     pub(crate) fn end_share(&self, share: FrameShare) {
         let set = self.frame_sets.lock().end(share);
@@ -202,7 +224,8 @@ impl<P: MapFrames> Space<P> {
         let take = || self.platform.take_frames(&mut frames);
         self.or_after_purge(checked, take).map_err(unbacked)?;
         let frames = frames.into_boxed_slice();
-        // Before anything leads to the frames, so that there is nothing to be undone that might fail.
+        // Before anything leads to the frames, so that there is nothing to be undone that might
+        // fail.
         let share = self.enter_frames(frames)?;
         let shown = {
             let mut sets = self.frame_sets.lock();
@@ -261,7 +284,8 @@ impl<P: MapFrames> Space<P> {
         Ok(self.addr(area.start()))
     }
 
-    /// Maps `frames`. Where page tables or mappings run short, everything freed is given back first.
+    /// Maps `frames`. Where page tables or mappings run short, everything freed is given back
+    /// first.
     ///
     /// # Safety
     /// As for [`MapFrames::map_frames`].
@@ -279,7 +303,8 @@ impl<P: MapFrames> Space<P> {
         })
     }
 
-    /// Tells the platform that nothing uses the area at `addr`, if it is one that such a call frees.
+    /// Tells the platform that nothing uses the area at `addr`, if it is one that such a call
+    /// frees.
     ///
     /// # Safety
     /// The caller owns the area.
@@ -296,7 +321,7 @@ impl<P: MapFrames> Space<P> {
 
 /// Gives frames back that the space took.
 fn give<P: FrameSupply>(platform: &P, frames: &[Frame]) {
-    // SAFETY: the space took them for areas that no page leads to any more: they were never seen, or
-    // are flushed.
+    // SAFETY: the space took them for areas that no page leads to any more: they were never seen,
+    // or are flushed.
     unsafe { platform.give_frames(frames) };
 }

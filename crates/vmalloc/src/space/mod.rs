@@ -12,9 +12,10 @@
 //! ```
 //!
 //! # Locks
-//! In the order in which they are taken; each is passed on to nothing that could take one before it.
-//! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only lock
-//!    that is held over calls of the platform.
+//! In the order in which they are taken; each is passed on to nothing that could take one before
+//! it.
+//! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only
+//!    lock that is held over calls of the platform.
 //! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
 //!    [`verify`](Space::verify) and forks, in order.
 //! 3. A queue of [short mappings](crate::short_map), or none.
@@ -64,12 +65,12 @@ use core::fmt;
 use lock_api::Mutex;
 use pressure::{Need, Notifiers};
 
-/// One span of addresses on a platform's memory, from which guarded areas of any size are handed out.
-/// Any thread may call any method.
+/// One span of addresses on a platform's memory, from which guarded areas of any size are handed
+/// out. Any thread may call any method.
 ///
 /// Safe code uses the types that own something: [`Buffer`](crate::Buffer),
-/// [`Mapping`](crate::Mapping) and the others of [`owned`](crate::owned). Everything else that makes
-/// or ends areas is in the unsafe layer [`Raw`], by address.
+/// [`Mapping`](crate::Mapping) and the others of [`owned`](crate::owned). Everything else that
+/// makes or ends areas is in the unsafe layer [`Raw`], by address.
 pub struct Space<P: Platform> {
     // Constant.
     platform: P,
@@ -79,9 +80,10 @@ pub struct Space<P: Platform> {
     /// The bits of an address inside its page.
     offset_mask: usize,
     guard_pages: u64,
-    /// What the pages of a request, shifted down, are away from the size of its area in the stacks.
+    /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
+    /// area in the stacks.
     guard_less_one: usize,
-    /// Whether freed areas may keep their memory.
+    /// True if freed areas may keep their memory.
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
@@ -173,17 +175,17 @@ impl<P: Platform> Space<P> {
         self.geometry.span.contains((addr >> self.shift) as u64)
     }
 
-    /// Returns the area that holds `addr`, which may be anywhere inside it, guard page included. All
-    /// of the answer was true at one moment during the call. O(1) and without a lock for plain areas
-    /// of up to 256 pages near the start of the span; O(log n) for others.
+    /// Returns the area that holds `addr`, which may be anywhere inside it, guard page included.
+    /// All of the answer was true at one moment during the call. O(1) and without a lock for plain
+    /// areas of up to 256 pages near the start of the span; O(log n) for others.
     #[doc(alias = "find_vm_area")]
     #[must_use]
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
         self.areas.find((addr >> self.shift) as u64)
     }
 
-    /// Returns the area that holds `addr`, without waiting: for profilers and crash dumps, which may
-    /// run at any moment. Most areas are found without any lock.
+    /// Returns the area that holds `addr`, without waiting: for profilers and crash dumps, which
+    /// may run at any moment. Most areas are found without any lock.
     ///
     /// # Errors
     /// [`Contended`] when it takes a lock, and that is held, perhaps by the very thread that was
@@ -192,8 +194,8 @@ impl<P: Platform> Space<P> {
         self.areas.try_find((addr >> self.shift) as u64)
     }
 
-    /// Returns how many bytes of the area that starts at `addr` can be used: at least as many as were
-    /// asked for. `None` if no area starts there. Cost as [`find`](Self::find).
+    /// Returns how many bytes of the area that starts at `addr` can be used: at least as many as
+    /// were asked for. `None` if no area starts there. Cost as [`find`](Self::find).
     #[doc(alias = "malloc_usable_size")]
     #[must_use]
     pub fn usable_size(&self, addr: usize) -> Option<usize> {

@@ -1,8 +1,9 @@
 //! Congruent areas of a space: per-CPU memory.
 //!
-//! A group of areas at the same distances from one base, which comes down from the top of the space, away from everything
-//! that is placed lowest first ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). All of it is made or
-//! nothing, and taken back so:
+//! A group of areas at the same distances from one base, which comes down from the top of the
+//! space, away from everything that is placed lowest first
+//! ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). All of it is made or nothing,
+//! and taken back so:
 //!
 //! ```text
 //!   get    claim all areas, under the map's lock ─► an annotation for each ──no memory──► forget the annotations, free the areas
@@ -10,8 +11,8 @@
 //!             └─ all retired ─► forget the annotations ─► lazy, as any area
 //! ```
 //!
-//! An area that is retired but on no list is seen by nobody else, so a group that is being looked at is not lost to it, and of two
-//! who free the same group one is told so.
+//! No other thread finds an area that is retired and on no list. So a group that is being looked at
+//! is not lost to it. Of two threads that free the same group, one gets an error.
 
 use super::{Raw, Space};
 use crate::addr::PageRange;
@@ -113,12 +114,14 @@ impl<'a> Group<'a> {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base, which is returned: the highest
-    /// multiple of `align` from which all are free. All areas are made, or none. They have no guard pages and no
-    /// memory: the caller maps into them what he wants. The base itself need not lie in the space. Bytes throughout.
+    /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base,
+    /// which is returned: the highest multiple of `align` from which all are free. All areas are
+    /// made, or none. They have no guard pages and no memory: the caller maps its pages into them.
+    /// The base itself need not lie in the space. Bytes throughout.
     ///
-    /// When there is no room, everything freed is given back first, and the [notifiers](Self::register_notifier) are asked,
-    /// as for [`alloc`](Self::alloc). Cost: see [`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent).
+    /// When there is no room, everything freed is given back first, and the
+    /// [notifiers](Space::register_notifier) are asked, as for [`alloc`](Self::alloc). Cost: see
+    /// [`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent).
     ///
     /// # Errors
     /// [`PercpuError`]; nothing is lost or changed.
@@ -136,8 +139,9 @@ impl<P: Platform> Raw<'_, P> {
         Ok(self.addr(base))
     }
 
-    /// Frees what [`alloc_congruent`](Self::alloc_congruent) returned `base` for, with the same offsets and sizes, in any
-    /// order. Memory that was mapped there is unmapped by the next purge, and the addresses are flushed before reuse.
+    /// Frees what [`alloc_congruent`](Self::alloc_congruent) returned `base` for, with the same
+    /// offsets and sizes, in any order. Memory that was mapped there is unmapped by the next purge,
+    /// and the addresses are flushed before reuse.
     ///
     /// # Safety
     /// Nothing uses the areas any more, nor what is mapped there: their owner calls this, once.

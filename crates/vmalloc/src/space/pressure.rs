@@ -1,9 +1,9 @@
 //! Need: allocations that found no room, and the notifiers that may free something for them.
 //!
 //! # Forks
-//! A child of a fork lacks the threads that were in need, or inside a notifier, in its parent. Both words
-//! below carry a *generation*, which the child raises. A thread undoes only what it did in the
-//! generation that it was in: the thread that forked may itself have been in need.
+//! A child of a fork lacks the threads that were in need, or inside a notifier, in its parent. Both
+//! words below carry a *generation*, which the child raises. A thread undoes only what it did in
+//! the generation that it was in: the thread that forked may itself have been in need.
 
 use super::Space;
 use crate::cache::Padded;
@@ -19,15 +19,17 @@ use lock_api::{Mutex, RawMutex};
 /// Holds areas that it could do without: a cache.
 pub trait Notifier: Send + Sync {
     /// Frees what it can of the space that asks, which wants addresses for `pages` pages and has
-    /// given back all that was freed. Returns how many pages it has freed. No lock is held: it may allocate and free.
+    /// given back all that was freed. Returns how many pages it has freed. No lock is held: it may
+    /// allocate and free.
     ///
-    /// The space believes the number for a few rounds only: an allocation that cannot be met ends in an error, whatever
-    /// notifiers promise. Allocations made in here, or by others meanwhile, do not call notifiers again.
+    /// The space believes the number for a few rounds only: an allocation that cannot be met ends
+    /// in an error, whatever notifiers promise. Allocations made in here, or by others meanwhile,
+    /// do not call notifiers again.
     fn make_room(&self, pages: u64) -> u64;
 }
 
-/// How many allocations wait for addresses to be given back. While any does, no node takes addresses
-/// for later. Low half: how many; high half: the generation.
+/// How many allocations wait for addresses to be given back. While any does, no node takes
+/// addresses for later. Low half: how many; high half: the generation.
 #[derive(Default)]
 pub(super) struct Need(AtomicU64);
 
@@ -40,8 +42,8 @@ pub(super) struct InNeed<'a> {
 const GENERATION_SHIFT: u32 = 32;
 
 impl Need {
-    /// Counts an allocation in need. Relaxed: a thread that takes addresses for later after our purge
-    /// has looked into its node does so under the node's lock.
+    /// Counts an allocation in need. Relaxed: a thread that takes addresses for later after our
+    /// purge has looked into its node does so under the node's lock.
     pub(super) fn enter(&self) -> InNeed<'_> {
         InNeed { need: self, generation: self.0.fetch_add(1, Relaxed) >> GENERATION_SHIFT }
     }
@@ -134,8 +136,9 @@ impl<L: RawMutex> Notifiers<L> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Has `notifier` called when an allocation finds no addresses, for as long as the notifier lives.
-    /// One that is registered while others are called is called from the next round on. O(notifiers).
+    /// Has `notifier` called when an allocation finds no addresses, for as long as the notifier
+    /// lives. One that is registered while others are called is called from the next round on.
+    /// O(notifiers).
     ///
     /// # Errors
     /// [`NotifierError`] when there is no memory to remember it; nothing is changed.
@@ -151,8 +154,8 @@ impl<P: Platform> Space<P> {
         Ok(())
     }
 
-    /// Calls every notifier. Returns how many pages they say they have freed; 0 while another thread
-    /// is calling them.
+    /// Calls every notifier. Returns how many pages they say they have freed; 0 while another
+    /// thread is calling them.
     pub(super) fn notify(&self, pages: u64) -> u64 {
         let Some(_calling) = self.notifiers.begin() else { return 0 };
         let (mut freed, mut numbers) = (0u64, 0..self.notifiers.known.lock().next);

@@ -11,37 +11,38 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Space<P> {
-    /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After it
-    /// returns no CPU holds a translation for anything freed before the call, and its addresses are
-    /// free.
+    /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After
+    /// it returns no CPU holds a translation for anything freed before the call, and its addresses
+    /// are free.
     ///
     /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy
     /// vunmap (Piggin, 2008). Other threads may allocate and free meanwhile.
     ///
     /// # Errors
-    /// The platform's, if it refuses some areas. All others are given back all the same. The refused
-    /// ones stay lazy, are counted in [`Stats::refused_areas`](super::Stats::refused_areas), and every
-    /// later purge tries them again. So it is for parts of areas in use, and for short mappings: this
-    /// is an error as long as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0.
+    /// The platform's, if it refuses some areas. All others are given back all the same. The
+    /// refused ones stay lazy, are counted in
+    /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
+    /// again. So it is for parts of areas in use, and for short mappings: this is an error as long
+    /// as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0.
     pub fn purge(&self) -> Result<(), PlatformError> {
         self.purge_with(PurgePlan::ALL)?.complete()
     }
 
-    /// Unmaps everything that is lazy or cached, and waits for a purge under way. After it returns no
-    /// CPU holds a translation for anything freed before the call. Its addresses may wait in pools.
-    /// Cost as [`purge`](Self::purge).
+    /// Unmaps everything that is lazy or cached, and waits for a purge under way. After it returns
+    /// no CPU holds a translation for anything freed before the call. Its addresses may wait in
+    /// pools. Cost as [`purge`](Self::purge).
     ///
     /// # Errors
-    /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area that
-    /// it refuses.
+    /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
+    /// that it refuses.
     #[doc(alias = "vm_unmap_aliases")]
     pub fn flush(&self) -> Result<(), PlatformError> {
         self.purge_with(PurgePlan::UNMAP)?.complete()
     }
 
     /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
-    /// unused; waits for a purge under way. Call it now and then where nothing else frees: repeated,
-    /// it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
+    /// unused; waits for a purge under way. Call it now and then where nothing else frees:
+    /// repeated, it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).
@@ -50,15 +51,15 @@ impl<P: Platform> Space<P> {
     }
 
     /// Drains in the background: a platform calls this that was asked to
-    /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold it
-    /// purges, and gives back a quarter of the areas that were kept and not needed since the last
-    /// time; else it is [`decay`](Self::decay). Says whether there is a reason to come again. It may
-    /// block. Allocations do not wait for it unless addresses or memory are exhausted.
+    /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
+    /// it purges, and gives back a quarter of the areas that were kept and not needed since the
+    /// last time; else it is [`decay`](Self::decay). Says whether there is a reason to come again.
+    /// It may block. Allocations do not wait for it unless addresses or memory are exhausted.
     ///
     /// # Errors
     /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing
-    /// else is purged before them. Otherwise areas that are refused are a reason to come again, and no
-    /// error.
+    /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
+    /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let is_much = self.cache.lazy.level() > self.cache.lazy.threshold();
         self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;

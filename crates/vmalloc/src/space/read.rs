@@ -6,10 +6,10 @@ use crate::areas::{AreaInfo, Kind};
 use crate::platform::{ReadNofault, Translate};
 
 impl<P: ReadNofault> Space<P> {
-    /// Copies the memory at `addr` into `to`: mapped memory of areas of any kind but device memory, and
-    /// zeros for the rest (holes, guard pages, pages freed or not mapped). Returns the number of bytes
-    /// that were mapped. Never faults, whatever is freed or mapped meanwhile; the bytes that it reads
-    /// then may be of either time. O(log n + areas + bytes).
+    /// Copies the memory at `addr` into `to`: mapped memory of areas of any kind but device memory,
+    /// and zeros for the rest (holes, guard pages, pages freed or not mapped). Returns the number
+    /// of bytes that were mapped. Never faults, whatever is freed or mapped meanwhile; the bytes
+    /// that it reads then may be of either time. O(log n + areas + bytes).
     #[doc(alias = "vread")]
     pub fn read(&self, addr: usize, to: &mut [u8]) -> usize {
         to.fill(0);
@@ -37,7 +37,8 @@ impl<P: ReadNofault> Space<P> {
         }
     }
 
-    /// Copies the mapped bytes of a range of pages into the bytes `to` from `addr` on. Returns how many.
+    /// Copies the mapped bytes of a range of pages into the bytes `to` from `addr` on. Returns how
+    /// many.
     fn read_range(&self, range: PageRange, addr: usize, to: &mut [u8]) -> usize {
         let end = addr.saturating_add(to.len()).min(self.addr(range.end()));
         let (mut at, mut copied) = (addr.max(self.addr(range.start())), 0);
@@ -55,8 +56,8 @@ impl<P: ReadNofault> Space<P> {
 }
 
 impl<P: Translate> Space<P> {
-    /// Returns the number of the physical page behind `addr`, anywhere inside an area; `None` outside
-    /// areas, on guard pages, where no page is yet, and where the machine does not tell.
+    /// Returns the number of the physical page behind `addr`, anywhere inside an area; `None`
+    /// outside areas, on guard pages, where no page is yet, and where the machine does not tell.
     #[doc(alias = "vmalloc_to_page")]
     #[doc(alias = "vmalloc_to_pfn")]
     pub fn physical_page(&self, addr: usize) -> Option<u64> {

@@ -17,7 +17,7 @@ use core::alloc::Layout;
 pub struct Request {
     bytes: usize,
     align: usize,
-    /// Whether anything but size and alignment was asked for.
+    /// True if anything but size and alignment was asked for.
     special: bool,
     within: Option<(usize, usize)>,
     pub(super) content: Content,
@@ -46,12 +46,12 @@ pub(super) enum PageSize {
 /// The content of the memory when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// Whatever was there: zeros, or what an earlier area of this space left.
+    /// Zeros, or bytes that an earlier area of this space left.
     Any,
     Zeros,
 }
 
-/// Whether an unmapped page follows.
+/// The choice of an unmapped page behind the area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
     /// As the space is configured.
@@ -74,8 +74,8 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Returns the annotation of an area that was obtained for this. It may have more pages than were
-    /// asked for.
+    /// Returns the annotation of an area that was obtained for this. It may have more pages than
+    /// were asked for.
     #[inline]
     pub(super) fn annotation(&self, area: PageRange, kind: Kind, request: &Request) -> Annotation {
         let slack = self.slack + ((area.len() - self.fit.pages()) << self.shift);
@@ -133,8 +133,9 @@ impl Request {
         self
     }
 
-    /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only partly inside don't count;
-    /// limits without a whole page are refused with [`RequestError::LimitsReversed`], those that leave the space with
+    /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only partly
+    /// inside don't count; limits without a whole page are refused with
+    /// [`RequestError::LimitsReversed`], those that leave the space with
     /// [`RequestError::OutsideSpace`].
     #[inline(always)]
     pub const fn within(mut self, start: usize, end: usize) -> Self {
@@ -151,8 +152,8 @@ impl Request {
         self
     }
 
-    /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs that will
-    /// use it. When it is freed and purged, its addresses go back to that node.
+    /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs that
+    /// will use it. When it is freed and purged, its addresses go back to that node.
     #[doc(alias = "vmalloc_node")]
     #[inline]
     pub const fn node(mut self, node: usize) -> Self {
@@ -169,7 +170,8 @@ impl Request {
         self
     }
 
-    /// Uses huge pages where the area has room for one and the machine has some; base pages elsewhere.
+    /// Uses huge pages where the area has room for one and the machine has some; base pages
+    /// elsewhere.
     #[inline(always)]
     pub const fn huge(mut self) -> Self {
         self.special = true;
@@ -177,7 +179,8 @@ impl Request {
         self
     }
 
-    /// Fails rather than wait for a purge or ask notifiers: for contexts that must not. Locks are still taken, for a bounded time.
+    /// Fails rather than wait for a purge or ask notifiers: for contexts that must not. Locks are
+    /// still taken, for a bounded time.
     #[inline(always)]
     pub const fn no_block(mut self) -> Self {
         self.special = true;

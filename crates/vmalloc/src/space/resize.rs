@@ -10,18 +10,19 @@ use super::alloc::{Backing, payload};
 use super::request::Checked;
 use super::{Raw, Request, Space};
 use crate::addr::PageRange;
+use crate::area_map::State;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
-use crate::purge::Purger;
+use crate::purge::{PurgePlan, Purger};
 use crate::request::Fit;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
-    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is now.
-    /// The content is kept as far as it fits; new bytes are of any content, or zeros if the request
-    /// asks for them. It grows in place when the addresses behind it are free, and else its pages are
-    /// moved, without copying them where the platform can do that. Pages that it no longer needs are
-    /// given back at once. Its tag and its guard stay.
+    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
+    /// now. The content is kept as far as it fits; new bytes are of any content, or zeros if the
+    /// request asks for them. It grows in place when the addresses behind it are free, and else its
+    /// pages are moved, without copying them where the platform can do that. Pages that it no
+    /// longer needs are given back at once. Its tag and its guard stay.
     ///
     /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
     /// for a purge under way when it shrinks.
@@ -54,14 +55,14 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
 
 impl<P: Platform> Raw<'_, P> {
     /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n) and
-    /// one call of the platform.
+    /// one call of the platform; a purge as well if freed areas that wait for reuse are behind it.
     ///
     /// # Safety
     /// The caller owns the area.
     ///
     /// # Errors
-    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind it
-    /// are not free ([`AllocError::Occupied`]); nothing is changed.
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind
+    /// it are not free ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
@@ -72,7 +73,12 @@ impl<P: Platform> Raw<'_, P> {
             let annotation = checked.annotation_of(old, &info);
             return self.areas.reannotate(old, annotation).map_err(AreaError::from);
         }
-        if self.grow_area(old, &info, &checked)? {
+        // Areas that wait for reuse behind it give way.
+        let is_grown = self.grow_area(old, &info, &checked)?
+            || self.is_idle(old.end(), asked.end())
+                && self.purge_with(PurgePlan::ALL).is_ok()
+                && self.grow_area(old, &info, &checked)?;
+        if is_grown {
             return Ok(());
         }
         Err(AllocError::Occupied { asked, by: PageRange::of(old.end(), asked.end()) }.into())
@@ -85,8 +91,8 @@ impl<P: Platform> Raw<'_, P> {
     /// The caller owns the area, and nothing uses the bytes behind the new size.
     ///
     /// # Errors
-    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than it
-    /// has; nothing is changed.
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than
+    /// it has; nothing is changed.
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
@@ -109,6 +115,13 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Returns whether the pages from `start` to `end` are in the span, and none is busy.
+    fn is_idle(&self, start: u64, end: u64) -> bool {
+        let map = self.areas.map();
+        let mut segments = map.segments_from(start).take_while(|it| it.range.start() < end);
+        end <= self.geometry.span.end() && segments.all(|segment| segment.state != State::Busy)
+    }
+
     fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {
         self.check(&if info.guard { *request } else { request.without_guard() })
     }
@@ -120,7 +133,8 @@ impl<P: Platform> Space<P> {
     {
         if let Some(new) = request.zeroed_bytes().and_then(|bytes| bytes.checked_sub(info.bytes)) {
             let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + info.bytes);
-            // SAFETY: the area is the caller's, mapped, and has that many bytes now (`DirectMemory`).
+            // SAFETY: the area is the caller's, mapped, and has that many bytes now
+            // (`DirectMemory`).
             unsafe { start.write_bytes(0, new) };
         }
     }
@@ -166,8 +180,8 @@ impl<P: Platform> Space<P> {
         }
         let guard = checked.guard_pages;
         let more = PageRange::of(old.end() - guard, new.end() - guard);
-        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last guard
-        // page, and free ones.
+        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last
+        // guard page, and free ones.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
             self.sure(self.areas.unreshape(new, old, self.areas.annotation_of(info)));
@@ -176,8 +190,8 @@ impl<P: Platform> Space<P> {
         Ok(true)
     }
 
-    /// Claims an area for the request, behind which as much again is free if possible: so that it can
-    /// grow in place the next time.
+    /// Claims an area for the request, behind which as much again is free if possible: so that it
+    /// can grow in place the next time.
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
         let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
@@ -207,7 +221,8 @@ impl<P: DirectMemory + Relocate> Space<P> {
             }
         }
         let from = PageRange::of(old.start(), old.start() + kept_pages);
-        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not mapped.
+        // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not
+        // mapped.
         let disposition = match unsafe { self.platform.relocate(from, kept) } {
             Ok(()) => Disposition::MustUnmap,
             Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
@@ -237,8 +252,8 @@ impl<P: DirectMemory + Relocate> Space<P> {
         self.or_after_purge(checked, map)?;
         let [source, target] =
             [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(self.addr(range.start())));
-        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length, disjoint,
-        // and the caller's alone.
+        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length,
+        // disjoint, and the caller's alone.
         unsafe { target.copy_from_nonoverlapping(source, self.bytes(from.len())) };
         Ok(Disposition::MayCache)
     }

@@ -11,8 +11,8 @@ use crate::request::{Fit, Policy};
 
 impl<P: Platform> Space<P> {
     /// Allocates in the common case: whole pages, nothing special, and an area of the size waits in
-    /// this CPU's node, which is free. Returns its address, else 0, which is no address of any area.
-    /// A function without calls but for waking a thread that waits for the node.
+    /// this CPU's node, which is free. Returns its address, else 0, which is no address of any
+    /// area. A function without calls but for waking a thread that waits for the node.
     #[inline(never)]
     pub(super) fn reuse(&self, bytes: usize, align: usize) -> usize {
         let below = align.wrapping_sub(1);
@@ -22,7 +22,8 @@ impl<P: Platform> Space<P> {
         if !self.caches {
             return self.reuse_addresses(bytes);
         }
-        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever cached.
+        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever
+        // cached.
         let size = (bytes >> self.shift).wrapping_add(self.guard_less_one);
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
         let this = &mut *node;
@@ -65,7 +66,8 @@ impl<P: Platform> Space<P> {
         if self.map_reused(start, size) { self.addr(start) } else { 0 }
     }
 
-    /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any size.
+    /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any
+    /// size.
     #[inline(always)]
     fn size_of(&self, bytes: usize) -> usize {
         (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize)
@@ -85,8 +87,8 @@ impl<P: Platform> Space<P> {
         mapped.is_ok()
     }
 
-    /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is worth
-    /// more than a lock or an annotation.
+    /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is
+    /// worth more than a lock or an annotation.
     pub(super) fn take_cached(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let found = self.take_cached_of(&mut node, fit);
@@ -117,9 +119,9 @@ impl<P: Platform> Space<P> {
         node.take_cached(pages, fit.alignment(), extra)
     }
 
-    /// Returns whether any area of the size will do for `fit` because all of this space is placed from
-    /// the top: then areas that wait were up there as well. In other spaces a request for the highest
-    /// place means it.
+    /// Returns whether any area of the size will do for `fit` because all of this space is placed
+    /// from the top: then areas that wait were up there as well. In other spaces a request for the
+    /// highest place means it.
     #[cold]
     pub(super) fn grows_down(&self, fit: &Fit) -> bool {
         self.config.policy == Policy::Highest && fit.is_highest_anywhere()

@@ -15,10 +15,10 @@ impl<P: MapFrames> Raw<'_, P> {
     ///
     /// Frames that follow each other are mapped already where the machine has a [linear
     /// map](crate::Geometry::linear_map): then this costs some tens of instructions. Else up to 64
-    /// pages get slots of a [block](crate::short_map), at one call of the platform, and more an area
-    /// of their own. Where mapping [replaces](crate::Geometry::remaps_atomically) what was there, the
-    /// windows last used are kept as they are, so that the same frames are found mapped. No guard
-    /// page.
+    /// pages get slots of a [block](crate::short_map), at one call of the platform, and more an
+    /// area of their own. Where mapping [replaces](crate::Geometry::remaps_atomically) what was
+    /// there, the windows last used are kept as they are, so that the same frames are found mapped.
+    /// No guard page.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed. When the machine has no mapping left, even after
@@ -33,8 +33,8 @@ impl<P: MapFrames> Raw<'_, P> {
     }
 
     /// Ends the mapping that [`map_short`](Self::map_short) made at `addr` for `count` frames, on
-    /// whatever CPU. The addresses are flushed before they lead elsewhere; until then a stray access
-    /// may reach the frames.
+    /// whatever CPU. The addresses are flushed before they lead elsewhere; until then a wrong
+    /// access may reach the frames.
     ///
     /// # Safety
     /// Nothing uses the frames through this mapping any more: its owner calls this, once.
@@ -76,9 +76,9 @@ impl<P: MapFrames> Raw<'_, P> {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Hands out addresses for `pages` pages, up to 64 of them from a block, without a guard page: for
-    /// frames that the caller maps for a short while. More pages come as an area of their own. O(1),
-    /// and some 30 instructions as a rule.
+    /// Hands out addresses for `pages` pages, up to 64 of them from a block, without a guard page:
+    /// for frames that the caller maps for a short while. More pages come as an area of their own.
+    /// O(1), and some 30 instructions as a rule.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -90,9 +90,9 @@ impl<P: Platform> Raw<'_, P> {
         }
     }
 
-    /// Returns the addresses that [`reserve_short`](Self::reserve_short) handed out for `pages` pages,
-    /// on whatever CPU. They are unmapped and flushed before they are handed out again. O(1), without
-    /// a lock as a rule.
+    /// Returns the addresses that [`reserve_short`](Self::reserve_short) handed out for `pages`
+    /// pages, on whatever CPU. They are unmapped and flushed before they are handed out again.
+    /// O(1), without a lock as a rule.
     ///
     /// # Safety
     /// Nothing uses the addresses any more, nor what is mapped there: their owner calls this, once.
@@ -161,8 +161,8 @@ impl<P: MapFrames> Space<P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Takes slots for `pages` pages where this CPU's window is used up, or an area for more pages than
-    /// blocks serve. Returns the first page.
+    /// Takes slots for `pages` pages where this CPU's window is used up, or an area for more pages
+    /// than blocks serve. Returns the first page.
     #[inline(never)]
     fn take_slots(&self, pages: u64) -> Result<u64, AllocError> {
         if !is_served(pages) {

@@ -8,8 +8,8 @@ use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
 
 impl<P: Platform> Raw<'_, P> {
-    /// Allocates addresses into which frames can be mapped later, at any page. Returns the first. Cost
-    /// as [`reserve`](Self::reserve).
+    /// Allocates addresses into which frames can be mapped later, at any page. Returns the first.
+    /// Cost as [`reserve`](Self::reserve).
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -24,8 +24,9 @@ impl<P: Platform> Raw<'_, P> {
 }
 
 impl<P: MapFrames> Raw<'_, P> {
-    /// Frees the area that [`alloc_sparse`](Self::alloc_sparse) returned at `addr`, and unmaps all of
-    /// it. The frames are the caller's. O(mapped pages), and what the platform takes to skip the rest.
+    /// Frees the area that [`alloc_sparse`](Self::alloc_sparse) returned at `addr`, and unmaps all
+    /// of it. The frames are the caller's. O(mapped pages), and what the platform takes to skip the
+    /// rest.
     ///
     /// # Safety
     /// Nothing uses what is mapped there any more, or maps there: its owner calls this, once.
@@ -66,20 +67,21 @@ impl<P: MapFrames> Raw<'_, P> {
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
             return Err(AreaError::Mapped { page });
         }
-        // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were checked.
+        // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
+        // checked.
         unsafe { self.map_or_purge(range, frames, protection) }.map_err(AreaError::Platform)
     }
 
-    /// Unmaps `pages` pages of a sparse area, from `addr` on, all of which are mapped. On return no CPU
-    /// reaches the frames through them. Waits for a purge under way. O(pages), and a flush.
+    /// Unmaps `pages` pages of a sparse area, from `addr` on, all of which are mapped. On return no
+    /// CPU reaches the frames through them. Waits for a purge under way. O(pages), and a flush.
     ///
     /// # Safety
-    /// Nothing uses the frames through these pages any more, and no other thread maps, unmaps or frees
-    /// them meanwhile.
+    /// Nothing uses the frames through these pages any more, and no other thread maps, unmaps or
+    /// frees them meanwhile.
     ///
     /// # Errors
-    /// [`AreaError`]; nothing is changed, unless the platform refused: then the next purge unmaps the
-    /// pages, or this when it is called again, and nothing is mapped there before.
+    /// [`AreaError`]; nothing is changed, unless the platform refused: then the next purge unmaps
+    /// the pages, or this when it is called again, and nothing is mapped there before.
     #[doc(alias = "vm_area_unmap_pages")]
     pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, pages)?;

@@ -18,13 +18,13 @@ pub struct Stats {
     pub lazy_areas: u64,
     /// Pages freed and not yet purged.
     pub lazy_pages: u64,
-    /// Areas among the lazy ones that the platform has refused to unmap or to flush. Every later purge
-    /// tries them again.
+    /// Areas among the lazy ones that the platform has refused to unmap or to flush. Every later
+    /// purge tries them again.
     pub refused_areas: u64,
     /// Pages of these.
     pub refused_pages: u64,
-    /// Blocks of short mappings that the platform has refused to unmap or to flush something of. Those
-    /// of which nothing is in use are lazy, and among the refused areas, too.
+    /// Blocks of short mappings that the platform has refused to unmap or to flush something of.
+    /// Those of which nothing is in use are lazy, and among the refused areas, too.
     pub refused_blocks: u64,
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
     /// tries them again.
@@ -75,8 +75,8 @@ pub struct NodeStats {
 }
 
 impl<P: Platform> Space<P> {
-    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call; their sum
-    /// may not be while other threads allocate and free.
+    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call; their
+    /// sum may not be while other threads allocate and free.
     pub fn stats(&self) -> Stats {
         let mut stats = self.purge_stats();
         for node in self.cache.each() {
@@ -99,8 +99,8 @@ impl<P: Platform> Space<P> {
         stats.free_pages = map.free_pages();
         stats.largest_free_pages = map.largest_free();
         stats.metadata_bytes += (map.metadata_bytes() + kept) as u64;
-        // Every area is one of these; while other threads free and allocate, one may have been counted
-        // twice.
+        // Every area is one of these; while other threads free and allocate, one may have been
+        // counted twice.
         let areas = stats.lazy_areas + stats.cached_areas + stats.pooled_areas;
         let idle = stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
         stats.busy_areas = map.area_count().saturating_sub(areas);

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: SPACE-1 (areas that wait
-    /// somewhere), SPACE-2 (annotations), SPACE-3 (blocks). O(n), with all locks held: for tests, while
-    /// no thread is between two of them.
+    /// somewhere), SPACE-2 (annotations), SPACE-3 (blocks). O(n), with all locks held: for tests,
+    /// while no thread is between two of them.
     ///
     /// # Errors
     /// The first [`Violation`] found.

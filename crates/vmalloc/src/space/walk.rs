@@ -1,7 +1,7 @@
 //! Walks over a whole space: its areas, its segments, and the areas that nodes keep.
 //!
-//! A lock is held for a few steps at a time only, so nothing waits for a walk, and areas that come or
-//! go meanwhile may or may not be seen.
+//! A lock is held for a few steps at a time only, so nothing waits for a walk, and areas that come
+//! or go meanwhile may or may not be seen.
 
 use super::Space;
 use crate::addr::PageRange;
@@ -25,14 +25,15 @@ pub enum Cached {
 }
 
 impl<P: Platform> Space<P> {
-    /// Returns all segments in address order: free ranges, busy areas, and retired ones, which are lazy
-    /// or [kept](Self::cached). The lock is taken again every few segments. O(segments) in all.
+    /// Returns all segments in address order: free ranges, busy areas, and retired ones, which are
+    /// lazy or [kept](Self::cached). The lock is taken again every few segments. O(segments) in
+    /// all.
     pub fn segments(&self) -> Segments<'_, P> {
         Segments { space: self, page: self.geometry.span.start(), few: Few::default() }
     }
 
-    /// Returns the areas that the nodes keep for reuse, in no order. The lock of a node is taken again
-    /// every few areas. O(areas kept + nodes × sizes) in all.
+    /// Returns the areas that the nodes keep for reuse, in no order. The lock of a node is taken
+    /// again every few areas. O(areas kept + nodes × sizes) in all.
     pub fn cached(&self) -> CachedAreas<'_, P> {
         CachedAreas { space: self, node: 0, kind: Cached::Memory, size: 0, seen: 0, few: Few::default() }
     }
@@ -143,9 +144,9 @@ impl<P: Platform> CachedAreas<'_, P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Returns the busy areas in address order. The lock is taken again for every step: areas that come
-    /// or go meanwhile may or may not be seen, and nothing waits for the walk. O(areas and free
-    /// ranges) in all.
+    /// Returns the busy areas in address order. The lock is taken again for every step: areas that
+    /// come or go meanwhile may or may not be seen, and nothing waits for the walk. O(areas and
+    /// free ranges) in all.
     pub fn areas(&self) -> Areas<'_, P> {
         self.areas_from(0)
     }
@@ -157,8 +158,8 @@ impl<P: Platform> Space<P> {
         Areas { space: self, page: page.max(self.geometry.span.start()) }
     }
 
-    /// Returns the areas as text, a line each in the manner of Linux's `/proc/vmallocinfo`: range with
-    /// guard page, size with guard page, tag, pages, kind.
+    /// Returns the areas as text, a line each in the manner of Linux's `/proc/vmallocinfo`: range
+    /// with guard page, size with guard page, tag, pages, kind.
     pub fn vmallocinfo(&self) -> Vmallocinfo<'_, P> {
         Vmallocinfo { space: self }
     }

@@ -1,5 +1,5 @@
-//! The build for explored schedules. All threads of an exploration run in one thread of the system, so what is set for it
-//! is thread-local.
+//! The build for explored schedules. All threads of an exploration run in one thread of the system,
+//! so what is set for it is thread-local.
 
 extern crate std;
 
@@ -11,10 +11,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 pub(crate) use core::sync::atomic::fence;
 
-/// Which operations are scheduling points.
+/// The operations that are scheduling points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grain {
-    /// Those that read and write at once, and all that concern locks: enough where every look is under a lock.
+    /// Those that read and write at once, and all that concern locks: enough where every look is
+    /// under a lock.
     #[default]
     Coarse,
     /// Loads and stores too.
@@ -38,7 +39,8 @@ pub fn explore<R>(grain: Grain, mutant: Option<Mutant>, body: impl FnOnce() -> R
     body()
 }
 
-/// Lets the scheduler choose who runs next. Not a yield: whoever runs may well be chosen again.
+/// Lets the scheduler choose which thread runs next. Not a yield: the running thread may be chosen
+/// again.
 pub fn point() {
     shuttle::thread::sleep(Duration::ZERO);
 }
@@ -65,7 +67,8 @@ pub(crate) fn unlocked<R>(mutant: Mutant, lock: impl FnOnce() -> R) -> R {
     lock()
 }
 
-/// Whether the lock that asks is to let its caller in, whoever holds it. It asks before it lets anybody else run.
+/// Returns whether the lock that asks lets its caller in while another holds it. It asks before it
+/// lets another thread run.
 pub fn unlocks() -> bool {
     UNLOCKS.replace(false)
 }

@@ -1,13 +1,14 @@
-//! The build for models of weak memory, under `--cfg loom`: the core's own code over the atomics of loom, which tries
-//! every order of steps and every value that a load may see.
+//! The build for models of weak memory, under `--cfg loom`: the core's own code over the atomics of
+//! loom, which tries every order of steps and every value that a load may see.
 //!
-//! The allocator's records begin as zeroed memory, and an atomic of loom's can't. So an atomic here is a value with
-//! the number of one of loom's, made when the first thread uses it. A model therefore touches everything once before
-//! it spawns threads; loom reports an atomic that was made by a thread without an order before the others.
+//! The allocator's records begin as zeroed memory, and an atomic of loom's can't. So an atomic here
+//! is a value with the number of one of loom's, made when the first thread uses it. A model
+//! therefore touches everything once before it spawns threads; loom reports an atomic that was made
+//! by a thread without an order before the others.
 //!
 //! All threads of a model run in one thread of the system, so what is set for it is thread-local.
 
-// The models are tests; without them nobody calls what runs them.
+// All threads of a model run in one thread of the system, so what is set for it is thread-local.
 #![cfg_attr(not(test), allow(dead_code))]
 
 extern crate std;
@@ -98,8 +99,9 @@ pub(crate) fn fails_with(mutant: Mutant, preemptions: usize, body: fn()) {
     assert!(result.is_err(), "{mutant:?} is not seen");
 }
 
-/// Asserts that the model holds, and which halves of the orders it comes by it needs: it fails when one of these is left
-/// out. Each is told as the half and its line of code, in the order of the code.
+/// Asserts that the model holds, and which halves of the orders it comes by it needs: it fails when
+/// one of these is left out. Each is told as the half and its line of code, in the order of the
+/// code.
 pub(crate) fn needs(orders: &[&str], preemptions: usize, body: fn()) {
     holds(preemptions, body);
     let seen = STATE.with_borrow(|state| state.seen.clone());
@@ -120,7 +122,7 @@ fn line(place: &Location<'_>) -> String {
     text.lines().nth(place.line() as usize - 1).map_or_else(String::new, |line| line.trim().to_string())
 }
 
-/// What is left of an order at a place of the code.
+/// Returns the order that is left of `order` at a place of the code.
 fn weakened(order: Ordering, place: &'static Location<'static>) -> Ordering {
     let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst);
     let releases = matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst);

@@ -4,7 +4,8 @@ use super::Mutant;
 
 pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
 
-/// Chooses a bound: an exploration makes it smaller, and so does Miri, which is a thousand times slower.
+/// Chooses a bound: an exploration makes it smaller, and so does Miri, which is a thousand times
+/// slower.
 pub(crate) const fn size(ordinary: u64, explored: u64) -> u64 {
     if cfg!(miri) { explored } else { ordinary }
 }
@@ -15,7 +16,7 @@ pub(crate) fn unlocked<R>(_: Mutant, lock: impl FnOnce() -> R) -> R {
     lock()
 }
 
-/// Whether the protocol is broken in this way.
+/// Returns whether the protocol is broken in this way.
 #[inline(always)]
 pub(crate) const fn is(_: Mutant) -> bool {
     false

@@ -5,7 +5,7 @@ use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 /// Reads the word at `addr`.
 ///
 /// # Safety
-/// It can be read, its provenance is exposed, and nobody writes it meanwhile.
+/// It can be read, its provenance is exposed, and no thread writes it meanwhile.
 #[inline]
 pub(crate) unsafe fn word_at(addr: usize) -> usize {
     // SAFETY: the caller's promise.
@@ -15,7 +15,7 @@ pub(crate) unsafe fn word_at(addr: usize) -> usize {
 /// Writes the word at `addr`.
 ///
 /// # Safety
-/// It can be written, its provenance is exposed, and nobody else uses it meanwhile.
+/// It can be written, its provenance is exposed, and no other thread uses it meanwhile.
 #[inline]
 pub(crate) unsafe fn set_word_at(addr: usize, value: usize) {
     // SAFETY: the caller's promise.

@@ -1,9 +1,9 @@
 //! A whole space used by two threads, on a machine of plain memory.
 //!
-//! An ordinary run checks what each thread sees. Under Miri (`cargo xtask miri`) the accesses to memory and
-//! to the page table are checked as well: the machine has no lock, so every page that goes from one thread to
-//! the other must go by an order that the space made. Its seeds also choose among the values that weak memory
-//! allows a load to see.
+//! An ordinary run checks what each thread sees. Under Miri (`cargo xtask miri`) the accesses to
+//! memory and to the page table are checked as well: the machine has no lock, so every page that
+//! goes from one thread to the other must go by an order that the space made. Its seeds also choose
+//! among the values that weak memory allows a load to see.
 
 mod plain;
 
@@ -18,7 +18,7 @@ const TURNS: usize = if cfg!(miri) { 6 } else { 4000 };
 /// Slots of a block. Under Miri blocks are smaller, and so are most bounds of the allocator.
 const SLOTS: u64 = if cfg!(miri) { 16 } else { 64 };
 
-/// What a thread does, in an order of its own.
+/// The random choices of one thread.
 struct Dice(u64);
 
 impl Dice {
@@ -132,17 +132,17 @@ fn areas(table: &Table, dice: &mut Dice) {
 }
 
 #[test]
-fn areas_that_go_from_thread_to_thread_are_unmapped_before_they_are_mapped() {
+fn areas_freed_remotely_are_unmapped_before_reuse() {
     Table::new(false, tight()).play(areas);
 }
 
 #[test]
-fn areas_that_keep_their_memory_are_handed_on_with_it() {
+fn cached_areas_are_reused_with_their_memory() {
     Table::new(false, Config::default().cache_bytes(64 * PAGE)).play(areas);
 }
 
 #[test]
-fn buffers_begin_as_their_type_says() {
+fn buffers_begin_zeroed_or_stale_by_type() {
     Table::new(false, Config::default().cache_bytes(16 * PAGE).lazy_max_pages(8)).play(|table, dice| {
         let bytes = 1 + dice.below(200) as usize;
         let mut zeroed = table.space.zeroed_buffer(bytes).expect("there is room");
@@ -165,17 +165,17 @@ fn mappings(table: &Table, dice: &mut Dice) {
 }
 
 #[test]
-fn windows_lead_to_the_frames_of_whoever_mapped_last() {
+fn short_mappings_show_the_frames_mapped_last() {
     Table::new(false, tight().block_slots(SLOTS)).play(mappings);
 }
 
 #[test]
-fn windows_that_replace_each_other_do_so_in_order() {
+fn replaced_short_mappings_are_ordered() {
     Table::new(true, tight().block_slots(SLOTS)).play(mappings);
 }
 
 #[test]
-fn looks_without_a_lock_see_areas_as_they_are() {
+fn lock_free_lookups_are_consistent() {
     Table::new(false, tight()).play(|table, dice| {
         let addr = table.alloc(1 + dice.below(3));
         let span = table.space.platform().geometry().span;

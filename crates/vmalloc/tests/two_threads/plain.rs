@@ -1,4 +1,5 @@
-//! A platform whose span is plain memory, which it touches as a machine does: without a lock and without an atomic.
+//! A platform whose span is plain memory, which it touches as a machine does: without a lock and
+//! without an atomic.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
@@ -22,7 +23,7 @@ const PAGES: u64 = if cfg!(miri) { 512 } else { 2048 };
 const NO_SUPPLY: PlatformError =
     PlatformError { call: "take_frames", fault: PlatformFault::Unsupported, code: 0 };
 
-/// What the bytes of an unmapped page become.
+/// The value of all bytes of an unmapped page.
 const POISON: u8 = 0xdb;
 
 thread_local! {
@@ -37,8 +38,8 @@ pub(crate) fn run_on(cpu: usize) {
 /// A lock that yields while it waits.
 pub(crate) struct YieldLock(AtomicBool);
 
-// SAFETY: one thread wins the exchange, and only the holder stores `false`; Acquire and Release order
-// what the lock protects.
+// SAFETY: one thread wins the exchange, and only the holder stores `false`; Acquire and Release
+// order what the lock protects.
 unsafe impl lock_api::RawMutex for YieldLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicBool::new(false));
@@ -59,18 +60,18 @@ unsafe impl lock_api::RawMutex for YieldLock {
 
 /// A machine of plain memory. Its page table, too, is plain memory: an entry for each page.
 ///
-/// No method synchronizes the threads that call it. If the space hands a page from one thread to another
-/// without an order between the two, Miri and the thread sanitizer see a data race here.
+/// No method synchronizes the threads that call it. If the space hands a page from one thread to
+/// another without an order between the two, Miri and the thread sanitizer see a data race here.
 pub(crate) struct Plain {
     memory: NonNull<u8>,
     layout: Layout,
     span: PageRange,
     table: Box<[UnsafeCell<Entry>]>,
-    /// Whether a new mapping takes the place of an old one.
+    /// True if a new mapping takes the place of an old one.
     replaces: bool,
 }
 
-/// What a page leads to.
+/// The memory behind a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     Nothing,
@@ -78,8 +79,8 @@ enum Entry {
     Frame(Frame),
 }
 
-// SAFETY: the memory and the table belong to this machine alone. Each call touches the pages that its caller
-// owns exclusively, as the caller promises.
+// SAFETY: the memory and the table belong to this machine alone. Each call touches the pages that
+// its caller owns exclusively, as the caller promises.
 unsafe impl Send for Plain {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Plain {}
@@ -130,8 +131,8 @@ impl Drop for Plain {
     }
 }
 
-// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nobody else has.
-// No CPU caches a translation. The lock excludes.
+// SAFETY: the span is this machine's alone and constant. A mapped page leads to memory that nothing
+// else has. No CPU caches a translation. The lock excludes.
 unsafe impl Platform for Plain {
     type RawLock = YieldLock;
     type PurgeLock = YieldLock;
@@ -180,15 +181,15 @@ unsafe impl Platform for Plain {
     }
 }
 
-// SAFETY: the span is memory of this program at its own addresses, its provenance is exposed, and null is not
-// among them.
+// SAFETY: the span is memory of this program at its own addresses, its provenance is exposed, and
+// null is not among them.
 unsafe impl DirectMemory for Plain {}
 
 // SAFETY: see `relocate`; what it moves shows what it held.
 unsafe impl Relocate for Plain {}
 
-// SAFETY: the supply is only looked at. A page leads to the frame that its entry names until it is unmapped
-// or mapped anew. There is no linear map.
+// SAFETY: the supply is only looked at. A page leads to the frame that its entry names until it is
+// unmapped or mapped again. There is no linear map.
 unsafe impl FrameSupply for Plain {
     fn take_frames(&self, _: &mut [Frame]) -> Result<(), PlatformError> {
         Err(NO_SUPPLY)

@@ -6,8 +6,8 @@ use vmalloc::{AreaMap, PageRange};
 /// Spans in which the reference for congruent areas is quick enough: it tries every base.
 const CONGRUENT_PAGES: u64 = 2000;
 
-/// The first byte picks the load, the second where the records live, the rest is the program: requests of every policy, and
-/// congruent areas where the span is small.
+/// The first byte picks the load, the second where the records live, the rest is the program:
+/// requests of every policy, and congruent areas where the span is small.
 pub fn area_map(input: &[u8]) {
     let [load, storage, program @ ..] = input else { return };
     let profile = Profile::ALL[usize::from(*load) % Profile::ALL.len()];
@@ -24,7 +24,8 @@ pub fn area_map(input: &[u8]) {
 
 fn compare(map: AreaMap<'_>, profile: Profile, program: &[u8], metadata: MetadataLimit) {
     let mut session = Session::new(map, Checks { metadata, ..Checks::default() });
-    // Congruent groups are drawn from the same bytes, back to front, so that operations are what they were without.
+    // Congruent groups are drawn from the same bytes, back to front, so that operations are what
+    // they were without.
     let mirrored: Vec<u8> = program.iter().rev().copied().collect();
     let mut groups = Bytes::new(&mirrored);
     let mut generator = Generator::new(profile, Bytes::new(program));

@@ -7,8 +7,9 @@ use vmalloc::{AllocError, Config, FreeError, PageRange, Request, Space};
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
-/// One byte chooses the machine and the policy, the rest is the program: mappings made and ended on several CPUs, of addresses alone
-/// or of frames, with ordinary areas, purges and failures of the platform between them.
+/// One byte chooses the machine and the policy, the rest is the program: mappings made and ended on
+/// several CPUs, of addresses alone or of frames, with ordinary areas, purges and failures of the
+/// platform between them.
 pub fn blocks(input: &[u8]) {
     let [choice, program @ ..] = input else { return };
     let mut player = Player::new(*choice, Bytes::new(program));
@@ -18,7 +19,7 @@ pub fn blocks(input: &[u8]) {
     player.finish();
 }
 
-/// What is mapped.
+/// A live mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mapped {
     Addresses,
@@ -132,7 +133,7 @@ impl<'a> Player<'a> {
         gone.iter().for_each(|(page, pages)| self.unmap_this(*page, *pages));
     }
 
-    /// What has to be refused.
+    /// Makes calls that have to be refused.
     fn misuse(&mut self) {
         let Some((page, pages)) = self.some() else { return };
         let given = self.source.between(1, 70);

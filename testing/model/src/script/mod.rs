@@ -1,8 +1,9 @@
 //! Byte strings as programs: what a fuzzer drives, and what tests replay.
 //!
-//! A script plays any bytes to the end and panics when an answer is wrong. The fuzz targets do nothing but call one; the
-//! inputs that are worth keeping lie in `testing/fuzz/seeds`, and [`replay`] plays them in an ordinary test. Nothing is random but the
-//! bytes: an input that failed once fails again.
+//! A script plays any bytes to the end and panics when an answer is wrong. The fuzz targets do
+//! nothing but call one; the inputs that are worth keeping lie in `testing/fuzz/seeds`, and
+//! [`replay`] plays them in an ordinary test. Nothing is random but the bytes: an input that failed
+//! once fails again.
 
 mod area_map;
 mod blocks;
@@ -19,7 +20,8 @@ use std::path::Path;
 /// Plays bytes. Panics when something is wrong.
 pub type Script = fn(&[u8]);
 
-/// Plays all seeds in `directory`, which has some; the name of a file is in the output before it is played.
+/// Plays all seeds in `directory`, which has some; the name of a file is in the output before it is
+/// played.
 ///
 /// # Panics
 /// When one fails, or can't be read.

@@ -21,8 +21,8 @@ pub struct SpaceGenerator<S> {
 
 const TAGS: [Option<&str>; 4] = [None, Some("stack"), Some("module"), Some("")];
 
-/// Sizes that can't be met: none, those that no pages or no pointer can count (2^63 among them), and one that could
-/// be counted if any span were as large.
+/// Sizes that can't be met: none, those that no pages or no pointer can count (2^63 among them),
+/// and one that could be counted if any span were as large.
 const WRONG_SIZES: [usize; 6] =
     [0, usize::MAX, usize::MAX - 4095, isize::MAX as usize + 1, isize::MAX as usize, 1 << 62];
 
@@ -49,7 +49,8 @@ impl<S: Source> SpaceGenerator<S> {
         self
     }
 
-    /// The next operation, when `live` areas are in use; `None` when the source has no more choices.
+    /// The next operation, when `live` areas are in use; `None` when the source has no more
+    /// choices.
     pub fn next(&mut self, live: usize) -> Option<SpaceOp> {
         if self.source.is_exhausted() {
             return None;
@@ -58,7 +59,7 @@ impl<S: Source> SpaceGenerator<S> {
         if self.source.chance(self.faults) {
             return Some(self.fail());
         }
-        // Every so often a long ebb, so that everything is freed, purged and used anew.
+        // Every so often a long ebb, so that everything is freed, purged and used again.
         let ebb = self.step % (8 * self.live) > 6 * self.live;
         let takes = if ebb || live > self.live { 5 } else { 12 };
         Some(match self.source.below(24) {
@@ -121,7 +122,8 @@ impl<S: Source> SpaceGenerator<S> {
         }
     }
 
-    /// Two addresses of the space, one of its ends now and then; or, one time in eight, limits that are wrong.
+    /// Two addresses of the space, one of its ends now and then; or, one time in eight, limits that
+    /// are wrong.
     fn limits(&mut self) -> (usize, usize) {
         let (a, b) = (self.page(), self.page());
         let (low, high) = (a.min(b), a.max(b));

@@ -18,7 +18,7 @@ pub enum SpaceMismatch {
         wish: Wish,
         /// The address given.
         addr: usize,
-        /// What is wrong with it.
+        /// The reason why it is wrong.
         why: &'static str,
     },
     /// A refusal that is not true, or an answer to a wrong request.
@@ -28,7 +28,7 @@ pub enum SpaceMismatch {
         wish: Wish,
         /// The answer.
         got: Result<usize, AllocError>,
-        /// What would have been right.
+        /// The right answer.
         want: String,
     },
     /// Another answer to a free.
@@ -38,7 +38,7 @@ pub enum SpaceMismatch {
         addr: usize,
         /// The answer.
         got: Result<(), FreeError>,
-        /// What would have been right.
+        /// The right answer.
         want: String,
     },
     /// Another area at an address.
@@ -69,9 +69,9 @@ pub enum SpaceMismatch {
 /// A failed run: what was wrong, and what led to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpaceFailure {
-    /// What was wrong.
+    /// The difference that was found.
     pub mismatch: Box<SpaceMismatch>,
-    /// What was done, the last of which (or the clean-up after it) showed it.
+    /// The operations. The last one, or the clean-up after it, showed the difference.
     pub ops: Vec<SpaceOp>,
 }
 

@@ -1,9 +1,10 @@
-//! The oracle for spaces: addresses and bytes, lazy freeing, and a platform that watches the contract.
+//! The oracle for spaces: addresses and bytes, lazy freeing, and a platform that watches the
+//! contract.
 //!
-//! Where an area is placed is the space's own business: it may reuse what it cached, and what was freed may
-//! not be back yet. So placement is not predicted. A [`SpaceSession`] asks instead whether each answer is
-//! legal, whether a refusal was true (nothing freed may still be in the way of it), and whether everything is
-//! there again at the end.
+//! Where an area is placed is the space's own business: it may reuse what it cached, and what was
+//! freed may not be back yet. So placement is not predicted. A [`SpaceSession`] asks instead
+//! whether each answer is legal, whether a refusal was true (nothing freed may still be in the way
+//! of it), and whether everything is there again at the end.
 
 mod generator;
 mod live;

@@ -1,8 +1,8 @@
 //! A platform with nothing behind it that insists on the contract and fails when told to.
 //!
-//! It keeps two sets of pages: those that are mapped, and those whose translations may linger because they
-//! were unmapped and not flushed. Every call is checked against both; a caller that breaks the contract meets
-//! a panic that names the rule.
+//! It keeps two sets of pages: those that are mapped, and those whose translations may linger
+//! because they were unmapped and not flushed. Every call is checked against both; a caller that
+//! breaks the contract meets a panic that names the rule.
 
 mod frames;
 
@@ -54,7 +54,7 @@ struct State {
     lingering: RangeSet,
     /// Mapped and written to since.
     soiled: RangeSet,
-    /// What `map_frames` put behind pages.
+    /// The frames that `map_frames` put behind pages.
     frames: BTreeMap<u64, Frame>,
     next_frame: u64,
     counts: FrameCounts,
@@ -77,7 +77,8 @@ impl NullPlatform {
         Self { span, cpus, cpu: AtomicUsize::new(0), asked: None, state: Mutex::default() }
     }
 
-    /// Promises every drain that it is asked for. Nothing keeps the promise but the test that calls `Space::drain`.
+    /// Promises every drain that it is asked for. Nothing keeps the promise but the test that calls
+    /// `Space::drain`.
     #[must_use]
     pub fn promise_drains(mut self) -> Self {
         self.asked = Some(AtomicUsize::new(0));
@@ -123,12 +124,12 @@ impl NullPlatform {
         self.cpu.store(cpu % self.cpus, Ordering::Relaxed);
     }
 
-    /// Whether every page of `range` is mapped.
+    /// Returns whether every page of `range` is mapped.
     pub fn is_mapped(&self, range: PageRange) -> bool {
         self.state.lock().mapped.covers(range)
     }
 
-    /// Whether some page of `range` is mapped.
+    /// Returns whether some page of `range` is mapped.
     pub fn is_touched(&self, range: PageRange) -> bool {
         self.state.lock().mapped.first_meeting(range).is_some()
     }
@@ -138,7 +139,8 @@ impl NullPlatform {
         self.state.lock().soiled.insert(range);
     }
 
-    /// Whether `range` reads as zero: nobody wrote to it since it was mapped or zeroed.
+    /// Returns whether `range` reads as zero: nothing was written to it since it was mapped or
+    /// zeroed.
     pub fn is_zero(&self, range: PageRange) -> bool {
         self.state.lock().soiled.first_meeting(range).is_none()
     }
@@ -190,8 +192,8 @@ impl State {
     }
 }
 
-// SAFETY: the span is constant. Nothing is ever reachable through it, mapped or not, and this type is no
-// `DirectMemory`, so no caller is led to touch an address. The lock is parking_lot's.
+// SAFETY: the span is constant. Nothing is ever reachable through it, mapped or not, and this type
+// is no `DirectMemory`, so no caller is led to touch an address. The lock is parking_lot's.
 #[allow(unsafe_code)]
 unsafe impl Platform for NullPlatform {
     type RawLock = parking_lot::RawMutex;
@@ -277,7 +279,8 @@ mod tests {
 
     #[allow(unsafe_code)]
     fn make(platform: &NullPlatform, call: Call, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from anyone.
+        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from
+        // anyone.
         unsafe {
             match call {
                 Call::Map => platform.map(ranges[0], Protection::ReadWrite),

@@ -34,7 +34,7 @@ impl RangeSet {
         PageRange::new(start, end).filter(|met| met.intersection(&range).is_some())
     }
 
-    /// Whether every page of `range` is in the set.
+    /// Returns whether every page of `range` is in the set.
     pub(crate) fn covers(&self, range: PageRange) -> bool {
         self.first_meeting(range).is_some_and(|met| met.covers(&range))
     }

@@ -17,7 +17,7 @@ pub struct SpaceSession<P: Platform, W> {
     space: Space<P>,
     witness: W,
     live: Live,
-    /// Whether a fault may keep freed areas from coming back: a refusal may then be premature.
+    /// True if a fault may keep freed areas from coming back: a refusal may then be premature.
     faulty: bool,
 }
 
@@ -125,7 +125,8 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
                     return wrong(format!("the figures of {ask:?}"));
                 }
                 match self.live.place(&ask) {
-                    // Whatever was freed is back before a request is refused, unless a fault kept it.
+                    // Whatever was freed is back before a request is refused, unless a fault kept
+                    // it.
                     Ok(range) if !self.faulty => wrong(format!("{range:?}")),
                     _ => Ok(()),
                 }
@@ -135,14 +136,15 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         }
     }
 
-    /// What is handed out: areas, and pages.
+    /// Returns the areas and pages that are handed out.
     fn standing(&self) -> (u64, u64) {
-        // Any allocation may purge first, where much is lazy: what is not busy may become another thing that is not.
+        // Any allocation may purge first, where much is lazy: what is not busy may become another
+        // thing that is not.
         let stats = self.space.stats();
         (stats.busy_areas, stats.busy_pages)
     }
 
-    /// Whether areas have a guard page unless their request says otherwise.
+    /// Returns whether areas have a guard page unless their request says otherwise.
     fn guards(&self) -> bool {
         self.space.config().guard
     }
@@ -210,12 +212,12 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
 
     #[allow(unsafe_code)]
     fn vfree(&self, addr: usize) -> Result<(), FreeError> {
-        // SAFETY: what the space handed out is owned by this session, and only the witness touches it, which
-        // has just seen it leave. Any other address is to be refused.
+        // SAFETY: what the space handed out is owned by this session, and only the witness touches
+        // it, which has just seen it leave. Any other address is to be refused.
         unsafe { self.space.raw().free(addr) }
     }
 
-    /// Whether `error` is right for an address that can't be freed.
+    /// Returns whether `error` is right for an address that can't be freed.
     fn is_right(&self, addr: usize, error: FreeError) -> bool {
         let page = addr as u64 >> self.live.page_shift();
         let holder = self.live.holder(addr);

@@ -1,4 +1,5 @@
-//! A request as plain data, and what it comes to: an area to look for, or the errors that are right.
+//! A request as plain data, and what it comes to: an area to look for, or the errors that are
+//! right.
 
 use crate::ask::Ask;
 use vmalloc::{AllocError, PageRange, Request, RequestError};
@@ -14,13 +15,13 @@ pub struct Wish {
     pub within: Option<(usize, usize)>,
     /// Memory that reads as zero.
     pub content: Content,
-    /// What stands behind the area.
+    /// The guard behind the area.
     pub behind: Behind,
     /// The caller's name for it.
     pub tag: Option<&'static str>,
 }
 
-/// What a new area holds.
+/// The bytes that a new area holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// Anything.
@@ -29,10 +30,10 @@ pub enum Content {
     Zeros,
 }
 
-/// What stands behind an area.
+/// The guard behind an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
-    /// What the configuration says.
+    /// The configuration decides.
     Default,
     /// No guard page.
     Nothing,
@@ -57,12 +58,14 @@ impl Wish {
         if self.behind == Behind::Nothing { request.without_guard() } else { request }
     }
 
-    /// Whether its area has a guard page, in a space whose areas have one by default or not.
+    /// Returns whether its area has a guard page, in a space whose areas have one by default or
+    /// not.
     pub fn has_guard(&self, guards: bool) -> bool {
         guards && self.behind == Behind::Default
     }
 
-    /// What it comes to in pages, guard included, in the space `span`; or the errors that are right, when it is wrong.
+    /// Returns the request in pages, guard included, in the space `span`; or the errors that are
+    /// right, when it is wrong.
     pub(super) fn ask(&self, span: PageRange, page_shift: u32, guards: bool) -> Result<Ask, Vec<AllocError>> {
         let pages = (self.bytes as u64).div_ceil(1 << page_shift) + u64::from(self.has_guard(guards));
         let mut ask = Ask::new(pages);

@@ -4,7 +4,8 @@ use super::null_platform::{Call, NullPlatform};
 use super::wish::Content;
 use vmalloc::{AreaInfo, Kind, PageRange, Platform};
 
-/// Sees every area come and go, checks what can be checked, and makes faults where the platform can.
+/// Sees every area come and go, checks what can be checked, and makes faults where the platform
+/// can.
 ///
 /// Every method does nothing unless it is given a body. They panic when something is wrong.
 pub trait Witness<P: Platform> {

@@ -40,7 +40,7 @@ impl Ranges {
         self.0.free_ranges().map(Range::from).collect()
     }
 
-    /// What is allocated, neighbours as one range.
+    /// Returns the allocated ranges, neighbours as one range.
     fn allocated(&self) -> Vec<Range<u64>> {
         let mut all: Vec<Range<u64>> = Vec::new();
         for area in self.0.segments().filter(|segment| segment.state != State::Free) {
@@ -90,7 +90,7 @@ fn a_span_that_grew_takes_more() {
 }
 
 #[test]
-fn growth_leaves_a_hole_at_the_start() {
+fn growth_leaves_a_free_range_at_the_start() {
     let mut ranges = filled(6, &[3, 3]);
     ranges.free(0..3);
     ranges.grow_to(9);
@@ -98,7 +98,7 @@ fn growth_leaves_a_hole_at_the_start() {
 }
 
 #[test]
-fn growth_leaves_a_hole_in_the_middle() {
+fn growth_leaves_a_free_range_in_the_middle() {
     let mut ranges = filled(6, &[2, 2, 2]);
     ranges.free(2..4);
     ranges.grow_to(9);
@@ -151,14 +151,14 @@ fn an_aligned_start_is_used_as_it_is() {
 }
 
 #[test]
-fn what_alignment_leaves_stays_free() {
+fn space_skipped_by_alignment_stays_free() {
     let mut ranges = filled(20, &[1]);
     assert_eq!(ranges.allocate_aligned(4, 4), Some(4..8));
     assert_eq!(ranges.free_ranges(), vec![1..4, 8..20]);
 }
 
 #[test]
-fn what_alignment_left_is_allocated() {
+fn space_skipped_by_alignment_is_allocated() {
     let mut ranges = filled(20, &[1]);
     assert_eq!(ranges.allocate_aligned(4, 4), Some(4..8));
     assert_eq!(ranges.allocate(3), Some(1..4));

@@ -1,4 +1,5 @@
-//! The twelve scenarios of the address allocator of `vm-allocator` 0.1.4 (Apache-2.0 or BSD-3-Clause).
+//! The twelve scenarios of the address allocator of `vm-allocator` 0.1.4 (Apache-2.0 or
+//! BSD-3-Clause).
 //!
 //! Its ranges are inclusive, its policies the first, the last or an exact match.
 
@@ -67,7 +68,7 @@ fn an_alignment_that_is_no_power_of_two_is_refused() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_what_fits_is_not() {
+fn requests_are_refused_only_if_too_large() {
     let mut pool = Addresses::new(0x1000, 0x1000).expect("room");
     assert_eq!(pool.allocate(0x800, 0x100, Match::Last), Some((0x1800, 0x1fff)));
     assert_eq!(pool.allocate(0x900, 0x100, Match::First), None);
@@ -102,7 +103,7 @@ fn an_exact_match_needs_room_for_all_of_it() {
 }
 
 #[test]
-fn what_was_freed_is_allocated_again() {
+fn freed_ranges_are_allocated_again() {
     let mut pool = Addresses::new(0x1000, 0x1000).expect("room");
     assert_eq!(pool.allocate(0x800, 0x100, Match::First), Some((0x1000, 0x17ff)));
     assert!(pool.free(0x1000, 0x17ff));

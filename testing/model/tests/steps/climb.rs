@@ -26,7 +26,7 @@ impl Change {
         }
     }
 
-    /// Whether it could be made.
+    /// Makes the move. Returns whether that was possible.
     fn make(self, map: &mut AreaMap<'_>) -> bool {
         match self {
             Self::Alloc(range) => map.alloc_at(range).is_ok(),

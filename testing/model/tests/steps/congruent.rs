@@ -1,5 +1,5 @@
-//! Congruent areas among holes that take one part but not the other: as many searches as there are holes, and none for
-//! each page.
+//! Congruent areas among holes that take one part but not the other: as many searches as there are
+//! holes, and none for each page.
 
 use super::DENSE;
 use vmalloc::{AreaMap, CongruentError, PageRange};
@@ -24,9 +24,10 @@ fn holes(count: u64, stride: u64, sizes: &[u64]) -> (AreaMap<'static>, Vec<PageR
     (map, ranges)
 }
 
-/// Two parts, one in each of two neighbouring holes, that need `large` pages in both: every second hole is too small.
+/// Two parts, one in each of two neighbouring holes, that need `large` pages in both: every second
+/// hole is too small.
 #[test]
-fn holes_that_refuse_one_part_each_are_passed_once() {
+fn free_ranges_that_refuse_a_part_are_visited_once() {
     for (count, stride) in [(1_000, 64), (1_000, 1 << 30), (10_000, 16)] {
         let (mut map, ranges) = holes(count, stride, &[7, 8]);
         let (offsets, sizes) = ([0, stride], [8, 8]);
@@ -44,7 +45,8 @@ fn holes_that_refuse_one_part_each_are_passed_once() {
 #[test]
 fn the_last_place_is_found_behind_all_others() {
     let (mut map, ranges) = holes(5_000, 64, &[9, 5, 9]);
-    // Nine pages, nothing in the next hole but what is small, nine pages again: and that only at multiples of 3 × 64.
+    // Nine pages, nothing in the next hole but what is small, nine pages again: and that only at
+    // multiples of 3 × 64.
     let (offsets, sizes) = ([0, 64, 128], [9, 5, 9]);
     let first = ranges[0].start();
     for (index, hole) in ranges.iter().enumerate().skip(3).step_by(3) {

@@ -1,14 +1,15 @@
 //! What the steps do not show: now and then an allocation needs memory for records.
 //!
-//! Leaves lie in pieces that never move: one more takes the same time however many there are, once in so many leaves.
-//! Nodes of the tree and of the directory lie in arrays, and the allocation for which one of these grows copies it: work
-//! that is linear in the number of leaves. It is logarithmic only on average, as arrays grow by an eighth of what they are.
+//! Leaves lie in pieces that never move: one more takes the same time however many there are, once
+//! in so many leaves. Nodes of the tree and of the directory lie in arrays, and the allocation for
+//! which one of these grows copies it: work that is linear in the number of leaves. It is
+//! logarithmic only on average, as arrays grow by an eighth of what they are.
 
 use super::leaves;
 use super::reference::Request;
 use vmalloc::{AreaMap, PageRange};
 
-/// Leaves in a piece, as in `area_map/planes.rs`.
+/// Leaves in a piece, as in `area_map/bitmaps.rs`.
 const LEAVES_OF_A_PIECE: usize = 128;
 /// Bytes of a piece: 128 for a leaf.
 const PIECE: usize = LEAVES_OF_A_PIECE * 128;

@@ -1,5 +1,5 @@
-//! The highest place takes as few steps as the lowest: one node a level and one leaf, in which at most [`DENSE`] ranges are
-//! looked at one by one, or all at once in 13 steps.
+//! The highest place takes as few steps as the lowest: one node a level and one leaf, in which at
+//! most [`DENSE`] ranges are looked at one by one, or all at once in 13 steps.
 
 use super::holes::{Build, Holes, family};
 use super::reference::Request;

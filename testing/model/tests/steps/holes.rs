@@ -21,7 +21,8 @@ pub(crate) enum Build {
 }
 
 impl Holes {
-    /// `count` holes: the one with index i covers `first(i)` and `len(i)` pages from it on, counted from [`BASE`].
+    /// `count` holes: the one with index i covers `first(i)` and `len(i)` pages from it on, counted
+    /// from [`BASE`].
     fn each(name: impl Into<String>, count: u64, hole: impl FnMut(u64) -> (u64, u64)) -> Self {
         let range = |(first, len)| PageRange::from_len(BASE + first, len).expect("not empty");
         let ranges: Vec<_> = (0..count).map(hole).map(range).collect();
@@ -29,7 +30,8 @@ impl Holes {
         Self { name: name.into(), span: PageRange::new(BASE, end).expect("not empty"), ranges }
     }
 
-    /// The same with one more hole of `len` pages, at the next multiple of 2^13 pages.
+    /// Returns these areas with one more free range of `len` pages, at the next multiple of 2^13
+    /// pages.
     fn with_last(mut self, len: u64) -> Self {
         let start = self.span.end().next_multiple_of(1 << super::MAX_ORDER);
         let last = PageRange::from_len(start, len).expect("not empty");
@@ -39,7 +41,7 @@ impl Holes {
         self
     }
 
-    /// What is busy, ascending.
+    /// Returns the busy areas, ascending.
     pub(crate) fn areas(&self) -> impl Iterator<Item = PageRange> + '_ {
         let starts = std::iter::once(self.span.start()).chain(self.ranges.iter().map(|range| range.end()));
         let ends = self.ranges.iter().map(|range| range.start()).chain(std::iter::once(self.span.end()));
@@ -111,8 +113,8 @@ fn crowds(count: u64, in_a_leaf: u64) -> Holes {
     Holes::each(format!("{in_a_leaf} holes a leaf"), count, place)
 }
 
-/// As many holes in a leaf as are looked at one by one, the aligned pages of the last all in the next leaf: the
-/// attempt to place and cut in one pass gets to that and gives up.
+/// As many holes in a leaf as are looked at one by one, the aligned pages of the last all in the
+/// next leaf: the attempt to place and cut in one pass gets to that and gives up.
 fn crowds_and_a_crossing(count: u64) -> Holes {
     let last = super::DENSE - 1;
     Holes::each(format!("{last} holes a leaf and one across its end"), count, |i| {

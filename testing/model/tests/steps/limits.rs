@@ -6,8 +6,8 @@ use super::{DENSE, every_request, leaves, limit};
 use vmalloc::{AreaMap, PageRange};
 use vmalloc_model::Ask;
 
-/// A lower limit adds the leaf it lies in (at most 13 steps: that is less than twice `DENSE + 1`) and the way up from
-/// there, where each level is looked at again.
+/// A lower limit adds the leaf it lies in (at most 13 steps: that is less than twice `DENSE + 1`)
+/// and the way up from there, where each level is looked at again.
 fn limit_from_within(height: u32) -> u64 {
     limit(height) + u64::from(height) + 2 * (DENSE + 1)
 }
@@ -58,10 +58,10 @@ fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64>
     })
 }
 
-/// No bound to be proud of: a phase, a boundary or an alignment above 2^13 pages is not in the rooms, so every range
-/// that is large enough may be tried. At least none is tried again and again.
+/// No bound to be proud of: a phase, a boundary or an alignment above 2^13 pages is not in the
+/// rooms, so every range that is large enough may be tried. At least none is tried again and again.
 #[test]
-fn what_rooms_do_not_know_costs_a_walk() {
+fn constraints_unknown_to_summaries_cost_a_walk() {
     let plain = Ask::new(1);
     for ask in [
         Ask { align: 512, phase: 511, ..plain },

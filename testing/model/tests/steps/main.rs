@@ -1,21 +1,23 @@
 //! Exact lowest fit in logarithmic steps, at every alignment: shown by counting, not by a clock.
 //!
 //! A step is a tree node, a free range, or a word of a dense leaf that the search looks at
-//! (`AreaMap::last_steps`). What an allocation or a free changes once the place is known is not counted: that
-//! is two leaves at most and the ways from them to the root, unless an array of records grows ([`growth`]).
+//! (`AreaMap::last_steps`). What an allocation or a free changes once the place is known is not
+//! counted: that is two leaves at most and the ways from them to the root, unless an array of
+//! records grows ([`growth`]).
 //!
 //! # The bound
 //! Rooms answer exactly for every alignment up to 2^13 pages, so a search without limits
-//! - looks at one node a level: `height` steps; it never turns back, and where nothing fits, the root says so;
-//! - looks at one leaf. If at most [`DENSE`] free ranges start there, each is looked at once by the attempt to
-//!   place and cut in one pass, and once more where that attempt can't finish: `2 × (DENSE + 1)` steps, the end
-//!   of a walk counted as one.
-//! - In any other leaf it looks at all ranges at once: one step, at most eight doublings up to the leaf's 256
-//!   pages, and four words: 13 steps, which is less.
+//! - looks at one node a level: `height` steps; it never turns back, and where nothing fits, the
+//!   root says so;
+//! - looks at one leaf. If at most [`DENSE`] free ranges start there, each is looked at once by the
+//!   attempt to place and cut in one pass, and once more where that attempt can't finish:
+//!   `2 × (DENSE + 1)` steps, the end of a walk counted as one.
+//! - In any other leaf it looks at all ranges at once: one step, at most eight doublings up to the
+//!   leaf's 256 pages, and four words: 13 steps, which is less.
 //!
-//! Together `height + 34` ([`limit`]), and 2 where nothing fits: the root is asked by both attempts.
-//! The height is logarithmic in the number of leaves ([`height_limit`]). A walk over the holes takes up to 100,000
-//! steps in the same states.
+//! Together `height + 34` ([`limit`]), and 2 where nothing fits: the root is asked by both
+//! attempts. The height is logarithmic in the number of leaves ([`height_limit`]). A walk over the
+//! holes takes up to 100,000 steps in the same states.
 
 mod climb;
 mod congruent;
@@ -46,14 +48,16 @@ fn limit(height: u32) -> u64 {
 /// The most steps of a search that finds none.
 const LIMIT_OF_FAILURE: u64 = 2;
 
-/// The most levels over so many leaves, while none was taken out: a split leaves four children or more on both sides,
-/// but for nodes at the right edge, so the first child of the root holds `4^(height - 1)` leaves.
+/// The most levels over so many leaves, while none was taken out: a split leaves four children or
+/// more on both sides, but for nodes at the right edge, so the first child of the root holds
+/// `4^(height - 1)` leaves.
 fn height_limit(leaves: usize) -> u32 {
     leaves.ilog2() / 2 + 1
 }
 
-/// The same whatever was taken out. Neighbours that lost a child hold seven together (invariant TREE-3 in
-/// `area_map/tree/mod.rs`), three and a half each; two each leaves room for those that have lost none.
+/// Returns the height limit of a tree from which leaves were removed. Neighbours that lost a child
+/// hold seven together (invariant TREE-3 in `area_map/tree/mod.rs`), three and a half each; two
+/// each leaves room for those that have lost none.
 fn height_limit_of_thinned(leaves: usize) -> u32 {
     leaves.ilog2() + 1
 }
@@ -67,7 +71,7 @@ fn every_request() -> impl Iterator<Item = Request> {
     (0..=MAX_ORDER).flat_map(|order| SIZES.map(|pages| Request { pages, order }))
 }
 
-/// What one state showed: the worst of it.
+/// The worst that one state showed.
 #[derive(Clone, Debug, Default)]
 struct Worst {
     height: u32,
@@ -139,8 +143,8 @@ fn measure_family(count: u64, builds: &[Build]) {
         }
     }
     println!("{count} holes: {worst:?}; at most {} steps at height {}", limit(worst.height), worst.height);
-    // A search that walks would be caught: it would be above the bound a hundred times over (ten times among
-    // only 1,000 holes).
+    // A search that walks would be caught: it would be above the bound a hundred times over (ten
+    // times among only 1,000 holes).
     assert!(
         worst.walk > limit(worst.height) * (count / 100).min(100),
         "a walk tries only {} ranges",
@@ -149,17 +153,17 @@ fn measure_family(count: u64, builds: &[Build]) {
 }
 
 #[test]
-fn a_thousand_holes() {
+fn a_thousand_free_ranges() {
     measure_family(1_000, &[Build::Ascending, Build::Shuffled]);
 }
 
 #[test]
-fn ten_thousand_holes() {
+fn ten_thousand_free_ranges() {
     measure_family(10_000, &[Build::Ascending, Build::Shuffled]);
 }
 
 #[test]
-fn a_hundred_thousand_holes() {
+fn a_hundred_thousand_free_ranges() {
     measure_family(100_000, &[Build::Shuffled]);
 }
 
@@ -180,7 +184,7 @@ fn the_walk_is_the_reference() {
 
 /// Of a large tree only every third, eighth … leaf is kept.
 #[test]
-fn a_thinned_tree_stays_low() {
+fn tree_height_falls_after_frees() {
     let holes = holes::isolated(100_000, 256);
     for keep in [3, 8, 64] {
         let mut map = holes.map(Build::Shuffled);

@@ -1,11 +1,12 @@
-//! An operation with its surroundings, walked by all kinds of steps, and a table of what became of it.
+//! An operation with its surroundings, walked by all kinds of steps, and a table of what became of
+//! it.
 
 use super::{Lasting, Simulated, Step, Walked, walk, walk_pairs};
 use std::borrow::Borrow;
 use std::fmt;
 use vmalloc::Space;
 
-/// What fails in a walk.
+/// A failing step of a walk.
 enum What {
     Each(Step, Lasting),
     Pairs([Step; 2]),
@@ -19,8 +20,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes; `release` frees
-    /// everything, whether the operation was done or not. Each does the same every time.
+    /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes;
+    /// `release` frees everything, whether the operation was done or not. Each does the same every
+    /// time.
     pub fn new<P, S, T, E>(
         name: &'static str,
         setup: impl Fn() -> (S, T) + 'static,
@@ -49,7 +51,8 @@ impl Case {
     /// Lets it fail at every step of every kind.
     ///
     /// # Panics
-    /// As [`walk`](super::walk()); and when it has no steps, or none of a kind that it is known to have.
+    /// As [`walk`](super::walk()); and when it has no steps, or none of a kind that it is known to
+    /// have.
     pub fn walk(&self) -> Tally {
         let name = self.name;
         let _context = Context(name);
@@ -65,8 +68,8 @@ impl Case {
         tally
     }
 
-    /// Lets it fail at every two steps of different kinds: as many runs as the product of their numbers, so for operations of
-    /// few steps. How many pairs failed.
+    /// Lets it fail at every two steps of different kinds: as many runs as the product of their
+    /// numbers, so for operations of few steps. How many pairs failed.
     ///
     /// # Panics
     /// As [`walk_pairs`](super::walk_pairs()).
@@ -91,7 +94,7 @@ impl Drop for Context {
     }
 }
 
-/// What became of an operation, by the kind of step that failed.
+/// The results of an operation, by the kind of step that failed.
 #[derive(Clone, Debug)]
 pub struct Tally {
     name: &'static str,

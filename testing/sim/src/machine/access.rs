@@ -6,9 +6,9 @@ use crate::memory::Holder;
 use crate::tlb::{Backing, Entry};
 use vmalloc::PageRange;
 
-/// What a CPU would find behind a page.
+/// The result that a CPU would have at a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sight {
+pub enum TlbVisibility {
     /// The content of the page's frame.
     Right(u64),
     /// The content of a frame that is no longer the page's.
@@ -33,13 +33,13 @@ impl Machine {
         self.reach(cpu, page, Access::Write, |machine, frame| machine.memory.fill(frame, word)).map(|_| ())
     }
 
-    /// What can be read at `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in it as
-    /// long as the frame was not given back, for somebody else to have.
+    /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in
+    /// it as long as the frame was not given back, for somebody else to have.
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {
-                Sight::Right(word) | Sight::Stale(word) => Some(word),
-                Sight::Nothing => None,
+                TlbVisibility::Right(word) | TlbVisibility::Stale(word) => Some(word),
+                TlbVisibility::Nothing => None,
             };
         }
         let entry = self.translate(cpu, page).ok()?;
@@ -47,16 +47,20 @@ impl Machine {
         Some(self.memory.content(entry.frame))
     }
 
-    /// What a read would find. Changes nothing and reports nothing.
-    pub(crate) fn look(&self, cpu: usize, page: u64) -> Sight {
+    /// Returns the result of a read. Changes nothing and reports nothing.
+    pub(crate) fn look(&self, cpu: usize, page: u64) -> TlbVisibility {
         if let Some(frame) = self.linear_frame(page) {
             let is_free = self.memory.holder(frame) == Some(Holder::Supply);
-            return if is_free { Sight::Nothing } else { Sight::Right(self.memory.content(frame)) };
+            return if is_free {
+                TlbVisibility::Nothing
+            } else {
+                TlbVisibility::Right(self.memory.content(frame))
+            };
         }
         let (held, now) = (self.tlbs[cpu].get(page), self.page_table.get(page));
-        let Some(entry) = held.or(now) else { return Sight::Nothing };
+        let Some(entry) = held.or(now) else { return TlbVisibility::Nothing };
         let content = self.memory.content(entry.frame);
-        if Some(entry) == now { Sight::Right(content) } else { Sight::Stale(content) }
+        if Some(entry) == now { TlbVisibility::Right(content) } else { TlbVisibility::Stale(content) }
     }
 
     /// Fills the TLB with what is mapped of `range`, as speculation may at any time.
@@ -69,7 +73,8 @@ impl Machine {
         }
     }
 
-    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access is judged.
+    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access
+    /// is judged.
     fn reach(
         &mut self,
         cpu: usize,
@@ -97,7 +102,8 @@ impl Machine {
         self.linear.filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
     }
 
-    /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then keeps.
+    /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then
+    /// keeps.
     fn translate(&mut self, cpu: usize, page: u64) -> Result<Entry, Fault> {
         if let Some(entry) = self.tlbs[cpu].get(page) {
             return Ok(entry);

@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::counts::Flush;
 use crate::fault::Fault;
-use crate::options::Flaw;
+use crate::options::InjectedBug;
 use crate::plan::Point;
 use crate::tlb::Entry;
 use rand_xoshiro::rand_core::Rng;
@@ -34,7 +34,7 @@ impl Machine {
         self.unflushed.insert(range);
         self.idle.remove(range);
         self.tlbs[cpu].flush(range);
-        if self.flaw == Some(Flaw::EarlyRecycling) {
+        if self.injected_bug == Some(InjectedBug::EarlyRecycling) {
             self.recycle(range);
         }
     }
@@ -42,7 +42,8 @@ impl Machine {
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Flush, ranges);
-        // What was let go and unmapped by the machine itself has not been unmapped by the caller yet.
+        // Pages that were discarded and unmapped by the machine itself have not been unmapped by
+        // the caller yet.
         let stray = |&range: &PageRange| self.unflushed.missing(range).or_else(|| self.idle.page_in(range));
         let strays = ranges.iter().filter_map(stray);
         self.faults.extend(strays.map(|page| Fault::NotUnmapped { page }));
@@ -62,7 +63,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether such a call refuses a page of `range`.
+    /// Returns whether such a call refuses a page of `range`.
     fn is_refused(&self, call: Point, range: &PageRange) -> bool {
         self.refused.iter().any(|(by, pages)| *by == call && pages.intersection(range).is_some())
     }
@@ -76,13 +77,14 @@ impl Machine {
         }
     }
 
-    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing is left alone.
+    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing
+    /// is left alone.
     pub(super) fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
         let tlb = &mut self.tlbs[other];
         if !ranges.iter().any(|&range| tlb.may_hold(range)) {
             return false;
         }
-        if self.flaw == Some(Flaw::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
+        if self.injected_bug == Some(InjectedBug::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
             return false;
         }
         ranges.iter().for_each(|&range| self.tlbs[other].flush(range));

@@ -1,7 +1,7 @@
 //! One test for each detection about frames of users: it fails if the detection is taken out.
 
 use super::*;
-use crate::options::Reaction;
+use crate::options::OnViolation;
 use vmalloc::Protection::ReadWrite;
 use vmalloc::{Frame, Origin};
 
@@ -16,7 +16,7 @@ pub(super) fn range(start: u64, end: u64) -> PageRange {
 }
 
 pub(super) fn options() -> Options {
-    Options::new(range(100, 200)).cpus(3).frames(DEVICE).devices(4).on_fault(Reaction::Record)
+    Options::new(range(100, 200)).cpus(3).frames(DEVICE).devices(4).on_violation(OnViolation::Record)
 }
 
 pub(super) fn take<const N: usize>(machine: &mut Machine) -> [Frame; N] {
@@ -38,7 +38,7 @@ pub(super) fn mapped(options: Options) -> (Machine, [Frame; 2]) {
     (machine, frames)
 }
 
-/// The same, let go.
+/// Returns a machine with mapped frames whose pages were discarded.
 fn gone(options: Options) -> (Machine, [Frame; 2]) {
     let (mut machine, frames) = mapped(options);
     machine.discard_hint(HERE, range(110, 112));
@@ -51,9 +51,9 @@ pub(super) fn unmap_and_flush(machine: &mut Machine, range: PageRange) {
 }
 
 #[test]
-fn right_use_is_no_fault() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = mapped(options().let_go(let_go));
+fn correct_use_has_no_fault() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = mapped(options().discard(discard));
         put(&mut machine, range(120, 124), &[frames[0], Frame(DEVICE), frames[0], frames[1]]);
         machine.write(THERE, 122, 7).unwrap();
         assert_eq!([110, 120].map(|page| machine.read(LAST, page)), [Ok(7), Ok(7)], "the same frame");
@@ -71,7 +71,7 @@ fn right_use_is_no_fault() {
 }
 
 #[test]
-fn frames_are_whose_they_are() {
+fn origin_tells_supply_device_and_foreign_frames() {
     let mut machine = Machine::new(&options());
     let [taken] = take(&mut machine);
     machine.map(range(110, 111), ReadWrite).unwrap();
@@ -132,8 +132,8 @@ fn giving_back_what_was_not_taken_is_reported() {
 
 #[test]
 fn giving_back_what_is_mapped_is_reported() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = mapped(options().let_go(let_go));
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = mapped(options().discard(discard));
         put(&mut machine, range(120, 122), &[frames[0], frames[0]]);
         machine.discard_hint(HERE, range(110, 112));
         machine.discard_hint(HERE, range(121, 122));
@@ -143,7 +143,7 @@ fn giving_back_what_is_mapped_is_reported() {
 }
 
 #[test]
-fn unmapping_is_letting_go() {
+fn unmapping_frames_discards_them() {
     let (mut machine, frames) = mapped(options());
     machine.unmap(HERE, &[range(110, 112)]).unwrap();
     machine.give_frames(&frames);
@@ -151,9 +151,9 @@ fn unmapping_is_letting_go() {
 }
 
 #[test]
-fn a_frame_that_was_given_back_is_reached_by_nobody() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = gone(options().let_go(let_go));
+fn stale_reach_of_returned_frame_is_reported() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = gone(options().discard(discard));
         machine.give_frames(&frames);
         assert_eq!(take::<2>(&mut machine), frames);
         let fault = Fault::ReachedGiven { cpu: THERE, page: 110, frame: frames[0].0 };
@@ -163,38 +163,38 @@ fn a_frame_that_was_given_back_is_reached_by_nobody() {
 }
 
 #[test]
-fn letting_go_is_noticed_here_at_once_or_by_nobody() {
+fn discard_is_noticed_on_this_cpu_or_on_none() {
     let (mut machine, frames) = gone(options());
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
     let stale = Fault::StaleAccess { cpu: THERE, page: 110, frame: frames[0].0, now: None };
     assert_eq!((machine.read(THERE, 110), machine.frame_at(110)), (Err(stale), None));
-    let (mut machine, frames) = gone(options().let_go(LetGo::Keeps));
+    let (mut machine, frames) = gone(options().discard(Discard::Keeps));
     assert_eq!((machine.read(HERE, 110), machine.frame_at(110)), (Ok(1), Some(frames[0])));
 }
 
 #[test]
-fn letting_go_of_what_was_not_mapped_to_frames_is_reported() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, _) = gone(options().let_go(let_go));
+fn discard_of_pages_without_frames_is_reported() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, _) = gone(options().discard(discard));
         machine.map(range(120, 121), ReadWrite).unwrap();
         [110, 120, 130].into_iter().for_each(|page| machine.discard_hint(HERE, range(page, page + 1)));
-        assert_eq!(machine.faults, [110, 120, 130].map(|page| Fault::LetGoUnmapped { page }));
+        assert_eq!(machine.faults, [110, 120, 130].map(|page| Fault::DiscardedUnmapped { page }));
     }
 }
 
 #[test]
-fn what_was_let_go_is_flushed_only_after_it_was_unmapped() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, _) = gone(options().let_go(let_go));
+fn flush_of_discarded_page_before_unmap_is_reported() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, _) = gone(options().discard(discard));
         machine.flush(HERE, &[range(110, 112)]).unwrap();
         assert_eq!(machine.faults, [Fault::NotUnmapped { page: 110 }]);
     }
 }
 
 #[test]
-fn memory_may_get_a_frame_to_which_a_page_led_that_was_let_go() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = gone(options().let_go(let_go));
+fn memory_may_get_the_frame_of_a_discarded_page() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = gone(options().discard(discard));
         machine.give_frames(&frames);
         machine.map(range(120, 122), ReadWrite).unwrap();
         assert!(frames.contains(&Frame(machine.frame(120).unwrap())));
@@ -203,7 +203,7 @@ fn memory_may_get_a_frame_to_which_a_page_led_that_was_let_go() {
 }
 
 #[test]
-fn memory_must_not_get_a_frame_to_which_a_page_leads() {
+fn memory_with_a_mapped_frame_is_reported() {
     let (mut machine, frames) = mapped(options());
     machine.give_frames(&frames);
     machine.faults.clear();
@@ -215,21 +215,21 @@ fn memory_must_not_get_a_frame_to_which_a_page_leads() {
 }
 
 #[test]
-fn mapping_over_frames_is_reported_where_the_machine_does_not_replace() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = gone(options().let_go(let_go));
+fn remap_without_remap_mode_is_reported() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = gone(options().discard(discard));
         put(&mut machine, range(110, 111), &frames[1..]);
-        let fault = match let_go {
-            LetGo::Keeps => Fault::MappedOver { page: 110, frame: frames[0].0 },
-            LetGo::Unmaps => Fault::ReusedBeforeFlush { page: 110 },
+        let fault = match discard {
+            Discard::Keeps => Fault::MappedOver { page: 110, frame: frames[0].0 },
+            Discard::Unmaps => Fault::ReusedBeforeFlush { page: 110 },
         };
         assert_eq!(machine.faults[0], fault);
     }
 }
 
 #[test]
-fn what_was_not_flushed_is_reported_when_frames_are_mapped_there() {
-    for options in [options(), options().replaces()] {
+fn map_frames_over_unflushed_page_is_reported() {
+    for options in [options(), options().remaps_atomically()] {
         let (mut machine, frames) = mapped(options);
         machine.unmap(HERE, &[range(110, 112)]).unwrap();
         put(&mut machine, range(110, 111), &frames[..1]);
@@ -239,9 +239,9 @@ fn what_was_not_flushed_is_reported_when_frames_are_mapped_there() {
 }
 
 #[test]
-fn a_machine_that_replaces_flushes_everybody() {
-    for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-        let (mut machine, frames) = mapped(options().replaces().let_go(let_go));
+fn remapping_machine_flushes_every_cpu() {
+    for discard in [Discard::Unmaps, Discard::Keeps] {
+        let (mut machine, frames) = mapped(options().remaps_atomically().discard(discard));
         let fresh = take::<2>(&mut machine);
         put(&mut machine, range(110, 111), &fresh[..1]);
         machine.discard_hint(HERE, range(111, 112));
@@ -260,8 +260,8 @@ fn a_machine_that_replaces_flushes_everybody() {
 }
 
 #[test]
-fn replacing_that_forgets_a_cpu_is_caught() {
-    let (mut machine, frames) = mapped(options().replaces().flaw(Flaw::ForgottenCpu));
+fn remap_that_skips_a_cpu_is_caught() {
+    let (mut machine, frames) = mapped(options().remaps_atomically().injected_bug(InjectedBug::ForgottenCpu));
     let [fresh] = take(&mut machine);
     put(&mut machine, range(110, 111), &[fresh]);
     let stale = Fault::StaleAccess { cpu: LAST, page: 110, frame: frames[0].0, now: Some(fresh.0) };
@@ -270,8 +270,8 @@ fn replacing_that_forgets_a_cpu_is_caught() {
 }
 
 #[test]
-fn memory_is_not_replaced_on_any_machine() {
-    let mut machine = Machine::new(&options().replaces());
+fn memory_is_never_remapped() {
+    let mut machine = Machine::new(&options().remaps_atomically());
     machine.map(range(110, 111), ReadWrite).unwrap();
     let frames = take::<1>(&mut machine);
     put(&mut machine, range(110, 111), &frames);
@@ -321,7 +321,7 @@ fn calls_for_frames_fail_on_request_and_leave_nothing() {
 #[test]
 fn a_failing_replacement_can_be_repeated_or_given_up() {
     for repeats in 0..2 {
-        let (mut machine, frames) = mapped(options().replaces());
+        let (mut machine, frames) = mapped(options().remaps_atomically());
         let fresh = take::<2>(&mut machine);
         machine.plan.fail_nth(Point::MapFrames, 1);
         assert!(machine.map_frames(HERE, range(110, 112), &fresh, ReadWrite).is_err());

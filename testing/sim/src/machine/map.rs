@@ -127,13 +127,15 @@ impl Machine {
         self.faults.extend(found);
     }
 
-    /// Whether `entry` may linger at `page`, whoever has its frame now: its user has let the page go, or its frame is elsewhere.
+    /// Returns whether `entry` may linger at `page`, whichever page has its frame now: the page was
+    /// discarded, or its frame is elsewhere.
     pub(super) fn is_past(&self, page: u64, entry: &Entry) -> bool {
-        let is_let_go = || self.idle.contains(page) || self.unflushed.contains(page);
-        if entry.is_shared() { is_let_go() } else { self.left.contains(&(page, entry.frame)) }
+        let is_discarded = || self.idle.contains(page) || self.unflushed.contains(page);
+        if entry.is_shared() { is_discarded() } else { self.left.contains(&(page, entry.frame)) }
     }
 
-    /// Takes back what a failing map had done. No flush: within the call nobody has seen these translations.
+    /// Takes back what a failing map had done. No flush: within the call no CPU has seen these
+    /// translations.
     fn undo(&mut self, mapped: Option<PageRange>) {
         for page in mapped.into_iter().flat_map(|range| range.start()..range.end()) {
             if let Some(entry) = self.page_table.remove(page) {

@@ -1,7 +1,7 @@
 //! Putting frames of users and devices behind pages, and letting them go.
 
 use super::flush::first_half;
-use super::{LetGo, Machine, Remap};
+use super::{Discard, Machine, RemapMode};
 use crate::fault::Fault;
 use crate::plan::Point;
 use crate::tlb::{Backing, Entry};
@@ -42,10 +42,10 @@ impl Machine {
     pub(crate) fn discard_hint(&mut self, cpu: usize, range: PageRange) {
         let (used, unused): (Vec<u64>, _) =
             (range.start()..range.end()).partition(|&page| self.is_shared(page) && !self.idle.contains(page));
-        self.faults.extend(unused.first().map(|&page| Fault::LetGoUnmapped { page }));
+        self.faults.extend(unused.first().map(|&page| Fault::DiscardedUnmapped { page }));
         let used = used.into_iter().filter_map(|page| PageRange::from_len(page, 1));
-        used.for_each(|page| self.let_page_go(cpu, page));
-        self.counts.let_gos += 1;
+        used.for_each(|page| self.discard_page(cpu, page));
+        self.counts.discards += 1;
     }
 
     /// The frame that `map_frames` put behind `page`.
@@ -62,21 +62,21 @@ impl Machine {
         self.page_table.get(page).is_some_and(|entry| entry.is_shared())
     }
 
-    fn let_page_go(&mut self, cpu: usize, page: PageRange) {
+    fn discard_page(&mut self, cpu: usize, page: PageRange) {
         self.idle.insert(page);
-        if self.let_go == LetGo::Unmaps {
+        if self.discard == Discard::Unmaps {
             self.drop_translation(cpu, page);
         }
     }
 
-    /// Unmaps a page of which `idle` tells that nobody uses it.
+    /// Unmaps a page that `idle` holds, so that nothing uses it.
     fn drop_translation(&mut self, cpu: usize, page: PageRange) {
         self.page_table.remove(page.start());
         self.unflushed.insert(page);
         self.tlbs[cpu].flush(page);
     }
 
-    /// What a call that fails may have done to a range that it was to replace.
+    /// Unmaps what a failing call may have done to a range that it was to replace.
     fn unmap_replaceable(&mut self, cpu: usize, range: PageRange) {
         let replaced: Vec<u64> =
             (range.start()..range.end()).filter(|&page| self.may_replace(page)).collect();
@@ -86,9 +86,10 @@ impl Machine {
         }
     }
 
-    /// Whether `page` leads, or led before it was let go, to a frame that another may take the place of.
+    /// Returns whether `page` leads, or led before it was discarded, to a frame that another may
+    /// take the place of.
     fn may_replace(&self, page: u64) -> bool {
-        self.remap == Remap::Replaces && (self.idle.contains(page) || self.is_shared(page))
+        self.remap == RemapMode::Replaces && (self.idle.contains(page) || self.is_shared(page))
     }
 
     /// Makes every CPU forget what is replaced in `range`.
@@ -101,7 +102,8 @@ impl Machine {
         }
     }
 
-    /// Reports frames that may not be mapped, and too many or too few of them. Whether the machine could go on all the same.
+    /// Reports frames that may not be mapped, and too many or too few of them. Whether the machine
+    /// could go on all the same.
     fn check_frames(&mut self, range: PageRange, frames: &[Frame]) -> bool {
         if frames.len() as u64 != range.len() {
             self.report(Fault::WrongCount { range, frames: frames.len() as u64 });

@@ -11,29 +11,33 @@
 //!   Aliased
 //! ```
 //!
-//! Frames of users and devices go another way. They stay whose they are whatever happens to the pages that lead to them;
-//! letting go is what makes it legal to give them back while a page, or a TLB, still leads there:
+//! Frames of users and devices go another way. They stay whose they are whatever happens to the
+//! pages that lead to them; discarding is what makes it legal to give them back while a page, or a
+//! TLB, still leads there:
 //!
 //! ```text
-//!            map_frames                  let_go                      unmap                    flush
-//!   clean ───────────────► mapped ──────────────────► let go ──────────────────► unflushed ─────────────► clean
-//!   MappedForeign          │ GivenWhileMapped         ReachedGiven               NotUnmapped
+//!            map_frames                  discard                        unmap                    flush
+//!   clean ───────────────► mapped ──────────────────► discarded ──────────────────► unflushed ─────────────► clean
+//!   MappedForeign          │ GivenWhileMapped         ReachedGiven                 NotUnmapped
 //!   MappedOver             │ ReachedGiven             as it is, or               ReachedGiven
-//!   ReusedBeforeFlush      │ LetGoUnmapped            unmapped ([`LetGo`])
+//!   ReusedBeforeFlush      │ DiscardedUnmapped        unmapped ([`Discard`])
 //!        ▲                 ▼                          │
 //!        └─────────────────┴── on a machine that replaces, which flushes them then
 //! ```
 //!
-//! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3 in every corner:
-//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for pages that are let go or
-//!   unflushed, and led to an earlier life of it, when it was a user's, or that it was relocated from.
+//! Invariants, on any machine that is used rightly; [`Machine::audit`] looks for breaches of M1–M3
+//! in every corner:
+//! - M1: a frame is reached, by page table and TLBs together, at no page but its owner; but for
+//!   pages that are discarded or unflushed, and led to an earlier life of it, when it was a user's,
+//!   or that it was relocated from.
 //! - M2: a TLB entry agrees with the page table, or its page is unflushed.
-//! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is owned by an unflushed
-//!   page; the other frames are in the supply or a user's.
-//! - M4: at the end no page is mapped or unflushed and no page owns a frame ([`Machine::leaks`]). What users
-//!   have taken is theirs.
+//! - M3: a page of the page table owns its frame, or `map_frames` put it there; a frame in limbo is
+//!   owned by an unflushed page; the other frames are in the supply or a user's.
+//! - M4: at the end no page is mapped or unflushed and no page owns a frame ([`Machine::leaks`]).
+//!   What users have taken is theirs.
 //!
-//! Each check looks at what the hardware would do, not at what the caller meant, and goes on as the hardware would.
+//! Each check looks at what the hardware would do, not at what the caller meant, and goes on as the
+//! hardware would.
 
 mod access;
 mod audit;
@@ -51,12 +55,12 @@ mod supply;
 #[cfg(test)]
 mod tests;
 
-pub use access::Sight;
+pub use access::TlbVisibility;
 
 use crate::counts::{Counts, Flush};
 use crate::fault::Fault;
 use crate::memory::Memory;
-use crate::options::{Flaw, LetGo, Moving, Options, Remap};
+use crate::options::{Discard, InjectedBug, Options, RelocateMode, RemapMode};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::tlb::Tlb;
@@ -70,18 +74,18 @@ use vmalloc::{PageRange, PlatformError, PlatformFault};
 #[derive(Debug)]
 pub(crate) struct Machine {
     span: PageRange,
-    flaw: Option<Flaw>,
-    let_go: LetGo,
-    remap: Remap,
+    injected_bug: Option<InjectedBug>,
+    discard: Discard,
+    remap: RemapMode,
     linear: Option<PageRange>,
     huge_order: Option<u32>,
-    moving: Moving,
+    relocate_mode: RelocateMode,
     page_table: PageTable,
     tlbs: Vec<Tlb>,
     memory: Memory,
     /// Unmapped, or tried to, and not flushed since.
     unflushed: PageSet,
-    /// Let go, and neither unmapped by a call of `unmap` nor mapped anew since.
+    /// Discarded, and neither unmapped by a call of `unmap` nor mapped again since.
     idle: PageSet,
     /// Pages that were unmapped, with their frames, which wait for the flush.
     limbo: BTreeSet<(u64, u64)>,
@@ -102,12 +106,12 @@ impl Machine {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             span: options.span,
-            flaw: options.flaw,
-            let_go: options.let_go,
+            injected_bug: options.injected_bug,
+            discard: options.discard,
             remap: options.remap,
             linear: options.linear_pages(),
             huge_order: options.huge_order,
-            moving: options.moving,
+            relocate_mode: options.relocate_mode,
             page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
             memory: Memory::new(options.frames, options.devices, options.new_pages),

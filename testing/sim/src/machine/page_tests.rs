@@ -4,7 +4,7 @@ use super::frame_tests::*;
 use super::*;
 use crate::fault::Access;
 use vmalloc::Protection::{Read, ReadExecute, ReadWrite};
-use vmalloc::{Frame, FrameSupply, MapFrames, Platform, ReadNofault};
+use vmalloc::{Frame, Platform, ReadNofault};
 
 #[test]
 fn protection_is_kept() {
@@ -33,7 +33,7 @@ fn protection_belongs_to_a_page_and_not_to_its_frame() {
 
 #[test]
 fn protection_that_was_not_flushed_is_caught() {
-    let (mut machine, frames) = mapped(options().flaw(Flaw::UnflushedProtection));
+    let (mut machine, frames) = mapped(options().injected_bug(InjectedBug::UnflushedProtection));
     machine.protect(HERE, range(110, 112), Read).unwrap();
     let fault = Fault::StaleProtection { cpu: THERE, page: 110, held: ReadWrite, now: Read };
     assert_eq!((machine.read(THERE, 110), machine.write(THERE, 110, 2)), (Ok(1), Err(fault)));
@@ -43,7 +43,7 @@ fn protection_that_was_not_flushed_is_caught() {
 }
 
 #[test]
-fn protecting_what_is_not_mapped_is_reported() {
+fn protecting_unmapped_pages_is_reported() {
     let mut machine = Machine::new(&options());
     machine.map(range(110, 111), ReadWrite).unwrap();
     machine.protect(HERE, range(110, 112), Read).unwrap();
@@ -51,7 +51,7 @@ fn protecting_what_is_not_mapped_is_reported() {
 }
 
 #[test]
-fn zeros_for_what_cannot_be_written_are_reported() {
+fn zeroing_read_only_pages_is_reported() {
     let mut machine = Machine::new(&options());
     machine.map(range(110, 111), ReadExecute).unwrap();
     machine.zero(HERE, range(110, 111));
@@ -59,7 +59,7 @@ fn zeros_for_what_cannot_be_written_are_reported() {
 }
 
 #[test]
-fn the_linear_map_reaches_frames_that_somebody_has() {
+fn linear_map_reaches_taken_frames() {
     let mut machine = Machine::new(&options().linear(1000));
     let [Frame(frame)] = take(&mut machine);
     put(&mut machine, range(110, 111), &[Frame(frame)]);
@@ -72,13 +72,13 @@ fn the_linear_map_reaches_frames_that_somebody_has() {
         (machine.read(THERE, 1000 + frame), machine.read_nofault(THERE, 1000 + frame)),
         (Err(fault), None)
     );
-    assert_eq!(machine.look(THERE, 1000 + frame), Sight::Nothing);
+    assert_eq!(machine.look(THERE, 1000 + frame), TlbVisibility::Nothing);
     let devices = Err(Fault::NotMapped { cpu: HERE, page: 1000 + DEVICE });
     assert_eq!((machine.read(HERE, 1000 + DEVICE), machine.faults), (devices, vec![fault]));
 }
 
 #[test]
-fn huge_pages_where_there_are_runs_and_base_pages_elsewhere() {
+fn huge_pages_are_used_where_frames_are_consecutive() {
     let mut machine = Machine::new(&options().frames(17).huge_order(2));
     machine.map_huge(range(101, 113), ReadWrite).unwrap();
     take::<1>(&mut machine);
@@ -92,7 +92,7 @@ fn huge_pages_where_there_are_runs_and_base_pages_elsewhere() {
 }
 
 #[test]
-fn a_map_of_huge_pages_undoes_what_it_began() {
+fn failed_huge_map_is_undone() {
     let mut machine = Machine::new(&options().frames(6).huge_order(2));
     let error = machine.map_huge(range(120, 127), ReadWrite).unwrap_err();
     assert_eq!((error.call, machine.page_table.len(), machine.memory.owned().count()), ("map_huge", 0, 0));
@@ -118,13 +118,13 @@ fn a_failing_protect_does_half() {
 }
 
 #[test]
-fn no_frames_is_no_huge_order_and_no_linear_map() {
+fn machine_without_frames_has_no_huge_pages_and_no_linear_map() {
     let sim = options().build();
     assert_eq!(
         (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
         (None, None, false)
     );
-    let sim = options().huge_order(3).linear(1000).replaces().build();
+    let sim = options().huge_order(3).linear(1000).remaps_atomically().build();
     assert_eq!(
         (sim.geometry().huge_order, sim.geometry().linear_map, sim.geometry().remaps_atomically),
         (Some(3), PageRange::new(1000, 1016), true)
@@ -132,7 +132,7 @@ fn no_frames_is_no_huge_order_and_no_linear_map() {
 }
 
 #[test]
-fn peeking_stops_where_nothing_is() {
+fn read_nofault_stops_at_unmapped_pages() {
     let sim = options().linear(1000).build();
     sim.step(|machine| machine.map(range(110, 112), Read)).unwrap();
     sim.step(|machine| machine.memory.fill(1, 0x0807_0605_0403_0201));
@@ -155,7 +155,7 @@ fn relocated(options: Options) -> Machine {
 }
 
 #[test]
-fn relocated_pages_are_elsewhere_and_leave_what_has_to_be_flushed() {
+fn relocated_pages_move_and_leave_unflushed_sources() {
     let mut machine = relocated(options());
     assert_eq!((machine.read(LAST, 150), machine.audit()), (Ok(5), vec![]));
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
@@ -171,7 +171,7 @@ fn relocated_pages_are_elsewhere_and_leave_what_has_to_be_flushed() {
 }
 
 #[test]
-fn what_frames_were_relocated_from_is_unflushed() {
+fn relocation_source_is_unflushed() {
     let mut machine = relocated(options());
     machine.flush(HERE, &[range(110, 112)]).unwrap();
     assert_eq!(machine.faults, [Fault::NotUnmapped { page: 110 }]);
@@ -181,7 +181,7 @@ fn what_frames_were_relocated_from_is_unflushed() {
 }
 
 #[test]
-fn recycling_what_is_reached_where_it_was_is_reported() {
+fn recycling_before_flush_of_relocation_source_is_reported() {
     let mut machine = relocated(options());
     unmap_and_flush(&mut machine, range(150, 152));
     let held = |cpu| Fault::FlushedTooLittle { frame: 0, page: 110, cpu };
@@ -189,15 +189,15 @@ fn recycling_what_is_reached_where_it_was_is_reported() {
 }
 
 #[test]
-fn who_still_follows_where_a_frame_was_after_the_flush_is_found() {
-    let mut machine = relocated(options().flaw(Flaw::ForgottenCpu));
+fn stale_tlb_after_flush_is_reported() {
+    let mut machine = relocated(options().injected_bug(InjectedBug::ForgottenCpu));
     unmap_and_flush(&mut machine, range(110, 112));
     let alias = Fault::Aliased { frame: 0, page: 150, other: 110, cpu: Some(LAST) };
     assert_eq!(machine.audit(), [alias, Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);
 }
 
 #[test]
-fn relocating_from_nowhere_to_somewhere_or_unevenly_is_reported() {
+fn wrong_relocation_ranges_are_reported() {
     let mut machine = relocated(options());
     machine.map(range(160, 161), ReadWrite).unwrap();
     let mut fails = |from, to| machine.relocate(HERE, from, to).is_err();
@@ -209,7 +209,7 @@ fn relocating_from_nowhere_to_somewhere_or_unevenly_is_reported() {
 }
 
 #[test]
-fn relocation_fails_on_request_or_is_unsupported_and_changes_nothing() {
+fn failed_relocation_changes_nothing() {
     let mut machine = Machine::new(&options().relocates());
     machine.map(range(110, 112), ReadWrite).unwrap();
     machine.plan.fail_nth(Point::Relocate, 1);

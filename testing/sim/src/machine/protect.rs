@@ -3,7 +3,7 @@
 use super::Machine;
 use super::flush::first_half;
 use crate::fault::Fault;
-use crate::options::Flaw;
+use crate::options::InjectedBug;
 use crate::plan::Point;
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
@@ -32,7 +32,7 @@ impl Machine {
             entry.protection = protection;
             self.page_table.insert(page, entry);
         }
-        if self.flaw != Some(Flaw::UnflushedProtection) {
+        if self.injected_bug != Some(InjectedBug::UnflushedProtection) {
             (0..self.cpus()).for_each(|other| _ = self.tell(cpu, other, &[range]));
         }
     }

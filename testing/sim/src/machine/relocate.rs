@@ -1,8 +1,8 @@
-//! Moving frames to other pages, and the translations that this leaves behind.
+//! RelocateMode frames to other pages, and the translations that this leaves behind.
 
 use super::Machine;
 use crate::fault::Fault;
-use crate::options::Moving;
+use crate::options::RelocateMode;
 use crate::plan::Point;
 use crate::tlb::Entry;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
@@ -15,7 +15,7 @@ impl Machine {
         from: PageRange,
         to: PageRange,
     ) -> Result<(), PlatformError> {
-        if self.moving == Moving::Unsupported {
+        if self.relocate_mode == RelocateMode::Unsupported {
             return Err(self.refuse("relocate", PlatformFault::Unsupported));
         }
         let is_possible = self.check_relocation(from, to);
@@ -59,7 +59,7 @@ impl Machine {
         from.len() == to.len() && missing.is_none()
     }
 
-    /// After a flush nobody follows where frames were.
+    /// Notes that a flush has ended: no CPU follows where frames were.
     pub(super) fn forget_left(&mut self, range: PageRange) {
         let gone: Vec<_> = self.left.range((range.start(), 0)..(range.end(), 0)).copied().collect();
         gone.iter().for_each(|left| _ = self.left.remove(left));

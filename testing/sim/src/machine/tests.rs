@@ -1,7 +1,7 @@
 //! One test for each detection: it fails if the detection is taken out.
 
 use super::*;
-use crate::options::Reaction;
+use crate::options::OnViolation;
 use vmalloc::Protection;
 
 const HERE: usize = 0;
@@ -13,7 +13,7 @@ fn range(start: u64, end: u64) -> PageRange {
 }
 
 fn options() -> Options {
-    Options::new(range(100, 200)).cpus(3).on_fault(Reaction::Record)
+    Options::new(range(100, 200)).cpus(3).on_violation(OnViolation::Record)
 }
 
 fn map(machine: &mut Machine, range: PageRange) -> Result<(), PlatformError> {
@@ -35,7 +35,7 @@ fn unmapped(options: Options) -> Machine {
     machine
 }
 
-/// The same, flushed.
+/// Returns a machine whose unmapped range is flushed.
 fn flushed(options: Options) -> Machine {
     let mut machine = unmapped(options);
     machine.flush(HERE, &[range(110, 112)]).unwrap();
@@ -43,7 +43,7 @@ fn flushed(options: Options) -> Machine {
 }
 
 #[test]
-fn right_use_is_no_fault() {
+fn correct_use_has_no_fault() {
     let mut machine = flushed(options());
     map(&mut machine, range(111, 114)).unwrap();
     machine.write(THERE, 111, 5).unwrap();
@@ -73,7 +73,7 @@ fn a_double_map_is_reported() {
 }
 
 #[test]
-fn reuse_before_the_flush_is_reported_even_if_no_cpu_remembers() {
+fn reuse_before_flush_is_reported_without_stale_tlb() {
     let mut machine = machine();
     map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(110, 112)]).unwrap();
@@ -102,12 +102,15 @@ fn the_cpu_that_unmaps_notices_at_once_and_the_others_do_not() {
     let mut machine = unmapped(options());
     machine.memory.fill(0, 7);
     assert_eq!(machine.read(HERE, 110), Err(Fault::NotMapped { cpu: HERE, page: 110 }));
-    assert_eq!((machine.look(HERE, 110), machine.look(THERE, 110)), (Sight::Nothing, Sight::Stale(7)));
+    assert_eq!(
+        (machine.look(HERE, 110), machine.look(THERE, 110)),
+        (TlbVisibility::Nothing, TlbVisibility::Stale(7))
+    );
     assert_eq!(machine.faults, []);
 }
 
 #[test]
-fn a_stale_access_is_reported_and_does_its_damage() {
+fn stale_access_is_reported_and_carried_out() {
     let mut machine = unmapped(options());
     let fault = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: None };
     assert_eq!(machine.read(THERE, 110), Err(fault));
@@ -117,19 +120,19 @@ fn a_stale_access_is_reported_and_does_its_damage() {
 }
 
 #[test]
-fn an_access_to_where_a_page_led_before_is_stale() {
+fn access_to_the_earlier_frame_is_stale() {
     let mut machine = unmapped(options());
     map(&mut machine, range(110, 111)).unwrap();
     machine.faults.clear();
     let fault = Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: Some(2) };
     assert_eq!((machine.read(THERE, 110), &*machine.faults), (Err(fault), &[fault][..]));
-    assert_eq!((machine.read(HERE, 110), machine.look(HERE, 110)), (Ok(0), Sight::Right(0)));
+    assert_eq!((machine.read(HERE, 110), machine.look(HERE, 110)), (Ok(0), TlbVisibility::Right(0)));
 }
 
 /// The frame is the same again, but it is another mapping: right by luck alone.
 #[test]
 fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     map(&mut machine, range(111, 112)).unwrap();
     map(&mut machine, range(110, 111)).unwrap();
     let fault = Fault::StaleAccess { cpu: LAST, page: 110, frame: 0, now: Some(0) };
@@ -137,22 +140,22 @@ fn an_entry_of_an_earlier_mapping_is_stale_even_if_it_agrees() {
 }
 
 #[test]
-fn a_flush_that_forgets_a_cpu_is_reported_when_the_frames_are_recycled() {
-    let machine = flushed(options().flaw(Flaw::ForgottenCpu));
+fn flush_that_skips_a_cpu_is_reported_at_recycling() {
+    let machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     assert_eq!(machine.faults, [Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST }]);
 }
 
 #[test]
-fn reuse_of_a_page_that_a_cpu_remembers_is_reported() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+fn reuse_of_a_page_in_a_tlb_is_reported() {
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(110, 111)).unwrap();
     assert!(machine.faults.contains(&Fault::ReusedWhileHeld { page: 110, cpu: LAST, frame: 0 }));
 }
 
 #[test]
-fn reuse_of_a_frame_that_a_cpu_reaches_elsewhere_is_reported() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+fn reuse_of_a_frame_in_a_tlb_is_reported() {
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     machine.faults.clear();
     map(&mut machine, range(150, 152)).unwrap();
     assert_eq!(machine.faults, [Fault::Aliased { frame: 0, page: 151, other: 110, cpu: Some(LAST) }]);
@@ -160,14 +163,14 @@ fn reuse_of_a_frame_that_a_cpu_reaches_elsewhere_is_reported() {
 
 #[test]
 fn recycling_before_the_flush_is_reported() {
-    let machine = unmapped(options().flaw(Flaw::EarlyRecycling));
+    let machine = unmapped(options().injected_bug(InjectedBug::EarlyRecycling));
     let early = |page, frame| Fault::RecycledBeforeFlush { frame, page };
     let reached = |cpu| Fault::FlushedTooLittle { frame: 0, page: 110, cpu };
     assert_eq!(machine.faults, [early(110, 0), reached(THERE), reached(LAST), early(111, 1)]);
 }
 
 #[test]
-fn a_flush_of_what_was_not_unmapped_is_reported() {
+fn flush_of_mapped_pages_is_reported() {
     let mut machine = unmapped(options());
     map(&mut machine, range(120, 121)).unwrap();
     machine.flush(HERE, &[range(110, 113), range(120, 121)]).unwrap();
@@ -175,7 +178,7 @@ fn a_flush_of_what_was_not_unmapped_is_reported() {
 }
 
 #[test]
-fn zeros_for_what_is_not_mapped_are_reported() {
+fn zeroing_unmapped_pages_is_reported() {
     let mut machine = machine();
     map(&mut machine, range(110, 111)).unwrap();
     machine.zero(HERE, range(110, 112));
@@ -183,7 +186,7 @@ fn zeros_for_what_is_not_mapped_are_reported() {
 }
 
 #[test]
-fn zeros_through_a_stale_entry_are_reported() {
+fn zeroing_through_a_stale_entry_is_reported() {
     let mut machine = unmapped(options());
     machine.zero(THERE, range(110, 111));
     assert_eq!(machine.faults, [Fault::StaleAccess { cpu: THERE, page: 110, frame: 0, now: None }]);
@@ -203,7 +206,7 @@ fn ranges_out_of_the_span_or_out_of_order_are_reported() {
 }
 
 #[test]
-fn leaks_are_told_by_their_stage() {
+fn leaks_are_reported_by_stage() {
     let mut machine = machine();
     map(&mut machine, range(110, 112)).unwrap();
     machine.unmap(HERE, &[range(111, 113)]).unwrap();
@@ -215,7 +218,7 @@ fn leaks_are_told_by_their_stage() {
 
 #[test]
 fn an_audit_finds_aliases_stale_entries_and_lost_frames() {
-    let mut machine = flushed(options().flaw(Flaw::ForgottenCpu));
+    let mut machine = flushed(options().injected_bug(InjectedBug::ForgottenCpu));
     let held = Fault::FlushedTooLittle { frame: 0, page: 110, cpu: LAST };
     assert_eq!(machine.audit(), [held]);
     map(&mut machine, range(150, 152)).unwrap();
@@ -229,7 +232,7 @@ fn an_audit_finds_aliases_stale_entries_and_lost_frames() {
 }
 
 #[test]
-fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
+fn flush_interrupts_each_holding_cpu_once() {
     let mut machine = machine();
     map(&mut machine, range(110, 120)).unwrap();
     machine.prefetch(THERE, range(110, 120));
@@ -248,18 +251,18 @@ fn a_flush_interrupts_each_other_cpu_that_holds_something_once() {
 }
 
 #[test]
-fn a_full_tlb_replaces_and_its_cpu_is_interrupted_all_the_same() {
+fn full_tlb_replaces_entries_and_is_still_interrupted() {
     let mut machine = Machine::new(&options().tlb_entries(1));
     map(&mut machine, range(110, 112)).unwrap();
     machine.prefetch(THERE, range(110, 112));
     machine.unmap(HERE, &[range(110, 111)]).unwrap();
-    assert_eq!(machine.look(THERE, 110), Sight::Nothing);
+    assert_eq!(machine.look(THERE, 110), TlbVisibility::Nothing);
     machine.flush(HERE, &[range(110, 111)]).unwrap();
     assert_eq!(machine.counts.interrupts, 1);
 }
 
 #[test]
-fn a_map_without_frames_undoes_what_it_began() {
+fn failed_map_is_undone() {
     let mut machine = Machine::new(&options().frames(4));
     map(&mut machine, range(110, 112)).unwrap();
     let error = map(&mut machine, range(120, 123)).unwrap_err();
@@ -307,7 +310,7 @@ fn a_failing_flush_reaches_some_cpus_and_recycles_nothing() {
         machine.plan.fail_nth(Point::Flush, 1);
         assert_eq!(machine.flush(LAST, &[range(110, 112)]).unwrap_err().call, "flush");
         for cpu in [THERE, LAST] {
-            left[cpu] += u32::from(machine.look(cpu, 110) != Sight::Nothing);
+            left[cpu] += u32::from(machine.look(cpu, 110) != TlbVisibility::Nothing);
         }
         assert_eq!(machine.leaks().len(), 3, "two frames in limbo and their range");
         map(&mut machine, range(110, 111)).unwrap();

@@ -20,7 +20,8 @@ struct Player<'a> {
     next: u8,
 }
 
-/// One byte chooses machine and settings, the rest is the program: areas come, go, grow and shrink, and keep what they hold.
+/// One byte chooses machine and settings, the rest is the program: areas come, go, grow and shrink,
+/// and keep what they hold.
 pub fn direct(input: &[u8]) {
     let [choice, program @ ..] = input else { return };
     let direct = Direct::new(256, |options| {

@@ -1,8 +1,9 @@
 //! Byte strings as programs on a simulated machine: what a fuzzer drives, and what tests replay.
 //!
-//! A script plays any bytes to the end. It makes and ends mappings of every kind on several CPUs, lets steps of the machine
-//! fail, and compares what each page shows with a naive model; the machine judges every call. In the end all is
-//! freed, and nothing may be left. It panics when anything is wrong.
+//! A script plays any bytes to the end. It makes and ends mappings of every kind on several CPUs,
+//! lets steps of the machine fail, and compares what each page shows with a naive model; the
+//! machine judges every call. In the end all is freed, and nothing may be left. It panics when
+//! anything is wrong.
 
 mod direct;
 mod model;
@@ -18,7 +19,7 @@ pub fn family(input: &[u8]) {
     Player::play(input, Weights::FAMILY);
 }
 
-/// The same, for the most part read: what [`vread`](vmalloc::Space::vread) tells of any addresses.
+/// Plays a program that mostly reads: [`read`](vmalloc::Space::read) of any addresses.
 pub fn vread(input: &[u8]) {
     Player::play(input, Weights::VREAD);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use vmalloc::{Frame, Protection};
 
-/// What holds a word.
+/// A holder of a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Cell {
     /// A frame that the player has taken.
@@ -57,7 +57,7 @@ impl Words {
         self.words.insert(cell, word);
     }
 
-    /// What `cell` holds, if that is known.
+    /// Returns the word of `cell`, if that is known.
     pub(super) fn get(&self, cell: Cell) -> Option<u64> {
         self.words.get(&cell).copied()
     }

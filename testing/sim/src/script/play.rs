@@ -15,7 +15,7 @@ const MOST_AREAS: usize = 24;
 const OFFSETS: [usize; 2] = [0, 40 * PAGE];
 const UNIT: usize = 4;
 
-/// Which of 64 choices are what; the rest is writing and reading.
+/// The share of each operation among 64 choices; the rest is writing and reading.
 pub(super) struct Weights {
     make: usize,
     free: usize,
@@ -168,7 +168,7 @@ impl<'a> Player<'a> {
         Ok(Some(area(What::Sparse, addr, vec![None; pages])))
     }
 
-    /// Both units are one area here; what lies between them is nobody's, and shows nothing.
+    /// Both units are one area here; what lies between them has no owner, and shows nothing.
     fn percpu(&mut self) -> Result<Option<Area>, AllocError> {
         let base = self.space.raw().alloc_congruent(&OFFSETS, &[UNIT * PAGE; 2], PAGE);
         Ok(base.ok().map(|base| area(What::Percpu, base, vec![None; OFFSETS[1] / PAGE + UNIT])))
@@ -297,7 +297,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// What of the span is read is what the model has there, and zeros elsewhere.
+    /// Reads a part of the span: it is what the model has there, and zeros elsewhere.
     fn vread(&mut self) {
         let start = START as usize * PAGE + self.choices.below(PAGES as usize) * PAGE - 100;
         // Around an area, more often than not.
@@ -324,7 +324,8 @@ impl<'a> Player<'a> {
         assert!(read >= known && read <= to.len(), "step {}: {read} bytes, {known} are known", self.steps);
     }
 
-    /// Checks what was read from `at` on, inside one page; how many bytes are mapped there for certain.
+    /// Checks what was read from `at` on, inside one page; how many bytes are mapped there for
+    /// certain.
     fn check_page(&self, at: usize, bytes: &[u8]) -> usize {
         let in_span = self.space.contains(at);
         let page = at / PAGE;

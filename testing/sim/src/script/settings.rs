@@ -1,6 +1,6 @@
 //! Machines and settings, a bit of a byte for each choice.
 
-use crate::{LetGo, Options, Sim};
+use crate::{Discard, Options, Sim};
 use vmalloc::{Config, PageRange, Policy};
 
 pub(super) const START: u64 = 0x10_0003;
@@ -11,10 +11,10 @@ pub(super) fn machine_of(choice: u8) -> Sim {
     let span = PageRange::from_len(START, PAGES).expect("not empty");
     let mut options = Options::new(span).cpus(CPUS);
     if choice & 1 != 0 {
-        options = options.replaces();
+        options = options.remaps_atomically();
     }
     if choice & 2 != 0 {
-        options = options.let_go(LetGo::Keeps);
+        options = options.discard(Discard::Keeps);
     }
     if choice & 4 != 0 {
         options = options.linear(START + 2 * PAGES);

@@ -8,10 +8,11 @@ use vmalloc_sim::{Counts, Fault, Point, Sim};
 /// Pages of an area that are written to and checked: the first ones, and the last.
 const USED: u64 = 64;
 
-/// Writes to every area from the current CPU, reads it on others, and leaves translations behind on all of them.
+/// Writes to every area from the current CPU, reads it on others, and leaves translations behind on
+/// all of them.
 pub(crate) struct SimWitness {
     source: Seeded,
-    /// What the machine had counted at the end.
+    /// The machine's counts at the end.
     pub(crate) counts: Counts,
 }
 
@@ -25,7 +26,7 @@ impl SimWitness {
         self.source.below(sim.geometry().cpus as u64) as usize
     }
 
-    /// Whatever is mapped around `area` may be remembered by any CPU at any time.
+    /// Lets CPUs fill their TLBs with what is mapped around `area`, as any CPU may at any time.
     fn speculate(&mut self, sim: &Sim, area: &AreaInfo) {
         let cpu = self.any_cpu(sim);
         sim.prefetch(cpu, pages(area));
@@ -42,7 +43,7 @@ fn used(area: &AreaInfo) -> impl Iterator<Item = u64> {
     (pages.start()..first_end).chain((last >= first_end).then_some(last))
 }
 
-/// What is written to a page: never zero, and another for each page.
+/// Returns the word that is written to a page: never zero, and another for each page.
 fn word(page: u64) -> u64 {
     !page
 }

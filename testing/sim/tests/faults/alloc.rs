@@ -57,7 +57,7 @@ fn alloc_in_a_used_space() {
     }
 }
 
-/// Whether a request never gets an area that kept its memory, so that there is something to fail.
+/// Returns whether a request never gets a cached area, so that there is something to fail.
 fn is_never_kept(name: &str) -> bool {
     !matches!(name, "alloc" | "alloc odd" | "alloc zeroed" | "alloc best fit" | "alloc anywhere")
 }

@@ -1,4 +1,5 @@
-//! A mapping of frames made of the platform's calls alone: what the steps of such calls are, and how they are undone.
+//! A mapping of frames made of the platform's calls alone: what the steps of such calls are, and
+//! how they are undone.
 
 use super::scene::{PAGE, Scene, configs};
 use super::table;
@@ -51,7 +52,7 @@ fn map(space: &Space<Sim>, mapping: &mut Mapping) -> Result<(), Failed> {
 
 fn give_up(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     let sim = space.platform();
-    // SAFETY: nobody has been told of the mapping, or uses it any more.
+    // SAFETY: nothing was told of the mapping, or uses it any more.
     unsafe {
         if sim.frame_at(range(addr).start()).is_some() {
             sim.discard_hint(range(addr));

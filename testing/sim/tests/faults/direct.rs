@@ -61,7 +61,7 @@ fn free_and_purge(space: &Space<Direct>, areas: &mut Areas) -> Result<(), Platfo
 }
 
 #[test]
-fn vfree_atomic() {
+fn free_atomic() {
     for (config, settings) in configs() {
         let scene = Scene::empty(settings);
         let plain = move || {

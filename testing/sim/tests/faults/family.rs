@@ -3,7 +3,7 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::{AreaError, Config, Frame, FrameSupply, Kind, MapFrames, Protect, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
 use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
@@ -16,7 +16,7 @@ const TAKE_FRAMES: Step = Step::Machine(Point::TakeFrames);
 /// Pages of a large short mapping.
 const LARGE: usize = 70;
 
-/// What an operation works on, with room for what it makes.
+/// The subjects of an operation, with room for what it makes.
 pub(crate) struct Family {
     /// The test's own.
     pub(crate) frames: Vec<Frame>,
@@ -146,7 +146,8 @@ where
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
 
-/// A row that begins with areas of every kind, of which some are freed; all CPUs remember everything.
+/// A row that begins with areas of every kind, of which some are freed; all CPUs remember
+/// everything.
 fn change<G: Ground, E: Debug + 'static>(
     name: &'static str,
     scene: Scene,
@@ -212,7 +213,7 @@ where
     ]
 }
 
-/// Whatever fails, frees succeed; what they leave goes with the next purge that does.
+/// Frees succeed whatever fails; what they leave goes with the next purge that succeeds.
 fn ends<G: Ground>(scene: Scene) -> Vec<Case>
 where
     G::On: 'static,
@@ -285,21 +286,21 @@ fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
 }
 
 #[test]
-fn what_makes_mappings() {
+fn creating_mappings() {
     for (config, scene) in grounds() {
         table(config, makers::<Whole>(scene));
     }
 }
 
 #[test]
-fn what_changes_mappings() {
+fn changing_mappings() {
     for (config, scene) in grounds() {
         table(config, changes::<Whole>(scene));
     }
 }
 
 #[test]
-fn what_ends_mappings() {
+fn ending_mappings() {
     for (config, scene) in grounds() {
         table(config, ends::<Whole>(scene));
     }

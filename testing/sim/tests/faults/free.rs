@@ -25,7 +25,7 @@ fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
 }
 
 #[test]
-fn vfree() {
+fn free() {
     let many = |config: Config, request: Request| {
         move || {
             let (space, mut areas) = Scene::empty(config).build();
@@ -78,7 +78,7 @@ fn unreserve() {
 }
 
 #[test]
-fn vfree_altered() {
+fn free_altered() {
     for (config, settings) in configs() {
         let many = move || {
             let (space, mut areas) = Scene::empty(settings).build();
@@ -101,10 +101,10 @@ fn vfree_altered() {
     }
 }
 
-/// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and the area is still there to be freed
-/// when either helps again.
+/// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and
+/// the area is still there to be freed when either helps again.
 #[test]
-fn vfree_where_everything_fails() {
+fn free_where_everything_fails() {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let (space, mut areas) = Scene::empty(Config::default().unmap_on_free()).build();

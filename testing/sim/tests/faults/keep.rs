@@ -38,7 +38,8 @@ fn a_drain_of_much() {
     table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
 }
 
-/// The areas of a set that was refused are tried again by themselves, at once and by the next purge.
+/// The areas of a set that was refused are tried again by themselves, at once and by the next
+/// purge.
 #[test]
 fn a_purge_is_an_error_as_long_as_anything_is_refused() {
     for point in [Point::Unmap, Point::Flush] {

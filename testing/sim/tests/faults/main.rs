@@ -1,7 +1,8 @@
-//! Every public operation of a space, with every step failing that it takes: pages, translations, flushes, the heap.
+//! Every public operation of a space, with every step failing that it takes: pages, translations,
+//! flushes, the heap.
 //!
-//! A new operation is a new [`Case`] in one of the modules, or a new module in [`table`]. It has a scene to begin in, the call,
-//! and what frees everything afterwards; see `vmalloc_sim::harness`.
+//! A new operation is a new [`Case`] in one of the modules, or a new module in [`table`]. It has a
+//! scene to begin in, the call, and what frees everything afterwards; see `vmalloc_sim::harness`.
 
 mod alloc;
 mod by_hand;
@@ -11,6 +12,7 @@ mod free;
 mod keep;
 mod mistakes;
 mod new;
+mod owned;
 mod realloc;
 mod scene;
 mod slots;

@@ -23,7 +23,7 @@ fn pages(addr: usize) -> PageRange {
 }
 
 #[test]
-fn what_is_right_is_not_caught() {
+fn correct_operations_are_not_caught() {
     assert!(!is_caught(|space, ()| reserve(space).map(|_| ())));
 }
 
@@ -42,7 +42,7 @@ fn memory_outside_of_every_area_is_caught() {
         // SAFETY: the range was just reserved.
         unsafe { space.platform().map(pages(addr), Protection::ReadWrite) }.map_err(|_| {
             // Not what was reserved.
-            // SAFETY: nothing is there, so nobody uses it.
+            // SAFETY: nothing is there, so nothing uses it.
             let _ = unsafe { space.platform().map(pages(addr + 64 * PAGE), Protection::ReadWrite) };
         })
     }));

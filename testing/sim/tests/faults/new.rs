@@ -5,7 +5,7 @@ use vmalloc::{Space, SpaceError};
 use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
 
 #[test]
-fn a_space_is_made_or_refused() {
+fn new_space() {
     for (config, settings) in configs() {
         for lasting in [Lasting::Once, Lasting::Onward] {
             let mut refused = 0;

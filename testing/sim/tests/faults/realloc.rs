@@ -57,7 +57,7 @@ fn case(name: &'static str, config: Config, has_neighbour: bool, pages: usize) -
 }
 
 #[test]
-fn vrealloc_grows() {
+fn realloc_grows() {
     let [map, frame, relocate] = [Point::Map, Point::Frame, Point::Relocate].map(Step::Machine);
     for (config, settings) in configs() {
         table(
@@ -71,7 +71,7 @@ fn vrealloc_grows() {
 }
 
 #[test]
-fn vrealloc_shrinks() {
+fn realloc_shrinks() {
     let [unmap, flush] = [Point::Unmap, Point::Flush].map(Step::Machine);
     for (config, settings) in configs() {
         let shrinks = case("vrealloc shrinks", settings, true, 3);

@@ -2,14 +2,14 @@
 
 use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::Simulated;
-use vmalloc_sim::{Direct, LetGo, Options, Reaction, Sim};
+use vmalloc_sim::{Direct, Discard, OnViolation, Options, Sim};
 
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// Pages of a roomy span: two leaves and more.
 const ROOMY: u64 = 1 << 12;
 const CPUS: usize = 3;
 
-/// What a space is like, and what is in it.
+/// A space and its content.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pages: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Scene {
     machine: Machine,
 }
 
-/// What a machine does with mappings of frames.
+/// The behaviour of a machine with mappings of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Machine {
     Plain,
-    /// What is let go stays mapped.
+    /// Discarded pages stay mapped.
     Keeps,
-    /// The same, and mappings replace what was there.
+    /// Discarded pages stay mapped, and mappings replace what was there.
     Replaces,
 }
 
@@ -59,17 +59,17 @@ impl Scene {
         Self { pages: 64, fill: Fill::Everything, ..Self::empty(config) }
     }
 
-    /// The same in so many pages.
+    /// Sets the number of pages.
     pub(crate) fn pages(self, pages: u64) -> Self {
         Self { pages, ..self }
     }
 
-    /// The same with so many frames.
+    /// Sets the number of frames.
     pub(crate) fn frames(self, frames: u64) -> Self {
         Self { frames, ..self }
     }
 
-    /// The same on such a machine.
+    /// Sets the machine.
     pub(crate) fn on(self, machine: Machine) -> Self {
         Self { machine, ..self }
     }
@@ -77,8 +77,8 @@ impl Scene {
     fn options(&self, options: Options) -> Options {
         let options = match self.machine {
             Machine::Plain => options,
-            Machine::Keeps => options.let_go(LetGo::Keeps),
-            Machine::Replaces => options.let_go(LetGo::Keeps).replaces(),
+            Machine::Keeps => options.discard(Discard::Keeps),
+            Machine::Replaces => options.discard(Discard::Keeps).remaps_atomically(),
         };
         options
             .cpus(CPUS)
@@ -87,7 +87,7 @@ impl Scene {
             .huge_order(3)
             .relocates()
             .seed(1)
-            .on_fault(Reaction::Record)
+            .on_violation(OnViolation::Record)
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -104,7 +104,7 @@ impl Scene {
         self.build_on(self.sim())
     }
 
-    /// The same on memory, and less of it.
+    /// Builds the scene on memory, and with less of it.
     pub(crate) fn build_direct(self) -> (Space<Direct>, Areas) {
         self.build_on(Direct::new(self.pages / 4, |options| self.options(options)))
     }
@@ -123,7 +123,8 @@ impl Scene {
     }
 }
 
-/// Allocates up to `count` areas, as far as there is room, on one CPU after the other, and uses them on all.
+/// Allocates up to `count` areas, as far as there is room, on one CPU after the other, and uses
+/// them on all.
 fn fill<P: Simulated>(space: &Space<P>, count: usize) -> Areas {
     let mut areas = Areas::new();
     let largest = 1 + space.stats().span_pages as usize / 16;
@@ -168,7 +169,7 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
     unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
-/// What is freed becomes lazy, is purged soon, or is kept.
+/// Settings with which a freed area becomes lazy, is purged soon, or is cached.
 pub(crate) fn configs() -> [(&'static str, Config); 3] {
     let unmapping = Config::default().unmap_on_free();
     [("lazy", unmapping), ("purged at once", unmapping.lazy_max_pages(1)), ("cached", Config::default())]

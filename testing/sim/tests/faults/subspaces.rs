@@ -34,7 +34,7 @@ fn is_whole(root: &Root<Sim>) {
     assert_eq!((root.platform().check_end(), root.platform().taken_frames()), (vec![], vec![]));
 }
 
-/// A part is dropped while a step fails: its range is nobody's until that is made good.
+/// Drops a part while a step fails: its range has no owner until that is made good.
 fn drop_one(settings: Config, injection: Injection) -> bool {
     let root = Root::new(Scene::empty(settings).sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");
@@ -69,7 +69,7 @@ fn make_one(settings: Config, injection: Injection) -> bool {
 }
 
 #[test]
-fn parts_are_given_back_and_made_anew() {
+fn subspaces_are_returned_and_remade() {
     for (config, settings) in configs() {
         for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
             for lasting in [Lasting::Once, Lasting::Onward] {

@@ -1,7 +1,7 @@
 //! An area of every kind, for tests of calls that are wrong for most of them.
 
 use crate::support::{PAGE, devices, fill, free_sparse, give, shows, take, unmap_ram, vfree, vunmap};
-use vmalloc::{Frame, FreeError, Platform, Protection, Request, Space};
+use vmalloc::{Frame, FreeError, Protection, Request, Space};
 use vmalloc_sim::Sim;
 
 const RW: Protection = Protection::ReadWrite;
@@ -18,7 +18,7 @@ pub(crate) struct Everything {
 
 pub(crate) const OFFSETS: [usize; 2] = [0, 8 * PAGE];
 pub(crate) const SIZES: [usize; 2] = [4 * PAGE, 4 * PAGE];
-/// Which area is what.
+/// The index of each area.
 pub(crate) const PLAIN: usize = 0;
 pub(crate) const EXEC: usize = 1;
 pub(crate) const USER: usize = 2;
@@ -36,7 +36,7 @@ impl Everything {
         let request = Request::new(4 * PAGE);
         let user = space.raw().alloc_shared(&request).expect("room");
         let sparse = space.raw().alloc_sparse(&request).expect("room");
-        // SAFETY: nobody else maps there.
+        // SAFETY: nothing else maps there.
         unsafe { space.raw().map_pages(sparse, &frames[..2], RW) }.expect("room");
         let areas = vec![
             (space.raw().alloc(&request).expect("room"), 4),
@@ -100,7 +100,7 @@ pub(crate) fn nowhere(space: &Space<Sim>, all: &Everything) -> Vec<usize> {
 
 pub(crate) type Free = fn(&Space<Sim>, usize) -> Result<(), FreeError>;
 
-/// What frees by address alone, and which areas it is for.
+/// The calls that free by address alone, and the areas that each is for.
 pub(crate) const FREES: [(&str, Free, &[usize]); 4] = [
     // SAFETY: what is freed is the test's, and nothing uses it: here and below.
     ("vfree", |space, addr| unsafe { space.raw().free(addr) }, &[PLAIN, EXEC, USER]),

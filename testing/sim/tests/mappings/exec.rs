@@ -3,7 +3,7 @@
 use crate::support::{
     PAGE, everywhere, everywhere_in, faults, fill, give, kind, page, pages, take, vfree, vunmap,
 };
-use vmalloc::{Kind, Platform, Protection, Request, Space};
+use vmalloc::{Kind, Protection, Request, Space};
 use vmalloc_sim::{Access, Fault, Sim};
 
 fn set(space: &Space<Sim>, addr: usize, protection: Protection) {
@@ -48,7 +48,7 @@ fn code_is_writable_or_executable_on_every_cpu_and_never_both() {
 }
 
 #[test]
-fn code_is_never_kept_and_its_addresses_are_plain_again() {
+fn code_is_never_cached_and_its_addresses_are_reused_plain() {
     everywhere_in(64, |space| {
         for round in 0..20 {
             let addr = space.raw().alloc_exec(&Request::new(30 * PAGE)).expect("a purge makes room");
@@ -66,7 +66,7 @@ fn code_is_never_kept_and_its_addresses_are_plain_again() {
 }
 
 #[test]
-fn what_a_mapping_allows_can_be_changed_for_it_alone() {
+fn protection_of_one_mapping_is_changed_alone() {
     everywhere(|space| {
         let frames = take(space, 2);
         let [one, other] = [Protection::Read, Protection::ReadWrite]

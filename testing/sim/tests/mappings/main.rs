@@ -1,6 +1,6 @@
-//! Mappings of frames and the rest of the family, on simulated machines of every kind: what is mapped shows what it should, what
-//! is not faults, nothing is handed out while a CPU remembers it, frames come back when nothing leads to them, and
-//! what is refused changes nothing.
+//! Mappings of frames and the rest of the family, on simulated machines of every kind: what is
+//! mapped shows what it should, what is not faults, nothing is handed out while a CPU remembers it,
+//! frames come back when nothing leads to them, and what is refused changes nothing.
 
 mod everything;
 mod exec;

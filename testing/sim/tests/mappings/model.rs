@@ -4,7 +4,7 @@ mod make;
 
 use crate::support::{PAGE, finish, free_sparse, give, page, pages, unchanged, unmap_ram, vfree, vunmap};
 use std::collections::{BTreeMap, BTreeSet};
-use vmalloc::{AreaError, Frame, FrameSupply, Platform, Protection, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, Protection, Space};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Point, Sim};
@@ -14,7 +14,7 @@ const RW: Protection = Protection::ReadWrite;
 const MOST_FRAMES: usize = 200;
 const MOST_AREAS: usize = 40;
 
-/// What holds a word.
+/// A holder of a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Cell {
     Frame(Frame),
@@ -43,7 +43,7 @@ struct Area {
     addr: usize,
     what: What,
     protection: Protection,
-    /// What each page shows.
+    /// The cell that each page shows.
     cells: Vec<Option<Cell>>,
 }
 
@@ -74,7 +74,7 @@ impl User {
         Self { space, source: Seeded::new(seed), areas, taken, lingering, words, next: 1, done }
     }
 
-    /// What was done how often.
+    /// Returns how often each operation was done.
     pub(crate) fn done(&self) -> Vec<(&'static str, u64)> {
         self.done.iter().map(|(&name, &times)| (name, times)).collect()
     }
@@ -161,7 +161,7 @@ impl User {
             None => assert!(found.is_err(), "{area:?}: page {nth} is mapped"),
             Some(cell) => {
                 let found = found.unwrap_or_else(|fault| panic!("{area:?}: {fault}"));
-                // What nobody has written to a frame is not known before it is read.
+                // A frame that was never written is not known before it is read.
                 let word = *self.words.entry(cell).or_insert(found);
                 assert_eq!(found, word, "page {nth} of {area:?} on CPU {cpu}");
             }
@@ -236,9 +236,9 @@ impl User {
             // SAFETY: nothing uses the addresses any more.
             What::Reserved => unsafe { space.raw().unreserve(area.addr) }.expect("it was made"),
         }
-        let is_let_go =
+        let is_discarded =
             !matches!(area.what, What::Sparse | What::Percpu) && (area.what != What::Ram || count <= 64);
-        if !is_let_go {
+        if !is_discarded {
             self.lingering.extend(area.cells.iter().flatten().filter_map(frame));
         }
     }
@@ -277,7 +277,7 @@ impl User {
         let frames = self.choose(count)?;
         let area = &mut self.areas[which];
         let there = &mut area.cells[start..start + count];
-        // SAFETY: the area is this user's, and nobody else maps there.
+        // SAFETY: the area is this user's, and nothing else maps there.
         let mapped = unsafe { self.space.raw().map_pages(area.addr + start * PAGE, &frames, RW) };
         if there.iter().any(Option::is_some) {
             assert!(matches!(mapped, Err(AreaError::Mapped { .. })), "{mapped:?}");

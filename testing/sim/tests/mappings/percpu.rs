@@ -15,7 +15,7 @@ fn group(space: &Space<Sim>) -> usize {
 fn populate(space: &Space<Sim>, base: usize, from: usize, frames: &[Frame]) {
     for (unit, frames) in OFFSETS.into_iter().zip(frames.chunks(frames.len() / OFFSETS.len())) {
         let addr = base + unit + from * PAGE;
-        // SAFETY: nobody else maps there.
+        // SAFETY: nothing else maps there.
         unsafe { space.raw().map_pages(addr, frames, Protection::ReadWrite) }
             .expect("nothing is mapped there");
     }
@@ -49,7 +49,7 @@ fn chunks_are_populated_and_depopulated() {
 }
 
 #[test]
-fn what_is_left_in_a_group_is_unmapped_by_the_purge() {
+fn pages_left_in_a_group_are_unmapped_by_the_purge() {
     everywhere(|space| {
         let frames = take(space, 3);
         for _ in 0..3 {

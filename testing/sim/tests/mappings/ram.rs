@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, START, faults, fill, finish, forgotten, give, kind, machines, page, plain, shows, space, take,
     take_run, unmap_ram, with_blocks, with_blocks_in, write,
 };
-use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Platform, Protection, Space};
+use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Point, Sim};
 
 /// Numbers of pages at which something changes.
@@ -66,7 +66,8 @@ fn a_frame_may_be_mapped_twice_in_one_call_and_in_two() {
     });
 }
 
-/// Maps, remembers on every CPU, unmaps on another one, gives the frames back and takes others, many times over.
+/// Maps, remembers on every CPU, unmaps on another one, gives the frames back and takes others,
+/// many times over.
 fn come_and_go(space: &Space<Sim>, counts: &[usize], rounds: usize) {
     for round in 0..rounds {
         let count = counts[round % counts.len()];
@@ -91,7 +92,7 @@ fn frames_may_be_given_back_as_soon_as_an_area_of_their_own_is_returned() {
 }
 
 #[test]
-fn slots_are_flushed_before_they_lead_elsewhere() {
+fn slots_are_flushed_before_reuse() {
     for options in machines(1024) {
         let _context = crate::support::Context(&options);
         let config = Config::default().unmap_on_free().block_slots(64);
@@ -112,7 +113,7 @@ fn slots_are_flushed_before_they_lead_elsewhere() {
 }
 
 #[test]
-fn no_cpu_remembers_a_slot_after_a_flush_or_a_purge() {
+fn no_tlb_holds_a_slot_after_flush_or_purge() {
     let calls: [fn(&Space<Sim>); 2] =
         [|space| space.flush().expect("nothing fails"), |space| space.purge().expect("nothing fails")];
     for call in calls {
@@ -149,7 +150,7 @@ fn a_slot_that_was_never_mapped_faults() {
 }
 
 #[test]
-fn unmapping_elsewhere_is_as_good_as_here() {
+fn slots_are_returned_on_any_cpu() {
     with_blocks(|space| {
         let frames = take(space, 256);
         let mapped: Vec<usize> = frames
@@ -190,7 +191,7 @@ fn linear_space() -> Space<Sim> {
 }
 
 #[test]
-fn frames_that_follow_each_other_are_mapped_already() {
+fn consecutive_frames_use_the_linear_map() {
     let space = linear_space();
     let (frames, linear) = (take_run(&space, 100), space.geometry().linear_map.expect("it has one"));
     for count in [1, 7, 64, 100] {
@@ -240,7 +241,7 @@ fn runs_in_the_linear_map_overlap_as_they_like() {
 }
 
 #[test]
-fn where_mappings_run_out_slots_are_flushed_and_it_is_tried_again() {
+fn map_short_flushes_and_retries_when_mappings_run_out() {
     with_blocks(|space| {
         let frames = take(space, 2);
         let first = space.raw().map_short(&frames).expect("room");

@@ -4,7 +4,7 @@ use crate::support::{
     PAGE, START, devices, everywhere, everywhere_in, fill, finish, free_sparse, give, pages, take, unmap_ram,
     vfree, vunmap, with_blocks,
 };
-use vmalloc::{Config, Platform, Protection, Request, Space};
+use vmalloc::{Config, Protection, Request, Space};
 use vmalloc_sim::{Direct, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -27,7 +27,7 @@ fn nothing(space: &Space<Sim>, addr: usize, count: usize) {
 }
 
 #[test]
-fn every_kind_of_memory_is_read_and_guards_are_zeros() {
+fn read_covers_every_kind_and_guards_are_zeros() {
     with_blocks(|space| {
         let frames = take(space, 70);
         let areas = [
@@ -53,7 +53,7 @@ fn every_kind_of_memory_is_read_and_guards_are_zeros() {
 }
 
 #[test]
-fn holes_outside_and_freed_areas_are_zeros() {
+fn unmapped_addresses_read_as_zeros() {
     everywhere(|space| {
         nothing(space, START as usize * PAGE, 4);
         nothing(space, (START as usize - 2) * PAGE, 4);
@@ -69,7 +69,7 @@ fn holes_outside_and_freed_areas_are_zeros() {
 }
 
 #[test]
-fn the_end_of_all_addresses_is_no_trouble() {
+fn read_stops_at_the_last_address() {
     everywhere(|space| {
         for addr in [usize::MAX, usize::MAX - 1, usize::MAX - PAGE, usize::MAX - 3 * PAGE + 1] {
             let mut bytes = [7; 100];
@@ -80,7 +80,7 @@ fn the_end_of_all_addresses_is_no_trouble() {
 }
 
 #[test]
-fn devices_and_reservations_are_not_touched() {
+fn read_skips_devices_and_reservations() {
     everywhere(|space| {
         let device = space.raw().map_device(&devices(2), RW, None).expect("room");
         fill(space, device, 2);
@@ -94,12 +94,12 @@ fn devices_and_reservations_are_not_touched() {
 }
 
 #[test]
-fn of_sparse_areas_what_is_mapped_is_read() {
+fn read_copies_the_mapped_pages_of_sparse_areas() {
     everywhere(|space| {
         let frames = take(space, 3);
         let addr = space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         for (nth, frame) in [0, 3, 7].into_iter().zip(&frames) {
-            // SAFETY: nobody else maps there.
+            // SAFETY: nothing else maps there.
             unsafe { space.raw().map_pages(addr + nth * PAGE, &[*frame], RW) }.expect("room");
         }
         let words = [0, 3, 7].map(|nth| fill(space, addr + nth * PAGE, 1)[0]);
@@ -168,7 +168,7 @@ fn live_slots_are_read_and_those_around_them_are_zeros() {
     });
 }
 
-/// What was returned is not the owner's any more: its frames may be somebody's else.
+/// Returned slots are not the owner's any more: their frames may have another owner.
 #[test]
 fn returned_slots_are_not_read() {
     with_blocks(|space| {
@@ -190,7 +190,7 @@ fn returned_slots_are_not_read() {
 }
 
 #[test]
-fn a_reader_on_another_cpu_finds_the_same() {
+fn read_is_the_same_on_every_cpu() {
     everywhere(|space| {
         let frames = take(space, 2);
         let addr = space.raw().map(&frames, RW, None).expect("room");

@@ -1,9 +1,9 @@
 //! Changing the size of memory, on a machine with real bytes.
 
 use crate::support::{Context, PAGE, PAGES, cpus, faults, finish, forgotten, page, pages, unchanged, vfree};
-use vmalloc::{AllocError, AreaError, Config, Platform, Request, RequestError, Space};
+use vmalloc::{AllocError, AreaError, Config, Request, RequestError, Space};
 use vmalloc_sim::harness::check;
-use vmalloc_sim::{Direct, LetGo, Options, Point, Sim};
+use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 
 /// Too large for pools: what is behind such an area is free.
 const LARGE: usize = 300;
@@ -11,7 +11,7 @@ const LARGE: usize = 300;
 fn direct(config: Config, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     let machine =
-        Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_fault(Default::default())));
+        Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_violation(Default::default())));
     Space::new(machine, config).expect("an empty space")
 }
 
@@ -23,11 +23,11 @@ fn everywhere(test: impl Fn(&Space<Direct>)) {
         Config::default().unmap_on_free().guard(false),
     ];
     for config in settings {
-        for let_go in [LetGo::Unmaps, LetGo::Keeps] {
+        for discard in [Discard::Unmaps, Discard::Keeps] {
             for moves in ["moves", "copies"] {
                 let _context = Context((config, moves));
                 let space = direct(config, |options| {
-                    let options = options.let_go(let_go);
+                    let options = options.discard(discard);
                     if moves == "moves" { options.relocates() } else { options }
                 });
                 test(&space);
@@ -62,7 +62,8 @@ fn pattern(nth: usize) -> u8 {
 }
 
 fn bytes(addr: usize, count: usize) -> &'static mut [u8] {
-    // SAFETY: the caller has mapped memory of that length there, which nobody else uses while this lives.
+    // SAFETY: the caller has mapped memory of that length there, which nothing else uses while this
+    // lives.
     unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(addr), count) }
 }
 
@@ -109,7 +110,7 @@ fn grows_in_place_where_the_neighbour_is_free() {
 }
 
 #[test]
-fn what_is_new_in_place_is_zeroed_memory_of_its_own() {
+fn pages_grown_in_place_are_zeroed() {
     everywhere(|space| {
         let addr = alloc(space, LARGE * PAGE);
         write(space, addr, LARGE * PAGE);
@@ -138,7 +139,7 @@ fn moves_where_the_neighbour_is_in_use_and_keeps_its_content() {
 }
 
 #[test]
-fn what_was_moved_once_grows_in_place_the_next_time() {
+fn moved_area_grows_in_place_next_time() {
     everywhere(|space| {
         let addr = alloc(space, LARGE * PAGE);
         let neighbour = alloc(space, LARGE * PAGE);
@@ -193,7 +194,7 @@ fn shrinking_gives_pages_back_and_moves_the_guard() {
 }
 
 #[test]
-fn what_was_cut_off_is_somebody_elses() {
+fn pages_cut_off_are_reused() {
     everywhere(|space| {
         let addr = alloc(space, 2 * LARGE * PAGE);
         write(space, addr, 2 * LARGE * PAGE);
@@ -274,7 +275,7 @@ fn a_refusal_leaves_memory_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_resized_is_not_changed() {
+fn failed_resize_changes_nothing() {
     let space = direct(Config::default(), |options| options);
     let plain = alloc(&space, 3 * PAGE);
     let exec = space.raw().alloc_exec(&Request::new(PAGE)).expect("room");
@@ -294,9 +295,10 @@ fn what_cannot_be_resized_is_not_changed() {
     finish(&space);
 }
 
-/// What the machine refuses to unmap when memory shrinks is unmapped by the next purge: also the page that is the guard now.
+/// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also
+/// the page that is the guard now.
 #[test]
-fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
+fn refused_guard_faults_after_the_next_purge() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
@@ -311,7 +313,7 @@ fn a_guard_that_could_not_be_unmapped_faults_after_the_next_purge() {
 }
 
 #[test]
-fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
+fn memory_grows_over_a_refused_guard() {
     for point in [Point::Unmap, Point::Flush] {
         let space = direct(Config::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
@@ -328,7 +330,7 @@ fn memory_grows_again_although_its_guard_could_not_be_unmapped() {
 }
 
 #[test]
-fn memory_that_is_kept_is_given_up_for_growth() {
+fn cached_memory_is_evicted_for_growth() {
     let space = direct(Config::default(), |options| options.frames(40).relocates());
     let [addr, freed] = [0; 2].map(|_| alloc(&space, 16 * PAGE));
     write(&space, addr, 16 * PAGE);

@@ -14,18 +14,18 @@ fn bad(frame: u64, origin: Origin) -> AllocError {
 }
 
 #[test]
-fn frames_have_to_be_of_the_right_origin() {
+fn frames_of_the_wrong_origin_are_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (own, device) = (all.spare()[0], Frame(FRAMES));
-        // Nobody's, nobody's either, and that of a page.
+        // Not taken, not taken either, and that of a page.
         let memory = space.platform().physical_page(page(all.addr(PLAIN))).expect("mapped");
         for foreign in [FRAMES - 1, FRAMES + 8, u64::MAX, memory] {
             let frames = [own, own, Frame(foreign)];
             let wrong = Err(bad(foreign, Origin::Foreign));
             assert_eq!(unchanged(space, || space.raw().map(&frames, RW, None)), wrong);
             assert_eq!(unchanged(space, || space.raw().map_short(&frames)), wrong);
-            // SAFETY: nobody else maps there.
+            // SAFETY: nothing else maps there.
             let mapped = unchanged(space, || unsafe {
                 space.raw().map_pages(all.addr(SPARSE) + 2 * PAGE, &frames[1..], RW)
             });
@@ -62,7 +62,8 @@ fn a_mapping_has_pages() {
         assert_eq!(unchanged(space, || space.raw().map_device(&[], RW, None)), none);
         assert_eq!(unchanged(space, || space.raw().map_short(&[])), none);
         assert_eq!(unchanged(space, || space.raw().reserve_short(0)), none);
-        let calls: [fn(&Space<_>, &Request) -> Result<usize, AllocError>; 3] = [
+        type Call = fn(&Space<vmalloc_sim::Sim>, &Request) -> Result<usize, AllocError>;
+        let calls: [Call; 3] = [
             |space, request| space.raw().alloc_shared(request),
             |space, request| space.raw().alloc_exec(request),
             |space, request| space.raw().alloc_sparse(request),
@@ -87,7 +88,7 @@ fn addresses_without_number_are_refused() {
 }
 
 #[test]
-fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
+fn map_shared_takes_shared_memory_alone() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let show = |addr, bytes| unchanged(space, || space.raw().map_shared(addr, bytes, RW, None));
@@ -111,11 +112,11 @@ fn only_user_memory_is_shown_elsewhere_and_only_as_far_as_it_goes() {
 }
 
 #[test]
-fn pages_are_mapped_where_nothing_is_and_unmapped_where_something_is() {
+fn map_pages_needs_unmapped_pages() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let (addr, spare) = (all.addr(SPARSE), all.spare());
-        // SAFETY: nobody else maps or unmaps anything.
+        // SAFETY: nothing else maps or unmaps anything.
         let map =
             |addr, frames: &[Frame]| unchanged(space, || unsafe { space.raw().map_pages(addr, frames, RW) });
         // SAFETY: as above.
@@ -144,7 +145,7 @@ fn pages_are_mapped_where_nothing_is_and_unmapped_where_something_is() {
 }
 
 #[test]
-fn only_code_and_mappings_change_what_they_allow() {
+fn protect_takes_code_and_mappings_alone() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let set = |addr| {

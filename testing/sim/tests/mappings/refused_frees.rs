@@ -26,7 +26,7 @@ fn an_area_is_freed_by_its_own_call_only() {
 }
 
 #[test]
-fn nothing_is_freed_where_nothing_begins() {
+fn free_of_an_interior_address_is_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         for (name, free, _) in FREES {
@@ -51,7 +51,7 @@ fn nothing_is_freed_where_nothing_begins() {
 }
 
 #[test]
-fn what_was_freed_is_not_freed_twice() {
+fn double_free_is_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         for (free, kind) in
@@ -81,7 +81,7 @@ fn unmap(space: &Space<Sim>, addr: usize, count: usize) -> Result<(), FreeError>
 }
 
 #[test]
-fn a_short_mapping_ends_with_the_number_of_pages_it_began_with() {
+fn unmap_short_with_a_wrong_count_is_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         for (which, mapped) in [(SLOT, 4), (LARGE, 67)] {
@@ -97,7 +97,7 @@ fn a_short_mapping_ends_with_the_number_of_pages_it_began_with() {
 }
 
 #[test]
-fn slots_are_not_returned_from_their_middle_or_by_others_names() {
+fn unmap_short_inside_a_run_is_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         for addr in [all.addr(SLOT) + PAGE, all.addr(SLOT) + 3 * PAGE] {
@@ -124,7 +124,7 @@ fn slots_are_not_returned_from_their_middle_or_by_others_names() {
 }
 
 #[test]
-fn slots_are_returned_once() {
+fn double_unmap_short_is_refused() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let addr = space.raw().map_short(all.spare()).expect("room");
@@ -138,9 +138,10 @@ fn slots_are_returned_once() {
     });
 }
 
-/// In the byte of a slot a bit says that it was returned: together with the pages it is another number.
+/// In the byte of a slot a bit says that it was returned: together with the pages it is another
+/// number.
 #[test]
-fn returned_slots_are_not_let_go_by_a_number_that_looks_like_them() {
+fn returned_slots_are_not_confused_with_counts() {
     with_blocks(|space| {
         let all = Everything::new(space);
         let addr = space.raw().map_short(all.spare()).expect("room");
@@ -156,7 +157,7 @@ fn returned_slots_are_not_let_go_by_a_number_that_looks_like_them() {
 }
 
 #[test]
-fn runs_of_the_linear_map_end_as_they_began() {
+fn linear_map_runs_end_with_their_count() {
     let space =
         crate::support::space(crate::support::plain(1024, 2).linear(0x10_0000), vmalloc::Config::default());
     let frames = crate::support::take_run(&space, 4);

@@ -1,4 +1,5 @@
-//! Blocks on machines whose mappings replace what was there: their slots are handed out again without a flush, but not to others.
+//! Blocks on machines whose mappings replace what was there: their slots are handed out again
+//! without a flush, but not to others.
 
 use crate::support::{PAGES, fill, finish, give, plain, space, take, unmap_ram, vfree};
 use vmalloc::{Config, Request, Space};
@@ -7,11 +8,11 @@ use vmalloc_sim::Sim;
 const PAGE: usize = crate::support::PAGE;
 
 fn replacing(pages: u64, config: Config) -> Space<Sim> {
-    space(plain(pages, 2).replaces(), config.block_slots(64))
+    space(plain(pages, 2).remaps_atomically(), config.block_slots(64))
 }
 
 #[test]
-fn a_block_that_is_all_returned_is_whole_after_a_purge() {
+fn returned_block_is_clean_after_a_purge() {
     let space = replacing(PAGES, Config::default());
     let frames = take(&space, 2);
     let addr = space.raw().map_short(&frames).expect("room");
@@ -22,7 +23,7 @@ fn a_block_that_is_all_returned_is_whole_after_a_purge() {
 }
 
 #[test]
-fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses() {
+fn slots_returned_after_a_purge_are_flushed_before_reuse() {
     let space = replacing(128, Config::default());
     let frames = take(&space, 64);
     // All slots of a block, so that its window is used up.
@@ -42,7 +43,7 @@ fn slots_returned_after_a_purge_are_flushed_before_others_have_their_addresses()
 }
 
 #[test]
-fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
+fn small_purge_releases_no_unflushed_block() {
     let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
     let addr = space.raw().map_short(&frames).expect("room");
@@ -66,8 +67,8 @@ fn a_small_purge_gives_up_no_block_that_may_be_remembered() {
 }
 
 #[test]
-fn slots_made_clean_without_a_flush_are_flushed_when_that_is_asked_for() {
-    let space = space(plain(1 << 15, 2).replaces(), Config::default().block_slots(1024));
+fn clean_slots_without_a_flush_are_flushed_on_request() {
+    let space = space(plain(1 << 15, 2).remaps_atomically(), Config::default().block_slots(1024));
     let frames = take(&space, 64);
     // Twelve blocks full.
     let mapped: Vec<usize> = (0..12 * 16).map(|_| space.raw().map_short(&frames).expect("room")).collect();

@@ -25,7 +25,7 @@ fn kvfree(space: &Space<Direct>, memory: usize, layout: Layout) {
 }
 
 #[test]
-fn small_memory_is_the_heaps_and_large_memory_an_area() {
+fn small_layouts_come_from_the_heap() {
     let space = direct(PAGES);
     let sizes = [1, 16, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 70 * PAGE + 5];
     let made = sizes.map(|bytes| (space.raw().alloc_or_heap(layout(bytes)).expect("room"), layout(bytes)));
@@ -45,7 +45,7 @@ fn small_memory_is_the_heaps_and_large_memory_an_area() {
 }
 
 #[test]
-fn kvmalloc_keeps_to_its_alignment() {
+fn alloc_or_heap_keeps_alignment() {
     let space = direct(PAGES);
     for align in [1, 8, PAGE, 8 * PAGE] {
         for bytes in [24, PAGE, 5 * PAGE] {
@@ -59,7 +59,7 @@ fn kvmalloc_keeps_to_its_alignment() {
 }
 
 #[test]
-fn kvmalloc_of_nothing_and_of_too_much_is_refused() {
+fn alloc_or_heap_refuses_empty_and_huge_layouts() {
     let space = direct(PAGES);
     let empty = Layout::from_size_align(0, 1).expect("a power of two");
     assert_eq!(space.raw().alloc_or_heap(empty), Err(RequestError::ZeroSize.into()));
@@ -71,7 +71,7 @@ fn kvmalloc_of_nothing_and_of_too_much_is_refused() {
 }
 
 #[test]
-fn kvfree_tells_what_is_not_its_own() {
+fn free_or_heap_reports_foreign_addresses() {
     let space = direct(PAGES);
     let memory = space.raw().alloc_or_heap(layout(5 * PAGE)).expect("room");
     let inside = memory + PAGE;
@@ -102,7 +102,7 @@ fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
 }
 
 #[test]
-fn where_the_machine_has_no_huge_page_left_base_pages_do() {
+fn base_pages_serve_when_huge_pages_run_out() {
     everywhere(|space| {
         space.platform().fail_from(Point::HugePage, 1);
         let before = space.platform().counts().huge_pages;
@@ -115,7 +115,7 @@ fn where_the_machine_has_no_huge_page_left_base_pages_do() {
 }
 
 #[test]
-fn vmalloc_huge_is_memory() {
+fn huge_request_is_memory() {
     let space = direct(PAGES);
     let memory = space.raw().alloc(&vmalloc::Request::new(33 * PAGE).huge()).expect("room");
     // SAFETY: so many bytes are the test's.
@@ -158,17 +158,17 @@ fn refuses_to_wait(name: &str, call: Call) {
 }
 
 #[test]
-fn memory_and_addresses_are_refused_rather_than_waited_for() {
+fn no_block_allocation_never_waits() {
     CALLS[..2].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
 }
 
 #[test]
-fn areas_of_other_kinds_are_refused_rather_than_waited_for() {
+fn no_block_allocation_of_other_kinds_never_waits() {
     CALLS[2..].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
 }
 
 #[test]
-fn without_waiting_all_is_made_that_there_is_room_for() {
+fn no_block_requests_use_all_free_room() {
     for (name, call) in CALLS {
         let space = space(plain(PAGES, 2), Config::default());
         let addr = call(&space, &Request::new(3 * PAGE).no_block().tag("now")).expect("room");

@@ -5,7 +5,7 @@ use crate::support::{
     pages, plain, shows, space, take,
 };
 use vmalloc::{AreaError, Config, Frame, Kind, Protection, Request, RequestError, Space};
-use vmalloc_sim::{LetGo, Point, Sim};
+use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
 
@@ -14,7 +14,7 @@ fn sparse(space: &Space<Sim>, count: usize) -> usize {
 }
 
 fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
-    // SAFETY: nobody else maps there.
+    // SAFETY: nothing else maps there.
     unsafe { space.raw().map_pages(addr, frames, RW) }.expect("nothing is mapped there");
 }
 
@@ -24,7 +24,7 @@ fn unmap(space: &Space<Sim>, addr: usize, count: u64) {
 }
 
 #[test]
-fn only_what_was_mapped_can_be_reached() {
+fn only_mapped_pages_are_reachable() {
     everywhere(|space| {
         let frames = take(space, 4);
         let addr = space.raw().alloc_sparse(&Request::new(20 * PAGE).tag("sparse")).expect("room");
@@ -53,7 +53,7 @@ fn only_what_was_mapped_can_be_reached() {
 }
 
 #[test]
-fn a_page_leads_to_other_frames_as_often_as_it_is_mapped() {
+fn page_is_mapped_to_other_frames_again() {
     everywhere(|space| {
         let addr = sparse(space, 8);
         for round in 0..10 {
@@ -70,7 +70,7 @@ fn a_page_leads_to_other_frames_as_often_as_it_is_mapped() {
 }
 
 #[test]
-fn freeing_unmaps_what_is_left() {
+fn free_unmaps_the_remaining_pages() {
     everywhere_in(64, |space| {
         let frames = take(space, 2);
         for _ in 0..10 {
@@ -99,10 +99,10 @@ fn frames_may_be_given_back_as_soon_as_their_area_is_freed() {
 }
 
 #[test]
-fn pages_that_were_not_unmapped_are_unmapped_before_they_are_mapped_anew() {
+fn pending_pages_are_unmapped_before_they_are_mapped_again() {
     for point in [Point::Unmap, Point::Flush] {
-        for let_go in [LetGo::Unmaps, LetGo::Keeps] {
-            let space = space(plain(PAGES, 3).let_go(let_go), Config::default());
+        for discard in [Discard::Unmaps, Discard::Keeps] {
+            let space = space(plain(PAGES, 3).discard(discard), Config::default());
             let frames = take(&space, 4);
             let addr = sparse(&space, 6);
             map(&space, addr, &frames);
@@ -139,7 +139,7 @@ fn areas_of_any_request_can_be_sparse() {
 
 /// Larger than a loop over its pages could go through in a lifetime.
 #[test]
-fn a_sparse_area_is_freed_by_what_is_mapped_in_it() {
+fn sparse_area_is_freed_from_inside_it() {
     const HUGE: usize = 1 << 40;
     let options = plain(2 * HUGE as u64, 2);
     let space = space(options, Config::default());
@@ -150,7 +150,7 @@ fn a_sparse_area_is_freed_by_what_is_mapped_in_it() {
         map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
         free_sparse(&space, addr);
     }
-    assert_eq!(space.platform().counts().let_gos, 4, "one for each run of frames");
+    assert_eq!(space.platform().counts().discards, 4, "one for each run of frames");
     give(&space, &frames);
     finish(&space);
 }

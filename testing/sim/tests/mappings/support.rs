@@ -3,7 +3,7 @@
 use std::fmt;
 use vmalloc::{Config, Frame, FrameSupply, Kind, PageRange, Platform, Space, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{Counts, Fault, LetGo, Options, Sight, Sim};
+use vmalloc_sim::{Counts, Discard, Fault, Options, Sim, TlbVisibility};
 
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The span.
@@ -21,15 +21,15 @@ pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Every combination of what a machine can do: it unmaps what is let go, replaces what is mapped, has a
-/// linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to three CPUs in
-/// turn.
+/// Every combination of what a machine can do: it unmaps discarded pages, replaces what is mapped,
+/// has a linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to
+/// three CPUs in turn.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
     let with = |powers: usize| {
         let power = |nth: usize| powers >> nth & 1 != 0;
         let machine = plain(pages, 1 + powers % 3);
-        let machine = machine.let_go(if power(0) { LetGo::Keeps } else { LetGo::Unmaps });
-        let machine = if power(1) { machine.replaces() } else { machine };
+        let machine = machine.discard(if power(0) { Discard::Keeps } else { Discard::Unmaps });
+        let machine = if power(1) { machine.remaps_atomically() } else { machine };
         let machine = if power(2) { machine.linear(LINEAR) } else { machine };
         let machine = if power(3) { machine.dirty() } else { machine };
         if power(4) { machine.max_slack_percent(25) } else { machine }
@@ -37,7 +37,7 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
     (0..32).map(with).collect()
 }
 
-/// What is freed becomes lazy, or is kept; blocks are used in every way.
+/// Settings with which a freed area becomes lazy, or is cached; blocks are used in every way.
 fn configs() -> [Config; 4] {
     let unmapping = Config::default().unmap_on_free();
     [Config::default(), unmapping, unmapping.lazy_max_pages(1).block_slots(64), unmapping.block_slots(64)]
@@ -54,7 +54,7 @@ pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
     everywhere_in(PAGES, test);
 }
 
-/// The same in so many pages.
+/// Runs `test` on every machine, in so many pages.
 pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     for options in machines(pages) {
         for config in configs() {
@@ -66,12 +66,13 @@ pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     }
 }
 
-/// The same where blocks hold their invariants: on machines that replace, recycled ones don't (see `replacing`).
+/// Runs `test` where blocks hold their invariants: on machines that replace, recycled ones don't
+/// (see `replacing`).
 pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
     with_blocks_in(PAGES, test);
 }
 
-/// The same in so many pages.
+/// Runs `test` where blocks hold their invariants, in so many pages.
 pub(crate) fn with_blocks_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     everywhere_in(pages, |space| {
         if !(space.geometry().remaps_atomically) {
@@ -91,14 +92,16 @@ impl<T: fmt::Debug> Drop for Context<T> {
     }
 }
 
-/// Everything was freed: after a purge the space is what it was, and the machine has everything back.
+/// Everything was freed: after a purge the space is what it was, and the machine has everything
+/// back.
 pub(crate) fn finish<P: Simulated>(space: &Space<P>) {
     Sim::run_on(0);
     check_whole(space);
     assert_eq!(space.stats().blocks, 0, "every block is given back");
 }
 
-/// Frames of the caller's, on machines with a linear map in an order in which they don't follow each other.
+/// Frames of the caller's, on machines with a linear map in an order in which they don't follow
+/// each other.
 pub(crate) fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
     let mut frames = vec![Frame(0); count];
     space.platform().take_frames(&mut frames).expect("there are many");
@@ -149,7 +152,8 @@ pub(crate) fn shows(space: &Space<Sim>, addr: usize, words: &[u64]) {
     }
 }
 
-/// Writes words that are nowhere else to `count` pages from `addr` on, and has every CPU remember them.
+/// Writes words that are nowhere else to `count` pages from `addr` on, and has every CPU remember
+/// them.
 pub(crate) fn fill(space: &Space<Sim>, addr: usize, count: usize) -> Vec<u64> {
     let words: Vec<u64> = (page(addr)..).take(count).map(|page| page << 8 | 1).collect();
     words.iter().enumerate().for_each(|(nth, &word)| write(space, addr, nth, word));
@@ -172,7 +176,7 @@ pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usiz
     for cpu in cpus(space) {
         for page in page(addr)..page(addr) + count as u64 {
             let sight = space.platform().machine().look(cpu, page);
-            assert_eq!(sight, Sight::Nothing, "page {page:#x} on CPU {cpu}");
+            assert_eq!(sight, TlbVisibility::Nothing, "page {page:#x} on CPU {cpu}");
         }
     }
 }
@@ -198,7 +202,7 @@ pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
-/// What `addr` is for.
+/// Returns the kind of the area at `addr`.
 pub(crate) fn kind<P: Platform>(space: &Space<P>, addr: usize) -> Option<Kind> {
     space.find(addr).map(|area| area.kind)
 }
@@ -222,8 +226,8 @@ impl Snapshot {
     }
 }
 
-/// What `act` returns, after which everything is as it was before, the machine was asked for nothing, and every invariant
-/// holds.
+/// Returns the result of `act`, after which everything is as it was before, the machine was asked
+/// for nothing, and every invariant holds.
 pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
     let before = Snapshot::of(space);
     let result = act();

@@ -38,7 +38,7 @@ fn user_memory_is_zeroed_and_guarded() {
 }
 
 #[test]
-fn what_is_shown_elsewhere_is_the_same_memory() {
+fn shared_memory_is_the_same_at_both_addresses() {
     everywhere(|space| {
         let addr = user(space, 5);
         let words = fill(space, addr, 5);
@@ -59,7 +59,7 @@ fn what_is_shown_elsewhere_is_the_same_memory() {
 }
 
 #[test]
-fn a_second_look_may_be_read_only() {
+fn second_mapping_may_be_read_only() {
     everywhere(|space| {
         let addr = user(space, 2);
         let shown = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).expect("room");
@@ -128,7 +128,7 @@ fn frames_stay_taken_while_a_flush_fails() {
 }
 
 #[test]
-fn many_lots_go_back_in_one_flush() {
+fn many_frame_sets_go_back_in_one_flush() {
     everywhere(|space| {
         let areas: Vec<usize> = (0..40).map(|nth| user(space, 1 + nth % 3)).collect();
         let shown: Vec<usize> = areas.iter().map(|&addr| remap(space, addr, 1)).collect();
@@ -154,7 +154,7 @@ fn an_area_with_limits_lies_inside_them() {
 }
 
 #[test]
-fn without_frames_nothing_is_taken() {
+fn failed_shared_allocation_takes_no_frames() {
     everywhere(|space| {
         let request = Request::new((FRAMES as usize + 1) * PAGE);
         assert!(space.raw().alloc_shared(&request).is_err());
@@ -165,7 +165,7 @@ fn without_frames_nothing_is_taken() {
 }
 
 #[test]
-fn frames_of_freed_areas_are_there_for_the_next() {
+fn frames_of_freed_areas_are_reused() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let addr = user(&space, 6);
     fill(&space, addr, 6);
@@ -177,7 +177,7 @@ fn frames_of_freed_areas_are_there_for_the_next() {
 }
 
 #[test]
-fn memory_that_is_kept_is_given_up_for_frames() {
+fn cached_memory_is_evicted_for_frames() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
     fill(&space, memory, 6);

@@ -4,13 +4,13 @@ use crate::support::{
     PAGE, devices, everywhere, everywhere_in, faults, fill, finish, forgotten, give, kind, page, pages,
     plain, shows, space, take, vunmap, write,
 };
-use vmalloc::{Config, Kind, MapFrames, Platform, Protection, Space};
+use vmalloc::{Config, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Access, Fault, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
 
 #[test]
-fn a_frame_shows_the_same_wherever_it_is_mapped() {
+fn frame_is_the_same_at_every_address() {
     everywhere(|space| {
         let frames = take(space, 3);
         let [a, b, c] = [frames[0], frames[1], frames[2]];
@@ -74,7 +74,7 @@ fn frames_may_be_given_back_as_soon_as_their_area_is_unmapped() {
 }
 
 #[test]
-fn no_cpu_remembers_what_was_unmapped_after_a_flush_or_a_purge() {
+fn no_tlb_holds_unmapped_pages_after_flush_or_purge() {
     let calls: [fn(&Space<Sim>); 2] =
         [|space| space.flush().expect("nothing fails"), |space| space.purge().expect("nothing fails")];
     for call in calls {
@@ -109,7 +109,7 @@ fn addresses_are_flushed_before_they_are_mapped_again() {
 }
 
 #[test]
-fn what_a_protection_does_not_allow_is_denied() {
+fn protection_denies_other_accesses() {
     everywhere(|space| {
         let frames = take(space, 2);
         for protection in [Protection::Read, Protection::ReadExecute] {
@@ -142,7 +142,7 @@ fn device_memory_is_mapped_as_such() {
 }
 
 #[test]
-fn where_mappings_run_out_what_was_freed_is_purged_first() {
+fn map_purges_when_mappings_run_out() {
     everywhere(|space| {
         let frames = take(space, 2);
         let first = space.raw().map(&frames, RW, None).expect("room");

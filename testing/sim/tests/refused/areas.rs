@@ -36,7 +36,8 @@ fn later_purges_go_on_at_the_price_of_one_call() {
             let areas = [alloc(&space, 2), alloc(&space, 3)];
             areas.iter().for_each(|addr| vfree(&space, *addr));
             let made = calls(&space, || assert_eq!(space.drain(), Ok(DrainStatus::More)));
-            // One for what is lazy, each an unmap and a flush. For the refused area one with all of them, and one alone.
+            // One for what is lazy, each an unmap and a flush. For the refused area one with all of
+            // them, and one alone.
             assert!(made <= 6, "{made} calls");
             assert_eq!(space.stats().lazy_areas, 1);
         }
@@ -63,10 +64,10 @@ fn few_refused_areas_among_many_are_found_in_few_calls() {
     finish(&space);
 }
 
-/// A program that frees on and on while nothing can be unmapped: what is refused for good is no reason to purge, and no
-/// purge that starts by itself tries more than 32 by themselves.
+/// A program that frees on and on while nothing can be unmapped: what is refused for good is no
+/// reason to purge, and no purge that starts by itself tries more than 32 by themselves.
 #[test]
-fn what_is_refused_neither_starts_purges_nor_is_tried_by_all_of_them() {
+fn refused_areas_start_no_purge() {
     let space = space(1 << 14, lazy().lazy_max_pages(64));
     space.platform().fail_from(Point::Unmap, 1);
     let mut most = 0;
@@ -92,7 +93,7 @@ fn what_is_refused_neither_starts_purges_nor_is_tried_by_all_of_them() {
 }
 
 #[test]
-fn where_everything_is_refused_allocation_ends_and_goes_on() {
+fn allocation_ends_where_everything_is_refused() {
     for call in CALLS {
         for config in [lazy(), lazy().lazy_max_pages(1), Config::default()] {
             let space = space(256, config);

@@ -41,13 +41,13 @@ fn frames_of_a_refused_area_wait_and_those_of_others_do_not() {
 }
 
 #[test]
-fn one_torn_range_keeps_nobody_else_back() {
+fn pending_range_keeps_no_other_area_back() {
     for call in CALLS {
         let space = space(1 << 10, lazy());
         let frames = take(&space, 8);
         let sparse = || space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
         let (torn, other) = (sparse(), sparse());
-        // SAFETY: nobody else maps there, here and below.
+        // SAFETY: nothing else maps there, here and below.
         unsafe {
             space.raw().map_pages(torn, &frames, Protection::ReadWrite).unwrap();
             refuse(&space, call, torn + 2 * PAGE);
@@ -59,7 +59,7 @@ fn one_torn_range_keeps_nobody_else_back() {
             space.raw().unmap_pages(other, 8).unwrap();
             assert!(space.purge().is_err());
             assert_eq!(space.stats().lazy_areas, 0);
-            // The area may be freed. Its addresses are nobody's before the range is mended.
+            // The area may be freed. Its addresses are not reused before the range is unmapped.
             space.raw().free_sparse(torn).unwrap();
         }
         assert!(space.purge().is_err());
@@ -82,7 +82,8 @@ fn vfree_sparse(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
-/// Short mappings of which some are refused: of a block that is given back, and of one with live ones.
+/// Short mappings of which some are refused: of a block that is given back, and of one with live
+/// ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
         let addr = space.raw().map_short(frames).expect("room");
@@ -150,7 +151,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
 
 /// A child of a fork goes on with what its parent could not purge.
 #[test]
-fn what_is_refused_survives_a_fork() {
+fn refused_areas_survive_a_fork() {
     for live in [false, true] {
         let space = space(1 << 12, lazy());
         let frames = take(&space, 4);

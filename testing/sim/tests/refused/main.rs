@@ -1,5 +1,5 @@
-//! A machine that refuses to unmap or to flush some pages, for a while or for good: these stay back alone, nothing is
-//! lost, and everything else goes on.
+//! A machine that refuses to unmap or to flush some pages, for a while or for good: these stay back
+//! alone, nothing is lost, and everything else goes on.
 
 mod areas;
 mod frames;
@@ -7,7 +7,7 @@ mod tails;
 
 use vmalloc::{Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{LetGo, Options, Point, Sim};
+use vmalloc_sim::{Discard, Options, Point, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The calls that refuse pages.
@@ -21,7 +21,7 @@ fn space(pages: u64, config: Config) -> Space<Sim> {
 }
 
 fn options(options: Options, pages: u64) -> Options {
-    options.cpus(2).frames(2 * pages).seed(1).let_go(LetGo::Keeps)
+    options.cpus(2).frames(2 * pages).seed(1).discard(Discard::Keeps)
 }
 
 /// A freed area becomes lazy at once, and is purged when it is asked for.

@@ -10,10 +10,10 @@ fn direct(pages: u64) -> Space<Direct> {
     Space::new(Direct::new(pages, |it| options(it, pages)), lazy()).expect("an empty space")
 }
 
-/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the guard page before it.
-/// Nobody has those addresses before, and nobody loses them afterwards.
+/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the
+/// guard page before it. Those addresses have no owner before, and stay with theirs afterwards.
 #[test]
-fn a_refused_tail_is_nobodys_until_it_is_unmapped() {
+fn refused_tail_is_not_reused_until_unmapped() {
     for call in CALLS {
         for refused in [10, 15] {
             let space = direct(256);
@@ -43,9 +43,10 @@ fn a_refused_tail_is_nobodys_until_it_is_unmapped() {
     }
 }
 
-/// The refusal passed before the area shrinks again: its old tail must not be unmapped when somebody else is there.
+/// The refusal passed before the area shrinks again: its old tail must not be unmapped when
+/// somebody else is there.
 #[test]
-fn a_tail_that_could_be_unmapped_at_last_is_not_unmapped_again() {
+fn refused_tail_is_unmapped_once() {
     for call in CALLS {
         let space = direct(256);
         let area = alloc(&space, 20);
@@ -65,9 +66,9 @@ fn a_tail_that_could_be_unmapped_at_last_is_not_unmapped_again() {
     }
 }
 
-/// What one area could not give back is no reason for others not to grow where they are.
+/// One area's refused pages do not keep other areas from growing where they are.
 #[test]
-fn a_torn_range_keeps_no_other_area_from_growing() {
+fn pending_range_keeps_no_other_area_from_growing() {
     for call in CALLS {
         let space = direct(256);
         let [torn, other] = [20, 3].map(|pages| alloc(&space, pages));

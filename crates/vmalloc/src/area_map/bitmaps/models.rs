@@ -44,7 +44,7 @@ fn alloc(map: &mut AreaMap<'_>, pages: u64) -> PageRange {
 }
 
 /// The holder of the map frees two areas that lie across two words of their leaf, and cuts them
-/// anew at another place, while somebody looks.
+/// again at another place, while a reader looks.
 fn a_look_while_the_map_changes() {
     let mut map = AreaMap::new(range(FIRST, FIRST + 256)).expect("a map");
     let bitmaps = map.bitmaps().reader_in_test();
@@ -76,7 +76,7 @@ fn a_look_while_the_map_changes() {
 }
 
 #[test]
-fn models_of_a_look_while_the_map_changes_need_every_order() {
+fn models_of_seqlock_reads_need_every_order() {
     let orders = [
         "Release: fence(Release);",
         "Release: fence(Release);",
@@ -87,11 +87,11 @@ fn models_of_a_look_while_the_map_changes_need_every_order() {
 }
 
 #[test]
-fn models_of_a_change_without_version_fail() {
+fn models_of_writes_without_version_fail() {
     fails_with(Mutant::NoVersion, 2, a_look_while_the_map_changes);
 }
 
-/// An owner frees the first area without the map and takes it again, while somebody looks at it and
+/// An owner frees the first area without the map and takes it again, while a reader looks at it and
 /// at its neighbour, and the neighbour's owner does the same.
 fn looks_while_areas_are_freed_and_reused() {
     let (map, bitmaps) = scene();
@@ -132,16 +132,16 @@ fn two_free_one_area() {
 }
 
 #[test]
-fn models_of_two_who_free_one_area_hold() {
+fn models_of_concurrent_double_free_hold() {
     holds(3, two_free_one_area);
 }
 
 #[test]
-fn models_of_a_flip_in_two_steps_fail() {
+fn models_of_busy_bits_flipped_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
-/// An area with an annotation is handed out and freed, while somebody looks: it never seems to have
+/// An area with an annotation is handed out and freed, while a reader looks: it never seems to have
 /// none.
 fn a_look_while_an_area_with_a_note_comes_and_goes() {
     let (_map, bitmaps) = scene();
@@ -163,7 +163,7 @@ fn a_look_while_an_area_with_a_note_comes_and_goes() {
 }
 
 #[test]
-fn models_of_a_look_at_an_area_with_a_note_need_every_order() {
+fn models_of_reads_of_annotated_areas_need_every_order() {
     let orders = [
         "Release: fence(Release);",
         "Release: let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));",

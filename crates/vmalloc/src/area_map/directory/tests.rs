@@ -176,7 +176,7 @@ fn the_leaf_before_is_found_across_all_levels() {
 }
 
 #[test]
-fn dense_leaves_are_where_their_groups_say() {
+fn dense_leaves_are_found_by_their_group() {
     let mut bench = Bench::new(1 << 20, 1 << 44);
     let groups = if cfg!(miri) { 40 } else { 10_000 };
     for group in 0..groups {
@@ -197,7 +197,7 @@ fn dense_leaves_are_where_their_groups_say() {
 }
 
 #[test]
-fn leaves_that_come_from_above_are_found_where_they_are() {
+fn leaves_entered_from_above_are_found() {
     let mut bench = Bench::new(0, 1 << 34);
     // At first each is too far for those before it; once there are many, they are near.
     let (groups, step) = if cfg!(miri) { (180, 29) } else { (4_000, 1) };
@@ -211,7 +211,7 @@ fn leaves_that_come_from_above_are_found_where_they_are() {
 }
 
 #[test]
-fn a_refused_step_changes_nothing() {
+fn failed_growth_changes_nothing() {
     let mut memory = vec![0; 1 << 17];
     let mut bench = Bench::lent(&mut memory, PageRange::of(0, 1 << 41), 5);
     // Every second leaf needs a node: three are left beside the zeroed one and the root.

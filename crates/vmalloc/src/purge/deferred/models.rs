@@ -7,7 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
 
-/// Takes all areas that are on the stack, as a purge does, and writes over what they began with, as their next owner.
+/// Takes all areas that are on the stack, as a purge does, and writes over what they began with, as
+/// their next owner.
 fn take_all(stack: &Deferred) -> Vec<usize> {
     let mut taken = Vec::new();
     let mut addr = stack.take();
@@ -47,8 +48,8 @@ fn models_of_deferred_areas_need_every_order() {
     needs(&orders, 3, two_enter_and_one_takes);
 }
 
-/// An area is entered, taken, handed out, and entered again, while another is on its way: the top of the stack may be
-/// the same as before, with something else below it.
+/// An area is entered, taken, handed out, and entered again, while another is on its way: the top
+/// of the stack may be the same as before, with something else below it.
 fn an_area_comes_back() {
     let stack = Arc::new(Deferred::default());
     assert_eq!(stack.take(), 0);
@@ -70,6 +71,6 @@ fn an_area_comes_back() {
 }
 
 #[test]
-fn models_of_an_area_that_comes_back_hold() {
+fn models_of_deferred_aba_hold() {
     holds(3, an_area_comes_back);
 }

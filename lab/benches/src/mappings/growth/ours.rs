@@ -122,7 +122,7 @@ impl Growth for Copied {
         // SAFETY: both areas are live, this one's alone, and at least as large as the smaller.
         unsafe {
             core::ptr::with_exposed_provenance_mut::<u8>(new)
-                .copy_from_nonoverlapping(old, area.pages * PAGE_BYTES)
+                .copy_from_nonoverlapping(old, area.pages * PAGE_BYTES);
         };
         // SAFETY: nothing uses the old one any more.
         unsafe { area.space.raw().free(area.addr) }.expect("a live area");

@@ -13,19 +13,19 @@ pub struct FrameCounts {
     pub given: u64,
     /// Put behind pages.
     pub mapped: u64,
-    /// Pages that were let go.
-    pub let_go: u64,
+    /// Pages that were discarded.
+    pub discard: u64,
 }
 
 impl NullPlatform {
-    /// What was done with frames so far.
+    /// Returns the counts of operations on frames so far.
     pub fn frame_counts(&self) -> FrameCounts {
         self.state.lock().counts
     }
 }
 
-// SAFETY: no number is handed out twice. A page leads to no memory, and so two that lead to one frame show the same bytes,
-// none. There is no linear map.
+// SAFETY: no number is handed out twice. A page leads to no memory, and so two that lead to one
+// frame show the same bytes, none. There is no linear map.
 #[allow(unsafe_code)]
 unsafe impl FrameSupply for NullPlatform {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
@@ -72,7 +72,7 @@ unsafe impl MapFrames for NullPlatform {
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
-        self.state.lock().counts.let_go += range.len();
+        self.state.lock().counts.discard += range.len();
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -94,7 +94,8 @@ mod tests {
         assert_eq!(platform.take_run(3, 4), Ok(Frame(0)));
         platform.take_frames(&mut frames).unwrap();
         assert_eq!(frames, [Frame(3), Frame(4)]);
-        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from anyone.
+        // SAFETY: nothing stands behind this platform's addresses, so no call can take memory from
+        // anyone.
         unsafe {
             platform.map_frames(range, &frames, Protection::Read).unwrap();
             assert_eq!((platform.is_mapped(range), platform.frame_at(111)), (true, Some(Frame(4))));
@@ -103,7 +104,7 @@ mod tests {
             platform.give_frames(&frames);
         }
         assert_eq!(platform.frame_at(111), None);
-        let counts = FrameCounts { taken: 5, given: 2, mapped: 2, let_go: 2 };
+        let counts = FrameCounts { taken: 5, given: 2, mapped: 2, discard: 2 };
         assert_eq!(platform.frame_counts(), counts);
     }
 }

@@ -49,7 +49,7 @@ impl User {
         Some(Area { id, addr, what, protection: RW, cells })
     }
 
-    /// What a page of a new area shows, which is zero.
+    /// Returns the cell that a page of a new area shows, which is zero.
     fn fresh(&mut self, page: u64, what: What) -> Option<Cell> {
         let cell = match what {
             What::Memory | What::Exec => Cell::Own(self.number()),

@@ -1,0 +1,213 @@
+//! Owned types on real memory: what they own ends with them, wherever they are dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use vmalloc_linux::vmalloc::{AllocError, AreaError, PercpuError};
+use vmalloc_linux::{
+    Area, Buffer, CodeBuffer, Config, CongruentAreas, Frames, Linux, Mapping, Options, Protection,
+    ReadOnlyMapping, Request, Reservation, ShortMapping, Space, SparseArea, Stale, Tag, Zeroed, open,
+};
+
+const PAGE: usize = 4096;
+
+fn space() -> Arc<Space<Linux>> {
+    open(Options::new().frame_bytes(64 * PAGE), Config::default().cache_bytes(1 << 20)).unwrap()
+}
+
+/// Nothing is busy, and all frames are in the supply again after a purge.
+fn assert_nothing_left(space: &Space<Linux>) {
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let stats = space.stats();
+    assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages));
+    drop(space.frames(64).expect("all frames are in the supply"));
+}
+
+#[test]
+fn a_buffer_by_arc_outlives_its_scope_and_goes_to_other_threads() {
+    let space = space();
+    let make = |value: u8| -> Buffer<Arc<Space<Linux>>, Stale> {
+        let mut buffer = Buffer::new(space.clone(), &Request::new(3 * PAGE)).unwrap();
+        buffer.fill(value);
+        buffer
+    };
+    let buffers: Vec<_> = (0..8).map(make).collect();
+    let threads = buffers.into_iter().enumerate().map(|(nth, buffer)| {
+        thread::spawn(move || assert!(buffer.iter().all(|&byte| usize::from(byte) == nth)))
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn a_buffer_keeps_its_alignment_content_and_zeros_when_it_is_resized() {
+    let space = space();
+    let request = Request::new(10).align(16 * PAGE);
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &request).unwrap();
+    let mut others = Vec::new();
+    buffer[2] = 9;
+    for bytes in [5 * PAGE, 3, 40 * PAGE + 1, 41 * PAGE, 100 * PAGE, 10] {
+        others.push(space.buffer(PAGE).unwrap());
+        let before = buffer.len();
+        buffer.resize(bytes).unwrap();
+        assert_eq!((buffer.len(), buffer.addr() % (16 * PAGE)), (bytes, 0));
+        assert_eq!(buffer[2], 9);
+        assert!(buffer[before.min(bytes)..].iter().all(|&byte| byte == 0), "new bytes are zeros");
+    }
+    drop((buffer, others));
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn growth_and_shrinking_in_place_never_move() {
+    let space = space();
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(2 * PAGE)).unwrap();
+    let addr = buffer.addr();
+    buffer.fill(1);
+    buffer.grow_in_place(9 * PAGE).unwrap();
+    assert_eq!((buffer.addr(), buffer.len(), buffer[2 * PAGE]), (addr, 9 * PAGE, 0));
+    let within = Request::new(PAGE).within(addr + 10 * PAGE, addr + 30 * PAGE);
+    let neighbour = Area::new(&*space, &within).unwrap();
+    let far = 9 * PAGE + (neighbour.addr() - addr);
+    assert!(matches!(buffer.grow_in_place(far), Err(AreaError::Alloc(AllocError::Occupied { .. }))));
+    assert_eq!((buffer.addr(), buffer.len()), (addr, 9 * PAGE));
+    buffer.shrink_in_place(PAGE + 1).unwrap();
+    assert_eq!((buffer.addr(), buffer.len(), buffer.usable_size()), (addr, PAGE + 1, 2 * PAGE));
+    assert!(buffer.iter().all(|&byte| byte == 1));
+    drop((buffer, neighbour));
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
+    let space = space();
+    let mut frames = Frames::new(space.clone(), 64).unwrap();
+    frames.swap(0, 63);
+    assert!(space.frames(1).is_err(), "the supply is empty");
+    let one = Mapping::new(&frames).unwrap();
+    let (two, three) = (ShortMapping::new(&frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
+    drop(frames);
+    one.bytes()[5 * PAGE + 3].store(77, Relaxed);
+    let mut read = [0; 2];
+    assert_eq!((two.bytes()[5 * PAGE + 3].load(Relaxed), three.read(5 * PAGE + 3, &mut read)), (77, 2));
+    assert_eq!(read, [77, 0]);
+    assert!(space.frames(1).is_err(), "mappings keep the frames");
+    drop((one, two));
+    assert!(space.frames(1).is_err(), "one is left");
+    drop(three);
+    // The supply is short, so the space purges first, and the frames go back after its flush.
+    let again = space.frames(64).unwrap();
+    drop(again);
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn frames_are_consecutive_where_asked() {
+    let space = space();
+    let frames = Frames::consecutive(&*space, 8, 4).unwrap();
+    assert!(frames[0].0.is_multiple_of(4) && frames.windows(2).all(|pair| pair[1] == pair[0].plus(1)));
+    assert!(Frames::consecutive(&*space, 8, 3).is_err() && Frames::consecutive(&*space, 0, 1).is_err());
+    assert!(space.frames(0).is_err());
+    let mapping = ShortMapping::new(&frames).unwrap();
+    mapping.bytes()[0].store(1, Relaxed);
+    drop((mapping, frames));
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn a_sparse_area_keeps_the_frames_that_are_mapped_in_it() {
+    let space = space();
+    let mut sparse = SparseArea::new(space.clone(), &Request::new(1000 * PAGE)).unwrap();
+    let frames = Frames::new(space.clone(), 3).unwrap();
+    let addr = sparse.map(500 * PAGE, &frames, Protection::ReadWrite).unwrap();
+    assert!(sparse.map(501 * PAGE, &frames, Protection::ReadWrite).is_err(), "mapped already");
+    sparse.map(0, &frames, Protection::Read).unwrap();
+    drop(frames);
+    assert!(space.frames(62).is_err(), "three are shown");
+    let bytes = std::ptr::with_exposed_provenance_mut::<u8>(addr);
+    // SAFETY: the page is mapped, and this test's.
+    unsafe { bytes.write(9) };
+    let start = std::ptr::with_exposed_provenance::<u8>(sparse.addr());
+    // SAFETY: as above.
+    assert_eq!(unsafe { start.read() }, 9);
+    // SAFETY: nothing uses the pages any more.
+    unsafe { sparse.unmap(500 * PAGE) }.unwrap();
+    // SAFETY: nothing is mapped there.
+    assert!(unsafe { sparse.unmap(500 * PAGE) }.is_err());
+    drop(sparse);
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn code_is_writable_or_sealed() {
+    let space = space();
+    let mut buffer = CodeBuffer::new(&*space, &Request::new(PAGE).tag("jit")).unwrap();
+    buffer[..2].copy_from_slice(&[0x90, 0xc3]);
+    let code = buffer.seal().unwrap();
+    assert_eq!(code[..3], [0x90, 0xc3, 0]);
+    // SAFETY: nothing executes it.
+    let mut buffer = unsafe { code.unseal() }.unwrap();
+    buffer[0] = 0xc3;
+    drop(buffer.seal().unwrap());
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn congruent_areas_end_together() {
+    let space = space();
+    let group = CongruentAreas::new(&*space, &[0, 8 * PAGE], &[PAGE, 3 * PAGE], PAGE).unwrap();
+    assert_eq!(group.area(1), Some(group.addr() + 8 * PAGE));
+    assert_eq!((group.area(2), space.stats().busy_areas), (None, 2));
+    let wrong = CongruentAreas::new(&*space, &[1], &[PAGE], PAGE).map(|_| ());
+    assert!(matches!(wrong, Err(PercpuError::OffsetNotPages { .. })));
+    drop(group);
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn owned_areas_can_be_leaked_and_taken_back() {
+    let space = space();
+    let area = Area::new(space.clone(), &Request::new(PAGE)).unwrap().leak();
+    let reserved = Reservation::new(space.clone(), &Request::new(9 * PAGE)).unwrap().leak();
+    let buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(77).align(64)).unwrap();
+    let (memory, layout) = buffer.into_raw();
+    assert_eq!((layout.size(), layout.align(), space.stats().busy_areas), (77, 64, 3));
+    // SAFETY: they were given up a moment ago.
+    unsafe {
+        drop(Area::from_raw(space.clone(), area));
+        drop(Reservation::from_raw(space.clone(), reserved));
+        drop(Buffer::<_, Zeroed>::from_raw(space.clone(), memory, layout));
+    }
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn tags_come_from_any_string_and_everything_can_be_printed() {
+    let space = space();
+    let names: Vec<String> = (0..5).map(|nth| format!("worker {nth}")).collect();
+    let areas: Vec<_> =
+        names.iter().map(|name| Area::new(&*space, &Request::new(PAGE).tag(name)).unwrap()).collect();
+    for (area, name) in areas.iter().zip(&names) {
+        assert_eq!(space.find(area.addr()).unwrap().tag, Some(Tag::new(name)));
+    }
+    assert!(space.vmallocinfo().to_string().contains("worker 3"));
+    let frames = space.frames(1).unwrap();
+    println!("{space:?} {:?} {:?} {frames:?} {:?}", space.raw(), areas[0], Mapping::new(&frames));
+}
+
+#[test]
+fn collections_grow_on_a_space() {
+    let space = space();
+    let mut list = allocator_api2::vec::Vec::new_in(space.allocator());
+    list.extend(0..100_000_u64);
+    list.shrink_to_fit();
+    assert!(list.iter().copied().eq(0..100_000));
+    assert!(space.find(list.as_ptr() as usize + 799_999).is_some());
+    list.truncate(3);
+    list.shrink_to_fit();
+    assert_eq!(list[..], [0, 1, 2]);
+    let empty: allocator_api2::vec::Vec<u8, _> = allocator_api2::vec::Vec::new_in(space.allocator());
+    drop((list, empty));
+    assert_nothing_left(&space);
+}

@@ -1,0 +1,80 @@
+//! Owned types: whatever fails between two of them, nothing is lost.
+
+use super::scene::{PAGE, Scene, configs};
+use super::table;
+use vmalloc::{
+    AllocError, Area, AreaError, CongruentAreas, Frames, Mapping, PercpuError, Protection, ReadOnlyMapping,
+    Request, Reservation, ShortMapping, Space, SparseArea,
+};
+use vmalloc_sim::Sim;
+use vmalloc_sim::harness::{Case, Step};
+
+/// Frames wait for the flush of the areas that showed them, so an error is seen after a purge.
+fn settled<E>(space: &Space<Sim>, result: Result<(), E>) -> Result<(), E> {
+    result.inspect_err(|_| _ = space.purge())
+}
+
+fn mappings(space: &Space<Sim>) -> Result<(), AllocError> {
+    let frames = Frames::new(space, 5)?;
+    let (one, two) = (Mapping::new(&frames)?, ShortMapping::new(&frames)?);
+    let three = ReadOnlyMapping::new(&frames)?;
+    drop(frames);
+    drop((one, three));
+    let frames = Frames::consecutive(space, 3, 2)?;
+    let other = ShortMapping::new(&frames)?;
+    drop((two, frames, other));
+    Ok(())
+}
+
+fn sparse(space: &Space<Sim>) -> Result<(), AreaError> {
+    let mut area = SparseArea::new(space, &Request::new(20 * PAGE).tag("sparse"))?;
+    let frames = Frames::new(space, 2)?;
+    area.map(3 * PAGE, &frames, Protection::ReadWrite)?;
+    area.map(9 * PAGE, &frames, Protection::Read)?;
+    drop(frames);
+    // SAFETY: nothing uses the pages.
+    unsafe { area.unmap(3 * PAGE) }
+}
+
+fn areas(space: &Space<Sim>) -> Result<(), AreaError> {
+    let reserved = Reservation::new(space, &Request::new(7 * PAGE))?;
+    let mut area = Area::new(space, &Request::new(PAGE + 1).tag("grows"))?;
+    match area.grow_in_place(5 * PAGE) {
+        Ok(()) | Err(AreaError::Alloc(AllocError::Occupied { .. })) => {}
+        Err(error) => return Err(error),
+    }
+    drop(reserved);
+    let leaked = area.leak();
+    // SAFETY: it was leaked a moment ago.
+    drop(unsafe { Area::from_raw(space, leaked) });
+    Ok(())
+}
+
+fn group(space: &Space<Sim>) -> Result<(), PercpuError> {
+    let group = CongruentAreas::new(space, &[0, 8 * PAGE], &[2 * PAGE, PAGE], PAGE)?;
+    assert!(group.area(1).is_some_and(|addr| space.find(addr).is_some()));
+    Ok(())
+}
+
+#[test]
+fn owned_types_lose_nothing_whatever_fails() {
+    for (config, settings) in configs() {
+        let scene = Scene::empty(settings);
+        let begin = move || (scene.build().0, ());
+        table(
+            config,
+            [
+                Case::new(
+                    "Frames and mappings",
+                    begin,
+                    |space, ()| settled(space, mappings(space)),
+                    |_, ()| (),
+                )
+                .meets([Step::Heap]),
+                Case::new("SparseArea", begin, |space, ()| settled(space, sparse(space)), |_, ()| ()),
+                Case::new("Area, Reservation", begin, |space, ()| areas(space), |_, ()| ()),
+                Case::new("CongruentAreas", begin, |space, ()| group(space), |_, ()| ()),
+            ],
+        );
+    }
+}
