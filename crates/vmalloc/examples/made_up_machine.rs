@@ -1,8 +1,8 @@
 //! A vmalloc for a machine that does not exist: the steps of `docs/porting.md`, in code that runs.
 //!
-//! The machine has 16 MiB of memory for areas, two CPUs, a page table of one level, and a TLB on
-//! each CPU that keeps what it has seen until it is told to forget. The table says which pages may
-//! be used; the memory behind a page is always the same, so that the example can be run as a
+//! The machine has 16 MiB of memory for areas, two CPUs, and a page table of one level. Each CPU
+//! has a TLB that keeps its translations until it is told to forget them. The table says which
+//! pages may be used. The memory behind a page is always the same, so that the example can run as a
 //! program.
 
 use std::alloc::{Layout, alloc_zeroed};

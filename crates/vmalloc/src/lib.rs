@@ -57,10 +57,10 @@ pub mod area_map;
 mod areas;
 mod cache;
 mod error;
+mod fit;
 pub mod owned;
 mod platform;
 mod purge;
-mod request;
 mod shared;
 pub mod short_map;
 pub mod space;
@@ -78,6 +78,7 @@ pub use error::{
     AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, NotifierError, PercpuError,
     PercpuFreeError, RequestError, SpaceError, Unbacked,
 };
+pub use fit::{Fit, Policy};
 #[cfg(feature = "allocator-api2")]
 pub use owned::SpaceAllocator;
 pub use owned::{
@@ -89,5 +90,4 @@ pub use platform::{
     PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;
-pub use request::{Fit, Policy};
 pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};

@@ -1,11 +1,10 @@
-//! Atomics, and what an exploration of schedules needs of the core: the only place that knows of
-//! one.
+//! Atomics, and hooks for the exploration of schedules: no other module knows of one.
 //!
 //! In every ordinary build the atomics are the core's own, [`size`] is its first argument (its
 //! second under Miri) and [`is`] is `false`: none of it leaves an instruction. Under
-//! `--cfg shuttle` each operation on an atomic is a point where the scheduler may let another
-//! thread run, batches are small, so that few areas make many, and a protocol can be broken on
-//! purpose, to show that the scenarios of `vmalloc-schedules` see it. Under `--cfg loom` the
+//! `--cfg shuttle` the scheduler may let another thread run at each operation on an atomic. Batches
+//! are small then, so that few areas make many. A protocol can be broken on purpose, to show that
+//! the scenarios of `vmalloc-schedules` notice it. Under `--cfg loom` the
 //! atomics are those of a checker of weak memory, for the `models` beside the code that they check:
 //!
 //! ```sh

@@ -20,7 +20,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// `pages` pages anywhere, lowest first.
+    /// Returns a request for `pages` pages anywhere, lowest first.
     pub const fn new(pages: u64) -> Self {
         Self { pages, align: 1, phase: 0, no_cross: 0, limits: None, policy: Policy::Lowest }
     }

@@ -36,7 +36,7 @@ impl Cell {
 }
 
 impl BitMap {
-    /// An empty map over `span`, which is small: each page costs 16 bytes.
+    /// Returns an empty map over `span`, which is small: each page costs 16 bytes.
     pub fn new(span: PageRange) -> Self {
         Self { span, cells: vec![Cell::Free; span.len() as usize], areas: 0 }
     }
@@ -72,7 +72,7 @@ impl BitMap {
         self.runs().into_iter().filter(|run| run.state == State::Free).map(|run| run.range.len())
     }
 
-    /// Every free range that meets `ask`, ascending.
+    /// Returns every free range that meets `ask`, ascending.
     fn places(&self, ask: &Ask) -> Vec<PageRange> {
         (self.span.start()..self.span.end())
             .filter_map(|start| PageRange::from_len(start, ask.pages))

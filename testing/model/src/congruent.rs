@@ -3,8 +3,8 @@
 use crate::naive::NaiveMap;
 use vmalloc::PageRange;
 
-/// The highest multiple of `align` from which each part is free in `model` and inside `within`. For
-/// spans small enough to try every base.
+/// Returns the highest multiple of `align` from which each part is free in `model` and inside
+/// `within`. For spans small enough to try every base.
 pub fn highest_base(
     model: &NaiveMap,
     offsets: &[u64],

@@ -5,7 +5,7 @@
 
 use std::env;
 
-/// The seed to use: `VMALLOC_SEED`, or else `default`.
+/// Returns the seed to use: `VMALLOC_SEED`, or else `default`.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.
@@ -13,7 +13,7 @@ pub fn seed(default: u64) -> u64 {
     number("VMALLOC_SEED").unwrap_or(default)
 }
 
-/// The number of operations to run: `VMALLOC_OPS`, or else `default`.
+/// Returns the number of operations to run: `VMALLOC_OPS`, or else `default`.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.
@@ -21,7 +21,7 @@ pub fn ops(default: usize) -> usize {
     number("VMALLOC_OPS").map_or(default, |ops| ops as usize)
 }
 
-/// The number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`.
+/// Returns the number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.

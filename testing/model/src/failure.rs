@@ -23,7 +23,7 @@ const SHRINK_BUDGET: usize = 1_000_000;
 const SHOWN: usize = 60;
 
 impl Failure {
-    /// `ops`, the last of which (or the clean-up after it) showed `mismatch`.
+    /// Returns a failure: the last of `ops`, or the clean-up after it, showed `mismatch`.
     pub(crate) fn new(profile: &'static str, ops: Vec<Op>, mismatch: Mismatch) -> Self {
         Self { profile, seed: None, generated: ops.len(), ops, mismatch: Box::new(mismatch) }
     }
@@ -38,7 +38,7 @@ impl Failure {
         &self.mismatch
     }
 
-    /// The shrunk program.
+    /// Returns the shrunk program.
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }

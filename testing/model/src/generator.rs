@@ -1,6 +1,6 @@
 //! Programs from choices.
 //!
-//! The number of live areas follows a wave between the profile's crest and an eighth of it, so that
+//! The number of live areas follows a wave between the profile's crest and an eighth of it. So
 //! one run sees the space fill, fragment, empty and merge many times. All else is drawn from the
 //! profile's rates.
 
@@ -31,12 +31,12 @@ impl<S: Source> Generator<S> {
         Self { profile, source, step: 0 }
     }
 
-    /// The load this makes.
+    /// Returns the load this makes.
     pub const fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The next operation, when `live` areas are in use; `None` when the source has no more
+    /// Returns the next operation, when `live` areas are in use; `None` when the source has no more
     /// choices.
     pub fn next(&mut self, live: usize) -> Option<Op> {
         if self.source.is_exhausted() {
@@ -59,7 +59,7 @@ impl<S: Source> Generator<S> {
         Some(if self.source.below(16) < takes { self.take() } else { self.give() })
     }
 
-    /// Where the wave is: one period is sixteen operations for each area at its crest.
+    /// Returns the height of the wave: one period is sixteen operations for each area at its crest.
     const fn target(&self) -> usize {
         let crest = self.profile.live;
         let half = 8 * crest;
@@ -97,7 +97,7 @@ impl<S: Source> Generator<S> {
         }
     }
 
-    /// Something that makes more areas of one, or less of it.
+    /// Returns an operation that makes more areas of one, or less of it.
     fn cut(&mut self, start: Place) -> Op {
         match self.source.below(4) {
             0 => Op::Split(start, self.offset()),
@@ -131,7 +131,7 @@ impl<S: Source> Generator<S> {
         Op::Find(self.place(state, spot))
     }
 
-    /// Something that is, most of the time, not allowed.
+    /// Returns an operation that is, most of the time, not allowed.
     fn misuse(&mut self) -> Op {
         let at = self.odd_place();
         match self.source.below(8) {
@@ -150,7 +150,8 @@ impl<S: Source> Generator<S> {
         }
     }
 
-    /// A wrong page: foreign, interior, freed before, or the start of an area in another state.
+    /// Returns a wrong page: foreign, interior, freed before, or the start of an area in another
+    /// state.
     fn odd_place(&mut self) -> Place {
         match self.source.below(4) {
             0 => Place::Page(self.source.bits(64)),
@@ -198,13 +199,13 @@ impl<S: Source> Generator<S> {
         }
     }
 
-    /// A power of two of at least `pages`, tight more often than not; 0 when there is none.
+    /// Returns a power of two of at least `pages`, tight more often than not; 0 when there is none.
     fn boundary(&mut self, pages: u64) -> u64 {
         let Some(tight) = pages.checked_next_power_of_two() else { return 0 };
         tight.checked_shl(self.source.below(6) as u32).filter(|&wide| wide != 0).unwrap_or(tight)
     }
 
-    /// Two pages of the space, one of its ends now and then.
+    /// Returns two pages of the space, one of its ends now and then.
     fn limits(&mut self) -> Option<PageRange> {
         let (a, b) = (self.page(), self.page());
         match self.source.below(4) {

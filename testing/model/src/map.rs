@@ -9,64 +9,64 @@ use vmalloc::{AllocError, FreeError, PageRange};
 ///
 /// The methods mean what those of [`AreaMap`] mean. A failed call changes nothing.
 pub trait Map {
-    /// All pages managed.
+    /// Returns all pages managed.
     fn span(&self) -> PageRange;
 
-    /// A busy area placed as `ask` says.
+    /// Allocates a busy area placed as `ask` says.
     ///
     /// # Errors
     /// `Request` when the limits leave the span, `NoSpace` when nothing fits.
     fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError>;
 
-    /// A busy area of exactly these pages.
+    /// Allocates exactly these pages.
     ///
     /// # Errors
     /// `Request` when they leave the span, `Occupied` with the lowest area in the way.
     fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError>;
 
-    /// Busy to free, merged with free neighbours.
+    /// Frees a busy area, and merges it with free neighbours.
     ///
     /// # Errors
     /// Unless a busy area starts at `start`.
     fn free(&mut self, start: u64) -> Result<PageRange, FreeError>;
 
-    /// Busy to retired.
+    /// Retires a busy area.
     ///
     /// # Errors
     /// Unless a busy area starts at `start`.
     fn retire(&mut self, start: u64) -> Result<PageRange, FreeError>;
 
-    /// Retired to busy.
+    /// Makes a retired area busy.
     ///
     /// # Errors
     /// Unless a retired area starts at `start`.
     fn revive(&mut self, start: u64) -> Result<PageRange, FreeError>;
 
-    /// Retired to free, merged with free neighbours.
+    /// Frees a retired area, and merges it with free neighbours.
     ///
     /// # Errors
     /// Unless a retired area starts at `start`.
     fn release(&mut self, start: u64) -> Result<PageRange, FreeError>;
 
-    /// A change of a busy area where it is, or of the span.
+    /// Changes a busy area where it is, or the span.
     ///
     /// # Errors
     /// [`ResizeError`].
     fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError>;
 
-    /// The segment that holds `page`; `None` outside the span.
+    /// Returns the segment that holds `page`; `None` outside the span.
     fn segment(&self, page: u64) -> Option<Segment>;
 
-    /// The busy area that holds `page`.
+    /// Returns the busy area that holds `page`.
     fn find(&self, page: u64) -> Option<PageRange>;
 
-    /// All segments in address order.
+    /// Returns all segments in address order.
     fn segments(&self) -> impl Iterator<Item = Segment> + '_;
 
-    /// The largest free range, in pages.
+    /// Returns the largest free range, in pages.
     fn largest_free(&self) -> u64;
 
-    /// Pages in free ranges.
+    /// Returns how many pages are in free ranges.
     fn free_pages(&self) -> u64;
 
     /// Returns whether nothing is allocated or retired.

@@ -21,17 +21,17 @@ pub struct NaiveMap {
 }
 
 impl NaiveMap {
-    /// An empty map over `span`.
+    /// Returns an empty map over `span`.
     pub fn new(span: PageRange) -> Self {
         Self { span, segments: vec![Segment { range: span, state: State::Free }] }
     }
 
-    /// The segments as they are.
+    /// Returns the segments as they are.
     pub fn as_slice(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The range that a request gets, without taking it.
+    /// Returns the range that a request gets, without taking it.
     ///
     /// # Errors
     /// Those of [`Map::alloc`].
@@ -79,7 +79,7 @@ impl NaiveMap {
         self.segments.iter().position(|segment| segment.range.contains(page))
     }
 
-    /// The segment in use that starts at `page`.
+    /// Returns the segment in use that starts at `page`.
     fn used_at(&self, page: u64) -> Result<usize, FreeError> {
         let index = self.position(page).ok_or(FreeError::NotAnArea { page })?;
         let Segment { range, state } = self.segments[index];
@@ -202,14 +202,14 @@ impl NaiveMap {
     }
 }
 
-/// The least common multiple of alignment and boundary: what repeats, repeats with it.
+/// Returns the least common multiple of alignment and boundary: what repeats, repeats with it.
 fn period(ask: &Ask) -> u128 {
     let (align, boundary) = (u128::from(ask.align), u128::from(ask.no_cross.max(1)));
     // The boundary is a power of two: what it has in common with the alignment is one too.
     align * (boundary >> align.trailing_zeros().min(boundary.trailing_zeros()))
 }
 
-/// The lowest range inside both `free` and `within` that meets `ask`.
+/// Returns the lowest range inside both `free` and `within` that meets `ask`.
 ///
 /// Whether a start is congruent and crosses no boundary repeats with their least common multiple,
 /// so the walk ends after one such period. A start that crosses a boundary is followed by others
@@ -233,8 +233,8 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
     None
 }
 
-/// The highest range inside both `free` and `within` that meets `ask`: the walk of [`lowest_in`],
-/// downwards.
+/// Returns the highest range inside both `free` and `within` that meets `ask`: the walk of
+/// [`lowest_in`], downwards.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
     let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;
@@ -253,7 +253,7 @@ fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange
     None
 }
 
-/// The highest page up to `page` that is congruent to the phase.
+/// Returns the highest page up to `page` that is congruent to the phase.
 fn congruent_to(ask: &Ask, page: u64) -> Option<u64> {
     let base = page / ask.align * ask.align;
     if page - base >= ask.phase {
@@ -263,7 +263,7 @@ fn congruent_to(ask: &Ask, page: u64) -> Option<u64> {
     }
 }
 
-/// The lowest page from `page` on that is congruent to the phase.
+/// Returns the lowest page from `page` on that is congruent to the phase.
 fn congruent_from(ask: &Ask, page: u64) -> Option<u64> {
     let base = page / ask.align * ask.align;
     match base.checked_add(ask.phase) {

@@ -104,7 +104,7 @@ pub enum Spot {
 }
 
 impl Place {
-    /// The page meant, in the state that `model` is in.
+    /// Returns the page meant, in the state that `model` is in.
     pub fn page(self, model: &NaiveMap) -> u64 {
         match self {
             Self::Page(page) => page,
@@ -117,7 +117,7 @@ impl Place {
 }
 
 impl Spot {
-    /// The page meant, in the segment `range`.
+    /// Returns the page meant, in the segment `range`.
     pub const fn page(self, range: PageRange) -> u64 {
         match self {
             Self::Start => range.start(),

@@ -209,7 +209,7 @@ impl Profile {
         Self::EXTREME,
     ];
 
-    /// The pages of the space.
+    /// Returns the pages of the space.
     ///
     /// # Panics
     /// When `start` is not below `end`, which none of the profiles here is guilty of.

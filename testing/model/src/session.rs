@@ -100,12 +100,12 @@ impl<M: Map> Session<M> {
         Self { map, model, checks, tally: Tally::default(), metadata_at_start }
     }
 
-    /// How many areas are in use, for [`Generator::next`](crate::Generator::next).
+    /// Returns how many areas are in use, for [`Generator::next`](crate::Generator::next).
     pub fn live(&self) -> usize {
         self.model.as_slice().iter().filter(|segment| segment.state != State::Free).count()
     }
 
-    /// The state that the map should be in.
+    /// Returns the state that the map should be in.
     pub const fn model(&self) -> &NaiveMap {
         &self.model
     }
@@ -149,7 +149,7 @@ impl<M: Map> Session<M> {
         }
     }
 
-    /// The change that `op` means now, and the page at which it happens.
+    /// Returns the change that `op` means now, and the page at which it happens.
     fn resizing(&self, op: &Op) -> Option<(u64, Resize)> {
         let page = |place: Place| place.page(&self.model);
         Some(match *op {

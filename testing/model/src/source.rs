@@ -7,7 +7,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to
 /// go.
 pub trait Source {
-    /// The next `bits` bits, as a number; at most 64.
+    /// Returns the next `bits` bits, as a number; at most 64.
     fn bits(&mut self, bits: u32) -> u64;
 
     /// Returns whether only zeros are left.
@@ -15,7 +15,7 @@ pub trait Source {
         false
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     fn below(&mut self, bound: u64) -> u64 {
         match bound - 1 {
             0 => 0,
@@ -23,7 +23,7 @@ pub trait Source {
         }
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     fn between(&mut self, low: u64, high: u64) -> u64 {
         match (high - low).checked_add(1) {
             Some(bound) => low + self.below(bound),
@@ -31,14 +31,15 @@ pub trait Source {
         }
     }
 
-    /// True about `share` times in 256.
+    /// Returns true about `share` times in 256.
     fn chance(&mut self, share: u8) -> bool {
         // The comparison is turned around so that a source of zeros says no.
         share != 0 && self.bits(8) >= 256 - u64::from(share)
     }
 
-    /// A number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as every
-    /// other. Powers of two and their neighbours, where mistakes live, come more often than that.
+    /// Returns a number from `2^low` to `2^(high + 1) - 1`, every order of magnitude as likely as
+    /// every other. Powers of two and their neighbours, where mistakes live, come more often than
+    /// that.
     fn magnitude(&mut self, low: u32, high: u32) -> u64 {
         let order = self.between(u64::from(low), u64::from(high)) as u32;
         let power = 1u64 << order;
@@ -78,7 +79,7 @@ impl Source for Seeded {
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// All of `bytes`, then zeros.
+    /// Returns a source of all of `bytes`, then zeros.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -102,7 +103,7 @@ impl Source for Bytes<'_> {
 pub struct Words<'a>(&'a [u64]);
 
 impl<'a> Words<'a> {
-    /// All of `words`, then zeros.
+    /// Returns a source of all of `words`, then zeros.
     pub const fn new(words: &'a [u64]) -> Self {
         Self(words)
     }

@@ -139,7 +139,7 @@ fn metadata_stops_growing() {
     }
 }
 
-/// One operation from its own numbers, so that a shrinker can work on each by itself.
+/// Returns one operation from its own numbers, so that a shrinker can work on each by itself.
 fn op(profile: Profile) -> impl Strategy<Value = Op> {
     any::<([u64; 12], bool)>().prop_map(move |(words, grows)| {
         let live = if grows { 0 } else { usize::MAX };

@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of the table.
+/// Returns the rows of the table.
 fn told() -> BTreeSet<Atomic> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     let section = text.split("\n## ").find(|section| section.starts_with("Atomics\n")).expect("a section");
@@ -52,13 +52,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The names of the atomics that a file declares, outside of its tests.
+/// Returns the names of the atomics that a file declares, outside of its tests.
 fn names(text: &str) -> impl Iterator<Item = String> + '_ {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     product.lines().map(str::trim).filter(|line| !line.starts_with("//")).filter_map(name)
 }
 
-/// The name that a line declares, if its type is or holds an atomic.
+/// Returns the name that a line declares, if its type is or holds an atomic.
 fn name(line: &str) -> Option<String> {
     let line = ["pub ", "pub(crate) ", "pub(super) "]
         .iter()

@@ -14,7 +14,7 @@ struct Parts {
     within: Option<PageRange>,
 }
 
-/// A part each for `(gap, pages)`, shuffled by `order`.
+/// Returns a part each for `(gap, pages)`, shuffled by `order`.
 fn parts(gaps: &[(u64, u64)], order: u64, align: u64, within: Option<PageRange>) -> Parts {
     let mut end = 0;
     let mut parts: Vec<(u64, u64)> = Vec::new();

@@ -18,7 +18,7 @@ const TOOLS: [&str; 8] = [
     "xtask",
 ];
 
-/// Our crates, and for each which of them it depends on outside of its tests.
+/// Returns our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["crates", "testing", "lab"].map(|name| root.join(name));
@@ -46,7 +46,7 @@ fn linked(manifest: &Table) -> Vec<String> {
     sections.flat_map(|section| section.iter().map(package)).collect()
 }
 
-/// The package behind an entry, which may be renamed.
+/// Returns the package behind an entry, which may be renamed.
 fn package((key, value): (&String, &toml::Value)) -> String {
     value.get("package").and_then(|package| package.as_str()).unwrap_or(key).to_owned()
 }

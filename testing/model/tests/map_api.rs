@@ -9,7 +9,7 @@ fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
 }
 
-/// A map after `steps` random operations of `profile`.
+/// Returns a map after `steps` random operations of `profile`.
 fn some_map(profile: Profile, steps: usize) -> AreaMap<'static> {
     let mut map = AreaMap::new(profile.span()).expect("room");
     let mut random = Seeded::new(env::seed(7));

@@ -1,4 +1,5 @@
-//! Modules of the core lie on floors: a module uses those below it, and no file uses another in a circle.
+//! Modules of the core lie on floors: a module uses those below it, and no file uses another in a
+//! circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ const FLOORS: [&str; 13] = [
     "platform",
     "error",
     "shared",
-    "request",
+    "fit",
     "area_map",
     "cache",
     "areas",

@@ -15,7 +15,7 @@ fn platform(pages: u64, cpus: usize) -> NullPlatform {
     NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), cpus)
 }
 
-/// Areas of exactly the pages asked for.
+/// Returns areas of exactly the pages asked for.
 fn bare(config: Config) -> Config {
     config.guard(false)
 }

@@ -11,7 +11,7 @@ const GROUPS: [&str; 10] = [
     "vmalloc/src/area_map",
     "vmalloc/src/addr.rs",
     "vmalloc/src/platform/geometry.rs",
-    "vmalloc/src/request.rs",
+    "vmalloc/src/fit.rs",
     "vmalloc/src/sync",
     "vmalloc/src/space/request.rs",
     "vmalloc/src/space/config.rs",
@@ -31,7 +31,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The public functions of a file, with whether they are unsafe.
+/// Returns the public functions of a file, with whether they are unsafe.
 fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
     text.lines().filter_map(|line| {
         let line = line.trim_start().strip_prefix("pub ")?;

@@ -134,7 +134,7 @@ pub fn unmapped_while_purged(slots: Slots) {
     world.finish();
 }
 
-/// Somebody purges everything, windows too, while others map from theirs.
+/// One CPU purges everything, windows too, while others map from theirs.
 pub fn purges_meet_mapping(slots: Slots) {
     let world = world(slots);
     let stays = world.map_ram(1);
@@ -186,7 +186,7 @@ pub fn flushed_while_unmapping(slots: Slots) {
     world.finish();
 }
 
-/// Of two who end a mapping one succeeds.
+/// Of two threads that end a mapping one succeeds.
 pub fn unmapped_twice(slots: Slots) {
     let world = world(slots);
     let beside = world.map_ram(2);
@@ -230,8 +230,8 @@ pub fn fork_meets_blocks(slots: Slots) {
     world.finish();
 }
 
-/// A child of a fork has what others had, and ends what they were doing: no more is lost than what
-/// is theirs.
+/// A child of a fork has what others had, and ends what they were doing: it loses no more than what
+/// they own. is theirs.
 pub fn forked_meanwhile(slots: Slots) {
     let world = world(slots);
     let mapping = world.map_ram(2);

@@ -36,7 +36,8 @@ pub struct Failure {
 }
 
 impl Plan {
-    /// So many schedules, or as many as `VMALLOC_SCHEDULES` says, and those of `VMALLOC_SEED`.
+    /// Returns a plan of so many schedules, or as many as `VMALLOC_SCHEDULES` says, and those of
+    /// `VMALLOC_SEED`.
     pub fn new(schedules: usize) -> Self {
         Self { schedules: env::schedules(schedules), seed: env::seed(1), ..Self::fixed(schedules) }
     }
@@ -46,7 +47,7 @@ impl Plan {
         Self { schedules, seed: 1, grain: Grain::Coarse, mutant: None }
     }
 
-    /// A tenth of the schedules.
+    /// Takes a tenth of the schedules.
     #[must_use]
     pub fn tenth(self) -> Self {
         Self { schedules: self.schedules.div_ceil(10), ..self }
@@ -64,7 +65,7 @@ impl Plan {
         Self { mutant: Some(mutant), ..self }
     }
 
-    /// How the scenario fails, if some schedule lets it.
+    /// Explores. Returns how the scenario fails, if some schedule lets it.
     pub fn failure(self, scenario: impl Fn() + Send + Sync + 'static) -> Option<Failure> {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
@@ -76,7 +77,7 @@ impl Plan {
         result.err().map(|panic| Failure { schedule: count.load(Relaxed), message: text(&*panic) })
     }
 
-    /// Explores, half of the schedules by PCT and half at random; how many there were.
+    /// Explores, half of the schedules by PCT and half at random. Returns how many there were.
     fn run(self, persistence: FailurePersistence, scenario: impl Fn() + Send + Sync + 'static) -> usize {
         let (seed, random) = (self.seed, self.schedules / 2);
         let scenario = Arc::new(scenario);
@@ -110,8 +111,8 @@ enum Forked {
     Over,
 }
 
-/// From here on the calling thread is the only one: the others stay for ever where they are, as in
-/// the child of a fork.
+/// Makes the calling thread the only one: the others stay for ever where they are, as in the child
+/// of a the child of a fork.
 pub(crate) fn leave_others_behind() {
     FORKED.set(Forked::Child(shuttle::current::me()));
 }

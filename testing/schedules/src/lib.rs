@@ -1,5 +1,5 @@
 //! Explored schedules: the whole space on the simulator, under a scheduler that decides at each
-//! lock and each atomic operation who runs next.
+//! lock and each atomic operation which thread runs next.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules
@@ -22,9 +22,9 @@
 //!   vmalloc     sync.rs: the core's atomics are scheduling points, its bounds small, its protocol broken on request
 //! ```
 //!
-//! Each schedule ends with everything freed and purged, every invariant verified, all counts at
-//! zero, the span one free range, and a machine without a leak or a stale translation
-//! (`World::finish`).
+//! Each schedule ends with everything freed and purged, and every invariant verified. Then all
+//! counts are at zero, the span is one free range, and the machine has no leak and no stale
+//! translation (`World::finish`).
 //!
 //! A fork ends a schedule otherwise (`World::fork`): from one moment on the scheduler runs the
 //! child alone, which finds everything as the other threads had it.

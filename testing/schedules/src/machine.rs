@@ -44,12 +44,12 @@ pub(crate) const MEMORY_PAGES: u64 = 256;
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
-/// The first page of that memory.
+/// Returns the first page of that memory.
 pub(crate) fn memory_start() -> u64 {
     (MEMORY.with(|memory| memory.expose_provenance()) / PAGE) as u64
 }
 
-/// Spoils the pages: who looks for something in them after they were unmapped finds no address.
+/// Spoils the pages: a thread that reads them after they were unmapped finds no address.
 fn spoil(ranges: &[PageRange]) {
     for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
         let word = std::ptr::with_exposed_provenance_mut::<usize>(page as usize * PAGE);
@@ -75,12 +75,12 @@ impl Machine {
         Self { sim, flushes, late, drains, due, flushing }
     }
 
-    /// The simulator.
+    /// Returns the simulator.
     pub fn sim(&self) -> &Sim<Lock> {
         &self.sim
     }
 
-    /// Pages of the flush under way.
+    /// Returns the pages of the flush under way.
     pub fn flushing(&self) -> u64 {
         self.flushing.load(Relaxed)
     }

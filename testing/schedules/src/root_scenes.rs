@@ -22,7 +22,7 @@ fn root(pages: u64) -> Arc<Root<Machine>> {
     Arc::new(Root::new(World::machine(World::options(pages))).expect("an empty root"))
 }
 
-/// The sub-space that one thread at a time can have.
+/// Returns the sub-space that one thread at a time can have.
 fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
     let placement = Placement::highest(PAGES as usize * World::PAGE);
     root.subspace("scratch", placement, SubspaceConfig::default().config(World::tight()))

@@ -131,7 +131,7 @@ pub fn freed_twice_at_once() {
     world.finish();
 }
 
-/// All ways of giving back run against each other and against those who allocate.
+/// All ways of giving back run against each other and against threads that allocate.
 pub fn purges_of_all_kinds() {
     let world = World::new(24, Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([work, work, |world| {
@@ -204,7 +204,8 @@ fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
     vmalloc::PageRange::from_len((addr / World::PAGE) as u64, pages).expect("an area")
 }
 
-/// Two need all that was freed: the one who finds nothing lazy waits for the other's purge.
+/// Two threads need all that was freed: the one that finds nothing lazy waits for the other's
+/// purge.
 ///
 /// Too large for runs, so that each takes what it needs and no more.
 pub fn freed_space_on_its_way() {
@@ -222,7 +223,7 @@ pub fn freed_space_on_its_way() {
 }
 
 /// An area that one CPU pooled for later is there for another CPU in need; although a third has
-/// just given everything back, so that his own purge brings nothing.
+/// just given everything back, so that the second CPU's own purge brings nothing.
 pub fn pooled_by_others() {
     let world = World::new(8, World::tight().lazy_max_pages(100));
     let freed = world.take(8);
@@ -242,7 +243,7 @@ pub fn pooled_by_others() {
     world.finish();
 }
 
-/// Somebody who holds an area for each that is asked for.
+/// A notifier that holds an area for each that is asked for.
 struct Cache {
     world: World,
     areas: Mutex<Vec<usize>>,
@@ -360,14 +361,14 @@ fn look_around(world: &World) {
 
 /// Areas with different annotations and guards follow each other at the same addresses: each is
 /// found with its own range and its own annotation.
-pub fn found_with_its_own_note() {
+pub fn found_with_its_own_annotation() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([kinds_of_areas, look_around, look_around]);
     world.finish();
 }
 
 /// The annotations change while the range stays: the areas are reused with their memory.
-pub fn found_with_its_own_note_when_reused() {
+pub fn found_with_its_own_annotation_when_reused() {
     let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
@@ -422,7 +423,7 @@ pub fn fork_meets_everything() {
     world.finish();
 }
 
-/// A child of a fork goes on with what others left: no more is lost than what is theirs.
+/// A child of a fork goes on with what others left: it loses no more than what they own.
 pub fn forked_meanwhile() {
     let world = World::new(24, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     let addr = world.take(2);
@@ -526,7 +527,7 @@ impl Notifier for Forker {
     }
 }
 
-/// Of two who free an area one succeeds.
+/// Of two threads that free an area one succeeds.
 pub fn freed_twice() {
     let world = World::new(16, World::tight().lazy_max_pages(100));
     let near = world.take(1);
@@ -633,7 +634,7 @@ pub fn purges_fail() {
 
 /// Areas with annotations come and go beside plain ones: each is found with its own annotation, and
 /// freed as what it is.
-pub fn notes_follow_their_areas() {
+pub fn annotations_follow_their_areas() {
     let world = World::new(16, World::tight());
     let tagged: fn(&World) = |world| {
         let tag = ["", "one", "two", "three"][here() % 4];

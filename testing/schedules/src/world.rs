@@ -9,8 +9,8 @@ use std::sync::Arc;
 use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
 use vmalloc_sim::{Options, Sim};
 
-/// The CPU that the calling thread is on: one for each thread, in the order in which they were
-/// spawned.
+/// Returns the CPU that the calling thread is on: one for each thread, in the order in which they
+/// were spawned.
 pub fn here() -> usize {
     usize::from(shuttle::current::me())
 }
@@ -30,24 +30,24 @@ impl World {
     /// Bytes of a page.
     pub const PAGE: usize = PAGE;
 
-    /// A space of `pages` pages, one CPU for each of up to four threads.
+    /// Returns a space of `pages` pages, one CPU for each of up to four threads.
     pub fn new(pages: u64, config: Config) -> Self {
         Self::on(Self::options(pages), config, Flushes::Done)
     }
 
-    /// The first page.
+    /// Returns the first page.
     pub fn start() -> u64 {
         memory_start()
     }
 
-    /// The simulator's settings for so many pages.
+    /// Returns the simulator's settings for so many pages.
     pub fn options(pages: u64) -> Options {
         let span = PageRange::from_len(Self::start(), pages).filter(|span| span.len() <= MEMORY_PAGES);
         let span = span.expect("as many pages as there are");
         Options::new(span).cpus(4).current_cpu(here)
     }
 
-    /// A space on a machine with these settings, which does the flushes so.
+    /// Returns a space on a machine with these settings, which does the flushes so.
     pub fn on(options: Options, config: Config, flushes: Flushes) -> Self {
         Self::drained(options, config, flushes, false)
     }
@@ -59,12 +59,12 @@ impl World {
         Self(Arc::new(space.expect("an empty space")))
     }
 
-    /// The machine alone, for those who divide it.
+    /// Returns the machine alone, for scenarios that divide it.
     pub fn machine(options: Options) -> Machine {
         Machine::new(options.build_with(), Flushes::Done, false)
     }
 
-    /// The settings of most scenarios: nothing is cached, no guards, and little is lazy.
+    /// Returns the settings of most scenarios: nothing is cached, no guards, and little is lazy.
     pub fn tight() -> Config {
         Config::default().unmap_on_free().guard(false).lazy_max_pages(4)
     }

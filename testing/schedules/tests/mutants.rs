@@ -82,7 +82,7 @@ fn map_write_without_version_is_caught() {
 #[test]
 fn area_busy_before_its_annotation_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::LateNote, "a mixture", scenes::found_with_its_own_note);
+    catches(plan, Mutant::LateNote, "a mixture", scenes::found_with_its_own_annotation);
 }
 
 #[test]

@@ -33,8 +33,8 @@ holds! {
     pooled_by_others;
     notifier_makes_room;
     seqlock_read_is_consistent;
-    found_with_its_own_note;
-    found_with_its_own_note_when_reused;
+    found_with_its_own_annotation;
+    found_with_its_own_annotation_when_reused;
     found_while_it_is_resized;
     fork_meets_everything;
     forked_meanwhile;
@@ -46,7 +46,7 @@ holds! {
     threads_migrate;
     memory_runs_out;
     purges_fail;
-    notes_follow_their_areas;
+    annotations_follow_their_areas;
 }
 
 /// Explores scenes of sub-spaces.

@@ -34,12 +34,12 @@ pub struct Broken<L = parking_lot::RawMutex> {
 }
 
 impl<L: RawMutex> Broken<L> {
-    /// `inner` with a caller that makes this mistake.
+    /// Returns `inner` with a caller that makes this mistake.
     pub fn new(inner: Sim<L>, mistake: Mistake) -> Self {
         Self { inner, mistake, late: Mutex::default() }
     }
 
-    /// The machine below.
+    /// Returns the machine below.
     pub fn inner(&self) -> &Sim<L> {
         &self.inner
     }

@@ -11,7 +11,7 @@ pub(crate) fn bind(cpu: usize) {
     CPU.set(cpu);
 }
 
-/// The CPU that the calling thread was bound to, else 0.
+/// Returns the CPU that the calling thread was bound to, else 0.
 pub(crate) fn bound() -> usize {
     CPU.get()
 }

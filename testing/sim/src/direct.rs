@@ -30,13 +30,13 @@ pub struct Direct<L = parking_lot::RawMutex> {
 // to know, as with any platform.
 #[allow(unsafe_code)]
 unsafe impl<L> Send for Direct<L> {}
-// SAFETY: as for `Send`: no method reads or writes bytes but on behalf of who owns them.
+// SAFETY: as for `Send`: no method reads or writes bytes but on behalf of their owner.
 #[allow(unsafe_code)]
 unsafe impl<L> Sync for Direct<L> {}
 
 impl Direct {
-    /// A machine that lends so many pages, a power of two, with the options that `choose` makes of
-    /// the usual ones.
+    /// Returns a machine that lends so many pages, a power of two, with the options that `choose`
+    /// makes of the usual ones.
     pub fn new(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         Self::new_with(pages, choose)
     }
@@ -59,12 +59,12 @@ impl<L: RawMutex> Direct<L> {
         Self { block, layout, sim: options.build_with() }
     }
 
-    /// The machine that judges.
+    /// Returns the machine that judges.
     pub fn sim(&self) -> &Sim<L> {
         &self.sim
     }
 
-    /// Where `range` starts in the block, which it is inside of.
+    /// Returns the place in the block at which `range` starts, which is inside of it.
     fn place(&self, range: PageRange) -> NonNull<u8> {
         let span = self.sim.geometry().span;
         assert!(span.covers(&range), "{range:?} is not inside {span:?}");
@@ -121,7 +121,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
             self.sim.map(range, protection)?;
             self.fill(range, self.new_byte());
@@ -130,7 +130,7 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on, and it makes the range his alone.
+        // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
             self.sim.map_huge(range, protection)?;
             self.fill(range, self.new_byte());

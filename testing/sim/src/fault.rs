@@ -66,7 +66,8 @@ pub enum Fault {
         /// The accesses that the page table allows.
         now: Protection,
     },
-    /// An access to a frame that was given back since it was mapped there: it may be anybody's now.
+    /// An access to a frame that was given back since it was mapped there: it may have another
+    /// owner now.
     #[error("cpu {cpu}: access to page {page:#x} reached frame {frame}, which was given back")]
     ReachedGiven {
         /// The CPU that accessed it.

@@ -68,7 +68,7 @@ pub trait Simulated: Platform {
     /// The lock of the space above it.
     type Lock: RawMutex;
 
-    /// The machine.
+    /// Returns the machine.
     fn machine(&self) -> &Sim<Self::Lock>;
 }
 
@@ -107,7 +107,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Each kind.
+    /// Returns each kind.
     pub fn all() -> impl Iterator<Item = Self> {
         Point::ALL.into_iter().map(Self::Machine).chain([Self::Heap])
     }
@@ -285,8 +285,8 @@ pub fn walk_pairs<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     walked
 }
 
-/// One run, from a fresh machine to the end; how many steps failed in it, and whether the operation
-/// was refused.
+/// Does one run, from a fresh machine to the end. Returns how many steps failed in it, and whether
+/// the operation was refused.
 fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     injection: &dyn fmt::Display,
     after: After,

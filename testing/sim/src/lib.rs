@@ -2,9 +2,9 @@
 //! reports any access, reuse or aliasing that real hardware would get wrong. Deterministic.
 //!
 //! On a real machine a missing flush is seen once in a million runs, as damage somewhere else. Here
-//! the hardware is as hostile as it may be, every time: no TLB forgets anything that it was not
-//! told to forget, the frame recycled last is handed out first, and an access goes through the TLB
-//! of the CPU that makes it.
+//! the hardware is as hostile as it may be, every time. No TLB forgets anything that it was not
+//! told to forget. The frame recycled last is handed out first. An access goes through the TLB of
+//! the CPU that makes it.
 //!
 //! ```text
 //!            access by CPU 1                                    frames: content, owner
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned
-//! where there is somebody to return it to, and by default a panic at once. [`Point`]s fail on
+//! where there is a caller to return it to, and by default a panic at once. [`Point`]s fail on
 //! request, the heap too ([`heap`]). How good the simulator is at its work is tested with protocols
 //! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, a [`InjectedBug`] is a
 //! machine that forgets them.

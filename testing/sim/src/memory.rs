@@ -26,8 +26,8 @@ pub(crate) enum Holder {
 pub(crate) struct Memory {
     /// Those that were ever taken, and those below them.
     frames: Vec<Frame>,
-    /// Free ones among these. The last recycled is taken first, so that who still reaches it is
-    /// noticed soonest.
+    /// Free ones among these. The last recycled is taken first, so that a CPU that still reaches it
+    /// is noticed soonest.
     free: Vec<u64>,
     limit: u64,
     /// The content of the devices' frames, which follow the supply's.
@@ -53,7 +53,7 @@ impl Memory {
         frame.checked_sub(self.limit).is_some_and(|nth| nth < self.devices.len() as u64)
     }
 
-    /// A frame for `page`, of the content that new pages have, if there is one left.
+    /// Returns a frame for `page`, of the content that new pages have, if there is one left.
     pub(crate) fn take(&mut self, page: u64) -> Option<u64> {
         let frame = match self.free.pop() {
             Some(frame) => frame,
@@ -67,8 +67,8 @@ impl Memory {
         Some(frame)
     }
 
-    /// Consecutive frames, of the content that new pages have, for the pages from `page` on, the
-    /// first at a multiple of their number.
+    /// Returns consecutive frames, of the content that new pages have, for the pages from `page`
+    /// on, the first at a multiple of their number.
     pub(crate) fn take_huge(&mut self, page: u64, count: u64) -> Option<u64> {
         let base = self.claim_run(count, count)?;
         (0..count)
@@ -84,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// So many frames of any content for a user, or none.
+    /// Takes so many frames of any content for a user, or none.
     pub(crate) fn take_many(&mut self, count: u64) -> Option<Vec<u64>> {
         let untouched = self.limit - self.frames.len() as u64;
         let short = count.saturating_sub(self.free.len() as u64);
@@ -97,7 +97,7 @@ impl Memory {
         Some(taken)
     }
 
-    /// Consecutive frames of any content for a user: the first.
+    /// Takes consecutive frames of any content for a user. Returns the first.
     pub(crate) fn take_run(&mut self, count: u64, align: u64) -> Option<u64> {
         let base = self.claim_run(count, align)?;
         (base..base + count).for_each(|frame| self.hand_out(frame, Holder::User, junk(frame)));
@@ -110,8 +110,8 @@ impl Memory {
         self.frames[frame as usize].holder = Holder::Page(page);
     }
 
-    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for who still
-    /// reaches it to see.
+    /// Gives `frame`, some page's, back. Its content stays, as in a real memory, for a CPU that
+    /// still reaches it to see.
     pub(crate) fn recycle(&mut self, frame: u64) {
         debug_assert!(self.owner(frame).is_some(), "frame {frame} is in the supply already");
         self.frames[frame as usize].holder = Holder::Supply;
@@ -133,7 +133,7 @@ impl Memory {
         record.map(|record| record.holder).or((frame < self.limit).then_some(Holder::Supply))
     }
 
-    /// The page that `frame` was taken for.
+    /// Returns the page that `frame` was taken for.
     pub(crate) fn owner(&self, frame: u64) -> Option<u64> {
         match self.holder(frame) {
             Some(Holder::Page(page)) => Some(page),
@@ -141,19 +141,19 @@ impl Memory {
         }
     }
 
-    /// How often a user has given `frame` back: an entry made before the last time leads to
-    /// somebody else's.
+    /// Returns how often a user has given `frame` back: an entry made before the last time leads to
+    /// another owner's frame.
     pub(crate) fn life(&self, frame: u64) -> u64 {
         self.frames.get(frame as usize).map_or(0, |record| record.life)
     }
 
-    /// Frames with their pages.
+    /// Returns the frames that pages have, with their pages.
     pub(crate) fn owned(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let frames = 0..self.frames.len() as u64;
         frames.filter_map(|frame| self.owner(frame).map(|page| (frame, page)))
     }
 
-    /// Frames that users have.
+    /// Returns the frames that users have.
     pub(crate) fn taken(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.frames.len() as u64).filter(|&frame| self.holder(frame) == Some(Holder::User))
     }

@@ -90,8 +90,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// A machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every page, a
-    /// panic at every fault.
+    /// Returns a machine that lends `span`: four CPUs whose TLBs keep everything, a frame for every
+    /// page, a panic at every fault.
     pub fn new(span: PageRange) -> Self {
         Self {
             span,
@@ -113,21 +113,21 @@ impl Options {
         }
     }
 
-    /// So many CPUs, at least one.
+    /// Sets the number of CPUs, at least one.
     #[must_use]
     pub fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = cpus.max(1);
         self
     }
 
-    /// So many frames.
+    /// Sets the number of frames.
     #[must_use]
     pub fn frames(mut self, frames: u64) -> Self {
         self.frames = frames;
         self
     }
 
-    /// So many frames of devices: their numbers follow those of the supply.
+    /// Adds so many frames of devices: their numbers follow those of the supply.
     #[must_use]
     pub fn devices(mut self, devices: u64) -> Self {
         self.devices = devices;
@@ -141,29 +141,29 @@ impl Options {
         self
     }
 
-    /// A machine that [replaces](vmalloc::Geometry::remaps_atomically) what is mapped.
+    /// Makes the machine [replace](vmalloc::Geometry::remaps_atomically) what is mapped.
     #[must_use]
     pub fn remaps_atomically(mut self) -> Self {
         self.remap = RemapMode::Replaces;
         self
     }
 
-    /// A machine on which every frame of the supply can be reached at a page of its own, from
-    /// `start` on: outside the span, which is not checked.
+    /// Adds a linear map: every frame of the supply can be reached at a page of its own, from
+    /// `start` on: outside the `start` on: outside the span, which is not checked.
     #[must_use]
     pub fn linear(mut self, start: u64) -> Self {
         self.linear = Some(start);
         self
     }
 
-    /// Huge pages of `1 << order` pages.
+    /// Adds huge pages of `1 << order` pages.
     #[must_use]
     pub fn huge_order(mut self, order: u32) -> Self {
         self.huge_order = Some(order);
         self
     }
 
-    /// A machine that can [relocate](vmalloc::Relocate::relocate) pages: for
+    /// Lets the machine [relocate](vmalloc::Relocate::relocate) pages: for
     /// [`Direct`](crate::Direct).
     #[must_use]
     pub fn relocates(mut self) -> Self {
@@ -171,14 +171,14 @@ impl Options {
         self
     }
 
-    /// A machine that leaves it to the space to [zero](vmalloc::Geometry::maps_zeroed) new pages.
+    /// Leaves it to the space to [zero](vmalloc::Geometry::maps_zeroed) new pages.
     #[must_use]
     pub fn dirty(mut self) -> Self {
         self.new_pages = NewPages::Dirty;
         self
     }
 
-    /// A machine that advises to reuse areas of up to 1/n more pages
+    /// Sets the part of a reused area, in percent, that may stay unused
     /// ([`Geometry::max_slack_percent`](vmalloc::Geometry::max_slack_percent)).
     #[must_use]
     pub fn max_slack_percent(mut self, n: u8) -> Self {
@@ -193,7 +193,7 @@ impl Options {
         self
     }
 
-    /// TLBs of `entries` translations, at least one, with random replacement.
+    /// Bounds the TLBs to `entries` translations, at least one, with random replacement.
     #[must_use]
     pub fn tlb_entries(mut self, entries: usize) -> Self {
         self.tlb_entries = Some(entries.max(1));
@@ -207,32 +207,32 @@ impl Options {
         self
     }
 
-    /// A machine that gets its own part of the protocol wrong.
+    /// Makes the machine get its own part of the protocol wrong.
     #[must_use]
     pub fn injected_bug(mut self, injected_bug: InjectedBug) -> Self {
         self.injected_bug = Some(injected_bug);
         self
     }
 
-    /// Another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for
-    /// schedulers that run many threads of a test in one of the system's.
+    /// Sets another way to tell which CPU runs this, modulo their number, than [`Sim::run_on`]: for
+    /// schedulers that run many schedulers that run many threads of a test in one of the system's.
     #[must_use]
     pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
         self.current_cpu = current_cpu;
         self
     }
 
-    /// The pages of the linear map.
+    /// Returns the pages of the linear map.
     pub(crate) fn linear_pages(&self) -> Option<PageRange> {
         PageRange::from_len(self.linear?, self.frames)
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn build(self) -> Sim {
         self.build_with()
     }
 
-    /// The machine, with this lock for the space above it.
+    /// Returns the machine, with this lock for the space above it.
     pub fn build_with<L: RawMutex>(self) -> Sim<L> {
         Sim::with(self)
     }

@@ -33,12 +33,12 @@ impl PageSet {
         PageRange::from_len(page, 1).is_some_and(|page| self.last_meeting(page).is_some())
     }
 
-    /// A page of `range` that is in the set.
+    /// Returns a page of `range` that is in the set.
     pub(crate) fn page_in(&self, range: PageRange) -> Option<u64> {
         self.last_meeting(range).map(|met| met.start().max(range.start()))
     }
 
-    /// The first page of `range` that is not in the set.
+    /// Returns the first page of `range` that is not in the set.
     pub(crate) fn missing(&self, range: PageRange) -> Option<u64> {
         let first = PageRange::from_len(range.start(), 1).and_then(|first| self.last_meeting(first));
         match first {
@@ -51,7 +51,7 @@ impl PageSet {
         self.0.iter().filter_map(|(&start, &end)| PageRange::new(start, end))
     }
 
-    /// The last range of the set that has pages of `range`.
+    /// Returns the last range of the set that has pages of `range`.
     fn last_meeting(&self, range: PageRange) -> Option<PageRange> {
         let (&start, &end) = self.0.range(..range.end()).next_back()?;
         PageRange::new(start, end).filter(|met| met.intersection(&range).is_some())

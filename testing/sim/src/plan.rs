@@ -78,7 +78,7 @@ impl Plan {
         self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
     }
 
-    /// How many steps of this kind were made to fail.
+    /// Returns how many steps of this kind were made to fail.
     pub(crate) const fn fired(&self, point: Point) -> u64 {
         self.fired[point as usize]
     }

@@ -69,7 +69,7 @@ impl<L: RawMutex> Translate for Sim<L> {
 }
 // SAFETY: a frame has one holder, and a page of the page table one frame, which holds the one word
 // that all pages that lead to it show. The linear map is constant, and a frame of the supply can be
-// used there as long as somebody has it.
+// used there as long as it is taken.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex> FrameSupply for Sim<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {

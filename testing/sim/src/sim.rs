@@ -99,8 +99,8 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.prefetch(cpu, range));
     }
 
-    /// Notes that `range` was handed out without memory, which the machine can't see for itself,
-    /// and reports pages that were not flushed since they were last in use.
+    /// Notes that `range` was handed out without memory, which the machine can't see for itself.
+    /// Reports pages that were not flushed since they were last in use.
     pub fn handed_out(&self, range: PageRange) {
         self.step(|machine| machine.check_reuse(range));
     }
@@ -132,27 +132,28 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.plan.heal());
     }
 
-    /// How many steps of this kind were made to fail so far.
+    /// Returns how many steps of this kind were made to fail so far.
     pub fn injected(&self, point: Point) -> u64 {
         self.step(|machine| machine.plan.fired(point))
     }
 
-    /// The frames that users have taken and not given back, in order. No leak: they are theirs.
+    /// Returns the frames that users have taken and not given back, in order. No leak: they are
+    /// theirs.
     pub fn taken_frames(&self) -> Vec<Frame> {
         self.step(|machine| machine.taken_frames())
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.step(|machine| machine.counts)
     }
 
-    /// Every flush that succeeded, in order.
+    /// Returns every flush that succeeded, in order.
     pub fn flushes(&self) -> Vec<Flush> {
         self.step(|machine| machine.flushes.clone())
     }
 
-    /// Every fault recorded, in order.
+    /// Returns every fault recorded, in order.
     pub fn faults(&self) -> Vec<Fault> {
         self.step(|machine| machine.faults.clone())
     }
@@ -168,7 +169,7 @@ impl<L: RawMutex> Sim<L> {
         self.step(|machine| machine.leaks())
     }
 
-    /// Audits, and reports what is leaked. For when everything was freed and purged.
+    /// Audits, and reports leaks: for the end, when everything was freed and purged.
     pub fn check_end(&self) -> Vec<Fault> {
         self.step(|machine| {
             let mut found = machine.audit();
@@ -186,13 +187,13 @@ impl<L: RawMutex> Sim<L> {
         act()
     }
 
-    /// The CPU that runs this.
+    /// Returns the CPU that runs this.
     pub(crate) fn here(&self) -> usize {
         (self.current_cpu)() % self.cpus
     }
 
-    /// One step of the machine. A fault in it is a panic here, if it is to be one, with the machine
-    /// left in order.
+    /// Does one step of the machine. A fault in it is a panic here, if it is to be one, with the
+    /// machine left in order.
     pub(crate) fn step<R>(&self, act: impl FnOnce(&mut Machine) -> R) -> R {
         // The simulator's own memory is not what is to run out.
         let _exempt = heap::Exempt::begin();

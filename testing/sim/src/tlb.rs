@@ -48,7 +48,7 @@ pub(crate) struct Tlb {
 }
 
 impl Tlb {
-    /// An empty one, of unbounded or of bounded capacity.
+    /// Returns an empty TLB, of unbounded or of bounded capacity.
     pub(crate) fn new(capacity: Option<usize>) -> Self {
         Self { capacity, ..Self::default() }
     }
@@ -98,7 +98,7 @@ impl Tlb {
         self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()
     }
 
-    /// The pages that lead to `frame`, with their entries.
+    /// Returns the pages that lead to `frame`, with their entries.
     pub(crate) fn reaching(&self, frame: u64) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let reached = self.reached.get(frame as usize).copied().unwrap_or(0) as usize;
         // Takes nothing, and looks at nothing, when the frame is not reached.

@@ -25,7 +25,7 @@ enum State {
     Unmapped,
 }
 
-/// An owner of all pages, who uses them at random and knows what is where.
+/// An owner of all pages, which uses them at random and knows the state of each.
 struct User {
     sim: Sim,
     source: Seeded,
@@ -61,7 +61,7 @@ impl User {
         }
     }
 
-    /// A range of pages that are all of this kind, if chance finds one.
+    /// Returns a range of pages that are all of this kind, if chance finds one.
     fn range_of(&mut self, is: impl Fn(State) -> bool) -> Option<PageRange> {
         let start = START + self.source.below(PAGES);
         let wanted = 1 + self.source.below(9);

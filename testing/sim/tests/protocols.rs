@@ -21,7 +21,7 @@ fn config() -> Config {
     Config::default().unmap_on_free()
 }
 
-/// An area of `pages` pages that every CPU has written to.
+/// Returns an area of `pages` pages that every CPU has written to.
 fn used<P: Platform>(space: &Space<P>, sim: &Sim, pages: usize) -> Option<usize> {
     let addr = space.raw().alloc(&Request::new(pages * PAGE)).ok()?;
     for page in (0..pages).map(|nth| (addr / PAGE + nth) as u64) {

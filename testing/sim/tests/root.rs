@@ -20,7 +20,7 @@ fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
 }
 
-/// A root over the pages 0x1000 to 0x2000.
+/// Returns a root over the pages 0x1000 to 0x2000.
 fn root() -> Root<Sim> {
     Root::new(Options::new(range(0x1000, 0x2000)).build()).expect("an empty root")
 }

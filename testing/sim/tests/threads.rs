@@ -8,7 +8,7 @@ use vmalloc_sim::{Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CPUS: usize = 4;
-/// Areas that wait for somebody to take and free them.
+/// Areas that wait for a thread to take and free them.
 const HANDED_ON: usize = 64;
 
 /// The space's lock is another than the default.

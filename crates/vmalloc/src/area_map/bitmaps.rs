@@ -12,11 +12,11 @@
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
 //! learns that it came second: the flip tells what was there before.
 
-use super::annotations::AnnotationMarks;
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::chunks::Chunks;
 use super::leaf::{Around, Leaf};
+use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;

@@ -1,8 +1,8 @@
 //! Words that one thread writes, the holder of the map, while others read them.
 //!
-//! All loads and stores are relaxed, and so cost what plain ones cost. That is enough: what a
-//! reader without the map looks at is either fixed as long as its area is in use, and was published
-//! with the area's address, or is checked afterwards (`Space::try_find`).
+//! All loads and stores are relaxed, and so cost what plain ones cost. That is enough. A word
+//! that a reader without the map reads may be fixed as long as its area is in use; then it was
+//! published with the area's address. Any other word is checked afterwards (`Space::try_find`).
 
 use crate::sync::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::{Relaxed, Release};

@@ -25,7 +25,7 @@
 use super::AreaMap;
 use crate::addr::PageRange;
 use crate::error::{AllocError, CongruentError, NoCongruentSpace, RequestError};
-use crate::request::{Fit, Policy};
+use crate::fit::{Fit, Policy};
 
 /// A checked request for congruent areas, in pages.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ use super::scan::DENSE;
 use super::search::Place;
 use super::summary::Query;
 use crate::addr::PageRange;
-use crate::request::Fit;
+use crate::fit::Fit;
 
 impl AreaMap<'_> {
     /// Returns the highest place for `fit` inside `within`, which is inside the span. O(log n)

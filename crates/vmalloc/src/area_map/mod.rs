@@ -23,7 +23,7 @@
 //! - [`summary`]: what a set of free ranges can take, for every alignment at once.
 //! - [`tree`]: summaries of all leaves under a wide tree.
 //! - [`search`], [`highest`]: placement. [`congruent`]: that of several areas at once.
-//! - [`alloc`], [`free`]: allocation and freeing. [`resize`]: areas cut and grown where they are,
+//! - [`place`], [`coalesce`]: allocation and freeing. [`cut`]: areas cut and grown where they are,
 //!   and the span.
 //! - [`quarantine`]: areas whose pages come back for a token. [`traits`]: printed, cloned,
 //!   compared, written. [`verify`]: the invariants below, checked.
@@ -55,20 +55,20 @@
 //! Bonwick's vmem (2001).
 #![forbid(unsafe_code)]
 
-mod alloc;
-mod annotations;
 mod bitmap;
 mod bitmaps;
 mod cell;
 mod chunks;
+mod coalesce;
 mod congruent;
+mod cut;
 mod directory;
-mod free;
 mod highest;
 mod leaf;
+mod marks;
 mod metadata;
+mod place;
 mod quarantine;
-mod resize;
 mod runs;
 mod scan;
 mod search;
@@ -81,10 +81,10 @@ mod version;
 pub(crate) use bitmap::LEAF_SHIFT;
 pub(crate) use bitmaps::{Bitmaps, Look};
 pub(crate) use chunks::Chunks;
+pub use cut::ResizeError;
 pub(crate) use leaf::{ANNOTATION_PAGES, Leaf};
 pub(crate) use metadata::OutOfMemory;
 pub use quarantine::Quarantined;
-pub use resize::ResizeError;
 pub use verify::Violation;
 
 use crate::addr::PageRange;
@@ -265,8 +265,8 @@ impl<'m> AreaMap<'m> {
         self.segments_from(self.span().start())
     }
 
-    /// Returns true if there is a free place for `fit`. Cost as [`alloc`](Self::alloc).
-    pub(crate) fn has_room(&self, fit: &crate::request::Fit) -> bool {
+    /// Returns true if there is a free place for `fit`. Cost as [`place`](Self::alloc).
+    pub(crate) fn has_room(&self, fit: &crate::fit::Fit) -> bool {
         self.place(fit).is_ok()
     }
 

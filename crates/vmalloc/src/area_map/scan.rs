@@ -8,7 +8,7 @@ use super::leaf::Leaf;
 use super::search::Place;
 use super::summary::{HIDES_LEAF, LANE_MAX, Lanes, Low, MAX_ORDER, Summary};
 use crate::addr::PageRange;
-use crate::request::Fit;
+use crate::fit::Fit;
 
 /// More free ranges than this in one leaf are treated as runs of bits: that costs about as much as
 /// sixteen ranges do one by one (`cargo xtask instructions FS-10k FS-align` with other values).

@@ -16,7 +16,7 @@ use super::summary::Query;
 use super::{AreaMap, State};
 use crate::addr::PageRange;
 use crate::error::{AllocError, NoSpace, RequestError};
-use crate::request::{Fit, Policy};
+use crate::fit::{Fit, Policy};
 
 /// A free range that takes the request, and where in it.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::NoSpace;
-use crate::request::Fit;
+use crate::fit::Fit;
 use std::vec;
 use std::vec::Vec;
 

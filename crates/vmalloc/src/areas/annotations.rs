@@ -2,7 +2,7 @@
 //!
 //! They lie in as many tables as there are nodes, by the address of the area: 16 pages to each in
 //! turn, as Linux sorts its busy areas (2024). Each chunk of the map has a bit for every 8 pages in
-//! which areas with annotations start, so that a free where there are none needs no table.
+//! which areas with annotations start. So a free where there are none needs no table.
 
 use super::{Kind, Tag};
 use crate::addr::PageRange;

@@ -1,6 +1,6 @@
 //! Areas: which addresses are busy, what each area is for, and looking it up by any address inside.
 //!
-//! - [`map`]: the [`AreaMap`](crate::AreaMap) under its lock. An area's range and state are bits
+//! - [`map`]: the [`AreaMap`] under its lock. An area's range and state are bits
 //!   there.
 //! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than
 //!   whole pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no

@@ -32,8 +32,8 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, where
-    /// there is room, or removes the annotation that is there if this is a plain one.
+    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, which has
+    /// room. If the annotation is plain, removes the one that the area has.
     fn set_annotation(&self, table: &mut Table, leaf: &Leaf, page: u64, annotation: Annotation) {
         if !annotation.is_plain(self.guard) {
             table.insert(page, annotation);

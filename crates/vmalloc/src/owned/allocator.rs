@@ -40,7 +40,7 @@ fn memory(addr: usize, bytes: usize) -> Result<NonNull<[u8]>, AllocError> {
     Ok(NonNull::slice_from_raw_parts(start, bytes))
 }
 
-/// An empty block: aligned, and never freed.
+/// Returns an empty block: aligned, and never freed.
 fn empty(layout: Layout) -> NonNull<[u8]> {
     let start = NonNull::new(core::ptr::without_provenance_mut(layout.align()));
     NonNull::slice_from_raw_parts(start.unwrap_or(NonNull::dangling()), 0)
@@ -111,6 +111,8 @@ unsafe impl<S: SpaceRef<Platform: DirectMemory + Relocate>> Allocator for SpaceA
 }
 
 impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SpaceAllocator<S> {
+    /// Resizes a block, in place where that is possible.
+    ///
     /// # Safety
     /// The caller owns the block, which has the layout `old`.
     unsafe fn resize(

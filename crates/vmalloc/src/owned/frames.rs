@@ -11,7 +11,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU8;
 
-/// Owned frames of the platform's supply. Each [`Mapping`] of them has a share, so they go back to
+/// Owned frames of the platform's supply. Each [`Mapping`] of them has a share. They go back to
 /// the supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
 ///
 /// See [`owned`](super) for an example.
@@ -218,6 +218,8 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ReadOnlyMapping<S> {
     }
 }
 
+/// Returns the bytes at `addr` as atomics.
+///
 /// # Safety
 /// The bytes are mapped, readable and writable, for as long as the result lives.
 unsafe fn atomics<'a>(addr: usize, bytes: usize) -> &'a [AtomicU8] {

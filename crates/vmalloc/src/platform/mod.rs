@@ -31,11 +31,11 @@
 //! recycle the pages behind them.
 
 mod error;
-mod frames;
+mod frame_powers;
 mod geometry;
 
 pub use error::{PlatformError, PlatformFault};
-pub use frames::{Frame, FrameSupply, MapFrames, Origin};
+pub use frame_powers::{Frame, FrameSupply, MapFrames, Origin};
 pub use geometry::Geometry;
 
 use crate::addr::PageRange;
@@ -77,7 +77,7 @@ pub enum DrainReason {
 /// - The span of the [`geometry`](Self::geometry) belongs to the space that is made on this
 ///   platform, alone, until the platform is dropped.
 /// - After `map(range)` has returned `Ok`, every byte of `range` can be read and written until
-///   `unmap` is called for it, and nothing else is reachable through it. Pages that were not mapped
+///   `unmap` is called for it. Nothing else is reachable through it. Pages that were not mapped
 ///   before read as zero, if [`Geometry::maps_zeroed`] says so.
 /// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages
 ///   through it any more.

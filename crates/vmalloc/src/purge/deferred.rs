@@ -11,12 +11,12 @@
 //! (Linux's `vfree_atomic` has a list of its own and a work queue.)
 //!
 //! # The drain
-//! The platform is only woken ([`Platform::wake_drain`]): to ask it for a drain could mean to
-//! create a thread. That something was freed here is remembered ([`Deferred::unseen`]) until a
-//! purge begins. The next call of the space that goes the long way sees it and asks: an allocation
-//! that is not served from its CPU's node, or a free that has much to tell. So where a drain takes
-//! something that is not there yet, or not there any more in the child of a fork, no request is
-//! lost; but no request is made before such a call comes.
+//! A free here only wakes the platform ([`wake_drain`](crate::Platform::wake_drain)): to ask it for
+//! a drain could mean to create a thread. [`Deferred::unseen`] remembers the free until a purge
+//! begins. The next call of the space on a slow path sees it and asks for a drain: an allocation
+//! that its CPU's node cannot serve, or a free that publishes lazy pages. So no request is lost
+//! where a drain needs something that does not exist yet, or is gone in the child of a fork. But no
+//! request is made before such a call comes.
 
 use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at};
 use core::sync::atomic::Ordering;
@@ -29,8 +29,8 @@ pub(crate) struct Deferred {
     last: AtomicUsize,
     areas: AtomicU64,
     pages: AtomicU64,
-    /// 1 if something was freed here, or in a node by [`Space::try_free`], that no purge has begun
-    /// with.
+    /// 1 if an area was freed here, or in a node by a free that may not wait, after the last purge
+    /// began.
     unseen: AtomicU8,
 }
 

@@ -2,10 +2,10 @@
 //! shows them.
 //!
 //! A set has a share for its handle, and one for each area that shows it. When an area is freed,
-//! its share is *released*. A purge notes how many shares are released before it takes the freed
-//! areas, and ends so many when these are flushed, but for those of areas that the platform
-//! refuses. The frames go back with the last share. An area is on a list before its share is
-//! released, so the flush is of that area, or was.
+//! its share is *released*. A purge counts the released shares before it takes the freed areas. It
+//! ends so many when these are flushed, but for those of areas that the platform refuses. The
+//! frames go back with the last share. An area is on a list before its share is released, so the
+//! flush covers it.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;
@@ -73,6 +73,8 @@ impl<P, L: RawMutex> FrameSets<P, L> {
         core::mem::forget(self.sets.lock());
     }
 
+    /// Releases the lock.
+    ///
     /// # Safety
     /// The calling thread, or the one it was forked from, has called `lock_all`.
     pub(crate) unsafe fn unlock_all(&self) {

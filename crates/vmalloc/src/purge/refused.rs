@@ -29,9 +29,8 @@
 //!
 //! # Cost
 //! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes
-//! one call where the platform has relented. Otherwise a purge that was asked for tries each by
-//! itself, for each may be what an allocation needs, and a purge that starts by itself tries
-//! [`BATCH`] of them in turn.
+//! one call where the platform has relented. Otherwise a purge on request tries each by itself, for
+//! an allocation may need it. A purge that starts by itself tries [`BATCH`] of them in turn.
 
 use super::coalesce::Keys;
 use super::{BATCH, Counts, Done, PurgePlan, Purger};

@@ -18,7 +18,8 @@
 //! - [`windows`]: a CPU's queue, from which it takes slots.
 //! - [`lists`]: blocks that can be opened, for all CPUs.
 //! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
-//!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`check`]: the invariants below.
+//!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`block_check`]: the
+//!   invariants.
 //! - [`linear`]: frames that are mapped already.
 //!
 //! # Terms
@@ -28,12 +29,17 @@
 //!   **clean**, or in a window.
 //!
 //! # Invariants
-//! - **BLOCK-1** The bytes of a block read from the first as a sequence of runs: 0 is one clean
-//!   slot; `RESERVED + k` 2^k slots of a window (or just taken out of it by a thread that is about
-//!   to write the next); `n` ≤ 64 a live run of n pages in 2^⌈log n⌉ slots; `n + KEPT` such a run,
-//!   returned and kept mapped for the next caller that maps the same frames; `n | DIRTY` such a
-//!   run, returned for good. The other bytes of a run mean nothing. In a block that is all clean no
-//!   byte does.
+//! - **BLOCK-1** The bytes of a block, from the first, are a sequence of runs. The other bytes of a
+//!   run mean nothing. In a block that is all clean no byte means anything.
+//!
+//!   | first byte | run |
+//!   |---|---|
+//!   | 0 | one clean slot |
+//!   | `RESERVED + k` | 2^k slots of a window, or just taken out of it by a thread that is about to write a live run |
+//!   | `n` ≤ 64 | a live run of n pages, in 2^⌈log n⌉ slots |
+//!   | `n + KEPT` | such a run, returned and kept mapped for the next caller that maps the same frames |
+//!   | `n \| DIRTY` | such a run, returned for good |
+//!
 //! - **BLOCK-2** `held` = slots that are live or in a window. The thread that brings it to 0 moves
 //!   the block to the [lists](Lists).
 //! - **BLOCK-3** `clean` = clean slots. A slot that is neither held nor clean is dirty.
@@ -56,7 +62,7 @@
 //!
 //! Nothing here knows the area map: the space claims and releases the areas of blocks.
 
-mod check;
+mod block_check;
 mod collect;
 mod handout;
 mod lifecycle;

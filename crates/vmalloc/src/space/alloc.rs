@@ -7,9 +7,9 @@ use crate::addr::PageRange;
 use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::SizeStacks;
 use crate::error::{AllocError, RequestError, Unbacked};
+use crate::fit::Fit;
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::request::Fit;
 
 /// The memory behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,9 @@ use crate::area_map::{AreaMap, LEAF_SHIFT};
 use crate::areas::Blocking;
 use crate::cache::Node;
 use crate::error::{AllocError, RequestError};
+use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
-use crate::request::{Fit, Policy};
 use crate::sync::{Mutant, is, size};
 
 /// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a chunk at

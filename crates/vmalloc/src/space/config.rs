@@ -1,7 +1,7 @@
 //! The settings of a space.
 
 use crate::error::SpaceError;
-use crate::request::Policy;
+use crate::fit::Policy;
 use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 
 /// The most nodes that a space can have: where Linux stops (2024).

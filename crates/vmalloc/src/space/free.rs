@@ -276,7 +276,8 @@ impl<P: Platform> Space<P> {
     }
 }
 
-/// Apart, so that the common way out of its caller has nothing to remember over the release.
+/// Releases the node and returns false. Apart, so that the common way out of its caller has nothing
+/// to remember over the release.
 #[cold]
 #[inline(never)]
 pub(super) fn refuse<L: lock_api::RawMutex>(node: MutexGuard<'_, L, Node>) -> bool {

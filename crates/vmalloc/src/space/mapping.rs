@@ -6,9 +6,9 @@ use super::{Raw, Request, Space};
 use crate::addr::PageRange;
 use crate::areas::{Annotation, FreedBy, Kind, Tag};
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::fit::Fit;
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::purge::{FrameShare, PurgePlan};
-use crate::request::Fit;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

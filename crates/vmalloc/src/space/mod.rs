@@ -17,7 +17,7 @@
 //! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only
 //!    lock that is held over calls of the platform.
 //! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
-//!    [`verify`](Space::verify) and forks, in order.
+//!    [`verify_space`](Space::verify) and forks, in order.
 //! 3. A queue of [short mappings](crate::short_map), or none.
 //! 4. The lists of all blocks, under which nothing is locked. With a queue or without.
 //! 5. A table of [annotations](crate::areas).
@@ -44,7 +44,7 @@ mod reuse;
 mod short;
 mod sparse;
 mod stats;
-mod verify;
+mod verify_space;
 mod walk;
 
 pub use config::{Config, MAX_NODES};
@@ -188,8 +188,8 @@ impl<P: Platform> Space<P> {
     /// may run at any moment. Most areas are found without any lock.
     ///
     /// # Errors
-    /// [`Contended`] when it takes a lock, and that is held, perhaps by the very thread that was
-    /// interrupted, or when other threads allocate and free there all the time.
+    /// [`Contended`] when the look-up needs a lock that is held, perhaps by the very thread that
+    /// was interrupted. Also when other threads allocate and free there all the time.
     pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Contended> {
         self.areas.try_find((addr >> self.shift) as u64)
     }

@@ -1,9 +1,9 @@
 //! Congruent areas of a space: per-CPU memory.
 //!
-//! A group of areas at the same distances from one base, which comes down from the top of the
-//! space, away from everything that is placed lowest first
-//! ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). All of it is made or nothing,
-//! and taken back so:
+//! A group of areas at the same distances from one base
+//! ([`AreaMap::alloc_congruent`](crate::AreaMap::alloc_congruent)). It is placed from the top of the
+//! space, away from everything that is placed lowest first. A group is made whole or not at all,
+//! and freed in the same way:
 //!
 //! ```text
 //!   get    claim all areas, under the map's lock ─► an annotation for each ──no memory──► forget the annotations, free the areas
@@ -67,7 +67,7 @@ impl<'a> Wanted<'a> {
         Ok(Part { offset: (offset >> self.shift) as u64, pages: bytes.div_ceil(page) as u64 })
     }
 
-    /// The area at `index` of a group at page `base`.
+    /// Returns the area at `index` of a group at page `base`.
     fn range(&self, base: u64, index: usize) -> Result<PageRange, PercpuError> {
         let part = self.part(index)?;
         let start = base.checked_add(part.offset);
@@ -104,7 +104,7 @@ impl<'a> Group<'a> {
         Ok(Self { wanted, offsets, sizes, align: (align >> wanted.shift) as u64 })
     }
 
-    /// The area at `index` of the group made at page `base`, and what there is to annotation of it.
+    /// Returns the area at `index` of the group made at page `base`, and its annotation.
     fn area(&self, base: u64, index: usize) -> (PageRange, Annotation) {
         let (start, pages) = (base + self.offsets[index], self.sizes[index]);
         let slack = (pages << self.wanted.shift) - self.wanted.sizes[index] as u64;

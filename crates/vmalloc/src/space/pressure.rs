@@ -54,7 +54,7 @@ impl Need {
         self.0.load(Relaxed) as u32 != 0
     }
 
-    /// In a child of a fork: no other thread is in need.
+    /// Drops the count in a child of a fork, where no other thread is in need.
     pub(super) fn start_anew(&self) {
         let generation = (self.0.load(Relaxed) >> GENERATION_SHIFT) + 1;
         self.0.store(generation << GENERATION_SHIFT, Relaxed);
@@ -110,7 +110,7 @@ impl<L: RawMutex> Notifiers<L> {
         (word & 1 == 0 && begin()).then_some(Calling { calling, word: word | 1 })
     }
 
-    /// In a child of a fork: no other thread is inside a notifier.
+    /// Clears the mark in a child of a fork, where no other thread is inside a notifier.
     pub(super) fn start_anew(&self) {
         let generation = (self.calling.0.load(Relaxed) >> 1) + 1;
         self.calling.0.store(generation << 1, Relaxed);
@@ -120,6 +120,8 @@ impl<L: RawMutex> Notifiers<L> {
         core::mem::forget(self.known.lock());
     }
 
+    /// Releases the lock.
+    ///
     /// # Safety
     /// The calling thread, or the one it was forked from, has called `lock_all`.
     pub(super) unsafe fn unlock_all(&self) {

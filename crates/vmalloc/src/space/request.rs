@@ -3,7 +3,7 @@
 use crate::addr::PageRange;
 use crate::areas::{Annotation, AreaInfo, Blocking, Kind, Tag};
 use crate::error::RequestError;
-use crate::request::{Fit, Policy};
+use crate::fit::{Fit, Policy};
 use core::alloc::Layout;
 
 /// A request for memory or addresses, in bytes.

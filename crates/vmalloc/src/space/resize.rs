@@ -13,9 +13,9 @@ use crate::addr::PageRange;
 use crate::area_map::State;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
+use crate::fit::Fit;
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
-use crate::request::Fit;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
@@ -54,8 +54,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n) and
-    /// one call of the platform; a purge as well if freed areas that wait for reuse are behind it.
+    /// Makes the area at `addr` larger without moving it. New bytes are of any content. O(log n)
+    /// and one call of the platform; a purge as well if freed areas that wait for reuse are behind
+    /// it.
     ///
     /// # Safety
     /// The caller owns the area.

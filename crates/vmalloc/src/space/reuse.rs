@@ -6,8 +6,8 @@ use super::alloc::payload;
 use super::free::refuse;
 use crate::addr::PageRange;
 use crate::cache::{Node, SizeStacks};
+use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, Protection};
-use crate::request::{Fit, Policy};
 
 impl<P: Platform> Space<P> {
     /// Allocates in the common case: whole pages, nothing special, and an area of the size waits in

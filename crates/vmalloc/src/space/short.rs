@@ -5,8 +5,8 @@ use super::{Raw, Space};
 use crate::addr::PageRange;
 use crate::areas::{FreedBy, Kind};
 use crate::error::{AllocError, FreeError, RequestError};
+use crate::fit::Fit;
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::request::Fit;
 use crate::short_map::{BLOCK, Block, Given, MOST_PAGES, Opened, Recycling, SlotState, is_served};
 
 impl<P: MapFrames> Raw<'_, P> {

@@ -1,7 +1,7 @@
 //! Walks over a whole space: its areas, its segments, and the areas that nodes keep.
 //!
-//! A lock is held for a few steps at a time only, so nothing waits for a walk, and areas that come
-//! or go meanwhile may or may not be seen.
+//! A lock is held for a few steps at a time only, so no thread waits for a walk. Areas that come or
+//! go meanwhile may or may not be seen.
 
 use super::Space;
 use crate::addr::PageRange;

@@ -45,7 +45,7 @@ pub fn point() {
     shuttle::thread::sleep(Duration::ZERO);
 }
 
-/// A point at a load or a store.
+/// Is a point at a load or a store, if those are points.
 fn fine_point() {
     if SETUP.get().0 == Grain::Fine {
         point();
@@ -179,7 +179,8 @@ impl AtomicU64 {
         self.flip(|word| word & mask)
     }
 
-    /// Nothing is lost by a load and a store: no other thread of the system is here.
+    /// Changes the word by a load and a store. Nothing is lost: no other thread of the system is
+    /// here.
     fn flip(&self, change: impl Fn(u64) -> u64) -> u64 {
         point();
         let word = self.0.load(Ordering::Relaxed);

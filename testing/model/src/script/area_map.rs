@@ -50,7 +50,7 @@ struct Group {
 }
 
 impl Group {
-    /// Up to four areas with gaps between them, last one first every other time.
+    /// Returns up to four areas with gaps between them, last one first every other time.
     fn draw(source: &mut Bytes<'_>, span: PageRange) -> Self {
         let count = source.between(1, 4) as usize;
         let (mut offsets, mut sizes, mut end) = (Vec::new(), Vec::new(), 0);

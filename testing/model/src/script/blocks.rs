@@ -96,7 +96,7 @@ impl<'a> Player<'a> {
         self.live.insert(page, pages);
     }
 
-    /// One that is there, if any.
+    /// Returns a live mapping, if there is any.
     fn some(&mut self) -> Option<(u64, u64)> {
         let nth = self.source.below(self.live.len().max(1) as u64) as usize;
         self.live.iter().nth(nth).map(|(page, pages)| (*page, *pages))
@@ -124,7 +124,7 @@ impl<'a> Player<'a> {
         self.last = Some((page, pages));
     }
 
-    /// A stretch of them.
+    /// Unmaps a stretch of them.
     fn unmap_many(&mut self) {
         let Some((first, _)) = self.some() else { return };
         let count = self.source.below(64) as usize;

@@ -49,7 +49,7 @@ impl<S: Source> SpaceGenerator<S> {
         self
     }
 
-    /// The next operation, when `live` areas are in use; `None` when the source has no more
+    /// Returns the next operation, when `live` areas are in use; `None` when the source has no more
     /// choices.
     pub fn next(&mut self, live: usize) -> Option<SpaceOp> {
         if self.source.is_exhausted() {
@@ -122,8 +122,8 @@ impl<S: Source> SpaceGenerator<S> {
         }
     }
 
-    /// Two addresses of the space, one of its ends now and then; or, one time in eight, limits that
-    /// are wrong.
+    /// Returns two addresses of the space, one of its ends now and then; or, one time in eight,
+    /// limits that are wrong.
     fn limits(&mut self) -> (usize, usize) {
         let (a, b) = (self.page(), self.page());
         let (low, high) = (a.min(b), a.max(b));

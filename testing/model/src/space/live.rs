@@ -36,7 +36,7 @@ impl Live {
         self.areas.len()
     }
 
-    /// Pages of live areas and their guards.
+    /// Returns the pages of live areas and their guards.
     pub(super) fn pages(&self) -> u64 {
         self.span().len() - self.taken.free_pages()
     }
@@ -45,7 +45,7 @@ impl Live {
         self.taken.largest_free()
     }
 
-    /// Where `ask` would fit if everything freed were back.
+    /// Returns the place that `ask` would get if everything freed were back.
     pub(super) fn place(&self, ask: &Ask) -> Result<PageRange, AllocError> {
         self.taken.place(ask)
     }
@@ -62,13 +62,13 @@ impl Live {
         self.areas.get(&addr).copied()
     }
 
-    /// The area whose pages or guard hold `addr`.
+    /// Returns the area whose pages or guard hold `addr`.
     pub(super) fn holder(&self, addr: usize) -> Option<AreaInfo> {
         let (_, &area) = self.areas.range(..=addr).next_back()?;
         self.range(&area).contains(addr as u64 >> self.page_shift).then_some(area)
     }
 
-    /// The address that `target` means now.
+    /// Returns the address that `target` means now.
     pub(super) fn address(&self, target: Target) -> usize {
         match target {
             Target::Address(addr) => addr,

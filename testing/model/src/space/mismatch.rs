@@ -11,7 +11,7 @@ use vmalloc::{AllocError, AreaInfo, FreeError};
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SpaceMismatch {
-    /// An address that does not meet the request or belongs to somebody.
+    /// An address that does not meet the request or has an owner.
     #[error("{addr:#x} is no answer to {wish:?}: {why}")]
     Illegal {
         /// The request.

@@ -2,9 +2,9 @@
 //! contract.
 //!
 //! Where an area is placed is the space's own business: it may reuse what it cached, and what was
-//! freed may not be back yet. So placement is not predicted. A [`SpaceSession`] asks instead
-//! whether each answer is legal, whether a refusal was true (nothing freed may still be in the way
-//! of it), and whether everything is there again at the end.
+//! freed may not be back yet. So placement is not predicted. A [`SpaceSession`] checks
+//! instead that each answer is legal, and that everything is there again at the end. A refusal must
+//! be true: nothing freed may still be in the way of the request.
 
 mod generator;
 mod live;

@@ -72,7 +72,7 @@ impl NullPlatform {
     /// Pages of 4 KiB.
     pub const PAGE_SHIFT: u32 = 12;
 
-    /// A platform that lends `span` and pretends to have `cpus` CPUs.
+    /// Returns a platform that lends `span` and pretends to have `cpus` CPUs.
     pub fn new(span: PageRange, cpus: usize) -> Self {
         Self { span, cpus, cpu: AtomicUsize::new(0), asked: None, state: Mutex::default() }
     }
@@ -85,7 +85,7 @@ impl NullPlatform {
         self
     }
 
-    /// How many drains were asked for at once.
+    /// Returns how many drains were asked for at once.
     pub fn drains_asked(&self) -> usize {
         // Relaxed: a count for tests, which read it on the thread that made it.
         self.asked.as_ref().map_or(0, |asked| asked.load(Ordering::Relaxed))
@@ -108,17 +108,17 @@ impl NullPlatform {
         (state.failing, state.refusing) = ([None; 3], [false; 3]);
     }
 
-    /// How many calls have failed on request.
+    /// Returns how many calls have failed on request.
     pub fn failed(&self) -> u64 {
         self.state.lock().failed
     }
 
-    /// How many calls of this kind were made.
+    /// Returns how many calls of this kind were made.
     pub fn calls(&self, call: Call) -> u64 {
         self.state.lock().calls[call as usize]
     }
 
-    /// The CPU that calls from now on seem to come from.
+    /// Sets the CPU that calls from now on seem to come from.
     pub fn move_to(&self, cpu: usize) {
         // Relaxed: a hint that orders nothing.
         self.cpu.store(cpu % self.cpus, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl NullPlatform {
         self.state.lock().mapped.first_meeting(range).is_some()
     }
 
-    /// Notes that somebody wrote to `range`.
+    /// Notes a write to `range`.
     pub fn soil(&self, range: PageRange) {
         self.state.lock().soiled.insert(range);
     }
@@ -145,12 +145,12 @@ impl NullPlatform {
         self.state.lock().soiled.first_meeting(range).is_none()
     }
 
-    /// How many pages are mapped.
+    /// Returns how many pages are mapped.
     pub fn mapped_pages(&self) -> u64 {
         self.state.lock().mapped.pages()
     }
 
-    /// How many pages were unmapped and not flushed.
+    /// Returns how many pages were unmapped and not flushed.
     pub fn lingering_pages(&self) -> u64 {
         self.state.lock().lingering.pages()
     }

@@ -28,7 +28,7 @@ impl RangeSet {
         }
     }
 
-    /// A range of the set that has pages of `range`.
+    /// Returns a range of the set that has pages of `range`.
     pub(crate) fn first_meeting(&self, range: PageRange) -> Option<PageRange> {
         let (&start, &end) = self.0.range(..range.end()).next_back()?;
         PageRange::new(start, end).filter(|met| met.intersection(&range).is_some())
@@ -39,7 +39,7 @@ impl RangeSet {
         self.first_meeting(range).is_some_and(|met| met.covers(&range))
     }
 
-    /// How many pages are in the set.
+    /// Returns how many pages are in the set.
     pub(crate) fn pages(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }

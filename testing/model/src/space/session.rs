@@ -11,7 +11,7 @@ use crate::source::Source;
 use vmalloc::area_map::Violation;
 use vmalloc::{AllocError, AreaInfo, FreeError, Kind, PageRange, Platform, Space};
 
-/// A space under test, what lives in it, and who looks behind it.
+/// A space under test, its live areas, and the witness that looks behind it.
 #[allow(missing_debug_implementations)]
 pub struct SpaceSession<P: Platform, W> {
     space: Space<P>,
@@ -28,7 +28,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         Self { space, witness, live, faulty: false }
     }
 
-    /// The space under test.
+    /// Returns the space under test.
     pub const fn space(&self) -> &Space<P> {
         &self.space
     }

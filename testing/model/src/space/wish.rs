@@ -40,7 +40,7 @@ pub enum Behind {
 }
 
 impl Wish {
-    /// The request as a space takes it.
+    /// Returns the request as a space takes it.
     pub fn request(&self) -> Request {
         let mut request = Request::new(self.bytes);
         if let Some(align) = self.align {
@@ -92,13 +92,14 @@ impl Wish {
         if wrongs.is_empty() { Ok(ask) } else { Err(wrongs.into_iter().map(AllocError::from).collect()) }
     }
 
-    /// The alignment in bytes, 1 if none was asked for.
+    /// Returns the alignment in bytes, 1 if none was asked for.
     pub(super) fn align(&self) -> usize {
         self.align.unwrap_or(1)
     }
 }
 
-/// The pages that lie wholly between two addresses, first and end; reversed where there are none.
+/// Returns the pages that lie wholly between two addresses, first and end; reversed where there are
+/// none.
 fn whole_pages((start, end): (usize, usize), page_shift: u32) -> (u64, u64) {
     ((start as u64).div_ceil(1 << page_shift), end as u64 >> page_shift)
 }

@@ -9,13 +9,13 @@ use vmalloc::{AreaInfo, Kind, PageRange, Platform};
 ///
 /// Every method does nothing unless it is given a body. They panic when something is wrong.
 pub trait Witness<P: Platform> {
-    /// A new area: its pages are there, its guard is not. The witness may write to it.
+    /// Notes a new area: its pages are there, its guard is not. The witness may write to it.
     fn appeared(&mut self, _platform: &P, _area: &AreaInfo, _content: Content) {}
 
-    /// An area about to be freed: what was written is still there.
+    /// Notes an area about to be freed: what was written is still there.
     fn leaves(&mut self, _platform: &P, _area: &AreaInfo) {}
 
-    /// Everything was freed and purged.
+    /// Notes that everything was freed and purged.
     fn ends(&mut self, _platform: &P) {}
 
     /// Goes on on another CPU.
@@ -27,7 +27,7 @@ pub trait Witness<P: Platform> {
     /// Lets no more calls fail.
     fn heal(&mut self, _platform: &P) {}
 
-    /// How many calls have failed so far.
+    /// Returns how many calls have failed so far.
     fn failed(&self, _platform: &P) -> u64 {
         0
     }

@@ -53,7 +53,7 @@ impl Ranges {
     }
 }
 
-/// An allocator over `0..end` with areas of these sizes, side by side.
+/// Returns an allocator over `0..end` with areas of these sizes, side by side.
 fn filled(end: u64, sizes: &[u64]) -> Ranges {
     let mut ranges = Ranges::new(0..end);
     let mut start = 0;

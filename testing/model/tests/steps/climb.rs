@@ -1,4 +1,4 @@
-//! A search for states that cost more steps than those that somebody thought of.
+//! A search for states that cost more steps than the states of the other tests.
 
 use super::reference::{Request, walk};
 use super::{DENSE, limit};
@@ -65,7 +65,7 @@ impl Climber {
         }
     }
 
-    /// The request that costs the most, and its steps.
+    /// Returns the request that costs the most, and its steps.
     fn worst(&mut self) -> (u64, Request) {
         let requests = PROMISED_ORDERS.flat_map(|order| SIZES.map(|pages| Request { pages, order }));
         let costs = requests.map(|request| (self.cost(request), request));

@@ -9,7 +9,7 @@ fn limit_of_search(height: u32) -> u64 {
     2 * (u64::from(height) + DENSE)
 }
 
-/// `count` holes of each size in turn, with a page in use between them, a stride apart.
+/// Returns `count` holes of each size in turn, with a page in use between them, a stride apart.
 fn holes(count: u64, stride: u64, sizes: &[u64]) -> (AreaMap<'static>, Vec<PageRange>) {
     let start = 1 << 31;
     let span = PageRange::from_len(start, count * stride).expect("not empty");

@@ -7,12 +7,13 @@ use super::{DENSE, every_request};
 use vmalloc::{AreaMap, PageRange, Policy};
 use vmalloc_model::Ask;
 
-/// The most steps without limits.
+/// Returns the most steps without limits.
 fn limit(height: u32) -> u64 {
     u64::from(height) + DENSE
 }
 
-/// An upper limit adds the leaf it lies in and the way up from there.
+/// Returns the most steps with an upper limit, which adds the leaf it lies in and the way up from
+/// there.
 fn limit_from_within(height: u32) -> u64 {
     limit(height) + u64::from(height) + DENSE
 }
@@ -39,7 +40,7 @@ fn the_highest_place_is_found_in_logarithmic_steps() {
     println!("at most {} steps, {} below an upper limit", worst.0, worst.1);
 }
 
-/// The steps to the right answer.
+/// Returns the steps to the right answer.
 fn measure(map: &mut AreaMap<'_>, holes: &Holes, request: Request, upper: u64) -> u64 {
     let limits = PageRange::new(holes.span.start(), upper);
     let ask = Ask { limits, policy: Policy::Highest, ..request.ask() };
@@ -52,7 +53,7 @@ fn measure(map: &mut AreaMap<'_>, holes: &Holes, request: Request, upper: u64) -
     steps
 }
 
-/// In a hole, behind it, and where the next one starts.
+/// Returns upper limits in a free range, behind it, and at the start of the next one.
 fn upper_limits(holes: &Holes) -> [u64; 4] {
     let middle = holes.ranges[holes.ranges.len() / 2];
     [holes.span.end() - 1, middle.start() + 1, middle.end() - 1, middle.end()]

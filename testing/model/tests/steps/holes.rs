@@ -21,8 +21,8 @@ pub(crate) enum Build {
 }
 
 impl Holes {
-    /// `count` holes: the one with index i covers `first(i)` and `len(i)` pages from it on, counted
-    /// from [`BASE`].
+    /// Returns `count` holes: the one with index i covers `first(i)` and `len(i)` pages from it on,
+    /// counted from [`BASE`].
     fn each(name: impl Into<String>, count: u64, hole: impl FnMut(u64) -> (u64, u64)) -> Self {
         let range = |(first, len)| PageRange::from_len(BASE + first, len).expect("not empty");
         let ranges: Vec<_> = (0..count).map(hole).map(range).collect();
@@ -68,7 +68,7 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// All states with `count` holes each.
+/// Returns all states with `count` holes each.
 pub(crate) fn family(count: u64) -> Vec<Holes> {
     let one_page = [("odd", 1), ("even", 0)].map(|(parity, first)| {
         Holes::each(format!("one page at {parity} pages"), count, |i| (2 * i + first, 1))
@@ -94,14 +94,15 @@ pub(crate) fn family(count: u64) -> Vec<Holes> {
     family
 }
 
-/// Large enough for `pages` pages, and one page short of it at alignment `2^order`.
+/// Returns free ranges large enough for `pages` pages, and one page short of it at alignment
+/// `2^order`.
 fn near_miss(count: u64, order: u32, pages: u64) -> Holes {
     let len = (1 << order) - 1 + pages - 1;
     let stride = (len + 2).next_multiple_of(1 << order);
     Holes::each(format!("just no {pages} pages at 2^{order}"), count, |i| (i * stride + 1, len.max(1)))
 }
 
-/// As large as they can be without a page that is aligned to `2^order`.
+/// Returns free ranges as large as they can be without a page that is aligned to `2^order`.
 fn misaligned(count: u64, order: u32) -> Holes {
     let stride = 2 << order;
     Holes::each(format!("no page at 2^{order}"), count, |i| (i * stride + 1, (1 << order) - 1))
@@ -113,8 +114,8 @@ fn crowds(count: u64, in_a_leaf: u64) -> Holes {
     Holes::each(format!("{in_a_leaf} holes a leaf"), count, place)
 }
 
-/// As many holes in a leaf as are looked at one by one, the aligned pages of the last all in the
-/// next leaf: the attempt to place and cut in one pass gets to that and gives up.
+/// Returns as many free ranges in a leaf as are read one by one, the aligned pages of the last all
+/// in the next leaf: the attempt to place and cut in one pass gets to that and gives up.
 fn crowds_and_a_crossing(count: u64) -> Holes {
     let last = super::DENSE - 1;
     Holes::each(format!("{last} holes a leaf and one across its end"), count, |i| {
@@ -123,12 +124,12 @@ fn crowds_and_a_crossing(count: u64) -> Holes {
     })
 }
 
-/// One page each, with a leaf of its own.
+/// Returns free ranges of one page each, with a leaf of their own.
 pub(crate) fn isolated(count: u64, stride: u64) -> Holes {
     Holes::each(format!("one hole in {stride} pages"), count, |i| (i * stride + 1, 1))
 }
 
-/// 1…64 free and 1…64 busy pages in turn.
+/// Returns free ranges of 1…64 pages with 1…64 busy pages between them.
 fn random(count: u64) -> Holes {
     let (mut source, mut at) = (Seeded::new(11), 0);
     Holes::each("random", count, |_| {

@@ -6,8 +6,8 @@ use super::{DENSE, every_request, leaves, limit};
 use vmalloc::{AreaMap, PageRange};
 use vmalloc_model::Ask;
 
-/// A lower limit adds the leaf it lies in (at most 13 steps: that is less than twice `DENSE + 1`)
-/// and the way up from there, where each level is looked at again.
+/// Returns the most steps with a lower limit. It adds the leaf it lies in (at most 13 steps: that
+/// is less than twice `DENSE + 1`) and the way up from there, where each level is looked at again.
 fn limit_from_within(height: u32) -> u64 {
     limit(height) + u64::from(height) + 2 * (DENSE + 1)
 }
@@ -38,13 +38,13 @@ fn a_lower_limit_is_logarithmic_too() {
     println!("with a lower limit: at most {worst} steps");
 }
 
-/// In a hole, behind it, and where the next one starts.
+/// Returns lower limits in a free range, behind it, and at the start of the next one.
 fn lower_limits(holes: &Holes) -> [u64; 4] {
     let middle = holes.ranges[holes.ranges.len() / 2];
     [holes.span.start() + 1, middle.start(), middle.end() - 1, middle.end()]
 }
 
-/// The start of an area like that, which is given back at once.
+/// Returns the start of an area like that, which is given back at once.
 fn place(map: &mut AreaMap<'_>, ask: &Ask) -> Option<u64> {
     let start = map.alloc(&ask.fit()).ok()?.start();
     map.free(start).expect("it was just handed out");

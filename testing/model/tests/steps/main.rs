@@ -40,7 +40,7 @@ const DENSE: u64 = 16;
 const MAX_ORDER: u32 = 13;
 const SIZES: [u64; 11] = [1, 2, 3, 5, 8, 16, 64, 100, 257, 512, 600];
 
-/// The most steps of a search that finds a place, in a tree of `height` levels.
+/// Returns the most steps of a search that finds a place, in a tree of `height` levels.
 fn limit(height: u32) -> u64 {
     u64::from(height) + 2 * (DENSE + 1)
 }
@@ -48,9 +48,9 @@ fn limit(height: u32) -> u64 {
 /// The most steps of a search that finds none.
 const LIMIT_OF_FAILURE: u64 = 2;
 
-/// The most levels over so many leaves, while none was taken out: a split leaves four children or
-/// more on both sides, but for nodes at the right edge, so the first child of the root holds
-/// `4^(height - 1)` leaves.
+/// Returns the most levels over so many leaves, while none was removed. A split leaves four
+/// children or more on both sides, but for nodes at the right edge. So the first child of the root
+/// holds `4^(height - 1)` leaves.
 fn height_limit(leaves: usize) -> u32 {
     leaves.ilog2() / 2 + 1
 }
@@ -62,7 +62,7 @@ fn height_limit_of_thinned(leaves: usize) -> u32 {
     leaves.ilog2() + 1
 }
 
-/// The leaves that a map needs: one for each 256 aligned pages in which segments start.
+/// Returns the leaves that a map needs: one for each 256 aligned pages in which segments start.
 fn leaves(map: &AreaMap<'_>) -> usize {
     map.segments().map(|segment| segment.range.start() >> 8).collect::<BTreeSet<_>>().len()
 }
@@ -94,7 +94,7 @@ impl Worst {
     }
 }
 
-/// Every request in one state of the map: the right place, and few steps to it.
+/// Measures every request in one state of the map: the right place, and few steps to it.
 fn measure(
     map: &mut AreaMap<'_>,
     name: &str,

@@ -28,7 +28,7 @@ pub(crate) struct Walk {
     pub(crate) tried: u64,
 }
 
-/// First fit with the size of each range known, and nothing else.
+/// Searches first fit with the size of each range known, and nothing else.
 pub(crate) fn walk(ranges: &[PageRange], request: Request) -> Walk {
     // A mask and no division: this runs a billion times.
     let below = (1 << request.order) - 1;

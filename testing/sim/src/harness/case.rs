@@ -20,9 +20,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// `setup` makes a space on a fresh machine, and a state with room for what `operation` makes;
-    /// `release` frees everything, whether the operation was done or not. Each does the same every
-    /// time.
+    /// Returns a case. `setup` makes a space on a fresh machine, and a state with room for what
+    /// `operation` makes; `release` frees everything, whether the operation was done or not. Each
+    /// does the same every time.
     pub fn new<P, S, T, E>(
         name: &'static str,
         setup: impl Fn() -> (S, T) + 'static,
@@ -102,22 +102,22 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How many steps of this kind were made to fail, each once.
+    /// Returns how many steps of this kind were made to fail, each once.
     pub fn failed(&self, step: Step) -> u64 {
         self.rows.iter().filter(|row| row.0 == step).map(|row| row.1.failed).sum()
     }
 
-    /// How many steps of all kinds were made to fail.
+    /// Returns how many steps of all kinds were made to fail.
     pub fn total(&self) -> u64 {
         self.rows.iter().map(|row| row.1.failed).sum()
     }
 
-    /// How many runs ended in an error, when one step failed.
+    /// Returns how many runs ended in an error, when one step failed.
     pub fn refused(&self) -> u64 {
         self.rows.iter().map(|row| row.1.refused).sum()
     }
 
-    /// How many runs ended in an error, when all steps failed from one on.
+    /// Returns how many runs ended in an error, when all steps failed from one on.
     pub fn refused_onward(&self) -> u64 {
         self.rows.iter().map(|row| row.2.refused).sum()
     }

@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// Reads `page`, which may lead nowhere. An entry that lingers is followed: there is no harm in
-    /// it as long as the frame was not given back, for somebody else to have.
+    /// it as long as the frame was not given back, for another owner to have.
     pub(crate) fn read_nofault(&mut self, cpu: usize, page: u64) -> Option<u64> {
         if self.linear_frame(page).is_some() {
             return match self.look(cpu, page) {
@@ -73,8 +73,8 @@ impl Machine {
         }
     }
 
-    /// The frame that an access reaches. `act` is done to it, wrong as it may be, before the access
-    /// is judged.
+    /// Returns the frame that an access reaches. Does `act` to it, wrong as it may be, before the
+    /// access is judged.
     fn reach(
         &mut self,
         cpu: usize,
@@ -97,13 +97,13 @@ impl Machine {
         Ok(entry.frame)
     }
 
-    /// The frame that the linear map has at `page`.
+    /// Returns the frame that the linear map has at `page`.
     fn linear_frame(&self, page: u64) -> Option<u64> {
         self.linear.filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
     }
 
-    /// The translation that `cpu` uses for `page`: its own, or else the page table's, which it then
-    /// keeps.
+    /// Returns the translation that `cpu` uses for `page`: its own, or else the page table's, which
+    /// it then keeps.
     fn translate(&mut self, cpu: usize, page: u64) -> Result<Entry, Fault> {
         if let Some(entry) = self.tlbs[cpu].get(page) {
             return Ok(entry);

@@ -17,7 +17,8 @@ impl Machine {
         found
     }
 
-    /// M1, and M3 of the page table: translations that lead to somebody else's frame.
+    /// Returns breaches of M1, and of M3 in the page table: translations that lead to another
+    /// page's frame.
     fn aliases(&self) -> impl Iterator<Item = Fault> + '_ {
         let table = self.page_table.iter().map(|(page, entry)| (None, page, entry));
         let cached = self.tlbs.iter().enumerate().flat_map(|(cpu, tlb)| {
@@ -35,7 +36,7 @@ impl Machine {
         })
     }
 
-    /// M2.
+    /// Returns breaches of M2.
     fn disagreements(&self) -> impl Iterator<Item = Fault> + '_ {
         let entries = self.tlbs.iter().enumerate().flat_map(|(cpu, tlb)| {
             let entries = tlb.entries();
@@ -48,7 +49,7 @@ impl Machine {
         wrong.map(|(cpu, page, entry)| Fault::FlushedTooLittle { frame: entry.frame, page, cpu })
     }
 
-    /// M4: what is left when nothing should be.
+    /// Returns breaches of M4: what is left when nothing should be.
     pub(crate) fn leaks(&self) -> Vec<Fault> {
         let pages = self.page_table.iter();
         let pages = pages.map(|(page, entry)| Fault::LeakedPage { page, frame: entry.frame });
@@ -56,7 +57,7 @@ impl Machine {
         pages.chain(self.leaked_frames().map(leak)).chain(left).collect()
     }
 
-    /// Frames with an owner to which the page table does not lead.
+    /// Returns frames with an owner to which the page table does not lead.
     fn leaked_frames(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.memory.owned().filter(|&(frame, page)| self.frame(page) != Some(frame))
     }

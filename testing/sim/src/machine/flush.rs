@@ -68,7 +68,7 @@ impl Machine {
         self.refused.iter().any(|(by, pages)| *by == call && pages.intersection(range).is_some())
     }
 
-    /// A flush that fails: it has reached each CPU or not.
+    /// Fails a flush: it has reached each CPU or not.
     fn flush_some(&mut self, cpu: usize, ranges: &[PageRange]) {
         for other in 0..self.cpus() {
             if self.random.next_u64().is_multiple_of(2) {
@@ -128,7 +128,7 @@ fn pages(ranges: &[PageRange]) -> u64 {
     ranges.iter().map(PageRange::len).sum()
 }
 
-/// The first half of the pages.
+/// Returns the first half of the pages.
 pub(super) fn first_half(ranges: &[PageRange]) -> impl Iterator<Item = PageRange> + '_ {
     let mut left = pages(ranges) / 2;
     ranges.iter().map_while(move |range| {

@@ -48,12 +48,12 @@ impl Machine {
         self.counts.discards += 1;
     }
 
-    /// The frame that `map_frames` put behind `page`.
+    /// Returns the frame that `map_frames` put behind `page`.
     pub(crate) fn frame_at(&self, page: u64) -> Option<Frame> {
         self.page_table.get(page).filter(Entry::is_shared).map(|entry| Frame(entry.frame))
     }
 
-    /// The first page of `range` behind which `map_frames` put a frame.
+    /// Returns the first page of `range` behind which `map_frames` put a frame.
     pub(crate) fn first_shared(&self, range: PageRange) -> Option<u64> {
         self.page_table.entries_in(range).find(|(_, entry)| entry.is_shared()).map(|(page, _)| page)
     }

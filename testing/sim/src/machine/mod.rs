@@ -137,7 +137,7 @@ impl Machine {
         self.random.next_u64()
     }
 
-    /// The frame behind `page`, by the page table.
+    /// Returns the frame behind `page`, by the page table.
     pub(crate) fn frame(&self, page: u64) -> Option<u64> {
         self.page_table.get(page).map(|entry| entry.frame)
     }
@@ -146,7 +146,7 @@ impl Machine {
         self.faults.push(fault);
     }
 
-    /// The error of a call that was made to fail, or could not do better.
+    /// Returns the error of a call that was made to fail, or could not do better.
     fn refuse(&mut self, call: &'static str, fault: PlatformFault) -> PlatformError {
         self.counts.failed += 1;
         PlatformError { call, fault, code: 0 }

@@ -40,12 +40,12 @@ impl PageTable {
         self.entries.range(range.start()..range.end()).map(|(&page, &entry)| (page, entry))
     }
 
-    /// The first page of `range` without translation.
+    /// Returns the first page of `range` without translation.
     pub(super) fn missing(&self, range: PageRange) -> Option<u64> {
         (range.start()..range.end()).find(|page| !self.entries.contains_key(page))
     }
 
-    /// The pages at which `map_frames` put this life of `frame`.
+    /// Returns the pages at which `map_frames` put this life of `frame`.
     pub(super) fn pages_of(&self, frame: u64, life: u64) -> impl Iterator<Item = u64> + '_ {
         let pages = self.shared.range((frame, 0)..=(frame, u64::MAX)).map(|&(_, page)| page);
         pages.filter(move |&page| {

@@ -65,7 +65,7 @@ impl Machine {
         gone.iter().for_each(|left| _ = self.left.remove(left));
     }
 
-    /// The pages where `frame` was, which is recycled now.
+    /// Returns the pages where `frame` was, which is recycled now.
     pub(super) fn take_left(&mut self, frame: u64) -> impl Iterator<Item = u64> + use<> {
         let gone: Vec<_> = self.left.iter().filter(|left| left.1 == frame).copied().collect();
         gone.iter().for_each(|left| _ = self.left.remove(left));

@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// The frames that users have not given back.
+    /// Returns the frames that users have not given back.
     pub(crate) fn taken_frames(&self) -> Vec<Frame> {
         self.memory.taken().map(Frame).collect()
     }

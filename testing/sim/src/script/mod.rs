@@ -39,7 +39,7 @@ impl Choices<'_> {
         (*byte).into()
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     fn below(&mut self, bound: usize) -> usize {
         let high = if bound > 256 { self.byte() << 8 } else { 0 };
         (high + self.byte()) % bound

@@ -46,7 +46,7 @@ impl Words {
         self.next
     }
 
-    /// Fresh, zeroed pages.
+    /// Returns fresh, zeroed pages.
     pub(super) fn fresh(&mut self, pages: usize) -> Vec<Option<Cell>> {
         let cells: Vec<_> = (0..pages).map(|_| Some(Cell::Own(self.number()))).collect();
         self.words.extend(cells.iter().flatten().map(|cell| (*cell, 0)));

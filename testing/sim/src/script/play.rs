@@ -99,7 +99,7 @@ impl<'a> Player<'a> {
         Ok(Some(area(What::Plain, addr, self.words.fresh(pages))))
     }
 
-    /// Frames to map: some that are kept, or fresh ones.
+    /// Returns frames to map: some that are kept, or fresh ones.
     fn some_frames(&mut self, most: usize) -> (Vec<Frame>, Vec<Frame>) {
         let count = 1 + self.choices.below(most);
         if self.choices.below(2) == 0 {
@@ -168,7 +168,8 @@ impl<'a> Player<'a> {
         Ok(Some(area(What::Sparse, addr, vec![None; pages])))
     }
 
-    /// Both units are one area here; what lies between them has no owner, and shows nothing.
+    /// Makes a group of two units, which are one area here; what lies between them has no owner,
+    /// and shows nothing.
     fn percpu(&mut self) -> Result<Option<Area>, AllocError> {
         let base = self.space.raw().alloc_congruent(&OFFSETS, &[UNIT * PAGE; 2], PAGE);
         Ok(base.ok().map(|base| area(What::Percpu, base, vec![None; OFFSETS[1] / PAGE + UNIT])))
@@ -179,7 +180,7 @@ impl<'a> Player<'a> {
         (!fit.is_empty()).then(|| fit[self.choices.below(fit.len())])
     }
 
-    /// A place for frames, or with some, and how many follow it there in its area, or unit.
+    /// Returns a place for frames, or with some, and how many follow it there in its area, or unit.
     fn place(&mut self) -> Option<(usize, usize, usize)> {
         let nth = self.any(|area| matches!(area.what, What::Sparse | What::Percpu))?;
         let pages = self.areas[nth].cells.len();
@@ -249,7 +250,7 @@ impl<'a> Player<'a> {
             unsafe { space.raw().free_congruent(addr, &OFFSETS, &[UNIT * PAGE; 2]) }.expect("it is there");
             return;
         }
-        // SAFETY: the area is the player's, who does not use it any more.
+        // SAFETY: the area is the player's, which does not use it any more.
         let ended = unsafe {
             match area.what {
                 What::Plain | What::User => space.raw().free(addr),
@@ -268,7 +269,7 @@ impl<'a> Player<'a> {
         unsafe { self.space.platform().give_frames(frames) };
     }
 
-    /// A page of an area, its address as a page number, and what it shows.
+    /// Returns a page of an area, its address as a page number, and what it shows.
     fn page(&mut self) -> Option<(usize, u64, Option<Cell>)> {
         let nth = self.any(|_| true)?;
         let page = self.choices.below(self.areas[nth].cells.len());

@@ -122,7 +122,7 @@ impl Notifier for Cache {
 /// A cache, as the space knows it and as itself, and the areas that it does not hold.
 type Cached = (Arc<dyn Notifier>, Arc<Cache>, Areas);
 
-/// A space full of areas of three pages, most of which a cache holds.
+/// Returns a space full of areas of three pages, most of which a cache holds.
 fn cached(config: Config) -> (Space<Sim>, Cached) {
     let (space, mut areas) = Scene::empty(config).pages(48).build();
     let request = Request::new(3 * PAGE);

@@ -29,7 +29,7 @@ pub(crate) struct Family {
 pub(crate) trait Machined: Simulated + MapFrames + Protect {}
 impl<P: Simulated + MapFrames + Protect> Machined for P {}
 
-/// A space with frames for its user.
+/// Returns a space with frames for its user.
 pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
     let mut frames = vec![Frame(0); LARGE];
     space.platform().take_frames(&mut frames).expect("there are many");
@@ -95,7 +95,7 @@ impl Ground for Part {
     }
 }
 
-/// A row that begins with nothing.
+/// Returns a row that begins with nothing.
 fn make<G: Ground, E: Debug + 'static>(
     name: &'static str,
     scene: Scene,
@@ -135,7 +135,7 @@ where
     ]
 }
 
-/// A short mapping in a block.
+/// Returns a short mapping in a block.
 fn short<G: Ground>(name: &'static str, scene: Scene, count: usize) -> Case
 where
     G::On: 'static,
@@ -146,7 +146,7 @@ where
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
 
-/// A row that begins with areas of every kind, of which some are freed; all CPUs remember
+/// Returns a row that begins with areas of every kind, of which some are freed; all CPUs remember
 /// everything.
 fn change<G: Ground, E: Debug + 'static>(
     name: &'static str,
@@ -249,7 +249,7 @@ where
     ]
 }
 
-/// Where the mapping and the group are.
+/// Returns where the mapping and the group are.
 fn family_ends<P: Machined>(space: &Space<P>) -> (usize, usize) {
     let mut found = (0, 0);
     for area in space.areas() {
@@ -276,7 +276,7 @@ fn free<P: Machined>(space: &Space<P>, addr: usize) {
     freed.expect("it is busy");
 }
 
-/// Every configuration on every machine on which blocks hold their invariants.
+/// Returns every configuration on every machine on which blocks hold their invariants.
 fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
     Machine::ALL.into_iter().flat_map(|machine| {
         configs()
@@ -342,7 +342,8 @@ fn mappings_in_need() {
     }
 }
 
-/// Memory that has frames of its own, in an empty space and in one that is full of what was freed.
+/// Returns memory that has frames of its own, in an empty space and in one that is full of what was
+/// freed.
 fn user_rows(settings: Config, scene: Scene) -> [Case; 2] {
     let user = |space: &Space<Sim>, _: &mut Family| space.raw().alloc_shared(&Request::new(3 * PAGE));
     let full = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);

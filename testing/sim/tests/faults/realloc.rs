@@ -11,7 +11,7 @@ use vmalloc_sim::{Direct, Point};
 /// Too large for pools: what is behind it is free.
 const PAGES: usize = 270;
 
-/// An area, and perhaps one behind it.
+/// Returns an area, and perhaps one behind it.
 fn setup(config: Config, has_neighbour: bool) -> (Space<Direct>, Areas) {
     let (space, mut areas) = Scene::empty(config).build_direct();
     let tagged = Request::new(PAGES * PAGE - 7).tag("grows");

@@ -44,12 +44,12 @@ enum Fill {
 pub(crate) type Areas = Vec<usize>;
 
 impl Scene {
-    /// An empty space.
+    /// Returns an empty space.
     pub(crate) fn empty(config: Config) -> Self {
         Self { pages: ROOMY, frames: 2 * ROOMY, config, fill: Fill::Nothing, machine: Machine::Plain }
     }
 
-    /// Areas of many sizes in use, and freed ones among them, on all CPUs.
+    /// Returns areas of many sizes in use, and freed ones among them, on all CPUs.
     pub(crate) fn used(config: Config) -> Self {
         Self { fill: Fill::Some, ..Self::empty(config) }
     }
@@ -99,7 +99,7 @@ impl Scene {
         self.options(Options::new(span)).build()
     }
 
-    /// The space, and the areas in use.
+    /// Returns the space, and the areas in use.
     pub(crate) fn build(self) -> (Space<Sim>, Areas) {
         self.build_on(self.sim())
     }

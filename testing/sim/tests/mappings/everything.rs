@@ -89,7 +89,7 @@ impl Everything {
     }
 }
 
-/// Addresses at which nothing begins.
+/// Returns addresses at which nothing begins.
 pub(crate) fn nowhere(space: &Space<Sim>, all: &Everything) -> Vec<usize> {
     let span = space.geometry().span;
     let inside = all.areas.iter().flat_map(|&(addr, _)| [addr + 1, addr + PAGE, addr + PAGE / 2]);

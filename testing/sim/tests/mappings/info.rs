@@ -7,7 +7,7 @@ use vmalloc::{Config, Kind, Protection, Request};
 
 const RW: Protection = Protection::ReadWrite;
 
-/// The line of an area.
+/// Returns the line of an area.
 fn line(addr: usize, pages: usize, guards: usize, tag: &str, kind: &str) -> String {
     let bytes = (pages + guards) * PAGE;
     format!("{addr:#018x}-{:#018x} {bytes:7} {tag} pages={pages} {kind}\n", addr + bytes)

@@ -1,6 +1,6 @@
-//! Mappings of frames and the rest of the family, on simulated machines of every kind: what is
-//! mapped shows what it should, what is not faults, nothing is handed out while a CPU remembers it,
-//! frames come back when nothing leads to them, and what is refused changes nothing.
+//! Mappings of frames and the rest of the family, on simulated machines of every kind. Mapped pages
+//! show their frames, and other pages fault. No address is handed out while a TLB holds it. Frames
+//! come back when no mapping leads to them. A refused call changes nothing.
 
 mod everything;
 mod exec;

@@ -100,7 +100,7 @@ impl User {
         self.below(self.space.geometry().cpus)
     }
 
-    /// An area that is one of these.
+    /// Returns an area that is one of these.
     fn any(&mut self, is: impl Fn(&Area) -> bool) -> Option<usize> {
         let fit: Vec<usize> = (0..self.areas.len()).filter(|&nth| is(&self.areas[nth])).collect();
         (!fit.is_empty()).then(|| fit[self.below(fit.len())])
@@ -338,7 +338,7 @@ impl User {
         Some(())
     }
 
-    /// A call that is not for such an area changes nothing.
+    /// Makes a call that is not for such an area: it changes nothing.
     fn misuse(&mut self) -> Option<()> {
         let which = self.any(|_| true)?;
         let (area, choice) = (self.areas[which].clone(), self.below(4));

@@ -9,7 +9,8 @@ use vmalloc_sim::{Direct, Sim};
 
 const RW: Protection = Protection::ReadWrite;
 
-/// The words of `count` pages from `addr` on, 0 for what is not mapped, and how many bytes are.
+/// Returns the words of `count` pages from `addr` on, 0 for what is not mapped, and how many bytes
+/// are.
 fn read(space: &Space<Sim>, addr: usize, count: usize) -> (Vec<u64>, usize) {
     let mut bytes = vec![0xee; count * PAGE];
     let copied = space.read(addr, &mut bytes);

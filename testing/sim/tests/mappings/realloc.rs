@@ -56,7 +56,7 @@ fn remember(space: &Space<Direct>, addr: usize) {
     cpus(space).for_each(|cpu| space.platform().sim().prefetch(cpu, pages(addr, area.pages as usize)));
 }
 
-/// A byte for each place, none of them what poison or zeros are.
+/// Returns a byte for each place, none of them what poison or zeros are.
 fn pattern(nth: usize) -> u8 {
     (nth % 211) as u8 + 1
 }

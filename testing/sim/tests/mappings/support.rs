@@ -15,15 +15,15 @@ pub(crate) const DEVICES: u64 = 8;
 /// Where linear maps are.
 const LINEAR: u64 = 0x10_0000;
 
-/// A machine of `cpus` CPUs without special powers.
+/// Returns a machine of `cpus` CPUs without special powers.
 pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     let span = PageRange::from_len(START, pages).expect("not empty");
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Every combination of what a machine can do: it unmaps discarded pages, replaces what is mapped,
-/// has a linear map, leaves zeroing to the space, and advises to reuse larger areas. With one to
-/// three CPUs in turn.
+/// Returns every combination of what a machine can do: it unmaps discarded pages, replaces what is
+/// mapped, has a linear map, leaves zeroing to the space, and advises to reuse larger areas. With
+/// one to three CPUs in turn.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
     let with = |powers: usize| {
         let power = |nth: usize| powers >> nth & 1 != 0;
@@ -43,7 +43,7 @@ fn configs() -> [Config; 4] {
     [Config::default(), unmapping, unmapping.lazy_max_pages(1).block_slots(64), unmapping.block_slots(64)]
 }
 
-/// A space on `options`, used from CPU 0.
+/// Returns a space on `options`, used from CPU 0.
 pub(crate) fn space(options: Options, config: Config) -> Space<Sim> {
     Sim::run_on(0);
     Space::new(options.build(), config).expect("an empty space")
@@ -100,8 +100,8 @@ pub(crate) fn finish<P: Simulated>(space: &Space<P>) {
     assert_eq!(space.stats().blocks, 0, "every block is given back");
 }
 
-/// Frames of the caller's, on machines with a linear map in an order in which they don't follow
-/// each other.
+/// Returns frames of the caller's, on machines with a linear map in an order in which they don't
+/// follow each other.
 pub(crate) fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
     let mut frames = vec![Frame(0); count];
     space.platform().take_frames(&mut frames).expect("there are many");
@@ -109,7 +109,7 @@ pub(crate) fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
     frames
 }
 
-/// Frames that follow each other.
+/// Returns frames that follow each other.
 pub(crate) fn take_run(space: &Space<Sim>, count: usize) -> Vec<Frame> {
     let first = space.platform().take_run(count as u64, 1).expect("there are many");
     (0..count as u64).map(|nth| first.plus(nth)).collect()
@@ -128,7 +128,7 @@ pub(crate) fn page(addr: usize) -> u64 {
     (addr / PAGE) as u64
 }
 
-/// `count` pages from `addr` on.
+/// Returns `count` pages from `addr` on.
 pub(crate) fn pages(addr: usize, count: usize) -> PageRange {
     PageRange::from_len(page(addr), count as u64).expect("not empty")
 }

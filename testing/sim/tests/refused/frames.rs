@@ -46,21 +46,21 @@ fn pending_range_keeps_no_other_area_back() {
         let space = space(1 << 10, lazy());
         let frames = take(&space, 8);
         let sparse = || space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
-        let (torn, other) = (sparse(), sparse());
+        let (pending, other) = (sparse(), sparse());
         // SAFETY: nothing else maps there, here and below.
         unsafe {
-            space.raw().map_pages(torn, &frames, Protection::ReadWrite).unwrap();
-            refuse(&space, call, torn + 2 * PAGE);
-            let refused = space.raw().unmap_pages(torn, 8);
+            space.raw().map_pages(pending, &frames, Protection::ReadWrite).unwrap();
+            refuse(&space, call, pending + 2 * PAGE);
+            let refused = space.raw().unmap_pages(pending, 8);
             assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
-            assert!(matches!(space.raw().unmap_pages(torn + PAGE, 3), Err(AreaError::Platform(_))));
+            assert!(matches!(space.raw().unmap_pages(pending + PAGE, 3), Err(AreaError::Platform(_))));
             // Others are mapped, unmapped and purged.
             space.raw().map_pages(other, &frames, Protection::ReadWrite).unwrap();
             space.raw().unmap_pages(other, 8).unwrap();
             assert!(space.purge().is_err());
             assert_eq!(space.stats().lazy_areas, 0);
             // The area may be freed. Its addresses are not reused before the range is unmapped.
-            space.raw().free_sparse(torn).unwrap();
+            space.raw().free_sparse(pending).unwrap();
         }
         assert!(space.purge().is_err());
         assert_eq!(space.stats().refused_areas, 1);
@@ -82,8 +82,8 @@ fn vfree_sparse(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
 
-/// Short mappings of which some are refused: of a block that is given back, and of one with live
-/// ones.
+/// Returns short mappings of which some are refused: of a block that is given back, and of one with
+/// live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
         let addr = space.raw().map_short(frames).expect("room");

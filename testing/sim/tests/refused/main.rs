@@ -13,7 +13,7 @@ const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The calls that refuse pages.
 const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
 
-/// A space of so many pages.
+/// Returns a space of so many pages.
 fn space(pages: u64, config: Config) -> Space<Sim> {
     Sim::run_on(0);
     let span = PageRange::from_len(0x1000, pages).expect("not empty");

@@ -44,7 +44,7 @@ fn refused_tail_is_not_reused_until_unmapped() {
 }
 
 /// The refusal passed before the area shrinks again: its old tail must not be unmapped when
-/// somebody else is there.
+/// another area is there.
 #[test]
 fn refused_tail_is_unmapped_once() {
     for call in CALLS {
@@ -71,18 +71,18 @@ fn refused_tail_is_unmapped_once() {
 fn pending_range_keeps_no_other_area_from_growing() {
     for call in CALLS {
         let space = direct(256);
-        let [torn, other] = [20, 3].map(|pages| alloc(&space, pages));
+        let [pending, other] = [20, 3].map(|pages| alloc(&space, pages));
         // What was taken for later lies behind it.
         space.purge().unwrap();
-        refuse(&space, call, torn + 15 * PAGE);
+        refuse(&space, call, pending + 15 * PAGE);
         // SAFETY: the areas are the test's.
         unsafe {
-            assert_eq!(space.raw().realloc(torn, &vmalloc::Request::new(10 * PAGE)), Ok(torn));
+            assert_eq!(space.raw().realloc(pending, &vmalloc::Request::new(10 * PAGE)), Ok(pending));
             assert_eq!(space.raw().realloc(other, &vmalloc::Request::new(9 * PAGE)), Ok(other));
             touch(&space, other, 9);
             // It grows itself as well, elsewhere.
-            let moved = space.raw().realloc(torn, &vmalloc::Request::new(18 * PAGE)).unwrap();
-            assert_ne!(moved, torn);
+            let moved = space.raw().realloc(pending, &vmalloc::Request::new(18 * PAGE)).unwrap();
+            assert_ne!(moved, pending);
             touch(&space, moved, 18);
             [moved, other].iter().for_each(|addr| vfree(&space, *addr));
         }

@@ -4,7 +4,7 @@
 use super::{Bitmaps, Look};
 use crate::addr::PageRange;
 use crate::area_map::AreaMap;
-use crate::request::Fit;
+use crate::fit::Fit;
 use crate::shared::Shared;
 use crate::sync::Mutant;
 use crate::sync::modelled::{fails_with, holds, needs};

@@ -17,28 +17,28 @@
 //! - TREE-2 the summary beside a child is exactly the summary of what lies below it; empty slots
 //!   have none.
 //! - TREE-3 no node but the root is empty. A node that loses a child joins a neighbour under the
-//!   same parent if both hold twelve or fewer together, which keeps the height logarithmic in the
+//!   same parent if both hold twelve or fewer together. That keeps the height logarithmic in the
 //!   number of leaves.
 //!
 //! A change sets the summary of one child and walks up until a summary comes out as it was. Growth
 //! ([`Tree::raise`]) needs one maximum a level; anything else ([`Tree::set`]) the maximum of
 //! sixteen.
 //!
-//! [`node`]: a node. [`update`]: changes of summaries. [`shape`]: leaves that come and go.
-//! [`check`]: the invariants. The search is here.
+//! [`tree_node`]: a node. [`update`]: changes of summaries. [`shape`]: leaves that come and go.
+//! [`tree_check`]: the invariants. The search is here.
 
-mod check;
-mod node;
 mod shape;
+mod tree_check;
+mod tree_node;
 mod update;
 
-pub(super) use node::Node;
+pub(super) use tree_node::Node;
 
 use super::Steps;
 use super::bitmaps::Bitmaps;
 use super::metadata::{OutOfMemory, Pool};
 use super::summary::{Query, Summary};
-use node::{FAN, node_of, slot_of};
+use tree_node::{FAN, node_of, slot_of};
 
 pub(super) struct Tree<'m> {
     nodes: Pool<'m, Node>,

@@ -1,7 +1,7 @@
 //! Leaves that come and go: splitting, merging, and the height.
 
 use super::Tree;
-use super::node::{FAN, MERGE_AT, node_of, place, slot_of};
+use super::tree_node::{FAN, MERGE_AT, node_of, place, slot_of};
 use crate::area_map::bitmaps::Bitmaps;
 use crate::area_map::metadata::OutOfMemory;
 use crate::area_map::summary::Summary;

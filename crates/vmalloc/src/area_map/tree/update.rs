@@ -1,7 +1,7 @@
 //! Changes of summaries, from a leaf upwards as high as they show.
 
 use super::Tree;
-use super::node::{node_of, same, slot_of};
+use super::tree_node::{node_of, same, slot_of};
 use crate::area_map::summary::{Summary, eclipses};
 use wide::i16x8;
 

@@ -1,7 +1,7 @@
 //! The invariants TREE-1–TREE-3, checked.
 
 use super::Tree;
-use super::node::{FAN, place};
+use super::tree_node::{FAN, place};
 use crate::area_map::summary::Summary;
 
 impl Tree<'_> {

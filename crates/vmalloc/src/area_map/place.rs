@@ -21,7 +21,7 @@ use super::search::Place;
 use super::summary::{Query, Summary};
 use crate::addr::PageRange;
 use crate::error::AllocError;
-use crate::request::Fit;
+use crate::fit::Fit;
 
 impl AreaMap<'_> {
     /// Hands out an area placed by `fit`. O(log n); see [`Policy`](crate::Policy) for the

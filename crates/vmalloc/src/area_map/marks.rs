@@ -25,9 +25,9 @@ impl Leaf {
         AnnotationMarks(self.annotations.get()).may_be_annotated(page)
     }
 
-    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it: a
-    /// reader that sees a mark cleared before sees that the area with the annotation is busy no
-    /// more, and one that sees an area busy sees its mark after.
+    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it. A
+    /// reader that saw a mark cleared before then sees that the annotated area is no longer busy. A
+    /// reader that saw an area busy sees its mark after.
     #[inline(always)]
     pub(super) fn annotation_marks(&self) -> AnnotationMarks {
         AnnotationMarks(self.annotations.get())
