@@ -68,7 +68,7 @@ const THREADS: [Part; 2] = [
     },
     Part {
         what: "threads on what the Linux platform shares",
-        words: &["-p", "vmalloc-linux", "--lib", "--", "grace::", "lock::"],
+        words: &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
 ];

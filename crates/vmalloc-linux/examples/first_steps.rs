@@ -1,5 +1,5 @@
-//! First steps: memory, the same pages twice, an area found by an address inside, and an overrun that
-//! traps.
+//! First steps: memory, the same pages twice, an area found by an address inside, and an overrun
+//! that traps.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

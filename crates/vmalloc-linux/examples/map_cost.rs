@@ -1,14 +1,15 @@
-//! What it costs to map pages that the program has already, in nanoseconds: `cargo run --release --example map_cost --
-//! [--json]`.
+//! What it costs to map pages that the program has already, in nanoseconds: `cargo run --release
+//! --example map_cost -- [--json]`.
 //!
 //! In one run, alternating, so that all see the same machine:
-//! - **naive**: for each page mmap(2) with `MAP_FIXED` of a file in memory, touch, munmap(2) of the whole;
+//! - **naive**: for each page mmap(2) with `MAP_FIXED` of a file in memory, touch, munmap(2) of the
+//!   whole;
 //! - **unmapped**: `map_frames`, touch, `unmap` and `flush`;
 //! - **same**: `map_frames` of the frames that are there already, touch, `let_go`;
 //! - **other**: `map_frames` of other frames each time, touch, `let_go`;
 //!
-//! each for scattered frames, and for consecutive ones. Medians. One thread; with others running, whatever takes a
-//! mapping away interrupts them as well.
+//! each for scattered frames, and for consecutive ones. Medians. One thread; with others running,
+//! whatever takes a mapping away interrupts them as well.
 
 use std::ffi::c_void;
 use std::io::Write;
@@ -110,7 +111,7 @@ impl Bench {
 
     fn naive(&self, frames: &[Frame]) -> Result<(), std::io::Error> {
         let page = self.window.addr() as u64 >> 12;
-        // Whoever has consecutive pages needs one call for them.
+        // A caller with consecutive pages needs one call for them.
         let mut at = self.window;
         for run in frames.chunk_by(|first, next| next.0 == first.0 + 1) {
             map_file(at, run.len() as u64, self.file, run[0].0)?;

@@ -1,11 +1,11 @@
-//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the program is
-//! running.
+//! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the
+//! program is running.
 //!
-//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a range, and
-//! interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which counts those of the whole
-//! machine). Medians over the rounds in which the other thread had a CPU for nine tenths of the time: a thread that
-//! does not run needs no interrupt, so on a busy machine the other rounds would flatter. A line without any such
-//! round has no figures.
+//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a
+//! range, and interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which
+//! counts those of the whole machine). Medians over the rounds in which the other thread had a CPU
+//! for nine tenths of the time: a thread that does not run needs no interrupt, so on a busy machine
+//! the other rounds would flatter. A line without any such round has no figures.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 
@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
-/// Areas keep their distance: each range ends in a guard page, and as many pages again stay mapped by nobody.
+/// Areas keep their distance: each range ends in a guard page, and as many pages again stay
+/// unmapped.
 const STRIDE: u64 = 2 * PAGES;
 /// Rounds that count, and how long to try for them.
 const ROUNDS: usize = 15;
@@ -33,7 +34,7 @@ enum Calls {
 
 struct Line {
     guards: Guards,
-    vectors: Vectors,
+    vectors: BatchAdvise,
     calls: Calls,
     /// Rounds that count.
     rounds: usize,
@@ -64,9 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
-            let options = Options::new().exactly(1 << 30).guards(guards).vectors(vectors);
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
+            let options = Options::new().exactly(1 << 30).guards(guards).batch_advise(vectors);
             match Linux::reserve(options) {
                 Ok(linux) => {
                     for calls in [Calls::One, Calls::OneForEach] {
@@ -103,7 +104,7 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
     })?;
     Ok(Line {
         guards: linux.guards(),
-        vectors: linux.vectors(),
+        vectors: linux.batch_advise(),
         calls,
         rounds: rounds.len(),
         ns_per_range: median(rounds.iter().map(|round| round.time.as_nanos() as u64 / RANGES)),
@@ -155,8 +156,8 @@ fn round(
 /// The clock of the calling thread's CPU time, for other threads to read.
 fn own_cpu_clock() -> libc::clockid_t {
     let mut clock = 0;
-    // SAFETY: the thread is alive, for it calls this; `clock` is valid for a write. Should it fail, the clock stays the
-    // wall clock, and every round counts.
+    // SAFETY: the thread is alive, for it calls this; `clock` is valid for a write. Should it fail,
+    // the clock stays the wall clock, and every round counts.
     unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
     clock
 }

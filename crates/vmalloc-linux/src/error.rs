@@ -1,15 +1,15 @@
-//! Why a reservation was refused, and what the kernel's error numbers mean for the allocator.
+//! Errors of a reservation, and the meaning of the kernel's error numbers for the allocator.
 
-use crate::limits;
+use crate::os::limits;
 use rustix::io::Errno;
 use thiserror::Error;
 use vmalloc::{PlatformError, PlatformFault};
 
-/// Why no address space could be reserved. Nothing was changed.
+/// An error of [`Linux::reserve`](crate::Linux::reserve). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// Nothing was asked for.
+    /// The size is zero.
     #[error("the size is zero")]
     ZeroSize,
     /// The size is not a whole number of pages.
@@ -52,10 +52,10 @@ pub enum ReserveError {
         /// The `errno` of mmap(2).
         code: i32,
     },
-    /// The means asked for, or every means there is, are refused by this kernel.
+    /// The kernel refuses the means asked for, or every means that can be used.
     #[error("this kernel refuses {means} (errno {code})")]
     Unsupported {
-        /// What was refused.
+        /// The means that the kernel refused.
         means: &'static str,
         /// The `errno` it answered with.
         code: i32,
@@ -70,7 +70,7 @@ pub enum ReserveError {
     },
 }
 
-/// The platform error for a `call` that failed with `errno`.
+/// Returns the platform error for a `call` that failed with `errno`.
 #[cold]
 pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError {
     let fault = match errno {
@@ -82,16 +82,17 @@ pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError 
     PlatformError { call, fault, code: errno.raw_os_error() }
 }
 
-/// The platform error for an mprotect(2) that failed with `errno`.
+/// Returns the platform error for an mprotect(2) that failed with `errno`.
 #[cold]
 pub(crate) fn protect_error(errno: Errno) -> PlatformError {
     mapping_error(["mprotect", "mprotect (at vm.max_map_count)"], errno)
 }
 
-/// The platform error for a call, under either of its names, that changes mappings and failed with `errno`.
+/// Returns the platform error for a call that changes mappings and failed with `errno`. The second
+/// name is for a failure at the limit on mappings.
 ///
-/// The kernel says `ENOMEM` both for want of memory and for want of mappings. Only the number of mappings tells
-/// them apart: counting takes milliseconds at the limit, which a failure may.
+/// The kernel says `ENOMEM` both for want of memory and for want of mappings. Only the number of
+/// mappings tells them apart: counting takes milliseconds at the limit, which a failure may.
 #[cold]
 pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -> PlatformError {
     if errno == Errno::NOMEM && limits::mappings_exhausted() {

@@ -1,108 +1,95 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
 //! ```text
-//!  opened.rs    a whole allocator in one call, `open`; parts of one that survive forks
-//!  reserve.rs   options and limits ──► one reservation, and the means that this kernel has
-//!  options.rs   what may be asked for; error.rs  why not; limits.rs  what the machine allows, read heap-free
+//!  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
+//!  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
+//!  options.rs       what may be asked for;   means.rs  guards, batches;   error.rs  errors of a reservation
 //!
-//!  platform.rs  the `vmalloc` traits ──┬─► markers.rs  guard pages as page-table marks (Linux 6.13+)
-//!                                      │     frontier.rs   which chunks are open at all
-//!                                      ├─► islands.rs  guard pages as inaccessible mappings (older kernels)
-//!                                      └─► special.rs  pages that are neither, and how they become so again
-//!                                            table.rs      what stands behind which page
-//!  windows.rs   frames in the span         supply.rs   who has which frame; bitmap.rs  sets of frames
-//!  relocate.rs  pages moved to other addresses      huge.rs  huge pages      peek.rs  reading what may not be there
-//!  budget.rs    how many mappings all of these may still make
+//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks in page tables, or mprotect
+//!                                          ├─► frames/        pages at several addresses
+//!                                          └─► page_kinds.rs  special pages, and how they become plain again
+//!  relocate.rs      pages moved to other addresses
+//!  read_nofault.rs  reading addresses that may lead nowhere
 //!
-//!  memory.rs    the reservation, and every call that changes it
-//!  batch.rs     many ranges, few calls;  advise.rs  madvise(2), process_madvise(2)
+//!  drain.rs         the thread that drains in the background
+//!  rcu.rs           freeing after all readers have finished
+//!  fork/            hooks around fork; the locks of the process and their order
 //!
-//!  cpu.rs  which CPU runs this      lock.rs  a lock that survives fork      fork.rs  hooks around fork
-//!  pagemap.rs  frame numbers    drainer.rs  the thread that drains in the background
-//!  grace.rs    freeing after all readers have gone    fatal.rs  the end of a damaged program
-//!  sync.rs     the drain thread's sleep, and its model
+//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu, futex, pagemap, fatal
 //! ```
 //!
 //! # What holds
-//! - Nothing here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to success), so a
-//!   global allocator may stand on it. [`open`] does, and the space and its drain do, see [`on_drain_thread`].
-//!   [`Grace`] allocates too: for its collector, and for records that are not embedded.
-//! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free pages and
-//!   pages freed and purged raise `SIGSEGV`; system calls that are given their address fail with `EFAULT`.
-//! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range. Its price
-//!   is a window: between the two calls of a batch a stale access reads zeros (or writes to a page that is
-//!   then dropped) instead of trapping.
+//! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
+//!   success), so a global allocator may stand on it. [`open()`] does, and the space and its drain
+//!   do, see [`on_drain_thread`]. [`Grace`](rcu::Grace) allocates too: for its collector, and for
+//!   records that are not embedded.
+//! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
+//!   pages and pages freed and purged raise `SIGSEGV`; system calls that are given their address
+//!   fail with `EFAULT`.
+//! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range.
+//!   Its price is a gap: between the two calls of a batch a use-after-free reads zeros (or writes
+//!   to a page that is then dropped) instead of trapping.
 //! - After `fork` the child owns a copy of everything and may go on, whatever other threads were
-//!   doing: with every space of [`open`] and [`share`], and every root of [`open_root`]. What a
-//!   thread owned that the child does not have is lost to the child. But for
-//!   [frames](vmalloc::Frames) taken before: these are shared memory. What the child takes itself
-//!   is its own, and what its parent took it can't give back to the supply.
+//!   doing: with every space of [`open()`] and [`share`], and every root of [`open_root`]. Areas of
+//!   threads that the child does not have are lost to the child.
 //! - A space or root made by hand is for programs that do not fork while other threads use it. A
 //!   child that finds a lock of it held stops with a message, see [`FutexLock`].
+//! - [Frames](vmalloc::Frames) taken before a fork are shared memory. Frames that the child takes
+//!   are its own. Frames that its parent took it can't give back to the supply.
 //! - [`vfree_atomic`](vmalloc::Space::vfree_atomic) and [`try_find`](vmalloc::Space::try_find) may
 //!   be called in a signal handler, and no other call of a space may. They create no thread, take
 //!   no memory, wait for nothing, and leave `errno` as it is.
-//! - Whatever was done to pages, mapped to frames, protected, moved, unmapping them makes them plain again, for a call
-//!   or two more.
+//! - Unmapping makes pages plain again, for a call or two more, whatever was done to them: mapped
+//!   to frames, protected, moved.
 //!
 //! # What does not
-//! - `mlockall` locks the areas that are in use, and none that is allocated later, also with `MCL_FUTURE`: the kernel
-//!   neither guards nor drops locked pages, and would put memory behind every address of an opened chunk. An owner who
-//!   needs locked memory locks its area (`mlock`). Only with [`Guards::Islands`], and after `MCL_CURRENT`, is what is
-//!   allocated later locked as well, and then there is memory behind all of it at once.
-//! - Purging an area unlocks its pages, and those of no other. An area that is cached stays locked for its next owner.
-//!   Unlocking a part of what is locked costs mappings, see below. Where it is refused (a sandbox, the limit on mappings)
-//!   the area stays back with the space, without its memory (Linux 5.18), and is tried again: a purge fails with
-//!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`](vmalloc::Stats) count what stays.
-//! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation fail, and frames may be
-//!   refused.
-//! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts whole
-//!   ([`CHUNK_PAGES`]), not only the part of it that is mapped.
-//! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530 (`vm.max_map_count`):
-//!   seven eighths of these are used, then [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
-//! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment of the call.
+//! - `mlockall` locks the areas that are in use, and none that is allocated later, also with
+//!   `MCL_FUTURE`: the kernel neither guards nor drops locked pages, and would put memory behind
+//!   every address of an opened chunk. An owner who needs locked memory locks its area (`mlock`).
+//!   Only with [`Guards::Mprotect`], and after `MCL_CURRENT`, later allocations are locked as well,
+//!   and then memory is behind all of them at once.
+//! - Purging an area unlocks its pages, and those of no other. An area that is cached stays locked
+//!   for its next owner. Unlocking a part of a locked range costs mappings, see below. Where it is
+//!   refused (a sandbox, the limit on mappings) the area stays back with the space, without its
+//!   memory (Linux 5.18), and is tried again: a purge fails with
+//!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`](vmalloc::Stats)
+//!   count such areas.
+//! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation
+//!   fail, and frames may be refused.
+//! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts
+//!   whole ([`CHUNK_PAGES`]), not only the part of it that is mapped.
+//! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530
+//!   (`vm.max_map_count`): seven eighths of these are used, then
+//!   [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
+//! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment
+//!   of the call.
 
-mod advise;
-mod batch;
-mod bitmap;
-mod budget;
-mod cpu;
-mod drainer;
+mod drain;
 mod error;
-mod fatal;
-mod fork;
-mod frontier;
-mod grace;
-mod huge;
-mod islands;
-mod limits;
-mod lock;
-mod markers;
-mod memory;
-mod opened;
+pub mod fork;
+mod frames;
+mod guard;
+mod means;
+mod open;
 mod options;
-mod pagemap;
-mod peek;
+mod os;
+mod page_kinds;
 mod platform;
+pub mod rcu;
+mod read_nofault;
 mod relocate;
 mod reserve;
-mod special;
-mod supply;
-mod sync;
-mod table;
-mod windows;
 
 /// The core, whole: a program needs no other dependency.
 pub use vmalloc::{self, *};
 
-pub use drainer::on_drain_thread;
+pub use drain::on_drain_thread;
 pub use error::ReserveError;
-pub use fork::{OnFutexes, RegisterError};
-pub use frontier::CHUNK_PAGES;
-pub use grace::{DeferError, Grace, Head, Pin, SettleError, pin};
-pub use lock::FutexLock;
-pub use opened::{OpenError, open, open_root, share};
-pub use options::{Guards, Options, Vectors};
+pub use guard::chunks::CHUNK_PAGES;
+pub use means::{BatchAdvise, Guards};
+pub use open::{OpenError, open, open_root, share};
+pub use options::Options;
+pub use os::futex::FutexLock;
 pub use platform::Linux;
 
 /// The examples of the README and of the table of Linux's names, compiled and run as tests.

@@ -1,74 +1,43 @@
-//! What a reservation may ask for, checked once.
+//! The options of a reservation, checked once.
 
 use crate::error::ReserveError;
-use crate::supply::FRAMES_MAX;
+use crate::means::{BatchAdvise, FRAMES_MAX, Guards};
 
-/// The default size: 64 TiB, half of what 47-bit addresses give a program. Reserving it takes as long as
-/// reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
+/// The default size: 64 TiB, half of the 47-bit addresses that a program has. Reserving it takes as
+/// long as reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
 const DEFAULT_BYTES: usize = if usize::BITS >= 64 { 1 << 46 } else { 1 << 29 };
 
-/// The default minimum. Below two chunks nearly all of the span would be opened at once by the first area.
+/// The default minimum. Below two chunks nearly all of the span would be opened at once by the
+/// first area.
 const DEFAULT_MINIMUM_BYTES: usize = 16 << 20;
 
-/// The default size of the supply of frames: 64 GiB of addresses, which is more memory than most machines have.
+/// The default size of the supply of frames: 64 GiB of addresses, which is more memory than most
+/// machines have.
 const DEFAULT_FRAME_BYTES: usize = if usize::BITS >= 64 { 1 << 36 } else { 1 << 28 };
 
 /// Below this the supply is not worth having, unless it was asked for.
 const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 
-/// How a page that may not be touched is made so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum Guards {
-    /// By marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13): they cost no mapping, however many.
-    Markers,
-    /// By inaccessible mappings between accessible ones (`mprotect(2)`), on any kernel: each area costs two
-    /// mappings of the `vm.max_map_count` (65,530 by default) that the program may have.
-    Islands,
-}
-
-impl Guards {
-    /// Both, best first: the order in which they are probed.
-    pub const ALL: [Self; 2] = [Self::Markers, Self::Islands];
-}
-
-/// How one call advises the kernel about many ranges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum Vectors {
-    /// `process_madvise(PIDFD_SELF)`: no descriptor, and right in a forked child.
-    PidfdSelf,
-    /// `process_madvise` on a descriptor of this process, opened again after a fork.
-    Pidfd,
-    /// One `madvise(2)` a range, on kernels whose `process_madvise` can't drop or guard pages (before 6.13).
-    Loop,
-}
-
-impl Vectors {
-    /// All of them, best first: the order in which they are probed.
-    pub const ALL: [Self; 3] = [Self::PidfdSelf, Self::Pidfd, Self::Loop];
-}
-
-/// What to reserve, and by which means. The default asks for 64 TiB, takes less where the machine has less,
-/// and chooses the best means that the kernel has.
+/// A size to reserve, and the means to use. The default asks for 64 TiB, takes less where the
+/// machine has less, and chooses the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    size_bytes: usize,
-    minimum_bytes: usize,
+    max_bytes: usize,
+    min_bytes: usize,
     frame_bytes: usize,
     pub(crate) guards: Option<Guards>,
-    pub(crate) vectors: Option<Vectors>,
+    pub(crate) batch_advise: Option<BatchAdvise>,
     pub(crate) drain_thread: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            size_bytes: DEFAULT_BYTES,
-            minimum_bytes: DEFAULT_MINIMUM_BYTES,
+            max_bytes: DEFAULT_BYTES,
+            min_bytes: DEFAULT_MINIMUM_BYTES,
             frame_bytes: DEFAULT_FRAME_BYTES,
             guards: None,
-            vectors: None,
+            batch_advise: None,
             drain_thread: true,
         }
     }
@@ -76,73 +45,76 @@ impl Default for Options {
 
 impl Options {
     /// The default options.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reserves `bytes`, or, where that is refused, a half, a quarter … of it, down to the minimum.
+    /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to the minimum.
     #[must_use]
-    pub fn up_to(self, bytes: usize) -> Self {
-        Self { size_bytes: bytes, minimum_bytes: self.minimum_bytes.min(bytes), ..self }
+    pub fn max_bytes(self, bytes: usize) -> Self {
+        Self { max_bytes: bytes, min_bytes: self.min_bytes.min(bytes), ..self }
     }
 
-    /// Fails rather than reserve less than `bytes`.
+    /// Asks for no less than `bytes`: the reservation fails rather than be smaller.
     #[must_use]
-    pub fn at_least(self, bytes: usize) -> Self {
-        Self { minimum_bytes: bytes, ..self }
+    pub fn min_bytes(self, bytes: usize) -> Self {
+        Self { min_bytes: bytes, ..self }
     }
 
-    /// Reserves exactly `bytes`, or fails.
+    /// Asks for exactly `bytes`.
     #[must_use]
     pub fn exactly(self, bytes: usize) -> Self {
-        Self { size_bytes: bytes, minimum_bytes: bytes, ..self }
+        Self { max_bytes: bytes, min_bytes: bytes, ..self }
     }
 
-    /// Lends out up to `bytes` of pages that can be mapped at several addresses at once ([`Frames`](vmalloc::Frames)),
-    /// or none for 0. 64 GiB by default, which costs addresses only.
+    /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
+    /// ([`Frames`](vmalloc::Frames)), or none for 0. 64 GiB by default, which costs addresses only.
     ///
-    /// Where these addresses can't be had (`RLIMIT_AS`), it is a half, a quarter … of it, down to nothing: the
-    /// reservation does not fail for them.
+    /// Where these addresses can't be had (`RLIMIT_AS`), the supply is a half, a quarter … of it,
+    /// down to nothing: the reservation does not fail for them.
     ///
-    /// After a `fork`, parent and child see each other's writes to frames that were taken before it. Frames taken
-    /// afterwards are the own of whoever took them. A child takes none below the highest one that its parent ever took,
-    /// and what it gives back of its parent's is forgotten, not reused.
+    /// After a `fork`, parent and child see each other's writes to frames that were taken before
+    /// it. Frames taken afterwards belong to the process that took them. A child takes none below
+    /// the highest one that its parent ever took. Frames of its parent that it gives back are
+    /// forgotten, not reused.
     #[must_use]
-    pub fn frames(self, bytes: usize) -> Self {
+    pub fn frame_bytes(self, bytes: usize) -> Self {
         Self { frame_bytes: bytes, ..self }
     }
 
-    /// Insists on one way to guard pages, instead of probing.
+    /// Asks for one kind of guards, instead of probing.
     #[must_use]
     pub fn guards(self, guards: Guards) -> Self {
         Self { guards: Some(guards), ..self }
     }
 
-    /// Insists on one way to advise about many ranges, instead of probing.
+    /// Asks for one way to advise about many ranges, instead of probing.
     #[must_use]
-    pub fn vectors(self, vectors: Vectors) -> Self {
-        Self { vectors: Some(vectors), ..self }
+    pub fn batch_advise(self, batch_advise: BatchAdvise) -> Self {
+        Self { batch_advise: Some(batch_advise), ..self }
     }
 
-    /// Never creates a thread: for programs that can't have one, in a sandbox or about to become another user. Frees
-    /// purge by themselves then, and what is cached stays until [`Space::decay`](vmalloc::Space::decay) is called.
+    /// Forbids the drain thread, for programs that can't have one, in a sandbox or about to become
+    /// another user. Frees purge by themselves then, and cached areas stay until
+    /// [`Space::decay`](vmalloc::Space::decay) is called.
     #[must_use]
     pub fn without_drain_thread(self) -> Self {
         Self { drain_thread: false, ..self }
     }
 
-    /// The sizes to try, for pages of `page_bytes`.
+    /// Returns the sizes to try, for pages of `page_bytes`.
     pub(crate) fn sizes(&self, page_bytes: usize) -> Result<Sizes, ReserveError> {
-        check_size(self.size_bytes, page_bytes)?;
-        check_size(self.minimum_bytes, page_bytes)?;
-        if self.minimum_bytes > self.size_bytes {
-            let (minimum, size) = (self.minimum_bytes, self.size_bytes);
+        check_size(self.max_bytes, page_bytes)?;
+        check_size(self.min_bytes, page_bytes)?;
+        if self.min_bytes > self.max_bytes {
+            let (minimum, size) = (self.min_bytes, self.max_bytes);
             return Err(ReserveError::MinimumAboveSize { minimum, size });
         }
-        Ok(Sizes { next: Some(self.size_bytes), minimum: self.minimum_bytes, page_bytes })
+        Ok(Sizes { next: Some(self.max_bytes), minimum: self.min_bytes, page_bytes })
     }
 
-    /// The sizes of the supply of frames to try, if there is to be one.
+    /// Returns the sizes to try for the supply of frames, if one is asked for.
     pub(crate) fn frame_sizes(&self, page_bytes: usize) -> Result<Option<Sizes>, ReserveError> {
         if self.frame_bytes == 0 {
             return Ok(None);
@@ -175,7 +147,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Leaves out what is above `bytes`, but never the minimum.
+    /// Leaves out sizes above `bytes`, but never the minimum.
     pub(crate) fn capped(mut self, bytes: usize) -> Self {
         while self.next.is_some_and(|next| next > bytes && next > self.minimum) {
             self.next();
@@ -203,14 +175,14 @@ mod tests {
 
     #[test]
     fn sizes_halve_down_to_the_minimum() {
-        let sizes = Options::new().up_to(10 * PAGE).at_least(2 * PAGE).sizes(PAGE);
+        let sizes = Options::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE);
         let pages: Vec<_> = sizes.into_iter().flatten().map(|bytes| bytes / PAGE).collect();
         assert_eq!(pages, [10, 5, 2]);
     }
 
     #[test]
     fn a_cap_never_hides_the_minimum() {
-        let sizes = Options::new().up_to(16 * PAGE).at_least(4 * PAGE).sizes(PAGE);
+        let sizes = Options::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE);
         let capped = |cap| sizes.map(|sizes| sizes.capped(cap).collect::<Vec<_>>());
         assert_eq!(capped(9 * PAGE), Ok(vec![8 * PAGE, 4 * PAGE]));
         assert_eq!(capped(PAGE), Ok(vec![4 * PAGE]));
@@ -235,6 +207,6 @@ mod tests {
         assert_eq!(refusal(Options::new().exactly(bytes)), Err(ReserveError::TooLarge { bytes }));
         let (minimum, size) = (2 * PAGE, PAGE);
         let above = ReserveError::MinimumAboveSize { minimum, size };
-        assert_eq!(refusal(Options::new().up_to(size).at_least(minimum)), Err(above));
+        assert_eq!(refusal(Options::new().max_bytes(size).min_bytes(minimum)), Err(above));
     }
 }

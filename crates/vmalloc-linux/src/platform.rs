@@ -1,17 +1,16 @@
 //! The platform traits of `vmalloc`, for Linux.
 
-use crate::cpu::CpuHint;
-use crate::drainer::DrainThread;
-use crate::fatal::fatal;
-use crate::huge::HugePages;
-use crate::islands::Islands;
-use crate::lock::FutexLock;
-use crate::markers::Markers;
-use crate::memory::Memory;
-use crate::options::{Guards, Vectors};
-use crate::pagemap;
-use crate::supply::Supply;
-use crate::table::Table;
+use crate::drain::DrainThread;
+use crate::frames::supply::Supply;
+use crate::frames::table::Table;
+use crate::guard::Guarding;
+use crate::means::{BatchAdvise, Guards};
+use crate::os::cpu::CpuHint;
+use crate::os::fatal::fatal;
+use crate::os::futex::FutexLock;
+use crate::os::huge_pages::HugePages;
+use crate::os::pagemap;
+use crate::os::reservation::Reservation;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
@@ -22,10 +21,10 @@ use vmalloc::{
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
-/// Made by [`Linux::reserve`]; the span is given back when it is dropped.
+/// Made by [`Linux::reserve`]. Dropping it gives the span back.
 #[derive(Debug)]
 pub struct Linux {
-    pub(crate) memory: Memory,
+    pub(crate) memory: Reservation,
     pub(crate) guarding: Guarding,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
@@ -35,50 +34,38 @@ pub struct Linux {
     pub(crate) drain_thread: DrainThread,
 }
 
-/// How pages that may not be touched are made so.
-#[derive(Debug)]
-pub(crate) enum Guarding {
-    Markers(Markers),
-    Islands(Islands),
-}
-
 impl Linux {
-    /// How many bytes of addresses are reserved: what was asked for, or what the machine had.
+    /// Returns how many bytes of addresses are reserved: as many as were asked for, or as the
+    /// machine had.
+    #[must_use]
     pub fn reserved_bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// How pages that may not be touched are made so.
+    /// Returns the kind of guards in use.
+    #[must_use]
     pub fn guards(&self) -> Guards {
-        match self.guarding {
-            Guarding::Markers(_) => Guards::Markers,
-            Guarding::Islands(_) => Guards::Islands,
-        }
+        self.guarding.kind()
     }
 
-    /// How the kernel is advised about many ranges.
-    pub fn vectors(&self) -> Vectors {
+    /// Returns the way in which the kernel is advised about many ranges.
+    #[must_use]
+    pub fn batch_advise(&self) -> BatchAdvise {
         self.memory.sender().vectors()
     }
 
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.map(&self.memory, range),
-            Guarding::Islands(islands) => islands.map(&self.memory, range),
-        }
+        self.guarding.map(&self.memory, range)
     }
 
-    /// Takes away what is behind plain pages.
+    /// Unmaps plain pages.
     pub(crate) fn unmap_plain(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        match &self.guarding {
-            Guarding::Markers(markers) => markers.unmap(&self.memory, ranges),
-            Guarding::Islands(islands) => islands.unmap(&self.memory, ranges),
-        }
+        self.guarding.unmap(&self.memory, ranges)
     }
 
-    /// M2: from here on ranges are inside the span.
+    /// Checks that `range` is inside the span: M2 from here on.
     pub(crate) fn check(&self, range: PageRange) -> Result<(), PlatformError> {
         if self.memory.span().covers(&range) {
             return Ok(());
@@ -90,10 +77,11 @@ impl Linux {
 
 // SAFETY:
 // - The span is a mapping of our own (M1), constant.
-// - Mapped ranges are accessible: F1 and F2 of `frontier` for marks, mprotect(2) on the whole range for
-//   islands. Their pages are private and fresh or dropped before, so they read as zero.
-// - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the promise of
-//   `flush`.
+// - Mapped ranges are accessible: F1 and F2 of `guard::chunks` for marks, mprotect(2) on the whole
+//   range for the other kind. Their pages are private and fresh or dropped before, so they read as
+//   zero.
+// - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the
+//   promise of `flush`.
 // - `FutexLock` excludes.
 unsafe impl Platform for Linux {
     type RawLock = FutexLock;
@@ -102,9 +90,9 @@ unsafe impl Platform for Linux {
     fn geometry(&self) -> Geometry {
         Geometry::new(self.memory.span(), self.memory.page_shift(), self.cpus)
             .huge_order(self.huge.order(self.memory.page_shift()))
-            // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page faults
-            // a replacement with exact sizes and 0.003 with a quarter of slack, and an eighth less time
-            // than with an eighth (`buffers`).
+            // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page
+            // faults a replacement with exact sizes and 0.003 with a quarter of slack, and an
+            // eighth less time than with an eighth (`buffers`).
             .max_slack_percent(25)
             .remaps_atomically(true)
             .linear_map(self.supply.as_ref().map(Supply::linear))
@@ -132,16 +120,16 @@ unsafe impl Platform for Linux {
         self.protect_new(range, access)
     }
 
-    /// Also flushes: see [`flush`](Self::flush). With more than one range, pages are first dropped and then
-    /// guarded; in between a stale access reads zeros instead of trapping.
+    /// Unmaps, and also flushes: see [`flush`](Self::flush). With more than one range, pages are
+    /// first dropped and then guarded. In between a use-after-free reads zeros instead of trapping.
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
         self.restore_all(ranges)?;
         self.unmap_plain(ranges)
     }
 
-    /// Nothing is left to do: the calls that `unmap` makes return only after the kernel has interrupted every
-    /// CPU that runs this program and may hold a translation, and has taken the pages back.
+    /// Does nothing: the calls that `unmap` makes return only after the kernel has interrupted
+    /// every CPU that runs this program and may hold a translation, and has taken the pages back.
     unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
         Ok(())
     }
@@ -154,13 +142,13 @@ unsafe impl Platform for Linux {
     unsafe fn zero(&self, range: PageRange) {
         let shift = self.memory.page_shift();
         let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);
-        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written; the span's provenance
-        // is exposed by the reservation.
+        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written. The
+        // reservation has exposed the span's provenance.
         unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
     }
 
-    /// Wakes the drain thread, and creates it the first time. Only a space of [`open`](crate::open) has one, and only if
-    /// the [`Options`](crate::Options) allow it.
+    /// Wakes the drain thread, and creates it the first time. Only a space of
+    /// [`open`](crate::open()) has one, and only if the [`Options`](crate::Options) allow it.
     fn drain_later(&self, due: DrainReason) -> bool {
         self.drain_thread.request(due)
     }
@@ -175,7 +163,7 @@ unsafe impl Platform for Linux {
         let mut bytes = [0; size_of::<u64>()];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(read) if read == bytes.len() => u64::from_ne_bytes(bytes),
-            // A sandbox without the call: the keys of the standard library come from what else there is.
+            // A sandbox without the call: the standard library finds its keys elsewhere.
             _ => RandomState::new().hash_one(self.memory.span().start()),
         }
     }

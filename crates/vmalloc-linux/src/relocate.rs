@@ -1,23 +1,24 @@
 //! Moving pages to other addresses, for areas that grow.
 //!
-//! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping. It does not merge
-//! what was moved with its new neighbours, so these pages are marked [special](crate::table) and replaced when they are
-//! unmapped. The mapping that they came from stays, with nothing in it: it is made to fault as any free range is.
+//! The kernel moves page tables, not bytes (mremap(2) with `MREMAP_DONTUNMAP`), from one mapping.
+//! It does not merge the moved pages with their new neighbours, so they are marked
+//! [special](crate::frames::table) and replaced when they are unmapped. The mapping that they came
+//! from stays, with nothing in it: it is made to fault as any free range is.
 //!
 //! # Runs
 //! ```text
 //!   moved once, and grown        │ 1          │ plain │
 //!   moved again, and grown       │ 1          │ 2     │ plain   │      one mapping, and one mremap(2), each
 //! ```
-//! An area of several mappings is moved run by run of equal entries, which number the mappings. Nothing ever merges them, so there
-//! is one more after each move: beyond [`RUNS_MAX`] moving is unsupported, and the copy that the caller makes is
-//! in one mapping again.
+//! An area of several mappings is moved run by run of equal entries, which number the mappings. The
+//! kernel never merges them, so each move adds one. Beyond [`RUNS_MAX`] moving is unsupported, and
+//! the copy that the caller makes is in one mapping again.
 
-use crate::budget::SPLIT;
 use crate::error::{mapping_error, platform_error};
-use crate::memory::{Access, Stuck};
+use crate::frames::table::Entry;
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::{Access, Stuck};
 use crate::platform::Linux;
-use crate::table::Entry;
 use rustix::io::Errno;
 use std::iter;
 use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Relocate};
@@ -25,14 +26,14 @@ use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, R
 /// The most runs that are moved.
 const RUNS_MAX: usize = 8;
 
-// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a mapping at
-// address zero.
+// SAFETY: a mapped page is memory of this program at its own address, and mmap(2) never places a
+// mapping at address zero.
 unsafe impl DirectMemory for Linux {}
 
-// SAFETY: see `relocate`; what it moves shows what it held.
+// SAFETY: `relocate` moves the pages themselves, so `to` holds the content that `from` held.
 unsafe impl Relocate for Linux {
-    /// Windows are not moved, nor pages of which the protection is not known, nor ranges of more than eight mappings: for these it
-    /// is unsupported. Protections go with the pages.
+    /// Moves neither frame pages, nor pages of which the protection is not known, nor ranges of
+    /// more than eight mappings: for these it is unsupported. Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;
         self.check(to)?;
@@ -65,8 +66,9 @@ impl Linux {
         Ok(())
     }
 
-    /// The runs of `range`, each of which the kernel may well keep in one mapping, and what the entries of each are. Should it keep
-    /// one in several for all that, kernels before 6.17 refuse to move it.
+    /// Returns the runs of `range`, each of which the kernel may well keep in one mapping, with the
+    /// entry of each. Where the kernel keeps one in several all the same, kernels before 6.17
+    /// refuse to move it.
     fn runs(&self, range: PageRange) -> impl Iterator<Item = (PageRange, Entry)> {
         let mut rest = Some(range);
         iter::from_fn(move || {
@@ -79,7 +81,7 @@ impl Linux {
         })
     }
 
-    /// How many runs `range` has, if all can be moved.
+    /// Returns how many runs `range` has, if all can be moved.
     fn movable_runs(&self, range: PageRange) -> Option<usize> {
         let mut runs = self.runs(range).take(RUNS_MAX + 1);
         let count = runs.try_fold(0, |count, (_, entry)| entry.private_access().map(|_| count + 1));
@@ -99,15 +101,17 @@ impl Linux {
         }
     }
 
-    /// What refused the move is likely to refuse the way back: then the bytes go alone, into the mapping that they were in. If the
-    /// kernel has taken that away before it refused, into a new one.
+    /// Copies bytes back where the kernel refuses to move pages back, as it is likely to after it
+    /// refused the move. They go into the mapping that they were in. If the kernel has removed that
+    /// before it refused, they go into a new one.
     fn copy_back(&self, run: PageRange, entry: Entry, target: PageRange) {
         let writable = self.memory.protect(run, Access::ReadWrite);
         if let Err(errno) = writable.or_else(|_| self.memory.replace(run, Access::ReadWrite)) {
             self.fatal(&format_args!("pages can be moved neither on nor back ({errno})"));
         }
-        // SAFETY: the pages at `target` came from `run`, so they are readable; `run` was just made writable. The
-        // caller of `relocate` owns both.
+        // SAFETY: the pages at `target` came from `run`, so they are readable, and `run` was just
+        // made writable. They are as long as each other and disjoint, as `relocate` has checked.
+        // Its caller owns both, so no other thread uses them.
         unsafe { self.memory.copy(target, run) };
         if let Some(access) = entry.private_access().filter(|access| *access != Access::ReadWrite)
             && self.memory.protect(run, access).is_err()
@@ -116,14 +120,14 @@ impl Linux {
         }
     }
 
-    /// Makes `from` fault, of which the pages have gone. Should that fail, a stray access finds zeros until the caller
-    /// unmaps the range, as it has to.
+    /// Makes `from` fault, of which the pages have gone. If that fails, a wild access finds zeros
+    /// until the caller unmaps the range, as it has to.
     fn leave(&self, from: PageRange) {
         let _ = self.unmap_plain(&[from]);
     }
 }
 
-/// The part of `to` that is as far into it as `run` is into `from`, which is as long.
+/// Returns the part of `to` that is as far into it as `run` is into `from`, which is as long.
 fn counterpart(run: PageRange, from: PageRange, to: PageRange) -> PageRange {
     PageRange::from_len(to.start() + (run.start() - from.start()), run.len()).unwrap_or(to)
 }

@@ -1,46 +1,49 @@
-//! Reserving the span, and finding out what this kernel can do with it.
+//! Reserving the span, and finding the means that this kernel has.
 //!
-//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any overcommit mode.
-//! What may stand in its way is the width of addresses (47 bits on x86-64, 39 on small machines) and
-//! `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on the first page of the span
-//! itself: what works there works on the rest.
+//! A reservation costs one mapping and no memory: it is inaccessible, and not counted by any
+//! overcommit mode. Its size may be limited by the width of addresses (47 bits on x86-64, 39 on
+//! small machines) and by `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on
+//! the first page of the span itself: means that work there work on the rest.
 
-use crate::advise::{Advice, Sender};
-use crate::cpu::{self, CpuHint};
-use crate::drainer::DrainThread;
+use crate::drain::DrainThread;
 use crate::error::ReserveError;
-use crate::fork;
-use crate::huge::HugePages;
-use crate::islands::Islands;
-use crate::limits;
-use crate::markers::Markers;
-use crate::memory::{Access, Mapping, Memory};
-use crate::options::{Guards, Options, Sizes, Vectors};
-use crate::platform::{Guarding, Linux};
-use crate::supply::Supply;
-use crate::table::Table;
+use crate::fork::hooks;
+use crate::frames::supply::Supply;
+use crate::frames::table::Table;
+use crate::guard::Guarding;
+use crate::guard::mprotect::Mprotect;
+use crate::guard::pte::PteMarkers;
+use crate::means::{BatchAdvise, Guards};
+use crate::options::{Options, Sizes};
+use crate::os::cpu::{self, CpuHint};
+use crate::os::huge_pages::HugePages;
+use crate::os::limits;
+use crate::os::madvise::{Advice, Sender};
+use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::platform::Linux;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
 
 impl Linux {
-    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls, however large the span;
-    /// no memory.
+    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls,
+    /// however large the span; no memory.
     ///
     /// # Errors
-    /// When the sizes make no sense, when not even the minimum can be had, or when the kernel refuses the
+    /// When the sizes make no sense, when the minimum can't be had, or when the kernel refuses the
     /// means asked for.
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
         let page_bytes = rustix::param::page_size();
         let sizes = options.sizes(page_bytes)?;
-        fork::install().map_err(|errno| system("pthread_atfork", errno))?;
+        hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
         let mapping = reserve_largest(sizes, page_bytes)?;
-        let (bytes, sender) = (mapping.bytes(), Sender::new(Vectors::Loop));
-        let mut memory = Memory::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
-        // A program may lock all its memory in advance (mlockall(2)): addresses are not meant by that. If they can't be
-        // unlocked, the probes tell.
+        let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
+        let mut memory =
+            Reservation::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
+        // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
+        // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
         let guarding = choose_guards(&memory, options.guards)?;
-        let sender = choose_vectors(&memory, options.vectors)?;
+        let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
         let supply = options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes));
@@ -58,10 +61,10 @@ impl Linux {
     }
 }
 
-/// The first of `sizes` that can be had.
+/// Reserves the first of `sizes` that can be had.
 fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveError> {
     let mut refused = ReserveError::ZeroSize;
-    for bytes in sizes.capped(half_of_what_is_left(page_bytes)) {
+    for bytes in sizes.capped(half_of_the_rest(page_bytes)) {
         match Mapping::new(bytes, Access::None) {
             Ok(mapping) => return Ok(mapping),
             Err(errno) => refused = refusal(bytes, page_bytes, errno),
@@ -70,20 +73,22 @@ fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveEr
     Err(refused)
 }
 
-/// The first of `sizes` that can be had for frames. Half of what is left again: a quarter of it all at most.
+/// Reserves the first of `sizes` that can be had for frames. Half of the rest again: a quarter of
+/// it all at most.
 fn reserve_supply(sizes: Sizes, page_bytes: usize) -> Option<Supply> {
-    let cap = half_of_what_is_left(page_bytes);
+    let cap = half_of_the_rest(page_bytes);
     sizes.filter(|&bytes| bytes <= cap).find_map(|bytes| Supply::new(bytes, page_bytes).ok())
 }
 
-/// Taking all that the limit on addresses allows would leave nothing for the rest of the program.
-fn half_of_what_is_left(page_bytes: usize) -> usize {
+/// Returns half of the addresses that the limit still allows. Taking all would leave nothing for
+/// the rest of the program.
+fn half_of_the_rest(page_bytes: usize) -> usize {
     let half = limits::address_space_bytes()
         .map_or(u64::MAX, |limit| limit.saturating_sub(limits::used_bytes(page_bytes)) / 2);
     usize::try_from(half).unwrap_or(usize::MAX)
 }
 
-/// Why `bytes` could not be reserved: the limit, if they would pass it.
+/// Returns the error for `bytes` that could not be reserved: the limit, if they would pass it.
 fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     let used = limits::used_bytes(page_bytes);
     match limits::address_space_bytes() {
@@ -94,45 +99,46 @@ fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     }
 }
 
-fn choose_guards(memory: &Memory, wanted: Option<Guards>) -> Result<Guarding, ReserveError> {
+fn choose_guards(memory: &Reservation, wanted: Option<Guards>) -> Result<Guarding, ReserveError> {
     match wanted {
         Some(guards) => probe_guards(memory, guards),
         // The last needs the least: its refusal is the one to report.
-        None => probe_guards(memory, Guards::Markers).or_else(|_| probe_guards(memory, Guards::Islands)),
+        None => probe_guards(memory, Guards::PteMarkers).or_else(|_| probe_guards(memory, Guards::Mprotect)),
     }
 }
 
-fn probe_guards(memory: &Memory, guards: Guards) -> Result<Guarding, ReserveError> {
+fn probe_guards(memory: &Reservation, guards: Guards) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);
     let advices: &[_] = match guards {
-        Guards::Markers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
-        Guards::Islands => &[Advice::DontNeed],
+        Guards::PteMarkers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
+        Guards::Mprotect => &[Advice::DontNeed],
     };
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
     Ok(match guards {
-        Guards::Markers => {
-            Guarding::Markers(Markers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
+        Guards::PteMarkers => {
+            Guarding::PteMarkers(PteMarkers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
         }
-        Guards::Islands => Guarding::Islands(Islands),
+        Guards::Mprotect => Guarding::Mprotect(Mprotect),
     })
 }
 
-fn choose_vectors(memory: &Memory, wanted: Option<Vectors>) -> Result<Sender, ReserveError> {
+fn choose_batch_advise(memory: &Reservation, wanted: Option<BatchAdvise>) -> Result<Sender, ReserveError> {
     match wanted {
-        Some(vectors) => probe_vectors(memory, vectors),
-        None => probe_vectors(memory, Vectors::PidfdSelf)
-            .or_else(|_| probe_vectors(memory, Vectors::Pidfd))
-            .or_else(|_| probe_vectors(memory, Vectors::Loop)),
+        Some(vectors) => probe_batch_advise(memory, vectors),
+        None => probe_batch_advise(memory, BatchAdvise::PidfdSelf)
+            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Pidfd))
+            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Loop)),
     }
 }
 
-fn probe_vectors(memory: &Memory, vectors: Vectors) -> Result<Sender, ReserveError> {
+fn probe_batch_advise(memory: &Reservation, vectors: BatchAdvise) -> Result<Sender, ReserveError> {
     let sender = Sender::new(vectors);
-    if vectors == Vectors::Loop {
+    if vectors == BatchAdvise::Loop {
         return Ok(sender);
     }
     let run = memory.run(first_page(memory));
-    // SAFETY: a page of our own mapping, which nobody uses yet.
+    // SAFETY: `advise_some` asks that the run is mapped and its content may go: it is a page of our
+    // own mapping, which is not in use yet.
     match unsafe { sender.advise_some(&[run], Advice::DontNeed) } {
         Ok(bytes) if bytes == run.iov_len => Ok(sender),
         Ok(_) => Err(ReserveError::Unsupported { means: "process_madvise on its caller", code: 0 }),
@@ -143,7 +149,7 @@ fn probe_vectors(memory: &Memory, vectors: Vectors) -> Result<Sender, ReserveErr
     }
 }
 
-fn first_page(memory: &Memory) -> PageRange {
+fn first_page(memory: &Reservation) -> PageRange {
     let span = memory.span();
     PageRange::from_len(span.start(), 1).unwrap_or(span)
 }

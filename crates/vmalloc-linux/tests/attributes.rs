@@ -1,7 +1,7 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
 use vmalloc::{Config, FreeError, Request, Space};
-use vmalloc_linux::{Guards, Linux, Options, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
 
 const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
@@ -26,8 +26,8 @@ fn flags_at(addr: usize) -> String {
 fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     let configs = [Config::default(), Config::default().unmap_on_free()];
     configs.into_iter().flat_map(|config| {
-        Guards::ALL.map(|guards| {
-            let options = Options::new().exactly(64 << 20).guards(guards).vectors(Vectors::Loop);
+        Guards::all().map(move |guards| {
+            let options = Options::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);
             open(options.without_drain_thread(), config).expect("a space")
         })
     })

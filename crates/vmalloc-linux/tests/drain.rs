@@ -32,8 +32,9 @@ fn pass_the_threshold(space: &Space<Linux>) {
     free(space, alloc(space, LARGE));
 }
 
-/// The files of all threads of this process. The kernel's list of them ends early when the thread that it is at ends meanwhile, even one that was
-/// waited for: so it is read until it is the same twice.
+/// The files of all threads of this process. The kernel's list of them ends early when the thread
+/// that it is at ends meanwhile, even one that was waited for: so it is read until it is the same
+/// twice.
 fn threads() -> Vec<std::path::PathBuf> {
     let list = || -> Vec<_> {
         std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path()).collect()
@@ -179,7 +180,8 @@ fn churn(space: &Space<Linux>, stop: &AtomicBool) {
 /// In a child: gives up the parent's share of the space, which is the only one here.
 fn drop_in_child(space: &Arc<Space<Linux>>) -> bool {
     let weak = Arc::downgrade(space);
-    // SAFETY: the child ends without using or dropping the parent's `Arc`, of which this is the only count.
+    // SAFETY: the child ends without using or dropping the parent's `Arc`, of which this is the
+    // only count.
     drop(unsafe { Arc::from_raw(Arc::as_ptr(space)) });
     weak.strong_count() == 0
 }
@@ -227,8 +229,8 @@ fn a_child_of_a_fork_drains_what_its_parent_kept_from_its_first_free_on() {
         areas[1..].iter().for_each(|&addr| free(&space, addr));
         in_forked_child(|| {
             assert_eq!(drain_threads().len(), 0);
-            // The parent's nodes have told the platform of what they keep. Nobody here has heard of
-            // it.
+            // The parent's nodes have told the platform of their cached areas. The child's platform
+            // has not heard of them.
             free(&space, areas[0]);
             wait_for_threads(1);
             wait_until("all is drained", || is_drained(&space));
@@ -262,7 +264,8 @@ fn the_last_owner_may_let_go_while_a_drain_is_under_way() {
     });
 }
 
-/// Limits the processes and threads of this user to `count`, or to what was allowed if that is less.
+/// Limits the processes and threads of this user to `count`, or to what was allowed if that is
+/// less.
 fn limit_processes(count: libc::rlim_t) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: room for a limit.

@@ -89,7 +89,8 @@ fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
         }
         for _ in 0..20 {
             in_forked_child(|| {
-                // The child has no other threads: it may use what they were opening or closing at the fork.
+                // The child has no other threads: it may use what they were opening or closing at
+                // the fork.
                 for chunk in CHURNED {
                     let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
                     map(linux, fresh);
@@ -158,8 +159,10 @@ fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
 fn ten_thousand_spaces_are_forked_with_and_dropped() {
     in_own_process("ten_thousand_spaces_are_forked_with_and_dropped", || {
         const SPACES: usize = 10_000;
-        let small =
-            || open(Options::new().exactly(16 << 12).frames(0), vmalloc::Config::default().nodes(1)).unwrap();
+        let small = || {
+            open(Options::new().exactly(16 << 12).frame_bytes(0), vmalloc::Config::default().nodes(1))
+                .unwrap()
+        };
         let mut spaces: Vec<_> = (0..SPACES).map(|_| small()).collect();
         for _ in 0..2 {
             in_forked_child(|| {

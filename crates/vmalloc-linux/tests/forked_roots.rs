@@ -26,7 +26,7 @@ fn root() -> Root<Linux> {
     open_root(Linux::reserve(Options::new().exactly(1 << 30)).unwrap()).unwrap()
 }
 
-fn part<P: vmalloc_linux::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
+fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
     share(root.subspace(name, Placement::lowest(bytes), busy()).unwrap()).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
         forks_amid(&[&come_and_go, &|| use_it(&stays, 20)], || {
             use_it(&stays, 20);
             let state = root.subspaces().find(|child| child.name == "scratch").map(|child| child.state);
-            assert_ne!(state, Some(SubspaceState::Changing), "nobody here is at it");
+            assert_ne!(state, Some(SubspaceState::Changing), "no thread here changes it");
             match scratch() {
                 Ok(space) => use_it(&share(space).unwrap(), 8),
                 // Lost with the thread that it belonged to.
@@ -207,7 +207,7 @@ fn end_of_child(body: impl FnOnce()) -> (i32, String) {
     (status, String::from_utf8_lossy(&text[..count as usize]).into_owned())
 }
 
-/// A space that nobody has made safe: its locks may be held at a fork.
+/// A space that was not made safe: its locks may be held at a fork.
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process("a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so", || {

@@ -9,11 +9,11 @@ use vmalloc::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformFault, Pr
 use vmalloc_linux::{Linux, Options};
 
 const SPAN: usize = 1 << 26;
-/// What given-back frames may keep, in pages, see `supply.rs`.
+/// The memory that given-back frames may keep, in pages, see `frames/supply.rs`.
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
-    Linux::reserve(Options::new().exactly(SPAN).frames(pages * 4096)).unwrap()
+    Linux::reserve(Options::new().exactly(SPAN).frame_bytes(pages * 4096)).unwrap()
 }
 
 fn take(linux: &Linux, count: usize) -> Vec<Frame> {
@@ -134,7 +134,8 @@ fn given_frames_keep_memory_up_to_the_budget() {
         }
         assert_eq!(backed_pages(&linux), KEPT);
     }
-    // What was given back to the machine comes back as zeros, what was kept as it was; all of it counts again.
+    // What was given back to the machine comes back as zeros, what was kept as it was; all of it
+    // counts again.
     let frames = take(&linux, 2 * KEPT as usize);
     let kept = frames.iter().filter(|frame| frame_value(&linux, **frame) == 1).count();
     assert_eq!(kept as u64, KEPT);
@@ -153,7 +154,7 @@ fn without_a_supply_frames_are_unsupported() {
     let refused = unsafe { linux.map_frames(pages(&linux, 0, 1), &[Frame(0)], Protection::ReadWrite) };
     assert_eq!(refused.unwrap_err().fault, PlatformFault::Unsupported);
     map(&linux, pages(&linux, 0, 1));
-    let odd = Linux::reserve(Options::new().exactly(SPAN).frames(5000));
+    let odd = Linux::reserve(Options::new().exactly(SPAN).frame_bytes(5000));
     assert!(odd.is_err());
 }
 

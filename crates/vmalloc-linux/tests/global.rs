@@ -1,7 +1,8 @@
 //! A global allocator on an opened space, drained by the thread of that space.
 //!
-//! What such an allocator has to see to: the space takes its own lists from the global allocator, so calls that
-//! come from inside the space, or from its drain thread, are served by something else.
+//! What such an allocator has to see to: the space takes its own lists from the global allocator,
+//! so calls that come from inside the space, or from its drain thread, are served by something
+//! else.
 
 mod common;
 

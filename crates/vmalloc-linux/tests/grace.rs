@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 use vmalloc::{Config, FreeError, Request, Space};
-use vmalloc_linux::{DeferError, Grace, Head, Linux, Options, SettleError, open, pin};
+use vmalloc_linux::rcu::{DeferError, Grace, Head, SettleError, pin};
+use vmalloc_linux::{Linux, Options, open};
 
 const PAGE: usize = 4096;
 
@@ -13,7 +14,8 @@ fn space(config: Config) -> Arc<Space<Linux>> {
     open(Options::new().exactly(1 << 30), config).expect("a gigabyte of addresses")
 }
 
-/// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too early.
+/// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too
+/// early.
 fn configs() -> [Config; 2] {
     [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16)]
 }
@@ -60,13 +62,13 @@ enum Form {
 }
 
 /// # Safety
-/// As for `Grace::vfree`.
+/// As for `Grace::free`.
 unsafe fn defer(grace: &Grace, node: NonNull<Node>, form: Form) {
     match form {
         // SAFETY: the caller's promise.
-        Form::Separate => unsafe { grace.vfree(node.addr().get()) }.unwrap(),
+        Form::Separate => unsafe { grace.free(node.addr().get()) }.unwrap(),
         // SAFETY: the caller's promise, and no reader reads the head.
-        Form::Embedded => unsafe { grace.vfree_embedded(Node::head(node)) }.unwrap(),
+        Form::Embedded => unsafe { grace.free_embedded(Node::head(node)) }.unwrap(),
     }
 }
 
@@ -98,7 +100,8 @@ fn a_pinned_reader_keeps_what_it_reads() {
     }
 }
 
-/// Writers replace a shared node, readers check that it is whole. With unmapping, a free too early is a crash.
+/// Writers replace a shared node, readers check that it is whole. With unmapping, a free too early
+/// is a crash.
 #[test]
 fn readers_never_see_a_freed_node() {
     const WRITES: u64 = 5000;
@@ -155,15 +158,15 @@ fn what_cannot_be_freed_is_refused_at_once() {
         (reserved, FreeError::WrongKind { page: page(reserved) }),
     ] {
         // SAFETY: refused.
-        assert_eq!(unsafe { grace.vfree(addr) }, Err(DeferError::Free(error)));
+        assert_eq!(unsafe { grace.free(addr) }, Err(DeferError::Free(error)));
     }
     let mut elsewhere = Head::new();
     // SAFETY: refused; the head is this test's own.
-    let refused = unsafe { grace.vfree_embedded(NonNull::from(&mut elsewhere)) };
+    let refused = unsafe { grace.free_embedded(NonNull::from(&mut elsewhere)) };
     assert!(matches!(refused, Err(FreeError::NotAnArea { .. })), "{refused:?}");
     assert_eq!((grace.pending(), space.stats().busy_areas), (0, 2));
     // SAFETY: owned, and used no more.
-    unsafe { grace.vfree(area) }.unwrap();
+    unsafe { grace.free(area) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(reserved) }.unwrap();
     grace.settle().unwrap();
@@ -176,9 +179,10 @@ fn a_free_that_comes_too_late_is_told() {
     let grace = Grace::new(&space);
     let area = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
     let reader = pin();
-    // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees, which is refused.
+    // SAFETY: nothing uses the memory, and nothing is allocated before the second of the frees,
+    // which is refused.
     unsafe {
-        grace.vfree(area).unwrap();
+        grace.free(area).unwrap();
         space.raw().free(area).unwrap();
     }
     drop(reader);
@@ -224,8 +228,8 @@ fn a_forked_child_does_not_wait_and_still_has_its_memory() {
     // SAFETY: the only owner; read below by a reader that is pinned.
     unsafe { defer(&grace, node, Form::Separate) };
     drop(reader);
-    // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold but those of the heap and the
-    // space, which survive a fork.
+    // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold but
+    // those of the heap and the space, which survive a fork.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let reader = pin();

@@ -2,7 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use vmalloc_linux::{Grace, Head, Options, open};
+use vmalloc_linux::rcu::{Grace, Head};
+use vmalloc_linux::{Options, open};
 
 struct Counting;
 
@@ -35,10 +36,11 @@ fn an_embedded_record_needs_no_heap_but_a_batch_does() {
         let addr = space.raw().alloc(&vmalloc::Request::new(4096)).unwrap();
         let head = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut::<Head>(addr)).unwrap();
         // SAFETY: a page of this loop alone, which begins with its head and is forgotten.
-        unsafe { grace.vfree_embedded(head) }.unwrap();
+        unsafe { grace.free_embedded(head) }.unwrap();
     }
     let taken = ALLOCATIONS.get() - before;
-    // Nothing else pins, so batches are as large as this thread's share of collecting makes them: over a hundred.
+    // Nothing else pins, so batches are as large as this thread's share of collecting makes them:
+    // over a hundred.
     assert!(taken < FREES / 50, "{taken} allocations for {FREES} frees");
     // Nor do they pile up: what is pending is a few batches.
     assert!(grace.pending() < FREES / 20, "{} frees are pending", grace.pending());

@@ -6,7 +6,7 @@ use common::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use vmalloc::{PageRange, Platform};
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, Vectors};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options};
 
 struct Counting;
 
@@ -30,8 +30,8 @@ unsafe impl GlobalAlloc for Counting {
 static HEAP: Counting = Counting;
 
 /// Everything a platform is asked for in its life.
-fn live(guards: Guards, vectors: Vectors, ranges: &mut [PageRange]) {
-    let options = Options::new().up_to(1 << 40).guards(guards).vectors(vectors);
+fn live(guards: Guards, vectors: BatchAdvise, ranges: &mut [PageRange]) {
+    let options = Options::new().max_bytes(1 << 40).guards(guards).batch_advise(vectors);
     let Ok(linux) = Linux::reserve(options) else { return };
     for (index, range) in ranges.iter_mut().enumerate() {
         *range = pages(&linux, index as u64 * 8, 3);
@@ -50,8 +50,8 @@ fn live(guards: Guards, vectors: Vectors, ranges: &mut [PageRange]) {
 #[test]
 fn the_platform_never_touches_the_heap() {
     let mut ranges = vec![PageRange::from_len(0, 1).unwrap(); 1500];
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
             let before = ALLOCATIONS.get();
             live(guards, vectors, &mut ranges);
             assert_eq!(ALLOCATIONS.get() - before, 0, "with {guards:?} and {vectors:?}");

@@ -1,10 +1,11 @@
-//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other means.
+//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other
+//! means.
 
 mod common;
 
 use common::*;
 use vmalloc::ReadNofault;
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
 const SPAN: usize = 1 << 30;
 
@@ -77,10 +78,10 @@ fn without_process_madvise_ranges_are_purged_one_by_one() {
     in_own_process("without_process_madvise_ranges_are_purged_one_by_one", || {
         take_away(Lacks::ProcessMadvise);
         let linux = Linux::reserve(Options::new()).unwrap();
-        assert_eq!(linux.vectors(), Vectors::Loop);
+        assert_eq!(linux.batch_advise(), BatchAdvise::Loop);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(Options::new().vectors(Vectors::PidfdSelf)).unwrap_err();
+        let insisting = Linux::reserve(Options::new().batch_advise(BatchAdvise::PidfdSelf)).unwrap_err();
         let ReserveError::Unsupported { code: libc::ENOSYS, .. } = insisting else { panic!("{insisting:?}") };
     });
 }
@@ -90,10 +91,10 @@ fn without_guard_marks_there_are_islands() {
     in_own_process("without_guard_marks_there_are_islands", || {
         take_away(Lacks::GuardMarks);
         let linux = Linux::reserve(Options::new()).unwrap();
-        assert_eq!(linux.guards(), Guards::Islands);
+        assert_eq!(linux.guards(), Guards::Mprotect);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(Options::new().guards(Guards::Markers)).unwrap_err();
+        let insisting = Linux::reserve(Options::new().guards(Guards::PteMarkers)).unwrap_err();
         assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
     });
 }
@@ -102,9 +103,8 @@ fn without_guard_marks_there_are_islands() {
 #[test]
 fn what_is_refused_later_is_done_by_other_means() {
     in_own_process("what_is_refused_later_is_done_by_other_means", || {
-        let platforms: Vec<_> = Guards::ALL
-            .into_iter()
-            .flat_map(|guards| Vectors::ALL.map(|vectors| (guards, vectors)))
+        let platforms: Vec<_> = Guards::all()
+            .flat_map(|guards| BatchAdvise::all().map(move |vectors| (guards, vectors)))
             .filter_map(|(guards, vectors)| reserve(SPAN, guards, vectors))
             .collect();
         take_away(Lacks::ProcessMadvise);
@@ -116,7 +116,7 @@ fn what_is_refused_later_is_done_by_other_means() {
 #[test]
 fn a_program_may_close_all_descriptors() {
     in_own_process("a_program_may_close_all_descriptors", || {
-        let Some(linux) = reserve(SPAN, Guards::ALL[0], Vectors::Pidfd) else { return };
+        let Some(linux) = reserve(SPAN, Guards::PteMarkers, BatchAdvise::Pidfd) else { return };
         purge_scattered(&linux);
         // SAFETY: this process was made for it.
         assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);

@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate,
 };
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveError};
 
 const SPAN: usize = 1 << 34;
 
@@ -46,7 +46,7 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
         assert_eq!((bytes, limit), (1 << 40, LIMIT));
         assert!(exactly.to_string().contains("RLIMIT_AS, which is 4294967296 bytes"), "{exactly}");
 
-        let at_least = Linux::reserve(Options::new().at_least(1 << 33)).unwrap_err();
+        let at_least = Linux::reserve(Options::new().min_bytes(1 << 33)).unwrap_err();
         assert!(
             matches!(at_least, ReserveError::AddressSpaceLimit { bytes: 0x2_0000_0000, .. }),
             "{at_least:?}"
@@ -59,7 +59,7 @@ fn more_than_the_machine_has_is_refused_or_halved() {
     let bytes = 1 << 60;
     let refused = Linux::reserve(Options::new().exactly(bytes)).unwrap_err();
     assert!(matches!(refused, ReserveError::NoRoom { bytes: 0x1000_0000_0000_0000, .. }), "{refused:?}");
-    let halved = Linux::reserve(Options::new().up_to(bytes)).unwrap();
+    let halved = Linux::reserve(Options::new().max_bytes(bytes)).unwrap();
     assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
 }
 
@@ -67,8 +67,8 @@ fn more_than_the_machine_has_is_refused_or_halved() {
 #[test]
 fn want_of_memory_maps_nothing_and_passes() {
     in_own_process("want_of_memory_maps_nothing_and_passes", || {
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::Loop) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
             let first = pages(&linux, 0, 1);
             map(&linux, first);
             fill(&linux, first, 1);
@@ -77,7 +77,8 @@ fn want_of_memory_maps_nothing_and_passes() {
             // SAFETY: a valid limit.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &unlimited) }, 0);
 
-            // In the middle of the huge area to come, a chunk that is open: it is opened in two steps.
+            // In the middle of the huge area to come, a chunk that is open: it is opened in two
+            // steps.
             let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
             map(&linux, middle);
             linux.do_unmap(&[middle]).unwrap();
@@ -111,7 +112,7 @@ fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
 fn islands_stop_before_the_limit_on_mappings() {
     in_own_process("islands_stop_before_the_limit_on_mappings", || {
         let Some(max) = map_limit() else { return };
-        let Some(linux) = reserve(SPAN, Guards::Islands, Vectors::Loop) else { return };
+        let Some(linux) = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop) else { return };
         let (mapped, refused) = map_until_refused(&linux, max);
         assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
         assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
@@ -130,8 +131,8 @@ fn islands_stop_before_the_limit_on_mappings() {
 fn at_the_limit_on_mappings_nothing_is_lost() {
     in_own_process("at_the_limit_on_mappings_nothing_is_lost", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::Loop) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
             let whole = pages(&linux, 0, 16 * CHUNK_PAGES);
             let far = pages(&linux, 40 * CHUNK_PAGES + 5, 3);
             let inside = pages(&linux, 2 * CHUNK_PAGES, 9 * CHUNK_PAGES);
@@ -149,7 +150,7 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
             assert_traps(&linux, far);
             match guards {
                 // Marks stand in for the mappings that could not be had.
-                Guards::Markers => unmapped.unwrap(),
+                Guards::PteMarkers => unmapped.unwrap(),
                 _ => {
                     assert_eq!(unmapped.unwrap_err().fault, PlatformFault::MapLimit);
                     linux.do_unmap(&[inside]).unwrap();
@@ -183,8 +184,8 @@ fn window_until_refused(linux: &Linux, frames: &[Frame], most: u64) -> (u64, Pla
 fn windows_stop_before_the_limit_on_mappings() {
     in_own_process("windows_stop_before_the_limit_on_mappings", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
             let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
@@ -255,8 +256,8 @@ fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
 fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
     in_own_process("a_move_that_the_kernel_refuses_in_the_middle_moves_nothing", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
             // The chunks are open, and what is there was restored: only the moves are refused.
@@ -292,8 +293,8 @@ fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
 #[test]
 fn a_move_into_a_hole_of_the_span_is_undone() {
     in_own_process("a_move_into_a_hole_of_the_span_is_undone", || {
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
             // Somebody has unmapped the last pages: the last of five moves finds nothing.
@@ -325,8 +326,8 @@ fn a_move_into_a_hole_of_the_span_is_undone() {
 fn windows_that_the_kernel_refuses_leave_nothing_behind() {
     in_own_process("windows_that_the_kernel_refuses_leave_nothing_behind", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::ALL {
-            let Some(linux) = reserve(SPAN, guards, Vectors::PidfdSelf) else { continue };
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let frames = scattered_frames(&linux, 100);
             let (windows, plain, moved) =
                 (pages(&linux, 10, 100), pages(&linux, 200, 9), pages(&linux, 220, 9));
@@ -363,8 +364,8 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
                 assert_reads(&linux, pages(&linux, range.start() - linux.geometry().span.start(), 4), 6);
             }
             assert_reads(&linux, plain, 7);
-            // Whether a part has another protection is no longer known: then the pages are not moved.
-            // SAFETY: as above.
+            // Whether a part has another protection is no longer known: then the pages are not
+            // moved. SAFETY: as above.
             unsafe {
                 assert!(linux.relocate(plain, moved).is_err());
                 linux.protect(plain, Protection::ReadWrite).unwrap();
@@ -384,7 +385,8 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
-        // Next to nothing is left: windows take the place of what was reserved, but for the moment of the call.
+        // Next to nothing is left: windows take the place of what was reserved, but for the moment
+        // of the call.
         let used = std::fs::read_to_string("/proc/self/statm").unwrap();
         let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
         let used = used << linux.geometry().page_shift;
@@ -406,7 +408,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         }
         // Too little for any supply.
         drop(linux);
-        let none = Linux::reserve(Options::new().at_least(1 << 20)).unwrap();
+        let none = Linux::reserve(Options::new().min_bytes(1 << 20)).unwrap();
         assert!(none.reserved_bytes() >= 1 << 20);
     });
 }

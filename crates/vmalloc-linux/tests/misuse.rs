@@ -1,4 +1,5 @@
-//! Many threads at once: the same area freed by several of them, and areas that are freed elsewhere than they were allocated.
+//! Many threads at once: the same area freed by several of them, and areas that are freed elsewhere
+//! than they were allocated.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,8 +28,8 @@ fn alloc(space: &Space<Linux>, pages: usize) -> usize {
 }
 
 fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: the areas here are memory that nobody looks at after the first free, and that more than one free it is what
-    // is tested: all but the first have to be told.
+    // SAFETY: the areas here are memory that no thread reads after the first free. Double frees are
+    // the subject of the test: all but the first have to be refused.
     unsafe { space.raw().free(addr) }
 }
 
@@ -69,7 +70,8 @@ fn areas_of_all_kinds(space: &Space<Linux>, count: usize) -> Vec<usize> {
     (0..count).map(area).collect()
 }
 
-/// Nobody allocates meanwhile, so every address stays that of one area: exactly one of all who free it may succeed.
+/// No thread allocates meanwhile, so every address stays that of one area: exactly one of the frees
+/// of an address may succeed.
 #[test]
 fn of_many_who_free_an_area_exactly_one_succeeds() {
     for config in configs() {
@@ -77,7 +79,8 @@ fn of_many_who_free_an_area_exactly_one_succeeds() {
         for _ in 0..10 {
             let areas = areas_of_all_kinds(&space, 400);
             let results = together(|number| {
-                // Half of the threads from the other end, so that they meet somewhere, and not only at the start.
+                // Half of the threads from the other end, so that they meet somewhere, and not only
+                // at the start.
                 let order: Vec<_> =
                     if number % 2 == 0 { areas.clone() } else { areas.iter().rev().copied().collect() };
                 let mut freed = Vec::new();
@@ -85,8 +88,8 @@ fn of_many_who_free_an_area_exactly_one_succeeds() {
                     let page = (addr / PAGE) as u64;
                     match free(&space, addr) {
                         Ok(()) => freed.push(addr),
-                        // The second, after the purge of what was too large to be kept, finds nothing there, or what that
-                        // became part of: free space.
+                        // The second, after the purge of what was too large to be kept, finds
+                        // nothing there, or what that became part of: free space.
                         Err(FreeError::AlreadyFreed { page: told } | FreeError::NotAnArea { page: told }) => {
                             assert_eq!(told, page);
                         }
@@ -106,7 +109,8 @@ fn of_many_who_free_an_area_exactly_one_succeeds() {
     }
 }
 
-/// Each thread allocates and frees on its own while it also frees what is nobody's: those are told, and harm none of the others.
+/// Each thread allocates and frees on its own while it also frees addresses that have no owner.
+/// Those frees are refused, and harm no other.
 #[test]
 fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
     for config in configs() {
@@ -136,13 +140,14 @@ fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
     }
 }
 
-/// What goes around between a producer and its consumer.
+/// The areas that go around between a producer and its consumer.
 const QUEUE: usize = 64;
 /// Areas that each producer makes.
 const ROUNDS: usize = 10_000;
 
-/// Half of the threads allocate and write, the others check and free: each area is freed by another thread, on another CPU
-/// where there are several. Neither memory nor metadata may grow with the number of rounds.
+/// Half of the threads allocate and write, the others check and free: each area is freed by another
+/// thread, on another CPU where there are several. Neither memory nor metadata may grow with the
+/// number of rounds.
 #[test]
 fn areas_that_are_freed_elsewhere_stay_bounded() {
     for config in configs() {
@@ -150,8 +155,8 @@ fn areas_that_are_freed_elsewhere_stay_bounded() {
         let mut metadata = Vec::new();
         for _ in 0..4 {
             let most = hand_over(&space);
-            // In queues, in hands, cached and lazy up to twice the threshold, where frees begin to purge; what is freed during a
-            // purge comes on top.
+            // In queues, in hands, cached and lazy up to twice the threshold, where frees begin to
+            // purge; what is freed during a purge comes on top.
             let pages = space.stats().span_pages;
             assert!(most < pages / 4, "{most} of {pages} pages in use, lazy or kept");
             assert_whole(&space);

@@ -1,4 +1,5 @@
-//! Plain areas, windows, protections and moves at random in the same chunks, against a naive model: a value for each page.
+//! Plain areas, windows, protections and moves at random in the same chunks, against a naive model:
+//! a value for each page.
 
 mod common;
 
@@ -15,7 +16,7 @@ const FRAMES: usize = 64;
 
 for_all_strategies!(any_mixture_agrees_with_the_model);
 
-/// What is behind a page.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Page {
     Trap,
@@ -224,6 +225,7 @@ fn any_mixture_agrees_with_the_model(linux: &Linux) {
     let all = (0, model.pages.len());
     model.unmap(&[all]);
     (0..model.pages.len()).step_by(7).for_each(|index| model.check_page(index));
-    // Everything has merged again, but for chunks that stayed open, and what came from elsewhere in them.
+    // Everything has merged again, but for chunks that stayed open, and what came from elsewhere in
+    // them.
     assert!(mappings(linux) <= before + 28, "{} mappings, there were {before}", mappings(linux));
 }

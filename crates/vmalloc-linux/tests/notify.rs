@@ -43,7 +43,7 @@ fn free(space: &Space<Linux>, addr: usize) {
 
 #[test]
 fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
-    let options = Options::new().exactly(64 << 20).frames(0).without_drain_thread();
+    let options = Options::new().exactly(64 << 20).frame_bytes(0).without_drain_thread();
     let space = open(options, Config::default()).expect("a space");
     let mut areas: Vec<usize> = std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();
     let held = Mutex::new(areas.split_off(areas.len() - 100));

@@ -12,7 +12,7 @@ use vmalloc_linux::{
 const PAGE: usize = 4096;
 
 fn space() -> Arc<Space<Linux>> {
-    open(Options::new().frames(64 * PAGE), Config::default().cache_bytes(1 << 20)).unwrap()
+    open(Options::new().frame_bytes(64 * PAGE), Config::default().cache_bytes(1 << 20)).unwrap()
 }
 
 /// Nothing is busy, and all frames are in the supply again after a purge.

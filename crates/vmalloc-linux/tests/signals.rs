@@ -29,7 +29,7 @@ extern "C" fn free_one(_: libc::c_int) {
     let before = std::mem::replace(errno, MARK);
     if let Some(slot) = AREAS.iter().find(|slot| slot.load(Relaxed) != 0) {
         let addr = slot.swap(0, Relaxed);
-        // SAFETY: the space outlives the signals; the area is nobody else's.
+        // SAFETY: the space outlives the signals; the area has no other owner.
         match unsafe { (*SPACE.load(Relaxed)).raw().free_atomic(addr) } {
             Ok(()) => drop(FREED.fetch_add(1, Relaxed)),
             Err(FreeError::Contended { .. }) => slot.store(addr, Relaxed),

@@ -1,4 +1,5 @@
-//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives a fork.
+//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives
+//! a fork.
 
 mod common;
 use common::*;
@@ -66,7 +67,8 @@ fn without_a_guard_areas_touch() {
     assert_eq!(second, first + 4096);
     assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
     vfree(&space, first).unwrap();
-    // An area with a guard is as large as two without: it must not take them over, mapped last page and all.
+    // An area with a guard is as large as two without: it must not take them over, mapped last page
+    // and all.
     let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(at(&space, guarded + 4096), None);
     vfree(&space, second).unwrap();
@@ -261,14 +263,15 @@ fn a_full_space_refuses_and_recovers() {
     assert_whole(&space);
 }
 
-/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well afterwards.
+/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
+/// afterwards.
 #[test]
 fn running_out_of_mappings_loses_nothing() {
     in_own_process("running_out_of_mappings_loses_nothing", || {
         if map_limit().is_none() {
             return;
         }
-        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
         let space = open(options, Config::default().unmap_on_free()).unwrap();
         let mut areas = Vec::new();
         let refused = loop {
@@ -291,11 +294,12 @@ fn running_out_of_mappings_loses_nothing() {
     });
 }
 
-/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is typed.
+/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is
+/// typed.
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process("running_out_of_memory_empties_what_is_cached_and_loses_nothing", || {
-        let options = Options::new().exactly(SPAN).guards(Guards::Islands);
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
         let space = open(options, Config::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         vfree(&space, kept).unwrap();
@@ -375,8 +379,8 @@ fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
 #[test]
 fn every_strategy_serves_a_space() {
     for_each_strategy(SPAN, |linux| {
-        let (guards, vectors) = (linux.guards(), linux.vectors());
-        let options = Options::new().exactly(SPAN).guards(guards).vectors(vectors);
+        let (guards, vectors) = (linux.guards(), linux.batch_advise());
+        let options = Options::new().exactly(SPAN).guards(guards).batch_advise(vectors);
         let space = open(options, Config::default().unmap_on_free().lazy_max_pages(50)).unwrap();
         let mut held: Vec<(usize, usize)> = Vec::new();
         for round in 0..400 {

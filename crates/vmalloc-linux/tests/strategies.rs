@@ -138,7 +138,7 @@ fn an_area_from_the_top_leaves_the_rest_alone(linux: &Linux) {
     assert_traps(linux, pages(linux, 3, 2));
     assert_traps(linux, pages(linux, len / 2, 2));
     assert_eq!([peek(linux, high.start() - 1), peek(linux, high.end())], [None; 2]);
-    if linux.guards() == Guards::Markers {
+    if linux.guards() == Guards::PteMarkers {
         // Two chunks are open: whatever is between them has cost neither marks nor time.
         assert!(mappings(linux) <= 4, "{} mappings", mappings(linux));
     }
@@ -211,7 +211,7 @@ fn marks_cost_no_mappings() {
             fill(linux, pages(linux, index * 8, 3), 1);
         }
         match linux.guards() {
-            Guards::Markers => assert!(mappings(linux) <= before + 1, "{} mappings", mappings(linux)),
+            Guards::PteMarkers => assert!(mappings(linux) <= before + 1, "{} mappings", mappings(linux)),
             _ => assert!(mappings(linux) >= 2000),
         }
     });
@@ -220,8 +220,10 @@ fn marks_cost_no_mappings() {
 #[test]
 fn the_span_is_given_back() {
     for_each_strategy(SPAN, |linux| {
-        let again =
-            vmalloc_linux::Options::new().exactly(SPAN).guards(linux.guards()).vectors(linux.vectors());
+        let again = vmalloc_linux::Options::new()
+            .exactly(SPAN)
+            .guards(linux.guards())
+            .batch_advise(linux.batch_advise());
         let second = Linux::reserve(again).unwrap();
         map(&second, pages(&second, 1, 2));
         let page = second.geometry().span.start() + 1;

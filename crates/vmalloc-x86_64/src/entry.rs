@@ -4,14 +4,15 @@
 //!    63   62…52   51 ………………… 12   11   10     9      8   7    6 5   4 3   2    1    0
 //!    NX           frame             –  stale  owned  –  leaf  – –   cache   –  write present
 //! ```
-//! Bits 9 to 11 are the system's own. *Owned*: the frame is the area's, and goes back when the area is flushed. *Stale*: the page was
-//! unmapped, which some CPU may not know yet; the entry keeps the frame until all do.
+//! Bits 9 to 11 are the system's own. *Owned*: the frame is the area's, and goes back when the area
+//! is flushed. *Stale*: the page was unmapped, and some CPU may still hold its translation. The
+//! entry keeps the frame until none does.
 
 use bitflags::bitflags;
-use vmalloc::{Frame, Protection};
+use vmalloc::{Frame, PlatformError, PlatformFault, Protection};
 
 bitflags! {
-    /// What an entry says besides its frame.
+    /// The bits of an entry besides its frame.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Bits: u64 {
         const PRESENT = 1;
@@ -32,6 +33,9 @@ pub(crate) const TABLE_SHIFT: u32 = 9;
 /// Entries of a table.
 pub(crate) const ENTRIES: u64 = 1 << TABLE_SHIFT;
 
+/// Frames that are taken or given at a time: a small array on the stack.
+pub(crate) const BATCH: usize = 64;
+
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 /// The value of an entry.
@@ -39,7 +43,7 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 pub(crate) struct Entry(pub(crate) u64);
 
 impl Entry {
-    /// Nothing is there.
+    /// The empty entry.
     pub(crate) const NONE: Self = Self(0);
 
     #[inline]
@@ -47,18 +51,20 @@ impl Entry {
         Self(frame.0 << PAGE_SHIFT & FRAME | bits.bits())
     }
 
-    /// A table of the level below. What may be done with its pages, their own entries say.
+    /// Returns the entry of a table of the level below. The entries of its pages say what may be
+    /// done with them.
     pub(crate) fn table(frame: Frame) -> Self {
         Self::new(frame, Bits::PRESENT | Bits::WRITABLE)
     }
 
-    /// Whether a page of 2 MiB or 1 GiB is, or was, here. Only asked above the lowest level, where the bit means that.
+    /// Returns true if a page of 2 MiB or 1 GiB is, or was, here. Only asked above the lowest
+    /// level, where the bit means that.
     #[inline]
     pub(crate) fn is_leaf(self) -> bool {
         self.has(Bits::LARGE)
     }
 
-    /// The same for the page `frames` further.
+    /// Returns the entry of the page `frames` further.
     pub(crate) fn plus(self, frames: u64) -> Self {
         Self(self.0 + (frames << PAGE_SHIFT))
     }
@@ -83,20 +89,25 @@ impl Entry {
         Self(self.0 & !bits.bits())
     }
 
-    /// The same page with another protection.
+    /// Returns the entry of the same page with another protection.
     #[inline]
     pub(crate) fn protected(self, protection: Protection) -> Self {
         self.without(Bits::WRITABLE | Bits::NO_EXECUTE).with(allows(protection))
     }
 }
 
-/// The bits that allow what `protection` does.
+/// Returns the bits that allow accesses by `protection`.
 #[inline]
 pub(crate) fn allows(protection: Protection) -> Bits {
     match protection {
         Protection::ReadWrite => Bits::WRITABLE | Bits::NO_EXECUTE,
         Protection::ReadExecute => Bits::empty(),
-        // What is not known allows least.
+        // An unknown protection allows least.
         _ => Bits::NO_EXECUTE,
     }
+}
+
+/// Returns the error of a `call` that found no frames.
+pub(crate) fn out_of_memory(call: &'static str) -> PlatformError {
+    PlatformError { call, fault: PlatformFault::OutOfMemory, code: 0 }
 }

@@ -1,9 +1,11 @@
-//! vmalloc on bare x86-64: a kernel lends a [`Machine`], and gets a [`Platform`](vmalloc::Platform).
+//! vmalloc on bare x86-64: a kernel lends a [`Machine`], and gets a
+//! [`Platform`](vmalloc::Platform).
 //!
 //! ```text
 //!    Space<X86<M>>          areas, nodes, lazy free
 //!        │ map, unmap, flush, map_frames …
 //!    X86<M>
+//!     ├─ entries            filling, visiting, splitting and emptying the entries of a range
 //!     ├─ tables             four levels; leaves of 4 KiB, 2 MiB and 1 GiB; grown without a lock
 //!     ├─ shootdown          issue, dispatch, wait: every other CPU forgets, and says so
 //!     └─ lock               spin locks with interrupts off; the purge's with interrupts on
@@ -11,25 +13,29 @@
 //!    M: Machine             the kernel's
 //! ```
 //!
-//! # What is assumed of the machine
-//! 1. Long mode with 4-level page tables, the NX bit enabled (`EFER.NXE`), and write protection in ring 0 (`CR0.WP`).
-//! 2. All physical memory that the supply hands out, and all page tables, can be read and written at one offset
-//!    ([`Machine::direct_map`]).
-//! 3. All CPUs use the same top-level entries for the span: one root, or roots of which those entries were made in advance
-//!    ([`X86::new`] makes them).
-//! 4. An interrupt that [`Machine::interrupt`] sends runs a handler that calls [`X86::acknowledge`], unless that CPU has
-//!    interrupts off, and then as soon as it has them on.
-//! 5. Calls that may purge (everything that allocates, and `purge`, `drain`, `vfree` …) are made with interrupts on; with interrupts off, or
-//!    from a handler, areas are freed with `vfree_atomic`. Two CPUs that waited for each other's acknowledgement with interrupts
-//!    off would wait for ever.
+//! # Conditions on the machine
+//! 1. Long mode with 4-level page tables, the NX bit enabled (`EFER.NXE`), and write protection in
+//!    ring 0 (`CR0.WP`).
+//! 2. All physical memory that the supply hands out, and all page tables, can be read and written
+//!    at one offset ([`Machine::direct_map`]).
+//! 3. All CPUs use the same top-level entries for the span: one root, or roots of which those
+//!    entries were made in advance ([`X86::new`] makes them).
+//! 4. An interrupt that [`Machine::interrupt`] sends runs a handler that calls
+//!    [`X86::acknowledge`], unless that CPU has interrupts off, and then as soon as it has them on.
+//! 5. Calls that may purge (everything that allocates, and `purge`, `drain`, `free` …) are made
+//!    with interrupts on. With interrupts off, or from a handler, areas are freed with
+//!    `free_atomic`. Two CPUs that waited for each other's acknowledgement with interrupts off
+//!    would wait for ever.
 //! 6. Nothing else writes entries of the span.
 //!
-//! Page tables are not given back while the platform lives, as in the field: at most one frame for each 2 MiB of addresses ever used.
+//! Page tables are not given back while the platform lives, as in the field: at most one frame for
+//! each 2 MiB of addresses ever used.
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
+mod entries;
 mod entry;
 mod lock;
 mod machine;
@@ -38,6 +44,9 @@ mod shootdown;
 mod tables;
 #[cfg(test)]
 mod tests;
+
+/// The core, whole: a kernel needs no other dependency.
+pub use vmalloc::{self, *};
 
 pub use lock::{IrqLock, OpenLock};
 pub use machine::{Interrupts, MAX_CPUS, Machine};

@@ -1,19 +1,21 @@
-//! Locks. What a kernel has better ones for, it can use those: `Platform` names them.
+//! Locks. A kernel with better ones can use those: `Platform` names them.
 
 use crate::machine::Interrupts;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardNoSend, RawMutex};
 
-/// A spin lock that keeps interrupts off: held for a bounded number of areas, and taken in handlers too (`vfree_atomic`).
+/// A spin lock that keeps interrupts off: held for a bounded number of areas, and taken in handlers
+/// too (`vfree_atomic`).
 #[derive(Debug)]
 pub struct IrqLock<I> {
     held: AtomicBool,
     interrupts: PhantomData<fn() -> I>,
 }
 
-// SAFETY: `held` goes from false to true by an exchange that one CPU wins, and back only by whoever holds the lock; Acquire and
-// Release order what it protects. A handler on the same CPU can't come in between, for interrupts are off.
+// SAFETY: `held` goes from false to true by an exchange that one CPU wins, and back only by the
+// holder of the lock. Acquire and Release order the protected data. A handler on the same CPU can't
+// come in between, for interrupts are off.
 unsafe impl<I: Interrupts> RawMutex for IrqLock<I> {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self { held: AtomicBool::new(false), interrupts: PhantomData };
@@ -23,7 +25,7 @@ unsafe impl<I: Interrupts> RawMutex for IrqLock<I> {
     #[inline]
     fn lock(&self) {
         while !self.try_lock() {
-            // With interrupts as they were: who waits goes on answering other CPUs.
+            // With interrupts as they were: a waiting CPU goes on answering others.
             wait_for(&self.held);
         }
     }
@@ -50,11 +52,13 @@ unsafe impl<I: Interrupts> RawMutex for IrqLock<I> {
     }
 }
 
-/// A spin lock that leaves interrupts on: held over a whole purge, flush included, by contexts that may wait.
+/// A spin lock that leaves interrupts on: held over a whole purge, flush included, by contexts that
+/// may wait.
 #[derive(Debug)]
 pub struct OpenLock(AtomicBool);
 
-// SAFETY: as for `IrqLock`; handlers do not take it.
+// SAFETY: as for `IrqLock`: one CPU wins the exchange, and only the holder undoes it. Handlers do
+// not take it.
 unsafe impl RawMutex for OpenLock {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(AtomicBool::new(false));
@@ -83,7 +87,7 @@ unsafe impl RawMutex for OpenLock {
 
 #[inline]
 fn take(held: &AtomicBool) -> bool {
-    // Acquire: pairs with the Release of whoever held it last.
+    // Acquire: pairs with the Release of the last holder.
     held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 

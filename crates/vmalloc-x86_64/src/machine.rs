@@ -1,4 +1,4 @@
-//! What a kernel lends.
+//! The machine that a kernel lends.
 
 use core::fmt;
 use vmalloc::{DrainReason, Frame, Origin};
@@ -9,42 +9,48 @@ pub const MAX_CPUS: usize = 256;
 /// Interrupts of the CPU that runs this.
 ///
 /// # Safety
-/// - Between `off` and the `on` that belongs to it no interrupt handler runs on this CPU, and the thread stays on it.
-/// - They nest: only the outermost `on` turns interrupts on, and only if they were on before the outermost `off`.
+/// - Between `off` and the `on` that belongs to it no interrupt handler runs on this CPU, and the
+///   thread stays on it.
+/// - They nest: only the outermost `on` turns interrupts on, and only if they were on before the
+///   outermost `off`.
 pub unsafe trait Interrupts {
-    /// Turns them off.
+    /// Turns interrupts off.
     fn off();
     /// Undoes one `off`.
     fn on();
 }
 
-/// A kernel on x86-64, as far as the platform needs it. See the crate's documentation for what is assumed besides.
+/// A kernel on x86-64, as far as the platform needs it. The crate's documentation lists further
+/// conditions.
 ///
 /// # Safety
-/// - [`direct_map`](Self::direct_map) leads to physical memory as described, and [`root`](Self::root) to a page table of the fourth level
-///   that all CPUs use.
-/// - Frames are handed out once, and are not used by anybody else until they are given back.
-/// - After `invalidate` and `invalidate_all` this CPU holds no translation of the page, or none at all, not even a global one.
+/// - [`direct_map`](Self::direct_map) leads to physical memory as described, and
+///   [`root`](Self::root) to a page table of the fourth level that all CPUs use.
+/// - Frames are handed out once, and have no other user until they are given back.
+/// - After `invalidate` and `invalidate_all` this CPU holds no translation of the page, or none at
+///   all, not even a global one.
 pub unsafe trait Machine: Interrupts + Send + Sync {
-    /// The CPU that runs this, below [`cpus`](Self::cpus).
+    /// Returns the CPU that runs this, below [`cpus`](Self::cpus).
     fn cpu(&self) -> usize;
 
-    /// How many there may be: at most [`MAX_CPUS`]. Constant.
+    /// Returns how many CPUs there may be: at most [`MAX_CPUS`]. Constant.
     fn cpus(&self) -> usize;
 
-    /// Whether that CPU runs and answers interrupts. One that comes up later calls [`X86::join`](crate::X86::join).
+    /// Returns true if that CPU runs and answers interrupts. One that comes up later calls
+    /// [`X86::join`](crate::X86::join).
     fn is_online(&self, cpu: usize) -> bool;
 
-    /// The frame of the top-level table. Constant.
+    /// Returns the frame of the top-level table. Constant.
     fn root(&self) -> Frame;
 
-    /// The address of physical address 0 in the map of all memory. Constant.
+    /// Returns the address of physical address 0 in the map of all memory. Constant.
     fn direct_map(&self) -> usize;
 
-    /// Frames that the direct map shows, from frame 0 on. Constant.
+    /// Returns how many frames the direct map shows, from frame 0 on. Constant.
     fn frames(&self) -> u64;
 
-    /// Takes frames, as many as `frames` has room for; all or none: whether it did. May be called with interrupts on or off.
+    /// Takes frames, as many as `frames` has room for, or none. Returns true if it took them. May
+    /// be called with interrupts on or off.
     fn take_frames(&self, frames: &mut [Frame]) -> bool;
 
     /// Takes `count` consecutive frames from a multiple of `align` on.
@@ -53,10 +59,10 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     /// Takes frames back.
     ///
     /// # Safety
-    /// They were taken, and nobody uses them.
+    /// They were taken, and nothing uses them any more.
     unsafe fn give_frames(&self, frames: &[Frame]);
 
-    /// Whose `frame` is.
+    /// Returns the origin of `frame`.
     fn origin(&self, frame: Frame) -> Origin;
 
     /// Makes this CPU forget the translation of the page at `addr` (`invlpg`).
@@ -65,26 +71,27 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     /// Makes this CPU forget all translations, global ones included.
     fn invalidate_all(&self);
 
-    /// Sends the interrupt to `cpu` whose handler calls [`X86::acknowledge`](crate::X86::acknowledge).
+    /// Sends the interrupt to `cpu` whose handler calls
+    /// [`X86::acknowledge`](crate::X86::acknowledge).
     fn interrupt(&self, cpu: usize);
 
-    /// Looks at a CPU before it counts as lost, each a `pause` apart.
+    /// Returns how often a CPU is looked at before it counts as lost, a `pause` apart.
     fn blocking(&self) -> u64 {
         1 << 32
     }
 
-    /// As [`vmalloc::Platform::drain_later`].
+    /// Asks for a drain in the background, for [`vmalloc::Platform::drain_later`].
     fn drain_later(&self, due: DrainReason) -> bool {
         let _ = due;
         false
     }
 
-    /// As [`vmalloc::Platform::wake_drain`]: called in interrupts.
+    /// Asks for a drain from an interrupt, for [`vmalloc::Platform::wake_drain`].
     fn wake_drain(&self) -> bool {
         false
     }
 
-    /// A random number.
+    /// Returns a random number.
     fn entropy(&self) -> u64;
 
     /// Stops the machine.

@@ -1,37 +1,35 @@
-//! The platform: what the allocator asks for, in terms of tables and shootdowns.
+//! The platform: the requests of the allocator, in terms of tables and shootdowns.
 //!
 //! ```text
-//!   map       tables ──► frames into entries, not present ──► present        (a refusal in between gives all back: nobody saw them)
+//!   map       tables ──► frames into entries, not present ──► present        (a refusal in between gives all back: no CPU saw them)
 //!   unmap     present ──► stale, with its frame; this CPU forgets
 //!   flush     shootdown ──► stale entries ──► none, their frames to the supply
 //! ```
 
-use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT, TABLE_SHIFT, allows};
+use crate::entry::{BATCH, Bits, Entry, PAGE_SHIFT, TABLE_SHIFT, allows, out_of_memory};
 use crate::lock::{IrqLock, OpenLock};
 use crate::machine::{MAX_CPUS, Machine};
 use crate::shootdown::{Lost, Shootdown};
-use crate::tables::{NoTable, Run, Slot, Tables};
-use core::convert::Infallible;
+use crate::tables::{NoTable, Slot, Tables};
 use core::fmt;
 use vmalloc::{
     DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
-/// Frames that are taken or given at a time: a small array on the stack.
-const BATCH: usize = 64;
 /// Pages of this CPU that are forgotten one by one; see [`shootdown`](crate::shootdown).
 const FEW: u64 = 33;
 /// Bits of an address that page tables translate: 47 on either half.
 const HALF_SHIFT: u32 = 47 - PAGE_SHIFT;
 
-/// Why a span can't be managed.
+/// An error of [`X86::new`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SpanError {
-    /// Some of its addresses are not canonical: four levels translate 47 bits on either half of the address space.
+    /// Some of its addresses are not canonical: four levels translate 47 bits on either half of the
+    /// address space.
     NotCanonical,
-    /// There are more CPUs than [`MAX_CPUS`].
+    /// The machine has more CPUs than [`MAX_CPUS`].
     TooManyCpus,
     /// No frames for the tables of the third level, of which there is one for each 512 GiB.
     NoTables,
@@ -51,19 +49,27 @@ impl core::error::Error for SpanError {}
 
 /// A span of addresses on bare x86-64.
 pub struct X86<M> {
-    machine: M,
+    pub(crate) machine: M,
     span: PageRange,
     shootdown: Shootdown,
 }
 
+impl<M> fmt::Debug for X86<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("X86").field("span", &self.span).finish_non_exhaustive()
+    }
+}
+
 impl<M: Machine> X86<M> {
-    /// The platform over `span`, whose top-level entries are made now: later all roots can share them.
+    /// Makes the platform over `span`. Its top-level entries are made now: later all roots can
+    /// share them.
     ///
     /// # Errors
     /// [`SpanError`]; tables that were made stay.
     ///
     /// # Safety
-    /// The machine is as the crate's documentation assumes, and nothing else uses the addresses of `span`.
+    /// The machine is as the crate's documentation assumes, and nothing else uses the addresses of
+    /// `span`.
     pub unsafe fn new(machine: M, span: PageRange) -> Result<Self, SpanError> {
         let (low, high) = (1 << HALF_SHIFT, (1 << (u64::BITS - PAGE_SHIFT)) - (1 << HALF_SHIFT));
         if span.end() > low && span.start() < high || span.end() > 1 << (u64::BITS - PAGE_SHIFT) {
@@ -80,28 +86,30 @@ impl<M: Machine> X86<M> {
         Ok(Self { machine, span, shootdown: Shootdown::new() })
     }
 
-    /// The machine below.
+    /// Returns the machine below.
+    #[must_use]
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// What the handler of the interrupt does that [`Machine::interrupt`] sends: forgets what was asked for, and says so. Takes no lock.
+    /// Forgets the translations that other CPUs asked this one to forget, and says so. The handler
+    /// of the interrupt that [`Machine::interrupt`] sends calls it. Takes no lock.
     #[inline]
     pub fn acknowledge(&self) {
         self.shootdown.acknowledge(&self.machine, self.machine.cpu());
     }
 
-    /// Called by a CPU once it counts as online, before it touches the span.
+    /// Forgets everything. A CPU calls it once it counts as online, before it touches the span.
     pub fn join(&self) {
         self.shootdown.join(&self.machine, self.machine.cpu());
     }
 
-    fn tables(&self) -> Tables<'_, M> {
+    pub(crate) fn tables(&self) -> Tables<'_, M> {
         Tables(&self.machine)
     }
 
     /// Makes every CPU forget `ranges`.
-    fn shoot(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    pub(crate) fn shoot(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.shootdown.run(&self.machine, ranges).map_err(|Lost { cpu }| PlatformError {
             call: "shootdown: no answer from the CPU of that number",
             fault: PlatformFault::Other,
@@ -118,209 +126,15 @@ impl<M: Machine> X86<M> {
             self.machine.invalidate(addr(page));
         }
     }
-
-    /// Makes the tables that base pages of `range` need.
-    fn make_tables(&self, range: PageRange) -> Result<(), PlatformError> {
-        let mut page = range.start();
-        while page < range.end() {
-            self.tables().make(page, 1).map_err(|NoTable| out_of_memory("page table"))?;
-            page = ((page >> TABLE_SHIFT) + 1) << TABLE_SHIFT;
-        }
-        Ok(())
-    }
-
-    /// The entries of `range`, if one table has them all; else its tables are made now.
-    #[inline]
-    fn reach(&self, range: PageRange) -> Result<Option<Run<'_>>, PlatformError> {
-        let run = self.tables().make_run(range).map_err(|NoTable| out_of_memory("page table"))?;
-        if run.is_none() {
-            self.make_tables(range)?;
-        }
-        Ok(run)
-    }
-
-    /// Puts as many frames of the supply into the entries of `range`, of `run` if that has them all: one request, which fails as a whole or not
-    /// at all.
-    #[inline]
-    fn fill<const MOST: usize>(
-        &self,
-        range: PageRange,
-        run: Option<Run<'_>>,
-        bits: Bits,
-    ) -> Result<(), PlatformError> {
-        let mut frames = [Frame(0); MOST];
-        let frames = &mut frames[..range.len() as usize];
-        if !self.machine.take_frames(frames) {
-            return Err(out_of_memory("frames"));
-        }
-        match run {
-            Some(run) => run.put(frames, bits),
-            None => self.put(range, frames, bits),
-        }
-        Ok(())
-    }
-
-    /// The same for any number of pages, whose tables there are. What was put there before a refusal stays.
-    fn fill_many(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
-        let mut start = range.start();
-        while let Some(part) = PageRange::new(start, range.end().min(start + BATCH as u64)) {
-            self.fill::<BATCH>(part, None, bits)?;
-            start = part.end();
-        }
-        Ok(())
-    }
-
-    /// Writes `frames` into the entries of `range`, which has tables and no leaves above them.
-    fn put(&self, range: PageRange, frames: &[Frame], bits: Bits) {
-        let mut rest = frames;
-        self.visit_runs(range, |run, part| {
-            let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
-            run.put(these, bits);
-            rest = others;
-        });
-    }
-
-    /// Calls `act` for all entries of `range`, as many at a time as one table has.
-    #[inline]
-    fn visit_runs(&self, range: PageRange, mut act: impl FnMut(Run<'_>, PageRange)) {
-        let act = |run: Run<'_>, part| {
-            act(run, part);
-            Ok::<(), Infallible>(())
-        };
-        match self.tables().each(range, act) {
-            Ok(()) => {}
-        }
-    }
-
-    /// Calls `act` for every entry of `range`.
-    #[inline]
-    fn visit(&self, range: PageRange, mut act: impl FnMut(&Slot<'_>)) {
-        self.visit_runs(range, |run, _| run.slots().for_each(|slot| act(&slot)));
-    }
-
-    /// As `visit`, after leaves that lie in `range` only in part have been split.
-    fn visit_pages(&self, range: PageRange, act: &mut impl FnMut(&Slot<'_>)) -> Result<(), PlatformError> {
-        self.tables().each(range, |run, part| {
-            let leaf = if run.order == 0 || part.len() == 1 << run.order { None } else { run.first() };
-            let Some(leaf) = leaf else {
-                run.slots().for_each(|slot| act(&slot));
-                return Ok(());
-            };
-            if leaf.get() == Entry::NONE {
-                return Ok(());
-            }
-            self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))?;
-            self.visit_pages(part, act)
-        })
-    }
-
-    /// Gives the frames back that entries of `range` own and that are not present.
-    fn reclaim(&self, range: PageRange) {
-        let (mut frames, mut count) = ([Frame(0); BATCH], 0);
-        let mut give = |frame: Frame| {
-            frames[count] = frame;
-            count += 1;
-            if count == BATCH {
-                // SAFETY: owned by an entry that is gone, and no CPU translates to it: it was never present, or was shot down.
-                unsafe { self.machine.give_frames(&frames) };
-                count = 0;
-            }
-        };
-        self.visit(range, |slot| {
-            let entry = slot.get();
-            if entry.has(Bits::OWNED) && !entry.has(Bits::PRESENT) {
-                slot.set(Entry::NONE);
-                (0..1 << slot.order).for_each(|nth| give(entry.frame().plus(nth)));
-            }
-        });
-        // SAFETY: as above.
-        unsafe { self.machine.give_frames(&frames[..count]) };
-    }
-
-    /// A leaf of 2^order pages at `page`, owned and not present, if the supply has a run for it.
-    fn put_leaf(&self, page: u64, order: u32, bits: Bits) -> bool {
-        let Ok(slot) = self.tables().make(page, order / TABLE_SHIFT + 1) else { return false };
-        let before = slot.get();
-        // A table whose place the leaf takes: of the lowest level, it is empty, for its pages are the caller's.
-        if before != Entry::NONE && order > TABLE_SHIFT {
-            return false;
-        }
-        let Some(first) = self.machine.take_run(1 << order, 1 << order) else { return false };
-        let leaf = Entry::new(first, bits | Bits::LARGE);
-        if before == Entry::NONE {
-            slot.set(leaf);
-            return true;
-        }
-        self.replace_table(&slot, before, leaf, page)
-    }
-
-    /// No CPU may come to the table any more before its frame is used for something else.
-    #[cold]
-    fn replace_table(&self, slot: &Slot<'_>, table: Entry, leaf: Entry, page: u64) -> bool {
-        slot.set(leaf);
-        let range = PageRange::from_len(page, ENTRIES);
-        if range.is_some_and(|range| self.shoot(&[range]).is_ok()) {
-            // SAFETY: an empty table that no CPU reaches any more.
-            unsafe { self.machine.give_frames(&[table.frame()]) };
-            return true;
-        }
-        slot.set(table);
-        for nth in 0..ENTRIES {
-            // SAFETY: taken for the leaf, which was never present.
-            unsafe { self.machine.give_frames(&[leaf.frame().plus(nth)]) };
-        }
-        false
-    }
-
-    /// The largest order of a leaf that could stand at `page` and end inside `range`.
-    fn leaf_order(page: u64, range: PageRange) -> Option<u32> {
-        let fits = |order: &u32| page.trailing_zeros() >= *order && range.end() - page >= 1 << *order;
-        [2 * TABLE_SHIFT, TABLE_SHIFT].into_iter().find(fits)
-    }
-
-    /// Owned entries for all of `range`, not present: leaves where they go, base pages elsewhere.
-    fn prepare_huge(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
-        let mut page = range.start();
-        while page < range.end() {
-            let leaf = Self::leaf_order(page, range);
-            let orders = [leaf, leaf.map(|_| TABLE_SHIFT)].into_iter().flatten();
-            if let Some(order) = { orders }.find(|&order| self.put_leaf(page, order, bits)) {
-                page += 1 << order;
-                continue;
-            }
-            let end = (((page >> TABLE_SHIFT) + 1) << TABLE_SHIFT).min(range.end());
-            let Some(part) = PageRange::new(page, end) else { break };
-            self.make_tables(part)?;
-            self.fill_many(part, bits)?;
-            page = end;
-        }
-        Ok(())
-    }
-
-    /// Makes all entries of `range` that were prepared present.
-    fn show(&self, range: PageRange, protection: Protection) {
-        let bits = Bits::PRESENT | allows(protection);
-        self.visit(range, |slot| slot.set(slot.get().with(bits)));
-    }
-
-    fn entry(&self, page: u64) -> Option<(Entry, u64)> {
-        let slot = self.tables().find(page).ok()?;
-        let entry = slot.get();
-        let inside = page & ((1 << slot.order) - 1);
-        entry.has(Bits::PRESENT).then_some((entry, inside))
-    }
 }
 
 fn addr(page: u64) -> usize {
     (page << PAGE_SHIFT) as usize
 }
 
-fn out_of_memory(call: &'static str) -> PlatformError {
-    PlatformError { call, fault: PlatformFault::OutOfMemory, code: 0 }
-}
-
-// SAFETY: the span is the caller's of `new`. Pages are present from `map` to `unmap`, and lead to frames that nobody else has; frames go back after
-// every CPU has acknowledged. `zeroes` says that new pages are of any content. The locks exclude.
+// SAFETY: the span is the one that the caller of `new` promised. Pages are present from `map` to
+// `unmap`, and lead to frames that have no other user. Frames go back after every CPU has
+// acknowledged. The geometry says that new pages are not zeroed. The locks exclude.
 unsafe impl<M: Machine> Platform for X86<M> {
     type RawLock = IrqLock<M>;
     type PurgeLock = OpenLock;
@@ -386,7 +200,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
 
     unsafe fn zero(&self, range: PageRange) {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(addr(range.start()));
-        // SAFETY: the range is mapped, writable, and the caller's alone.
+        // SAFETY: the range is mapped and writable, and only the caller uses it.
         unsafe { start.write_bytes(0, (range.len() << PAGE_SHIFT) as usize) };
     }
 
@@ -410,7 +224,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
 // SAFETY: mapped pages are memory at their own addresses, and page 0 is in no span.
 unsafe impl<M: Machine> DirectMemory for X86<M> {}
 
-// SAFETY: see `relocate`; what it moves shows what it held.
+// SAFETY: `relocate` moves the entries themselves, so `to` holds the content that `from` held.
 unsafe impl<M: Machine> Relocate for X86<M> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.make_tables(to)?;
@@ -432,7 +246,8 @@ unsafe impl<M: Machine> Relocate for X86<M> {
     }
 }
 
-// SAFETY: the machine hands frames out once; entries lead where `put` says, until they are unmapped; the direct map is constant.
+// SAFETY: the machine hands frames out once. Entries lead where `put` says, until they are
+// unmapped. The direct map is constant.
 unsafe impl<M: Machine> FrameSupply for X86<M> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         if self.machine.take_frames(frames) { Ok(()) } else { Err(out_of_memory("frames")) }
@@ -443,7 +258,8 @@ unsafe impl<M: Machine> FrameSupply for X86<M> {
     }
 
     unsafe fn give_frames(&self, frames: &[Frame]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine asks that the frames were taken and nothing uses them: so does this
+        // function.
         unsafe { self.machine.give_frames(frames) };
     }
 
@@ -453,7 +269,7 @@ unsafe impl<M: Machine> FrameSupply for X86<M> {
     }
 }
 
-// SAFETY: see `FrameSupply`.
+// SAFETY: as for `FrameSupply`.
 unsafe impl<M: Machine> MapFrames for X86<M> {
     unsafe fn map_frames(
         &self,
@@ -494,7 +310,8 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
     }
 }
 
-// SAFETY: entries say what may be done, and every CPU has forgotten the old ones on return.
+// SAFETY: entries say which accesses are allowed, and every CPU has forgotten the old ones on
+// return.
 unsafe impl<M: Machine> Protect for X86<M> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.visit_pages(range, &mut |slot| {
@@ -507,13 +324,15 @@ unsafe impl<M: Machine> Protect for X86<M> {
     }
 }
 
-/// Reads through the direct map, where nothing faults; a page that is unmapped meanwhile is read as whatever its frame holds.
+/// Reads through the direct map, where nothing faults. If a page is unmapped meanwhile, the bytes
+/// are those of its frame.
 impl<M: Machine> ReadNofault for X86<M> {
     fn read_nofault(&self, start: usize, to: &mut [u8]) -> usize {
         for (copied, byte) in to.iter_mut().enumerate() {
             let at = start.wrapping_add(copied);
             let Some(from) = self.direct(at) else { return copied };
-            // SAFETY: memory of the supply, through the direct map. Volatile: others may write it meanwhile.
+            // SAFETY: memory of the supply, through the direct map. Volatile: others may write it
+            // meanwhile.
             *byte = unsafe { from.read_volatile() };
         }
         to.len()
@@ -521,7 +340,8 @@ impl<M: Machine> ReadNofault for X86<M> {
 }
 
 impl<M: Machine> X86<M> {
-    /// Where the byte at `addr` can be read at any time, if it is memory: reading a device would do something.
+    /// Returns where the byte at `addr` can be read at any time, if it is memory: reading a device
+    /// would do something.
     fn direct(&self, addr: usize) -> Option<*const u8> {
         let (entry, inside) = self.entry(addr as u64 >> PAGE_SHIFT)?;
         let frame = entry.frame().plus(inside);
@@ -532,24 +352,9 @@ impl<M: Machine> X86<M> {
             core::ptr::with_exposed_provenance(direct)
         })
     }
-
-    /// Splits every leaf in `range` down to base pages.
-    fn split_all(&self, range: PageRange) -> Result<(), PlatformError> {
-        loop {
-            let mut split = false;
-            self.tables().each(range, |run, _| {
-                let Some(leaf) = run.first().filter(|leaf| leaf.order > 0) else { return Ok(()) };
-                split = true;
-                self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))
-            })?;
-            if !split {
-                return Ok(());
-            }
-        }
-    }
 }
 
-/// The frame behind a page, whoever owns it.
+/// Finds the frame behind a page, frames of other owners too.
 impl<M: Machine> Translate for X86<M> {
     fn physical_page(&self, page: u64) -> Option<u64> {
         let (entry, inside) = self.entry(page)?;

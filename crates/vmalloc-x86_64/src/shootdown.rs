@@ -8,13 +8,15 @@
 //!   wait      until all have seen the number ◄──── number ────┘ ◄── number ────┘
 //! ```
 //!
-//! - **D1** A request is written by the holder of `turn` alone, before its number is, and stays until every CPU has acknowledged it or one
-//!   was given up on.
-//! - **D2** `seen[c]` is at most the number of requests, and CPU c holds no translation that a request up to `seen[c]` named and
-//!   that was cached before.
-//! - **D3** When a CPU is given up on, the next number is left out: whoever has not seen both forgets everything.
+//! - **D1** A request is written by the holder of `turn` alone, before its number is, and stays
+//!   until every CPU has acknowledged it or one was given up on.
+//! - **D2** `seen[c]` is at most the number of requests, and CPU c holds no translation that a
+//!   request up to `seen[c]` named and that was cached before.
+//! - **D3** When a CPU is given up on, the next number is left out: a CPU that has not seen both
+//!   forgets everything.
 //!
-//! On return from [`Shootdown::run`] with `Ok`, no CPU that is online holds a translation of the ranges. With an error, one may.
+//! On return from [`Shootdown::run`] with `Ok`, no CPU that is online holds a translation of the
+//! ranges. With an error, one may.
 
 use crate::entry::PAGE_SHIFT;
 use crate::lock::OpenLock;
@@ -25,7 +27,8 @@ use vmalloc::PageRange;
 
 /// Ranges of a request; with more, everything is forgotten.
 const MOST_RANGES: usize = 16;
-/// Pages that are forgotten one by one. Forgetting everything costs refills instead: the field draws the line at 33.
+/// Pages that are forgotten one by one. Forgetting everything costs refills instead: the field
+/// draws the line at 33.
 const MOST_PAGES: u64 = 33;
 /// The number of ranges that stands for everything.
 const ALL: usize = MOST_RANGES + 1;
@@ -73,7 +76,8 @@ impl Shootdown {
             slot[0].store(range.start(), Ordering::Relaxed);
             slot[1].store(range.end(), Ordering::Relaxed);
         }
-        // SeqCst: pairs with the load in `acknowledge`, and keeps the entries that were cleared before it in front of the interrupts.
+        // SeqCst: pairs with the load in `acknowledge`, and keeps the entries that were cleared
+        // before it in front of the interrupts.
         self.number.fetch_add(1, Ordering::SeqCst) + 1
     }
 
@@ -93,7 +97,7 @@ impl Shootdown {
                 self.acknowledge(machine, machine.cpu());
                 looks += 1;
                 if looks > machine.blocking() {
-                    // A number is left out, so that who missed this one has missed two (D3).
+                    // A number is left out: a CPU that missed this one has missed two (D3).
                     self.number.fetch_add(1, Ordering::SeqCst);
                     return Err(Lost { cpu });
                 }
@@ -103,7 +107,7 @@ impl Shootdown {
         Ok(())
     }
 
-    /// Forgets, on this CPU, what was asked for since the last time.
+    /// Forgets, on this CPU, the ranges that were asked for since the last time.
     pub(crate) fn acknowledge<M: Machine>(&self, machine: &M, cpu: usize) {
         // SeqCst: pairs with the addition in `issue`.
         let number = self.number.load(Ordering::SeqCst);
@@ -117,7 +121,8 @@ impl Shootdown {
         } else {
             self.forget(machine, count);
         }
-        // Release: pairs with the Acquire in `wait`. The larger one, for a handler may have come in between.
+        // Release: pairs with the Acquire in `wait`. The larger one, for a handler may have come in
+        // between.
         self.seen[cpu].fetch_max(number, Ordering::Release);
     }
 
@@ -131,7 +136,8 @@ impl Shootdown {
     fn forget<M: Machine>(&self, machine: &M, count: usize) {
         for slot in self.ranges.iter().take(count) {
             let [start, end] = [0, 1].map(|edge| slot[edge].load(Ordering::Relaxed));
-            // Those of a request that replaces another, read by a CPU that was given up on, may not belong together.
+            // Those of a request that replaces another, read by a CPU that was given up on, may not
+            // belong together.
             let end = end.min(start.saturating_add(MOST_PAGES));
             (start..end).for_each(|page| machine.invalidate((page << PAGE_SHIFT) as usize));
         }

@@ -8,17 +8,20 @@
 //!     1           4 KiB        bits 12–20                   ▼        a page
 //! ```
 //!
-//! - **X1** An entry above level 1 is none, a leaf, or a table; a table stays until a leaf takes its place.
-//! - **X2** The entry of a page belongs to whoever owns the page: nobody else writes it. Those of tables belong to all, and go from none to a table by
-//!   one exchange: who loses gives his frame back.
-//! - **X3** A frame that a page owned is in exactly one place: in its present entry, in its stale one, or back in the supply.
+//! - **X1** An entry above level 1 is none, a leaf, or a table; a table stays until a leaf takes
+//!   its place.
+//! - **X2** The entry of a page belongs to the owner of the page: no other CPU writes it. Entries
+//!   of tables belong to all, and go from none to a table by one exchange: the loser gives its
+//!   frame back.
+//! - **X3** A frame that a page owned is in exactly one place: in its present entry, in its stale
+//!   one, or back in the supply.
 
 use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT, TABLE_SHIFT};
 use crate::machine::Machine;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{Frame, PageRange};
 
-/// Where a page's entry was found.
+/// The place of a page's entry.
 pub(crate) struct Slot<'a> {
     cell: &'a AtomicU64,
     /// log2 of the pages it stands for.
@@ -28,14 +31,15 @@ pub(crate) struct Slot<'a> {
 impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn get(&self) -> Entry {
-        // Acquire: pairs with the Release in `new_table`. Entries of pages need no order: who owns a page got it through a lock. The
-        // processor may set bits 5 and 6 meanwhile, which nobody reads.
+        // Acquire: pairs with the Release in `new_table`. Entries of pages need no order: the owner
+        // of a page got it through a lock. The processor may set bits 5 and 6 meanwhile, which are
+        // never read.
         Entry(self.cell.load(Ordering::Acquire))
     }
 
     #[inline]
     pub(crate) fn set(&self, entry: Entry) {
-        // Release: what the entry leads to was prepared before.
+        // Release: the table or page that the entry leads to was prepared before.
         self.cell.store(entry.0, Ordering::Release);
     }
 }
@@ -49,7 +53,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Its entries, in order.
+    /// Returns its entries, in order.
     #[inline]
     pub(crate) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
         self.cells.iter().map(move |cell| Slot { cell, order: self.order })
@@ -61,7 +65,7 @@ impl<'a> Run<'a> {
         self.slots().zip(frames).for_each(|(slot, &frame)| slot.set(Entry::new(frame, bits)));
     }
 
-    /// The only one.
+    /// Returns the first entry: of a leaf, the only one.
     pub(crate) fn first(self) -> Option<Slot<'a>> {
         self.slots().next()
     }
@@ -74,7 +78,7 @@ pub(crate) struct NoTable;
 /// The entries of a table.
 type Table<'a> = &'a [AtomicU64; ENTRIES as usize];
 
-/// log2 of the pages that an entry of `level` stands for.
+/// Returns log2 of the pages that an entry of `level` stands for.
 #[inline]
 pub(crate) const fn order_of(level: u32) -> u32 {
     (level - 1) * TABLE_SHIFT
@@ -85,13 +89,13 @@ fn index(page: u64, level: u32) -> usize {
     (page >> order_of(level) & (ENTRIES - 1)) as usize
 }
 
-/// The entry of `page` in a table of `level`.
+/// Returns the entry of `page` in a table of `level`.
 #[inline]
 fn slot(table: Table<'_>, page: u64, level: u32) -> Slot<'_> {
     Slot { cell: &table[index(page, level)], order: order_of(level) }
 }
 
-/// Where a descent ends.
+/// The end of a descent.
 enum Place<'a> {
     /// At a leaf above the lowest level.
     Leaf(Slot<'a>),
@@ -113,13 +117,14 @@ impl<M> Copy for Tables<'_, M> {}
 impl<'m, M: Machine> Tables<'m, M> {
     fn table(self, frame: Frame) -> Table<'m> {
         let addr = self.0.direct_map() + (frame.0 << PAGE_SHIFT) as usize;
-        // SAFETY: a frame that holds a table: the root, or one that `new_table` made. Through the direct map it is 512 aligned words
-        // that are only read and written as atomics, and it stays a table as long as the machine lives (X1), or until no CPU can
-        // come to it any more (`X86::put_leaf`).
+        // SAFETY: a frame that holds a table: the root, or one that `new_table` made. Through the
+        // direct map it is 512 aligned words that are only read and written as atomics. It stays a
+        // table as long as the machine lives (X1), or until no CPU can reach it any more
+        // (`X86::put_leaf`).
         unsafe { &*core::ptr::with_exposed_provenance(addr) }
     }
 
-    /// The entry of `page` at `level`, or that of a leaf above; tables that are missing are made.
+    /// Returns the entry of `page` at `level`, or that of a leaf above. Missing tables are made.
     pub(crate) fn make(self, page: u64, level: u32) -> Result<Slot<'m>, NoTable> {
         Ok(match self.reach(page, level)? {
             Place::Leaf(slot) => slot,
@@ -127,8 +132,8 @@ impl<'m, M: Machine> Tables<'m, M> {
         })
     }
 
-    /// The entries of `range`, if one table of the lowest level has them all, as it has those of most short areas. It is made if it is
-    /// missing.
+    /// Returns the entries of `range`, if one table of the lowest level has them all, as it has
+    /// those of most short areas. A missing table is made.
     #[inline]
     pub(crate) fn make_run(self, range: PageRange) -> Result<Option<Run<'m>>, NoTable> {
         let start = index(range.start(), 1);
@@ -141,7 +146,7 @@ impl<'m, M: Machine> Tables<'m, M> {
         })
     }
 
-    /// The table of `level` for `page`, or a leaf above; tables that are missing are made.
+    /// Returns the table of `level` for `page`, or a leaf above. Missing tables are made.
     #[inline]
     fn reach(self, page: u64, level: u32) -> Result<Place<'m>, NoTable> {
         let mut table = self.table(self.0.root());
@@ -159,7 +164,7 @@ impl<'m, M: Machine> Tables<'m, M> {
         Ok(Place::Table(table))
     }
 
-    /// Puts a new table into `cell`, unless somebody else is quicker.
+    /// Puts a new table into `cell`, unless another CPU is quicker.
     #[cold]
     fn new_table(self, cell: &AtomicU64) -> Result<Entry, NoTable> {
         let mut frame = [Frame(0)];
@@ -174,14 +179,15 @@ impl<'m, M: Machine> Tables<'m, M> {
         match put {
             Ok(_) => Ok(entry),
             Err(theirs) => {
-                // SAFETY: taken above, and never put anywhere.
+                // SAFETY: taken above, and never put anywhere, so nothing uses it.
                 unsafe { self.0.give_frames(&frame) };
                 Ok(Entry(theirs))
             }
         }
     }
 
-    /// The entry of `page` or of a leaf that holds it; `Err` with the order of what is missing when there is no table for it.
+    /// Returns the entry of `page` or of a leaf that holds it. Without a table for it, `Err` with
+    /// the order of the missing part.
     #[inline]
     pub(crate) fn find(self, page: u64) -> Result<Slot<'m>, u32> {
         match self.descend(page)? {
@@ -190,7 +196,7 @@ impl<'m, M: Machine> Tables<'m, M> {
         }
     }
 
-    /// The table of the lowest level for `page`, or a leaf above.
+    /// Returns the table of the lowest level for `page`, or a leaf above.
     #[inline]
     fn descend(self, page: u64) -> Result<Place<'m>, u32> {
         let mut table = self.table(self.0.root());
@@ -208,8 +214,9 @@ impl<'m, M: Machine> Tables<'m, M> {
         Ok(Place::Table(table))
     }
 
-    /// Calls `act` for the entries of `range`, in order, as many at a time as one table has; for leaves above the lowest level with the
-    /// part of the range that they hold. What has no table is passed over.
+    /// Calls `act` for the entries of `range`, in order, as many at a time as one table has. For a
+    /// leaf above the lowest level it gets the part of the range that the leaf holds. Parts without
+    /// a table are passed over.
     #[inline]
     pub(crate) fn each<E>(
         self,
@@ -252,7 +259,7 @@ impl<'m, M: Machine> Tables<'m, M> {
         Ok(())
     }
 
-    /// What of `range` from `page` on lies in the same block of 2^order pages.
+    /// Returns the part of `range` from `page` on that lies in the same block of 2^order pages.
     fn part(self, page: u64, order: u32, range: PageRange) -> PageRange {
         let end = (((page >> order) + 1) << order).min(range.end());
         PageRange::new(page, end).unwrap_or(range)

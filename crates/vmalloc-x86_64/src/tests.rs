@@ -1,173 +1,24 @@
-//! The platform over a machine that is made of this program's memory: physical memory is a piece of it, CPUs are threads, and a TLB is what a
-//! test remembers.
+//! The platform over a machine that is made of this program's memory: physical memory is a piece of
+//! it, CPUs are threads, and the tests keep the TLB.
+
+mod fake;
 
 use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT};
-use crate::machine::{Interrupts, Machine};
+use crate::machine::Machine;
 use crate::platform::{SpanError, X86};
 use crate::tables::Tables;
-use core::fmt;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use fake::{CPU, Fake, Forgot};
 use std::boxed::Box;
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, Protection, ReadNofault, Relocate,
-    Space, Translate,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, ReadNofault, Relocate, Space,
+    Translate,
 };
 use vmalloc_conformance::{Conformance, Look, Seen};
-
-std::thread_local!(static CPU: Cell<usize> = const { Cell::new(0) });
-
-/// What a CPU was told to forget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Forgot {
-    Page(u64),
-    All,
-}
-
-struct Fake {
-    memory: *mut u8,
-    frames: u64,
-    free: Mutex<BTreeSet<u64>>,
-    /// Frames that may still be taken; then the supply refuses.
-    left: AtomicU64,
-    /// What happens, on other CPUs, when frames come back.
-    on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    forgot: [Mutex<Vec<Forgot>>; 2],
-    interrupted: [AtomicBool; 2],
-    online: [AtomicBool; 2],
-    /// Whether every CPU answers sooner or later, however busy the machine of the test is.
-    answers: AtomicBool,
-}
-
-// SAFETY: the memory is only used through the platform and by its owner.
-unsafe impl Send for Fake {}
-// SAFETY: as above.
-unsafe impl Sync for Fake {}
-
-const ROOT: u64 = 1;
-
-impl Fake {
-    fn new(frames: u64) -> Self {
-        // SAFETY: the layout has a size.
-        let memory = unsafe { alloc_zeroed(Self::layout(frames)) };
-        Self {
-            memory,
-            frames,
-            free: Mutex::new((2..frames).collect()),
-            left: AtomicU64::new(u64::MAX),
-            on_return: Mutex::new(None),
-            forgot: Default::default(),
-            interrupted: Default::default(),
-            online: [AtomicBool::new(true), AtomicBool::new(false)],
-            answers: AtomicBool::new(false),
-        }
-    }
-
-    fn layout(frames: u64) -> Layout {
-        Layout::from_size_align((frames << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("a layout")
-    }
-
-    fn forgotten(&self, cpu: usize) -> Vec<Forgot> {
-        std::mem::take(&mut self.forgot[cpu].lock().expect("no panic"))
-    }
-
-    fn free(&self) -> usize {
-        self.free.lock().expect("no panic").len()
-    }
-
-    fn may_take(&self, count: u64) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count)).is_ok()
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        // SAFETY: allocated so in `new`.
-        unsafe { dealloc(self.memory, Self::layout(self.frames)) };
-    }
-}
-
-// SAFETY: no handler of a test runs on a thread that holds a lock.
-unsafe impl Interrupts for Fake {
-    fn off() {}
-    fn on() {}
-}
-
-// SAFETY: the memory is one piece, frames are kept in a set, and there is no processor whose translations matter.
-unsafe impl Machine for Fake {
-    fn cpu(&self) -> usize {
-        CPU.get()
-    }
-    fn cpus(&self) -> usize {
-        2
-    }
-    fn is_online(&self, cpu: usize) -> bool {
-        self.online[cpu].load(Ordering::SeqCst)
-    }
-    fn root(&self) -> Frame {
-        Frame(ROOT)
-    }
-    fn direct_map(&self) -> usize {
-        self.memory.expose_provenance()
-    }
-    fn frames(&self) -> u64 {
-        self.frames
-    }
-    fn take_frames(&self, frames: &mut [Frame]) -> bool {
-        let mut free = self.free.lock().expect("no panic");
-        if free.len() < frames.len() || !self.may_take(frames.len() as u64) {
-            return false;
-        }
-        frames.fill_with(|| Frame(free.pop_first().expect("counted")));
-        true
-    }
-    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
-        let mut free = self.free.lock().expect("no panic");
-        let mut starts = (align..self.frames.saturating_sub(count)).step_by(align as usize);
-        let first = starts.find(|&first| (first..first + count).all(|frame| free.contains(&frame)))?;
-        if !self.may_take(count) {
-            return None;
-        }
-        (first..first + count).for_each(|frame| assert!(free.remove(&frame)));
-        Some(Frame(first))
-    }
-    unsafe fn give_frames(&self, frames: &[Frame]) {
-        let mut free = self.free.lock().expect("no panic");
-        frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
-        drop(free);
-        if let Some(act) = &mut *self.on_return.lock().expect("no panic")
-            && !frames.is_empty()
-        {
-            act();
-        }
-    }
-    fn origin(&self, frame: Frame) -> Origin {
-        if frame.0 < self.frames { Origin::Supply } else { Origin::Device }
-    }
-    fn invalidate(&self, addr: usize) {
-        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::Page(addr as u64 >> PAGE_SHIFT));
-    }
-    fn invalidate_all(&self) {
-        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::All);
-    }
-    fn interrupt(&self, cpu: usize) {
-        self.interrupted[cpu].store(true, Ordering::SeqCst);
-    }
-    fn blocking(&self) -> u64 {
-        if self.answers.load(Ordering::SeqCst) { u64::MAX } else { 1 << 20 }
-    }
-    fn entropy(&self) -> u64 {
-        7
-    }
-    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        panic!("{damage}")
-    }
-}
 
 /// In the upper half, in the middle of a table of every level.
 const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
@@ -444,7 +295,7 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
         let areas: Vec<usize> = (1..40)
             .map(|pages| space.raw().alloc(&vmalloc::Request::new(pages << PAGE_SHIFT)).expect("room"))
             .collect();
-        // SAFETY: nobody uses them.
+        // SAFETY: the area is not in use.
         areas.into_iter().for_each(|addr| unsafe { space.raw().free(addr) }.expect("an area"));
         space.purge().expect("nothing refuses");
         space.verify().expect("whole");

@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use vmalloc::space::MAX_NODES;
 use vmalloc::{Config, NodeStats, Platform, Space, Stats};
-use vmalloc_linux::{Grace, Guards, Linux, OpenError, Options, open};
+use vmalloc_linux::rcu::Grace;
+use vmalloc_linux::{Guards, Linux, OpenError, Options, open};
 
 /// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -96,8 +97,8 @@ impl Machine {
     pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
         let reservation = match options.guards {
             None => Options::new(),
-            Some(GuardMeans::Markers) => Options::new().guards(Guards::Markers),
-            Some(GuardMeans::Islands) => Options::new().guards(Guards::Islands),
+            Some(GuardMeans::Markers) => Options::new().guards(Guards::PteMarkers),
+            Some(GuardMeans::Islands) => Options::new().guards(Guards::Mprotect),
         };
         let config = Config::default().nodes(options.nodes.unwrap_or(0) as usize);
         let config = match options.strategy {
@@ -117,7 +118,7 @@ impl Machine {
         let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
         let addresses = share(self.space.geometry().span.len(), cases::PAGES_HELD_EACH);
         let mappings = match self.space.platform().guards() {
-            Guards::Markers => None,
+            Guards::PteMarkers => None,
             _ => max_map_count().map(|limit| share(limit, MAPPINGS_EACH)),
         };
         let bounds = [(mappings, Scarce::Mappings), (Some(addresses), Scarce::Addresses)];
@@ -142,7 +143,7 @@ impl Machine {
                 .linear_map
                 .map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
-            vectors: format!("{:?}", linux.vectors()).to_lowercase(),
+            vectors: format!("{:?}", linux.batch_advise()).to_lowercase(),
             cache_bytes: self.space.config().cache_bytes,
             lazy_max_pages: self.lazy_max_pages,
         }

@@ -7,8 +7,8 @@ const MIB: usize = 1 << 20;
 
 #[test]
 fn the_linux_platform_keeps_its_contract() {
-    for guards in Guards::ALL {
-        let options = move || Options::new().exactly(8 * MIB).guards(guards).frames(8 * MIB);
+    for guards in Guards::all() {
+        let options = move || Options::new().exactly(8 * MIB).guards(guards).frame_bytes(8 * MIB);
         if Linux::reserve(options()).is_err() {
             println!("NOT RUN: this kernel has no {guards:?}");
             continue;

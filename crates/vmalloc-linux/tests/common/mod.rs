@@ -1,14 +1,16 @@
-//! What all tests of the platform use: touching memory without dying of it, and the strategies to run with.
+//! What all tests of the platform use: touching memory without dying of it, and the strategies to
+//! run with.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, Vectors};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
 
-/// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory after an unmap.
+/// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
+/// after an unmap.
 pub trait Calls {
     fn do_map(&self, range: PageRange) -> Result<(), PlatformError>;
     fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
@@ -33,10 +35,13 @@ impl Calls for Linux {
 }
 
 /// A platform with these means; `None` where the kernel lacks them.
-pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> {
-    match Linux::reserve(Options::new().exactly(bytes).guards(guards).vectors(vectors)) {
+pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Linux> {
+    match Linux::reserve(Options::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
         Ok(linux) => {
-            assert_eq!((linux.guards(), linux.vectors(), linux.reserved_bytes()), (guards, vectors, bytes));
+            assert_eq!(
+                (linux.guards(), linux.batch_advise(), linux.reserved_bytes()),
+                (guards, vectors, bytes)
+            );
             Some(linux)
         }
         Err(error @ ReserveError::Unsupported { .. }) => {
@@ -49,8 +54,8 @@ pub fn reserve(bytes: usize, guards: Guards, vectors: Vectors) -> Option<Linux> 
 
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
             if let Some(linux) = reserve(bytes, guards, vectors) {
                 eprintln!("with {guards:?} and {vectors:?}");
                 scenario(&linux);
@@ -59,23 +64,23 @@ pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
     }
 }
 
-/// The same tests for each strategy, as tests of their own.
+/// Repeats the tests for each strategy, as tests of their own.
 #[macro_export]
 macro_rules! for_all_strategies {
     ($($scenario:ident),* $(,)?) => {
-        for_all_strategies!(@ markers_self, Markers, PidfdSelf, [$($scenario),*]);
-        for_all_strategies!(@ markers_pidfd, Markers, Pidfd, [$($scenario),*]);
-        for_all_strategies!(@ markers_loop, Markers, Loop, [$($scenario),*]);
-        for_all_strategies!(@ islands_self, Islands, PidfdSelf, [$($scenario),*]);
-        for_all_strategies!(@ islands_pidfd, Islands, Pidfd, [$($scenario),*]);
-        for_all_strategies!(@ islands_loop, Islands, Loop, [$($scenario),*]);
+        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ markers_loop, PteMarkers, Loop, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, [$($scenario),*]);
     };
     (@ $name:ident, $guards:ident, $vectors:ident, [$($scenario:ident),*]) => {
         mod $name {
             $(#[test]
             fn $scenario() {
-                use vmalloc_linux::{Guards, Vectors};
-                if let Some(linux) = super::common::reserve(super::SPAN, Guards::$guards, Vectors::$vectors) {
+                use vmalloc_linux::{Guards, BatchAdvise};
+                if let Some(linux) = super::common::reserve(super::SPAN, Guards::$guards, BatchAdvise::$vectors) {
                     super::$scenario(&linux);
                 }
             })*
@@ -106,7 +111,8 @@ pub fn fill(linux: &Linux, range: PageRange, value: u8) {
 
 /// The first byte of `page`; `None` when touching it traps.
 ///
-/// The kernel touches it for us: a system call that is given an address that traps fails with `EFAULT`.
+/// The kernel touches it for us: a system call that is given an address that traps fails with
+/// `EFAULT`.
 pub fn peek(linux: &Linux, page: u64) -> Option<u8> {
     let mut pipe = [0; 2];
     // SAFETY: room for two descriptors.
@@ -202,10 +208,11 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never returns.
+/// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never
+/// returns.
 pub fn in_forked_child(body: impl FnOnce() -> bool) {
-    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls, and then
-    // exits.
+    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls,
+    // and then exits.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -248,4 +255,20 @@ pub fn set_frame(linux: &Linux, frame: Frame, value: u8) {
 pub fn frame_value(linux: &Linux, frame: Frame) -> u8 {
     // SAFETY: as above.
     unsafe { linear_ptr(linux, frame).read_volatile() }
+}
+
+pub fn protect(linux: &Linux, range: PageRange, protection: Protection) {
+    // SAFETY: the tests own their ranges.
+    unsafe { linux.protect(range, protection) }.unwrap();
+}
+
+/// Returns true if `page` can be written: the kernel writes for us, and fails where we would.
+pub fn can_write(linux: &Linux, page: u64) -> bool {
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    // SAFETY: the kernel checks the address; one byte of a page that the test owns is written at
+    // most.
+    let read = unsafe {
+        libc::read(std::os::fd::AsRawFd::as_raw_fd(&zero), page_ptr(linux, page).wrapping_add(9).cast(), 1)
+    };
+    read == 1
 }

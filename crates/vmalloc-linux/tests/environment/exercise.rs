@@ -22,7 +22,7 @@ impl Owed {
     }
 }
 
-/// What came of it.
+/// The results of an exercise.
 #[derive(Default)]
 pub(crate) struct Done {
     /// Allocations and mappings that worked.
@@ -52,7 +52,8 @@ impl Done {
     }
 }
 
-/// Allocates, writes and reads, resizes, maps frames, frees and purges, and leaves nothing behind but what is refused.
+/// Allocates, writes and reads, resizes, maps frames, frees and purges, and leaves nothing behind
+/// but what is refused.
 pub(crate) fn exercise(space: &Space<Linux>) -> Done {
     exercise_for(space, 3)
 }
@@ -81,9 +82,8 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     for (addr, pages) in &mut areas {
         let wanted = if *pages % 2 == 0 { *pages / 2 } else { *pages + 9 };
         // SAFETY: the area is the test's.
-        if let Some(moved) =
-            done.note(unsafe { space.raw().realloc(*addr, &vmalloc::Request::new(wanted * PAGE)) })
-        {
+        let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Request::new(wanted * PAGE)) };
+        if let Some(moved) = done.note(moved) {
             assert_filled(moved, wanted.min(*pages));
             fill(moved, wanted);
             (*addr, *pages) = (moved, wanted);
@@ -159,12 +159,12 @@ pub(crate) fn get(addr: usize) -> u8 {
     unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read_volatile() }
 }
 
-/// Whether a touch of `addr` traps.
+/// Returns true if a touch of `addr` traps.
 pub(crate) fn traps(space: &Space<Linux>, addr: usize) -> bool {
     peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
-/// Whether an address is in the span.
+/// Returns true if an address is in the span.
 pub(crate) fn is_inside(space: &Space<Linux>, addr: u64) -> bool {
     space.platform().geometry().span.contains(addr / PAGE as u64)
 }

@@ -8,7 +8,7 @@ use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Config, Request, Space};
-use vmalloc_linux::{Guards, Linux, Options, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options};
 
 const DONT_NEED: u64 = 4;
 const GUARD_INSTALL: u64 = 102;
@@ -74,7 +74,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
     });
 }
 
-/// Vectors fail, and the calls for single runs don't.
+/// BatchAdvise fail, and the calls for single runs don't.
 #[test]
 fn vectors_that_are_refused_are_replaced_by_single_calls() {
     in_own_process("kernel::vectors_that_are_refused_are_replaced_by_single_calls", || {
@@ -92,7 +92,8 @@ fn vectors_that_are_refused_are_replaced_by_single_calls() {
     });
 }
 
-/// Each call fails the first time, or a few times, as when a signal comes or memory is short for a moment.
+/// Each call fails the first time, or a few times, as when a signal comes or memory is short for a
+/// moment.
 #[test]
 fn advice_that_is_interrupted_is_repeated() {
     in_own_process("kernel::advice_that_is_interrupted_is_repeated", || {
@@ -208,7 +209,8 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
     });
 }
 
-/// Chunks are opened by marks and mprotect(2): whatever refuses, the allocation says so, and the addresses are as before.
+/// Chunks are opened by marks and mprotect(2): whatever refuses, the allocation says so, and the
+/// addresses are as before.
 #[test]
 fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
     in_own_process("kernel::chunks_that_can_not_be_opened_are_an_error_and_stay_closed", || {
@@ -219,13 +221,13 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                     let is_on = AtomicBool::new(true);
                     let answer = |call: &Call| match call.number == refused && is_inside(space, call.args[0])
                     {
-                        // Islands are made without advice.
+                        // Guards by mprotect(2) are made without advice.
                         true if is_on.load(Ordering::SeqCst) => Answer::Fail(error),
                         _ => Answer::Go,
                     };
                     supervised(&calls, answer, || {
                         let made = space.raw().alloc(&Request::new(5 * PAGE));
-                        if refused == SYS_madvise && space.platform().guards() == Guards::Islands {
+                        if refused == SYS_madvise && space.platform().guards() == Guards::Mprotect {
                             // SAFETY: the area is the test's.
                             unsafe { space.raw().free(made.unwrap()) }.unwrap();
                         } else {
@@ -314,14 +316,14 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
                 let space =
                     space_with(Options::new().exactly(super::SPAN), Config::default().unmap_on_free())?;
                 finish(&space, Owed::default());
-                Some((space.platform().guards(), space.platform().vectors()))
+                Some((space.platform().guards(), space.platform().batch_advise()))
             })
         };
         let all = opened(|_| false).unwrap();
-        assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, Vectors::Loop)));
+        assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, BatchAdvise::Loop)));
         assert_eq!(
             opened(|call| call.number == SYS_madvise && call.args[2] == GUARD_INSTALL),
-            Some((Guards::Islands, all.1))
+            Some((Guards::Mprotect, all.1))
         );
         assert_eq!(opened(|call| advised(call).1 == DONT_NEED), None);
     });

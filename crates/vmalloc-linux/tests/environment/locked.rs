@@ -1,4 +1,5 @@
-//! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is freed is unlocked.
+//! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is
+//! freed is unlocked.
 
 use super::exercise::{Owed, exercise, fill, get, traps};
 use super::sandbox::{Answer, Call, supervised};
@@ -7,7 +8,7 @@ use crate::common::{in_forked_child, in_own_process, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Config, FrameSupply, Platform, PlatformFault, Request, Space};
-use vmalloc_linux::{Guards, Linux, OpenError, Options, Vectors};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options};
 
 const MIB: usize = 1 << 20;
 
@@ -17,7 +18,7 @@ fn lock(addr: usize, pages: usize) {
     assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Whether this process may lock all its memory; it does then.
+/// Locks all memory of this process, and returns true if it may.
 fn lock_all(flags: libc::c_int) -> bool {
     // SAFETY: locking changes nothing but where the pages are.
     let locked = unsafe { libc::mlockall(flags) } == 0;
@@ -68,7 +69,7 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
     });
 }
 
-/// What others have locked stays so, right beside what is unlocked.
+/// Locked pages stay so, right beside the unlocked ones.
 #[test]
 fn only_what_was_freed_is_unlocked() {
     in_own_process("locked::only_what_was_freed_is_unlocked", || {
@@ -120,7 +121,7 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 let left = status_bytes("VmRSS:") + 50 * MIB;
                 assert!(left < full, "{full} bytes became {left}");
                 let stats = space.stats();
-                if space.platform().guards() == Guards::Markers {
+                if space.platform().guards() == Guards::PteMarkers {
                     let refused = purged.unwrap_err();
                     assert_eq!(
                         (refused.fault, refused.code),
@@ -143,7 +144,8 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
     });
 }
 
-/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others goes.
+/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others
+/// goes.
 #[test]
 fn where_nothing_locked_can_be_dropped_it_alone_stays() {
     in_own_process("locked::where_nothing_locked_can_be_dropped_it_alone_stays", || {
@@ -197,8 +199,8 @@ fn assert_goes_on(space: &Space<Linux>, owner: usize) {
     assert!(done.refusals.is_empty(), "{:?}", done.refusals);
     space.purge().unwrap();
     done.owed.give(space);
-    if space.platform().guards() == Guards::Markers {
-        // Addresses are no memory: neither the chunks nor an area that nobody touches.
+    if space.platform().guards() == Guards::PteMarkers {
+        // Addresses are no memory: neither the chunks nor an area that is never touched.
         let before = status_bytes("VmRSS:");
         let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
         let grown = status_bytes("VmRSS:").saturating_sub(before);
@@ -257,8 +259,8 @@ fn locked_frames_give_their_memory_back() {
 #[test]
 fn a_child_of_a_program_with_locked_memory_goes_on() {
     in_own_process("locked::a_child_of_a_program_with_locked_memory_goes_on", || {
-        for guards in Guards::ALL {
-            let options = super::options(guards, Vectors::Loop);
+        for guards in Guards::all() {
+            let options = super::options(guards, BatchAdvise::Loop);
             let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
             let is_on = AtomicBool::new(true);
             let answer =
@@ -267,14 +269,14 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
                 let (area, other) = (alloc(&space, 300), alloc(&space, 2));
                 [area, other].iter().for_each(|addr| lock(*addr, 2));
                 vfree(&space, area);
-                assert_eq!(space.purge().is_err(), guards == Guards::Markers);
+                assert_eq!(space.purge().is_err(), guards == Guards::PteMarkers);
                 in_forked_child(|| {
                     space.purge().unwrap();
                     vfree(&space, other);
                     finish(&space, Owed::default());
                     true
                 });
-                assert_eq!(space.stats().refused_areas, u64::from(guards == Guards::Markers));
+                assert_eq!(space.stats().refused_areas, u64::from(guards == Guards::PteMarkers));
                 is_on.store(false, Ordering::SeqCst);
                 vfree(&space, other);
                 finish(&space, Owed::default());
@@ -287,9 +289,10 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
 #[test]
 fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process("locked::an_unprivileged_program_that_locks_in_advance_is_told", || {
-        let spaces: Vec<_> = Guards::ALL
-            .into_iter()
-            .filter_map(|guards| space_with(super::options(guards, Vectors::PidfdSelf), Config::default()))
+        let spaces: Vec<_> = Guards::all()
+            .filter_map(|guards| {
+                space_with(super::options(guards, BatchAdvise::PidfdSelf), Config::default())
+            })
             .collect();
         let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
         // SAFETY: this process was made for it.

@@ -9,11 +9,12 @@ use crate::common::{in_own_process, map_limit, status_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vmalloc::{AllocError, Config, PlatformFault, Request};
-use vmalloc_linux::{Guards, Options, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Options, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
-    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes one away there.
+    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes
+    // one away there.
     let done = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -46,12 +47,13 @@ fn without_proc_everything_works() {
 }
 
 fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = Guards::ALL
-        .map(|guards| configs().map(|config| space_with(options(guards, Vectors::PidfdSelf), config)));
+    let opened = Guards::all()
+        .map(|guards| configs().map(|config| space_with(options(guards, BatchAdvise::PidfdSelf), config)));
     opened.into_iter().flatten().flatten().collect()
 }
 
-/// The kernel says `ENOMEM` for want of mappings as well, and nobody can count them.
+/// The kernel says `ENOMEM` for want of mappings as well, and without /proc no program can count
+/// them.
 #[test]
 fn without_proc_the_limit_on_mappings_is_an_error() {
     in_own_process("machine::without_proc_the_limit_on_mappings_is_an_error", || {
@@ -59,7 +61,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         if !without_proc() {
             return;
         }
-        let options = options(Guards::Islands, Vectors::PidfdSelf);
+        let options = options(Guards::Mprotect, BatchAdvise::PidfdSelf);
         let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
@@ -87,19 +89,21 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
         for_both_guards_in(Config::default().unmap_on_free(), |space| {
             let before = exercise(space);
             let crowd = Crowd::gather(max);
-            // Each refusal counts the mappings of the program, which takes long where there are so many.
+            // Each refusal counts the mappings of the program, which takes long where there are so
+            // many.
             let done = exercise_for(space, 1);
             let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
             assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
-            assert!(space.platform().guards() == Guards::Markers || faults.count() > 0);
+            assert!(space.platform().guards() == Guards::PteMarkers || faults.count() > 0);
             before.owed.give(space);
             finish(space, done.owed);
         });
     });
 }
 
-/// Unlocking a part of what is locked splits a mapping: where there is none left the area stays back, and its memory goes.
+/// Unlocking a part of what is locked splits a mapping: where there is none left the area stays
+/// back, and its memory goes.
 #[test]
 fn a_locked_area_waits_for_a_mapping() {
     in_own_process("machine::a_locked_area_waits_for_a_mapping", || {
@@ -120,7 +124,7 @@ fn a_locked_area_waits_for_a_mapping() {
             let purged = space.purge();
             let stats = space.stats();
             drop(crowd);
-            if space.platform().guards() == Guards::Markers {
+            if space.platform().guards() == Guards::PteMarkers {
                 assert_eq!(purged.unwrap_err().fault, PlatformFault::MapLimit);
                 assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
                 assert!(status_bytes("VmRSS:") + 250 * PAGE < full);
@@ -137,7 +141,8 @@ fn a_locked_area_waits_for_a_mapping() {
     });
 }
 
-/// A group of processes with this much memory, in which the caller is; `None` where none can be made.
+/// A group of processes with this much memory, in which the caller is; `None` where none can be
+/// made.
 struct Group {
     path: PathBuf,
     parent: PathBuf,
@@ -164,7 +169,8 @@ impl Drop for Group {
     }
 }
 
-/// The kernel kills whoever touches more than its group may have. So what is freed has to go in time.
+/// The kernel kills a process that touches more than its group may have. So freed memory has to go
+/// in time.
 #[test]
 fn a_group_with_little_memory_is_enough_for_much_that_is_freed() {
     in_own_process("machine::a_group_with_little_memory_is_enough_for_much_that_is_freed", || {

@@ -1,9 +1,10 @@
-//! The environments that a program may find itself in: calls that the kernel refuses or does in part, limits, locked
-//! memory, signals, forks, one CPU. Each case is a process of its own, which it may ruin.
+//! The environments that a program may find itself in: calls that the kernel refuses or does in
+//! part, limits, locked memory, signals, forks, one CPU. Each case is a process of its own, which
+//! it may ruin.
 //!
-//! What holds in all of them: an allocation works, and shows what was written to it, or it fails with an error that
-//! names the reason. Nothing is lost: as soon as the environment allows, the space is whole again, and until then
-//! what stays back is in [`Stats`](vmalloc::Stats).
+//! What holds in all of them: an allocation works, and shows what was written to it, or it fails
+//! with an error that names the reason. Nothing is lost: as soon as the environment allows, the
+//! space is whole again, and until then what stays back is in [`Stats`](vmalloc::Stats).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,7 +21,7 @@ mod threads;
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Config, Space, Stats};
-use vmalloc_linux::{Guards, Linux, OpenError, Options, ReserveError, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options, ReserveError, open};
 
 const PAGE: usize = 4096;
 const SPAN: usize = 1 << 32;
@@ -34,9 +35,9 @@ fn configs() -> [Config; 2] {
     [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: Guards, vectors: Vectors) -> Options {
-    let options = Options::new().exactly(SPAN).frames(FRAMES * PAGE).without_drain_thread();
-    options.guards(guards).vectors(vectors)
+fn options(guards: Guards, vectors: BatchAdvise) -> Options {
+    let options = Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
+    options.guards(guards).batch_advise(vectors)
 }
 
 /// A space with these means; `None` where the kernel lacks them.
@@ -53,8 +54,8 @@ fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
 
 /// Runs a scenario on a fresh space for each strategy that the kernel has, and each configuration.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::ALL {
-        for vectors in Vectors::ALL {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
             for config in configs() {
                 if let Some(space) = space_with(options(guards, vectors), config) {
                     eprintln!("with {guards:?}, {vectors:?}, {} bytes cached", config.cache_bytes);
@@ -72,8 +73,8 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 
 /// Runs a scenario for each way to guard, in one configuration.
 fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::ALL {
-        if let Some(space) = space_with(options(guards, Vectors::PidfdSelf), config) {
+    for guards in Guards::all() {
+        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
             eprintln!("with {guards:?}, {} bytes cached", config.cache_bytes);
             scenario(&space);
         }
@@ -93,7 +94,7 @@ fn check(space: &Space<Linux>) {
     assert!(stats.refused_areas <= stats.lazy_areas && stats.refused_pages <= lazy_pages, "{stats:?}");
 }
 
-/// What was restricted no longer is: the space is whole again, and works.
+/// Checks that the space is whole again, and works, after a restriction has ended.
 fn finish(space: &Space<Linux>, owed: Owed) {
     space.purge().unwrap();
     owed.give(space);

@@ -4,7 +4,7 @@ use super::exercise::{Owed, exercise};
 use super::{configs, everywhere, finish, for_both_guards, options, space_with};
 use crate::common::{in_own_process, status_bytes};
 use vmalloc::{Config, PlatformFault};
-use vmalloc_linux::{Guards, Options, ReserveError, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Options, ReserveError, open};
 
 /// Runs `act` under a soft limit.
 fn limited<R>(resource: libc::__rlimit_resource_t, most: usize, act: impl FnOnce() -> R) -> R {
@@ -31,7 +31,8 @@ fn without_descriptors_there_are_areas_and_no_frames() {
     });
 }
 
-/// A space that was opened with descriptors, and goes on without new ones; and one that is opened without.
+/// A space that was opened with descriptors, and goes on without new ones; and one that is opened
+/// without.
 #[test]
 fn without_descriptors_a_space_is_opened_and_purged() {
     in_own_process("resources::without_descriptors_a_space_is_opened_and_purged", || {
@@ -41,16 +42,14 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             assert!(done.refusals.is_empty(), "{:?}", done.refusals);
             finish(space, done.owed);
         });
-        for (guards, config) in
-            Guards::ALL.into_iter().flat_map(|guards| configs().map(|config| (guards, config)))
-        {
+        for (guards, config) in Guards::all().flat_map(|guards| configs().map(|config| (guards, config))) {
             let opened =
                 limited(libc::RLIMIT_NOFILE, 0, || space_with(Options::new().guards(guards), config));
             if let Some(space) = opened {
                 finish(&space, Owed::default());
             }
         }
-        let insisting = options(Guards::ALL[0], Vectors::Pidfd);
+        let insisting = options(Guards::PteMarkers, BatchAdvise::Pidfd);
         let refused = limited(libc::RLIMIT_NOFILE, 0, || vmalloc_linux::Linux::reserve(insisting));
         assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
     });
@@ -91,7 +90,7 @@ fn where_addresses_are_short_everything_works_or_says_so() {
     });
 }
 
-/// As `finish`, in a space that may have no frames.
+/// Does the work of `finish` in a space that may have no frames.
 fn finish_small(space: &vmalloc::Space<vmalloc_linux::Linux>, owed: Owed) {
     space.purge().unwrap();
     owed.give(space);

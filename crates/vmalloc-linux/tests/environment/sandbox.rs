@@ -1,11 +1,12 @@
-//! System calls answered by the test: a seccomp filter that asks a thread of the same process (seccomp_unotify(2)).
+//! System calls answered by the test: a seccomp filter that asks a thread of the same process
+//! (seccomp_unotify(2)).
 
 use libc::{c_int, c_long};
 use std::sync::mpsc;
 use std::thread;
 
-/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND` of `linux/seccomp.h`, which are the same on all
-/// architectures with the generic numbering.
+/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND` of `linux/seccomp.h`, which are the
+/// same on all architectures with the generic numbering.
 const RECEIVE: libc::c_ulong = 0xc050_2100;
 const SEND: libc::c_ulong = 0xc018_2101;
 
@@ -15,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) args: [u64; 6],
 }
 
-/// What becomes of it.
+/// The fate of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// The kernel does it.
@@ -26,8 +27,9 @@ pub(crate) enum Answer {
     Return(i64),
 }
 
-/// Runs `body` in a thread of its own, in which `answer` says what becomes of these `calls`. So it does in the threads and
-/// the children that it creates. `answer` runs in the calling thread, which is free to make them.
+/// Runs `body` in a thread of its own, in which `answer` says what becomes of these `calls`. So it
+/// does in the threads and the children that it creates. `answer` runs in the calling thread, which
+/// is free to make them.
 pub(crate) fn supervised<R: Send>(
     calls: &[c_long],
     answer: impl Fn(&Call) -> Answer,
@@ -67,7 +69,7 @@ fn listen(calls: &[c_long]) -> c_int {
     program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
     program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF));
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: a filter of that length; whoever waits at the descriptor answers.
+    // SAFETY: a filter of that length; the thread at the descriptor answers.
     let listener = unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;

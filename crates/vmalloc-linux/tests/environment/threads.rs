@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use vmalloc::{Config, Request};
-use vmalloc_linux::{Guards, Options, Vectors, open};
+use vmalloc_linux::{BatchAdvise, Guards, Options, open};
 
-/// Confines this process to the first CPU that it may use, as where all others were taken away; what it might use before.
+/// Confines this process to the first CPU that it may use, as where all others were taken away;
+/// what it might use before.
 fn confine() -> libc::cpu_set_t {
     // SAFETY: a set of bits, and room for one.
     unsafe {
@@ -42,7 +43,9 @@ fn one_cpu_is_enough_before_and_after() {
             finish(space, Owed::default());
         });
         let before = confine();
-        let spaces = Guards::ALL.map(|guards| space_with(Options::new().guards(guards), Config::default()));
+        let spaces: Vec<_> = Guards::all()
+            .map(|guards| space_with(Options::new().guards(guards), Config::default()))
+            .collect();
         for space in spaces.iter().flatten() {
             finish(space, Owed::default());
             share(space);
@@ -79,7 +82,7 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                 move || {
                     for (addr, pages) in some {
                         assert_filled(addr, pages);
-                        // SAFETY: the area was handed on, and nobody else has it.
+                        // SAFETY: the area was handed on, and no other thread has it.
                         unsafe { space.raw().free(addr) }.unwrap();
                     }
                     space.decay().unwrap();
@@ -114,10 +117,11 @@ fn threads_that_end_leave_what_they_had_to_others() {
 #[test]
 fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
     in_own_process("threads::a_child_goes_on_with_what_its_parent_could_not_unmap", || {
-        for guards in Guards::ALL {
+        for guards in Guards::all() {
             for relents_first in [false, true] {
-                // Single calls: what they are about is in registers, which the supervisor sees in any process.
-                let options = options(guards, Vectors::Loop);
+                // Single calls: what they are about is in registers, which the supervisor sees in
+                // any process.
+                let options = options(guards, BatchAdvise::Loop);
                 let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
                 let is_on = AtomicBool::new(true);
                 let answer = |call: &Call| {

@@ -50,7 +50,7 @@ impl Scene {
         give(space, &self.frames);
     }
 
-    /// The same where nobody else is there to use these addresses.
+    /// Ends where no other thread uses these addresses, and checks that they trap.
     fn end_alone(&self, space: &Space<Linux>) {
         self.end(space);
         self.parts().into_iter().for_each(|(addr, _)| assert!(traps(space, addr)));

@@ -111,9 +111,9 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
 fn a_hundred_thousand_short_mappings_live_at_once() {
     in_own_process("limits::a_hundred_thousand_short_mappings_live_at_once", || {
         const COUNT: usize = 100_000;
-        for guards in Guards::ALL {
+        for guards in Guards::all() {
             for len in [1, 4] {
-                let options = options(guards).frames(2 * COUNT * len * PAGE);
+                let options = options(guards).frame_bytes(2 * COUNT * len * PAGE);
                 let Some(space) = space_with(options, Config::default()) else { continue };
                 let frames = take(&space, 2 * COUNT * len);
                 assert!(frames.is_sorted());
@@ -137,7 +137,8 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
     });
 }
 
-/// Moves draw from the same budget: where there is none left, an area that has to move is copied or refused, and stays whole.
+/// Moves draw from the same budget: where there is none left, an area that has to move is copied or
+/// refused, and stays whole.
 #[test]
 fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process("limits::an_area_moves_or_stays_whole_at_the_limit", || {

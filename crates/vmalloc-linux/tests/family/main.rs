@@ -1,4 +1,5 @@
-//! The whole family on real memory: what every kind of mapping shows, where it traps, and what it gives back.
+//! The whole family on real memory: what every kind of mapping shows, where it traps, and what it
+//! gives back.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -32,7 +33,7 @@ const FRAMES: usize = 1 << 14;
 const OPEN_CHUNKS: usize = 32;
 
 fn options(guards: Guards) -> Options {
-    Options::new().exactly(SPAN).frames(FRAMES * PAGE).guards(guards).without_drain_thread()
+    Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.
@@ -49,7 +50,7 @@ fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
 fn in_both_modes(config: Config, scenario: impl Fn(&Space<Linux>)) {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         if let Some(space) = space_with(options(guards), config) {
             eprintln!("with {guards:?}");
             scenario(&space);
@@ -58,7 +59,8 @@ fn in_both_modes(config: Config, scenario: impl Fn(&Space<Linux>)) {
     }
 }
 
-/// Everything freed and purged: the span is one free range in which nothing is mapped, and all frames are in the supply.
+/// Everything freed and purged: the span is one free range in which nothing is mapped, and all
+/// frames are in the supply.
 #[track_caller]
 fn assert_whole(space: &Space<Linux>) {
     space.purge().unwrap();
@@ -84,7 +86,8 @@ fn take(space: &Space<Linux>, count: usize) -> Vec<Frame> {
     frames
 }
 
-/// `count` frames of which no two are neighbours, in no order; all others that were taken for that are given back.
+/// `count` frames of which no two are neighbours, in no order; all others that were taken for that
+/// are given back.
 fn take_scattered(space: &Space<Linux>, count: usize) -> Vec<Frame> {
     let mut all = take(space, 2 * count);
     all.sort_unstable();
@@ -127,12 +130,12 @@ fn assert_filled(addr: usize, pages: usize, value: u8) {
     }
 }
 
-/// Whether touching the page of `addr` traps.
+/// Returns true if touching the page of `addr` traps.
 fn traps(space: &Space<Linux>, addr: usize) -> bool {
     peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
-/// Whether `addr` can be written: the kernel writes a 0 for us, and fails where we would.
+/// Returns true if `addr` can be written: the kernel writes a 0 for us, and fails where we would.
 fn can_write(addr: usize) -> bool {
     let zero = std::fs::File::open("/dev/zero").unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);

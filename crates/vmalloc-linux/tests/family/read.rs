@@ -86,7 +86,7 @@ fn returned_short_mappings_read_as_zeros() {
     });
 }
 
-/// What each page of the neighbourhood may hold: nothing, or what its owner writes there.
+/// Returns the byte of each page of the neighbourhood, which its owner writes there.
 fn page_value(page: usize) -> u8 {
     (page % 250) as u8 + 1
 }

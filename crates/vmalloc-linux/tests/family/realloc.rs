@@ -194,10 +194,11 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
     });
 }
 
-/// Each time in one kernel mapping more, until a copy makes one of all. Of what they were in, nothing is left.
+/// Each time in one kernel mapping more, until a copy makes one of all. Of what they were in,
+/// nothing is left.
 #[test]
 fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         let Some(space) = space_with(options(guards), Config::default()) else { continue };
         let linux = space.platform();
         let mut left = Vec::new();

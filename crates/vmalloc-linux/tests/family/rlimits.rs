@@ -88,7 +88,8 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
     });
 }
 
-/// Putting windows back to what they were takes memory, too: until there is some they wait, and trap no less than before.
+/// Putting windows back to what they were takes memory, too: until there is some they wait, and
+/// trap no less than before.
 #[test]
 fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     in_own_process("rlimits::what_can_not_be_purged_for_want_of_memory_is_purged_later", || {
@@ -110,11 +111,11 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     });
 }
 
-/// What is cached is given up before growing is refused.
+/// Cached areas are evicted before growing is refused.
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process("rlimits::what_is_cached_makes_room_for_what_grows", || {
-        let Some(space) = space_with(options(Guards::Islands), Config::default().cache_bytes(SPAN)) else {
+        let Some(space) = space_with(options(Guards::Mprotect), Config::default().cache_bytes(SPAN)) else {
             return;
         };
         let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();

@@ -15,7 +15,7 @@ fn take_of(linux: &Linux, count: usize) -> Vec<Frame> {
 
 #[test]
 fn children_map_the_same_frames_at_addresses_of_their_own() {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         let Ok(linux) = Linux::reserve(options(guards)) else { continue };
         let root = Root::new(linux).unwrap();
         let down = SubspaceConfig::default().config(Config::default().policy(Policy::Highest));
@@ -52,7 +52,7 @@ fn children_map_the_same_frames_at_addresses_of_their_own() {
 
 #[test]
 fn a_limit_holds_for_every_kind() {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         let Ok(linux) = Linux::reserve(options(guards)) else { continue };
         let root = Root::new(linux).unwrap();
         let small = SubspaceConfig::default().limit_bytes(MIB);
@@ -80,7 +80,7 @@ fn a_limit_holds_for_every_kind() {
 
 #[test]
 fn what_a_child_has_mapped_ends_with_it() {
-    for guards in Guards::ALL {
+    for guards in Guards::all() {
         let Ok(linux) = Linux::reserve(options(guards)) else { continue };
         let root = Root::new(linux).unwrap();
         let frames = take_of(root.platform(), 3);

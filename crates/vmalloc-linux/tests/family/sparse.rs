@@ -61,7 +61,8 @@ fn what_can_not_be_mapped_or_unmapped_changes_nothing() {
     });
 }
 
-/// As an allocator of per-CPU memory does: a chunk for two groups of CPUs, far apart, and a unit for each.
+/// As an allocator of per-CPU memory does: a chunk for two groups of CPUs, far apart, and a unit
+/// for each.
 #[test]
 fn per_cpu_areas_hold_what_is_mapped_into_them() {
     const OFFSETS: [usize; 3] = [0, 512 * PAGE, 700 * PAGE];

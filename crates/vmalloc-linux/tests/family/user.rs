@@ -63,7 +63,7 @@ fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
     });
 }
 
-/// What was freed is given back before an allocation is refused.
+/// Freed frames are given back before an allocation is refused.
 #[test]
 fn frames_of_freed_areas_are_there_for_the_next() {
     in_both_modes(Config::default(), |space| {
@@ -103,8 +103,8 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
 
 #[test]
 fn without_a_supply_it_is_unsupported() {
-    for guards in Guards::ALL {
-        let Some(space) = space_with(options(guards).frames(0), Config::default()) else { continue };
+    for guards in Guards::all() {
+        let Some(space) = space_with(options(guards).frame_bytes(0), Config::default()) else { continue };
         unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::Unsupported);
         assert_whole(&space);
     }

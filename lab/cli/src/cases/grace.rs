@@ -3,7 +3,7 @@
 use super::{Area, Context, Refusal};
 use crate::machine::Machine;
 use std::ptr::NonNull;
-use vmalloc_linux::Head;
+use vmalloc_linux::rcu::Head;
 
 /// The begin of the page, as in Linux's test.
 #[repr(C)]
@@ -18,7 +18,7 @@ pub(super) fn one_argument(context: &mut Context<'_>) -> Result<(), Refusal> {
     for _ in context.turns() {
         let header = fresh_header(context.machine)?;
         // SAFETY: the page belongs to this loop, which forgets it; nothing reads it.
-        unsafe { context.machine.grace.vfree(header.addr().get()) }?;
+        unsafe { context.machine.grace.free(header.addr().get()) }?;
     }
     Ok(())
 }
@@ -31,7 +31,7 @@ pub(super) fn two_arguments(context: &mut Context<'_>) -> Result<(), Refusal> {
         let head = unsafe { &raw mut (*header.as_ptr()).head };
         let head = NonNull::new(head).ok_or_else(|| Refusal::Failed("a page at address zero".into()))?;
         // SAFETY: as above; the head is writable and used by nothing else.
-        unsafe { context.machine.grace.vfree_embedded(head) }?;
+        unsafe { context.machine.grace.free_embedded(head) }?;
     }
     Ok(())
 }
@@ -58,10 +58,10 @@ mod tests {
         for strategy in [Strategy::Retain, Strategy::Unmap] {
             let machine =
                 Machine::new(MachineOptions { strategy, guards: None, nodes: None }).expect("a machine");
-            let reader = vmalloc_linux::pin();
+            let reader = vmalloc_linux::rcu::pin();
             let header = fresh_header(&machine).expect("a page");
             // SAFETY: given away here, and read below by a reader that is pinned.
-            unsafe { machine.grace.vfree(header.addr().get()) }.expect("an area");
+            unsafe { machine.grace.free(header.addr().get()) }.expect("an area");
             // SAFETY: as above.
             assert_eq!(unsafe { header.as_ref() }.array[0], b'a');
             drop(reader);

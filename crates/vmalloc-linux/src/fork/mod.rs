@@ -1,0 +1,186 @@
+//! Locks and threads around `fork`.
+//!
+//! The child gets a copy of all memory and of one thread, the one that forked. Areas, guard pages
+//! and books are copied with it and stay right. A lock that some *other* thread held at that moment
+//! would stay locked for ever, and what it protects would be half changed. So all locks are taken
+//! before a fork and released on both sides after it. Each space and each root has a
+//! [hook](hooks::AtFork) for that, and so has each drain thread.
+//!
+//! ```text
+//!   newest ──► … ──► oldest       each hook refers weakly to a space, a root or a drain thread
+//!   prepare ──────►
+//!   ◄────── release
+//!
+//!   a drain thread ─► its space
+//!   a space over a child ─► its root ─► the root that lent that root's platform ─► …
+//!        … ─► SUPPLY ─► OPENING
+//! ```
+//!
+//! That is the order of locks. A thing is made after the one that it stands on, and is registered
+//! at once.
+//!
+//! # Lock order
+//! 1. the registry,
+//! 2. the locks of the hooks, newest hook first,
+//! 3. the platform's own, see [`locks`].
+//!
+//! They are released in the opposite order, the oldest hook first: while a newer hook mends its
+//! state, it may take memory from a heap that stands on an older one.
+//!
+//! No heap is used under the registry but in a fork. So a heap with hooks of its own, from which
+//! spaces take their lists, has to install them before the first reservation; that of glibc comes
+//! last in any case.
+//!
+//! # Calls that a fork interrupts
+//! Each kind of hook says for its own state what the child does about it: `Space::resume_in_child`,
+//! [`vmalloc_subspaces`], [`drain`](crate::drain).
+//!
+//! The platform has no state between its calls. So it does no harm if another thread was in the
+//! middle of a `map` or `unmap`, but that call is not finished in the child either. The fork waits
+//! for a purge under way. Pages mapped for an area go with the area, which belongs to that thread
+//! for ever.
+//!
+//! # Where no hooks run
+//! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root
+//! that was not made by [`open`](crate::open), [`share`](crate::share) or
+//! [`open_root`](crate::open_root) has none. A child that asks for a lock of such a space that was
+//! held at the fork stops with a message, see [`FutexLock`].
+//!
+//! # Nothing safe unlocks
+//! Hooks are private. The methods of spaces and roots that they call are public, and `unsafe` where
+//! they unlock. To lock is safe: the worst that comes of it is a thread that waits for ever.
+//!
+//! ```
+//! # use vmalloc_linux::{Linux, Options, open, open_root};
+//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! # let root = open_root(Linux::reserve(Options::new()).unwrap()).unwrap();
+//! space.quiesce();
+//! root.quiesce();
+//! // SAFETY: this thread has just called `quiesce` of both.
+//! unsafe {
+//!     root.resume();
+//!     space.resume();
+//! }
+//! ```
+//! ```compile_fail,E0133
+//! # use vmalloc_linux::{Options, open};
+//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! space.resume();
+//! ```
+//! ```compile_fail,E0133
+//! # use vmalloc_linux::{Options, open};
+//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! space.resume_in_child();
+//! ```
+//! ```compile_fail,E0133
+//! # use vmalloc_linux::{Linux, Options, open_root};
+//! # let root = open_root(Linux::reserve(Options::new()).unwrap()).unwrap();
+//! root.resume();
+//! ```
+//! ```compile_fail,E0599
+//! # use vmalloc_linux::{Options, open};
+//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! space.prepare();
+//! ```
+//! ```compile_fail,E0603
+//! use vmalloc_linux::fork::hooks::AtFork;
+//! ```
+
+pub(crate) mod hooks;
+pub(crate) mod locks;
+
+use crate::os::futex::FutexLock;
+use hooks::{AtFork, Watch};
+use std::sync::{Arc, Weak};
+use thiserror::Error;
+use vmalloc::{Platform, Space};
+use vmalloc_subspaces::{Root, WeakRoot};
+
+/// A platform whose locks may be unlocked on both sides of a fork.
+pub trait OnFutexes: Platform<RawLock = FutexLock, PurgeLock = FutexLock> + Send + 'static {}
+
+impl<P: Platform<RawLock = FutexLock, PurgeLock = FutexLock> + Send + 'static> OnFutexes for P {}
+
+/// An error of a space or root that could not be made safe against forks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The C library refused to call handlers around forks.
+    #[error("pthread_atfork failed (errno {code})")]
+    Refused {
+        /// The `errno` that it returned.
+        code: i32,
+    },
+}
+
+/// Runs the hook of the thing that `watch` refers to around each fork, for as long as that thing
+/// lives. Amortized O(1).
+///
+/// # Errors
+/// When the C library is out of memory.
+pub(crate) fn register(watch: impl Watch) -> Result<(), RegisterError> {
+    hooks::install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })?;
+    hooks::add(watch);
+    Ok(())
+}
+
+impl<P: OnFutexes> AtFork for Arc<Space<P>> {
+    fn quiesce(&self) {
+        Space::quiesce(self);
+    }
+
+    unsafe fn resume(&self) {
+        // SAFETY: the space asks that this thread called `quiesce`, as the caller promises.
+        unsafe { Space::resume(self) }
+    }
+
+    unsafe fn resume_in_child(&self) {
+        // SAFETY: the space asks that this thread called `quiesce` before the fork and is the only
+        // one of the child, as the caller promises.
+        unsafe { Space::resume_in_child(self) }
+    }
+}
+
+impl<P: OnFutexes> AtFork for Root<P> {
+    fn quiesce(&self) {
+        Root::quiesce(self);
+    }
+
+    unsafe fn resume(&self) {
+        // SAFETY: the root asks that this thread called `quiesce`, as the caller promises.
+        unsafe { Root::resume(self) }
+    }
+
+    unsafe fn resume_in_child(&self) {
+        // SAFETY: the root asks that this thread called `quiesce` before the fork and is the only
+        // one of the child, as the caller promises.
+        unsafe { Root::resume_in_child(self) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Watch for Weak<T>
+where
+    Arc<T>: AtFork,
+{
+    type Held = Arc<T>;
+
+    fn is_alive(&self) -> bool {
+        self.strong_count() > 0
+    }
+
+    fn hold(&self) -> Option<Arc<T>> {
+        self.upgrade()
+    }
+}
+
+impl<P: OnFutexes> Watch for WeakRoot<P> {
+    type Held = Root<P>;
+
+    fn is_alive(&self) -> bool {
+        self.is_alive()
+    }
+
+    fn hold(&self) -> Option<Root<P>> {
+        self.upgrade()
+    }
+}

@@ -1,0 +1,108 @@
+//! Opening: a whole allocator on this platform in one call, and roots and spaces that are safe
+//! against forks.
+
+use crate::drain::Drain;
+use crate::error::ReserveError;
+use crate::fork::{OnFutexes, RegisterError, register};
+use crate::options::Options;
+use crate::platform::Linux;
+use std::sync::Arc;
+use thiserror::Error;
+use vmalloc::{Config, DrainStatus, Space, SpaceError};
+use vmalloc_subspaces::Root;
+
+/// An error of [`open`], [`open_root`] or [`share`]. Nothing is left behind.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The addresses could not be reserved.
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+    /// No space could be made on them.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// The space could not be made safe against forks.
+    #[error(transparent)]
+    Fork(#[from] RegisterError),
+}
+
+/// Reserves addresses and opens a space on them, which may be used before and after `fork`, by
+/// parent and child.
+///
+/// Once the lazy pages reach the threshold, a thread of the space's own drains them in the
+/// background. It goes on by age until nothing is left, and ends with the space. See
+/// [`Options::without_drain_thread`].
+///
+/// ```
+/// use vmalloc_linux::{Options, open};
+///
+/// let space = open(Options::new(), vmalloc::Config::default())?;
+/// let mut buffer = space.zeroed_buffer(100_000)?;
+/// buffer[99_999] = 1;
+/// assert_eq!(buffer.iter().map(|&byte| u32::from(byte)).sum::<u32>(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenError> {
+    let space = share(Space::new(Linux::reserve(options)?, config)?)?;
+    let drain_thread = &space.platform().drain_thread;
+    if options.drain_thread {
+        drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
+        // After the space's hook: a drain under way is waited for before its locks are taken.
+        drain_thread.watch().map_or(Ok(()), register)?;
+    }
+    Ok(space)
+}
+
+/// Makes a root on `platform` that may be used before and after `fork`, by parent and child: on a
+/// whole reservation, or on a part that another such root has [divided off](Root::divide).
+///
+/// Whether a space over a part of it may be used after a fork is a question of its own, see
+/// [`share`].
+///
+/// ```
+/// use vmalloc_subspaces::{SubspaceConfig, Placement};
+/// use vmalloc_linux::{Linux, Options, open_root, share};
+///
+/// let root = open_root(Linux::reserve(Options::new())?)?;
+/// let modules = share(root.subspace("modules", Placement::highest(16 << 20), SubspaceConfig::default())?)?;
+/// let nested = open_root(root.divide("jit", Placement::lowest(1 << 30), None)?)?;
+/// let code = share(nested.subspace("code", Placement::lowest(1 << 20), SubspaceConfig::default())?)?;
+/// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, OpenError> {
+    let root = Root::new(platform)?;
+    // Before a child can be made: its hook comes after those of all things that stand on it.
+    register(root.downgrade())?;
+    Ok(root)
+}
+
+/// Makes a space safe against forks: a sub-space of a root, or one on a [`Linux`] of one's own.
+/// From then on it may be used before and after `fork`, by parent and child.
+///
+/// A sub-space needs a root that is safe, too, which [`open_root`] makes. A space that is to live
+/// in a static lives there as this `Arc`.
+///
+/// A child of a fork in which a lock of another space was held by another thread at that moment
+/// stops with a message when it asks for that lock.
+///
+/// # Errors
+/// [`RegisterError`].
+pub fn share<P: OnFutexes>(space: Space<P>) -> Result<Arc<Space<P>>, RegisterError> {
+    let space = Arc::new(space);
+    register(Arc::downgrade(&space))?;
+    Ok(space)
+}
+
+impl Drain for Space<Linux> {
+    fn drain(&self) -> DrainStatus {
+        // Areas that could not be unmapped stay lazy, and are tried again in a while.
+        Space::drain(self).unwrap_or(DrainStatus::More)
+    }
+}

@@ -1,0 +1,31 @@
+//! The end of a program whose state is damaged.
+
+use std::fmt::{self, Display, Write};
+
+/// Writes `damage` to the standard error, and stops the program. Takes no lock and no heap: both
+/// may be damaged.
+pub(crate) fn fatal(damage: &dyn Display) -> ! {
+    let mut message = Message { text: [0; 512], len: 0 };
+    // A message that is too long is cut.
+    let _ = write!(message, "vmalloc: {damage}");
+    message.text[message.len] = b'\n';
+    let _ = rustix::io::write(rustix::stdio::stderr(), &message.text[..=message.len]);
+    std::process::abort()
+}
+
+/// A message put together in place.
+struct Message {
+    text: [u8; 512],
+    len: usize,
+}
+
+impl Write for Message {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        // One byte is kept for the end of the line.
+        let room = self.text.len() - 1 - self.len;
+        let taken = part.len().min(room);
+        self.text[self.len..self.len + taken].copy_from_slice(&part.as_bytes()[..taken]);
+        self.len += taken;
+        if taken == part.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}

@@ -1,0 +1,88 @@
+//! The limits that the machine sets, read without touching the heap.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
+use std::ffi::CStr;
+
+/// Returns `RLIMIT_AS` in bytes.
+pub(crate) fn address_space_bytes() -> Option<u64> {
+    getrlimit(Resource::As).current
+}
+
+/// Returns `RLIMIT_FSIZE` in bytes.
+pub(crate) fn file_bytes() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
+
+/// Returns the bytes of address space in use, which the kernel compares with `RLIMIT_AS`. 0 where
+/// `/proc` does not tell.
+pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
+    // proc_pid_statm(5): the first field is the total size in pages.
+    read_number(c"/proc/self/statm").unwrap_or(0) * page_bytes as u64
+}
+
+/// Returns `vm.max_map_count`: how many mappings a program may have.
+pub(crate) fn max_map_count() -> Option<u64> {
+    read_number(c"/proc/sys/vm/max_map_count")
+}
+
+/// Returns the size of a huge page, if this kernel makes them out of ordinary memory.
+pub(crate) fn huge_page_bytes() -> Option<u64> {
+    read_number(c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+}
+
+/// Returns how many mappings this program has: the lines of `/proc/self/maps`. Takes about half a
+/// microsecond a mapping.
+pub(crate) fn map_count() -> Option<u64> {
+    // One line more than the kernel counts: the vsyscall page is not a mapping of the program's.
+    count_lines(c"/proc/self/maps")
+}
+
+/// Returns true if the program has so many mappings that the kernel refuses to split one in three,
+/// as mprotect(2) does. mremap(2) refuses some mappings earlier.
+pub(crate) fn mappings_exhausted() -> bool {
+    match (map_count(), max_map_count()) {
+        (Some(count), Some(max)) => count + 6 >= max,
+        _ => false,
+    }
+}
+
+fn open(path: &CStr) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Returns the decimal number that a file begins with.
+fn read_number(path: &CStr) -> Option<u64> {
+    let mut text = [0; 24];
+    let file = open(path)?;
+    let length = rustix::io::read(&file, &mut text).ok()?;
+    let digits = text[..length].split(|byte| !byte.is_ascii_digit()).next()?;
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn count_lines(path: &CStr) -> Option<u64> {
+    // A page at a time: that is how much the kernel gives of this file in one read.
+    let mut text = [0; 4096];
+    let file = open(path)?;
+    let mut lines = 0;
+    loop {
+        match rustix::io::read(&file, &mut text).ok()? {
+            0 => return Some(lines),
+            length => lines += text[..length].iter().filter(|&&byte| byte == b'\n').count() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn the_kernel_tells_its_limits() {
+        assert!(max_map_count() > Some(0));
+        assert!(map_count() > Some(3));
+        assert!(used_bytes(4096) > 1 << 20);
+    }
+}

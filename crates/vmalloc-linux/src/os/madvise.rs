@@ -1,0 +1,270 @@
+//! Advice to the kernel about runs of memory: madvise(2), and process_madvise(2) for many runs in
+//! one call.
+//!
+//! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is
+//! harmless: all advice used here is idempotent. process_madvise(2) returns how many bytes it has
+//! done, and [`Sender::advise_all`] goes on from there. A run that it refuses is advised by itself,
+//! and the others go together again. Where it refuses altogether (a descriptor closed elsewhere, a
+//! sandbox), the runs are advised one by one. The answer of madvise(2) is the one that counts.
+
+use crate::means::BatchAdvise;
+use libc::{c_int, c_long, c_void, iovec};
+use rustix::fd::{IntoRawFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
+pub(crate) const VECTOR_MAX: usize = 1024;
+
+/// The descriptor that stands for the calling process itself (`PIDFD_SELF_THREAD_GROUP` in
+/// `linux/pidfd.h`).
+const PIDFD_SELF: RawFd = -10_000;
+
+/// The number of tries while kernel memory is short for a moment (`EAGAIN`), yielding the CPU each
+/// time.
+const TRIES: usize = 64;
+
+/// A piece of advice, by its number in madvise(2). The numbers are the same on all architectures
+/// but alpha and parisc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub(crate) enum Advice {
+    /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
+    DontNeed = 4,
+    /// Give the pages of shared memory back to the machine, for all processes.
+    Remove = 9,
+    /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
+    DontNeedLocked = 24,
+    /// Put a huge page behind each whole, aligned one, now.
+    Collapse = 25,
+    /// Drop the pages and mark them: the next touch is a fault.
+    GuardInstall = 102,
+    /// Remove the marks, and only them.
+    GuardRemove = 103,
+}
+
+impl Advice {
+    pub(crate) fn call(self) -> &'static str {
+        match self {
+            Self::DontNeed => "madvise(MADV_DONTNEED)",
+            Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
+            Self::Remove => "madvise(MADV_REMOVE)",
+            Self::Collapse => "madvise(MADV_COLLAPSE)",
+            Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
+            Self::GuardRemove => "madvise(MADV_GUARD_REMOVE)",
+        }
+    }
+}
+
+/// Advises about one run.
+///
+/// # Safety
+/// The run is mapped, and the content that the advice drops is not needed any more.
+pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
+    for _ in 0..TRIES {
+        // SAFETY: the kernel checks the run itself. That its content may go is this function's own
+        // condition.
+        let answer = unsafe { libc::madvise(run.iov_base, run.iov_len, advice as c_int) };
+        match errno_of(answer.into()) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn errno_of(answer: c_long) -> Result<usize, Errno> {
+    usize::try_from(answer).map_err(|_| {
+        let last = std::io::Error::last_os_error().raw_os_error();
+        Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
+    })
+}
+
+/// The way to advise about many runs, chosen when the span was reserved.
+#[derive(Debug)]
+pub(crate) enum Sender {
+    PidfdSelf,
+    Pidfd(OwnPidfd),
+    Loop,
+}
+
+impl Sender {
+    pub(crate) fn new(vectors: BatchAdvise) -> Self {
+        match vectors {
+            BatchAdvise::PidfdSelf => Self::PidfdSelf,
+            BatchAdvise::Pidfd => Self::Pidfd(OwnPidfd::default()),
+            BatchAdvise::Loop => Self::Loop,
+        }
+    }
+
+    pub(crate) fn vectors(&self) -> BatchAdvise {
+        match self {
+            Self::PidfdSelf => BatchAdvise::PidfdSelf,
+            Self::Pidfd(_) => BatchAdvise::Pidfd,
+            Self::Loop => BatchAdvise::Loop,
+        }
+    }
+
+    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has. `alone`
+    /// advises about a run that the kernel does not take with others.
+    ///
+    /// # Safety
+    /// As for [`advise`], for each run.
+    pub(crate) unsafe fn advise_all<E>(
+        &self,
+        mut runs: &[iovec],
+        advice: Advice,
+        alone: impl Fn(iovec) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut interruptions = 0;
+        while let [first, others @ ..] = runs {
+            // SAFETY: `advise_some` asks that the runs are mapped and their content may go, as this
+            // function does.
+            match unsafe { self.advise_some(runs, advice) } {
+                Ok(bytes) if bytes > 0 => {
+                    let (whole, rest) = completed(runs, bytes);
+                    runs = &runs[whole..];
+                    if let Some(rest) = rest {
+                        alone(rest)?;
+                        runs = &runs[1..];
+                    }
+                }
+                Err(Errno::INTR) if interruptions < TRIES => interruptions += 1,
+                Err(Errno::INVAL | Errno::AGAIN | Errno::NOMEM) => {
+                    alone(*first)?;
+                    runs = others;
+                }
+                Ok(_) | Err(_) => return runs.iter().try_for_each(|run| alone(*run)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one call, and returns how many bytes it has done. Also the probe: it fails as a whole
+    /// where the kernel lacks this way.
+    ///
+    /// # Safety
+    /// As for [`advise`], for each run.
+    pub(crate) unsafe fn advise_some(&self, runs: &[iovec], advice: Advice) -> Result<usize, Errno> {
+        let pidfd = match self {
+            Self::PidfdSelf => PIDFD_SELF,
+            Self::Pidfd(own) => own.get()?,
+            Self::Loop => return Err(Errno::NOSYS),
+        };
+        // SAFETY: the kernel reads `runs` as the array of their length that it is. It acts on the
+        // calling process, which the descriptor names. The runs are mapped and their content may
+        // go: the condition of this function.
+        let answer = unsafe {
+            libc::syscall(libc::SYS_process_madvise, pidfd, runs.as_ptr(), runs.len(), advice as c_int, 0)
+        };
+        errno_of(answer)
+    }
+}
+
+/// Returns how many of `runs` the first `bytes` cover, and the rest of a run that they end inside
+/// of.
+fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
+    for (index, run) in runs.iter().enumerate() {
+        if bytes < run.iov_len {
+            let iov_base = run.iov_base.cast::<u8>().wrapping_add(bytes).cast::<c_void>();
+            let rest = iovec { iov_base, iov_len: run.iov_len - bytes };
+            return (index, (bytes > 0).then_some(rest));
+        }
+        bytes -= run.iov_len;
+    }
+    (runs.len(), None)
+}
+
+/// A descriptor of the calling process. After a fork that is another process.
+///
+/// One word: the process in the upper half, its descriptor in the lower. The child finds its
+/// parent's number there, sees that it is not its own, and opens a descriptor for itself. (A child
+/// in a new PID namespace may have its parent's number by chance. Then the kernel refuses to drop
+/// another process's pages, and the runs are advised one by one.)
+#[derive(Debug, Default)]
+pub(crate) struct OwnPidfd(AtomicU64);
+
+impl OwnPidfd {
+    fn get(&self) -> Result<RawFd, Errno> {
+        // Relaxed: nothing but the word is published. A system call, as the C library no longer
+        // caches the number, but a cheap one.
+        let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
+        if word >> 32 == number(pid) {
+            return Ok(word as u32 as RawFd);
+        }
+        self.reopen(pid, word)
+    }
+
+    #[cold]
+    fn reopen(&self, pid: Pid, stale: u64) -> Result<RawFd, Errno> {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
+        let word = number(pid) << 32 | u64::from(pidfd as u32);
+        match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
+            // The parent's descriptor stays open in the child: the program may have closed all
+            // descriptors after the fork and opened others, and its number may be one of theirs by
+            // now.
+            Ok(_) => Ok(pidfd),
+            // Another thread of this process was faster: its descriptor is as good.
+            Err(theirs) => {
+                // SAFETY: opened above, and no other thread has seen it.
+                unsafe { libc::close(pidfd) };
+                Ok(theirs as u32 as RawFd)
+            }
+        }
+    }
+}
+
+impl Drop for OwnPidfd {
+    fn drop(&mut self) {
+        let word = *self.0.get_mut();
+        if word >> 32 == number(getpid()) {
+            // SAFETY: opened by this process, for this alone.
+            unsafe { libc::close(word as u32 as RawFd) };
+        }
+    }
+}
+
+fn number(pid: Pid) -> u64 {
+    pid.as_raw_nonzero().get().unsigned_abs().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::without_provenance_mut;
+
+    fn run(addr: usize, len: usize) -> iovec {
+        iovec { iov_base: without_provenance_mut(addr), iov_len: len }
+    }
+
+    #[test]
+    fn partial_completion_is_found_again() {
+        let runs = [run(0x1000, 10), run(0x2000, 20), run(0x3000, 30)];
+        let rest = |bytes| {
+            let (whole, rest) = completed(&runs, bytes);
+            (whole, rest.map(|rest| (rest.iov_base.addr(), rest.iov_len)))
+        };
+        assert_eq!(rest(0), (0, None));
+        assert_eq!(rest(4), (0, Some((0x1004, 6))));
+        assert_eq!(rest(10), (1, None));
+        assert_eq!(rest(29), (1, Some((0x2013, 1))));
+        assert_eq!(rest(30), (2, None));
+        assert_eq!(rest(60), (3, None));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pidfd_open")]
+    fn a_pidfd_names_the_process_that_asks() {
+        let own = OwnPidfd::default();
+        let first = own.get().unwrap();
+        assert_eq!(own.get(), Ok(first));
+        // As a forked child finds it: a word of another process.
+        let stale = own.0.load(Ordering::Relaxed) ^ 1 << 40;
+        own.0.store(stale, Ordering::Relaxed);
+        let second = own.get().unwrap();
+        assert_eq!(own.get(), Ok(second));
+    }
+}

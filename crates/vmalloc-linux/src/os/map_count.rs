@@ -1,0 +1,86 @@
+//! The budget of mappings: how many of the program's `vm.max_map_count` may still be made here.
+//!
+//! At that limit every mmap(2) of the program fails, and malloc(3) with it. So all code that makes
+//! mappings on behalf of an area draws them from one budget first: for guards by mprotect(2),
+//! mapped frames, changed protections and moved pages. The budget leaves an eighth of the limit
+//! alone, and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
+//! Unmapping an area draws nothing: in one piece it gives mappings back, and the eighth is there
+//! for the cases that split. But unlocking a part of a locked area draws some, since all of it may
+//! be locked.
+//!
+//! The kernel merges mappings on its own, and other parts of the program make some, so no count
+//! kept here could be exact. This one is an upper bound on the mappings made since the last count,
+//! which takes half a microsecond a mapping. With thousands of mappings left, that is nothing for
+//! each of them.
+
+use crate::error::platform_error;
+use crate::os::limits;
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicI64, Ordering};
+use vmalloc::{PlatformError, PlatformFault};
+
+/// The most mappings that treating one range differently from its neighbours adds: the range, and
+/// the rest behind it.
+pub(crate) const SPLIT: u64 = 2;
+
+/// The fewest mappings worth a new count: near the limit no more than every 32nd range pays for
+/// one.
+const GRANT: u64 = 32 * SPLIT;
+
+/// How many mappings may still be made before the mappings of the program are counted again.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    left: AtomicI64,
+}
+
+impl Budget {
+    /// Draws `mappings`.
+    #[inline]
+    pub(crate) fn take(&self, mappings: u64) -> Result<(), PlatformError> {
+        let wanted = mappings as i64;
+        // Relaxed: a number and nothing else. The eighth absorbs threads that race for the last of
+        // it.
+        if wanted == 0 || self.left.fetch_sub(wanted, Ordering::Relaxed) >= wanted {
+            return Ok(());
+        }
+        self.recount(mappings)
+    }
+
+    #[cold]
+    fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
+        // Where /proc does not tell, the kernel refuses.
+        let (Some(count), Some(max)) = (limits::map_count(), limits::max_map_count()) else { return Ok(()) };
+        let left = (max - max / 8).saturating_sub(count);
+        if left < GRANT.max(wanted) {
+            // Mappings that were drawn in vain by many refusals must not add up.
+            self.left.store(0, Ordering::Relaxed);
+            return Err(map_limit());
+        }
+        self.left.store((left - wanted) as i64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn map_limit() -> PlatformError {
+    let error = platform_error("map (7/8 of vm.max_map_count are in use)", Errno::NOMEM);
+    PlatformError { fault: PlatformFault::MapLimit, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn what_can_never_be_had_is_refused_by_name_and_the_rest_goes_on() {
+        let budget = Budget::default();
+        assert_eq!(budget.take(0), Ok(()));
+        let Some(max) = limits::max_map_count() else { return };
+        for _ in 0..3 {
+            let refused = budget.take(max).unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::MapLimit);
+            assert!(refused.call.contains("vm.max_map_count"));
+        }
+        assert_eq!(budget.take(SPLIT), Ok(()));
+    }
+}

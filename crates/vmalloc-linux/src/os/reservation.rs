@@ -1,0 +1,360 @@
+//! The reserved span, and every call that changes the access to its pages.
+//!
+//! Invariants:
+//! - **M1** The span is one reservation made here, held by no other owner, and lives as long as
+//!   this: private anonymous memory, but for the pages that [`Reservation::duplicate`] has put
+//!   there.
+//! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that
+//!   once, at the boundary; from there on it is only debug-asserted.
+
+use crate::error::{mapping_error, platform_error};
+use crate::os::madvise::{Advice, Sender, advise};
+use crate::os::map_count::{Budget, SPLIT};
+use libc::iovec;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munlock, munmap};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
+
+/// Memory of this process, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which
+// thread uses it.
+unsafe impl Send for Mapping {}
+// SAFETY: the fields are constant. The methods that change the memory for other threads are private
+// to files that say who may use which part.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not
+    /// counted against the memory of the machine before it is touched.
+    pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
+        // Miri knows one kind of mapping, which can be read and written.
+        let (flags, access) = match cfg!(miri) {
+            true => (MapFlags::PRIVATE, Access::ReadWrite),
+            false => (MapFlags::PRIVATE | MapFlags::NORESERVE, access),
+        };
+        // SAFETY: the kernel chooses an address where nothing is mapped.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
+        base.expose_provenance();
+        NonNull::new(base).map(|base| Self { base, bytes }).ok_or(Errno::NOMEM)
+    }
+
+    pub(crate) fn base(&self) -> NonNull<c_void> {
+        self.base
+    }
+
+    /// Makes all of it readable and writable.
+    pub(crate) fn open_all(&self) -> Result<(), Errno> {
+        self.open_part(0, self.bytes)
+    }
+
+    /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages.
+    /// Access only grows, so no reference into the mapping loses any.
+    pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let page = rustix::param::page_size();
+        let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
+        debug_assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
+        let base = self.base.as_ptr().wrapping_byte_add(start);
+        if cfg!(miri) {
+            // Everything can be read and written there: see `new`.
+            return Ok(());
+        }
+        // SAFETY: inside our own mapping, which the kernel made of whole pages, and nothing that
+        // was allowed there is forbidden.
+        unsafe { mprotect(base, end - start, Access::ReadWrite.protect()) }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Mapping {
+    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible
+    /// yet.
+    ///
+    /// # Safety
+    /// Nothing refers to what this holds from `offset` on.
+    pub(crate) unsafe fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
+        let (base, bytes) = (self.base.as_ptr().wrapping_byte_add(offset), self.bytes - offset);
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: what is replaced is the end of our own mapping, to which nothing refers.
+        unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) }.map(drop)
+    }
+
+    /// Makes a part accessible that never was. A locked part is unlocked first, or the kernel would
+    /// put memory behind all of it.
+    ///
+    /// # Safety
+    /// Nothing has ever been in the part.
+    pub(crate) unsafe fn make_accessible(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
+        // SAFETY: `advise` asks that the run is mapped and its content may go: the part is our own,
+        // and by the caller's promise nothing has ever been in it.
+        if unsafe { advise(run, Advice::DontNeed) } == Err(Errno::INVAL) {
+            // SAFETY: as above.
+            unsafe { munlock(run.iov_base, run.iov_len)? };
+        }
+        self.open_part(offset, bytes)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `new` mapped exactly this, and the owner of the mapping has given up its content.
+        // It can fail only at the limit on mappings, if the kernel would have to split one; these
+        // are whole.
+        let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
+    }
+}
+
+/// The access to pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    None,
+    ReadWrite,
+    Read,
+    ReadExecute,
+}
+
+impl TryFrom<Protection> for Access {
+    type Error = PlatformError;
+
+    /// # Errors
+    /// For a protection that was invented later.
+    fn try_from(protection: Protection) -> Result<Self, PlatformError> {
+        match protection {
+            Protection::ReadWrite => Ok(Self::ReadWrite),
+            Protection::Read => Ok(Self::Read),
+            Protection::ReadExecute => Ok(Self::ReadExecute),
+            _ => Err(platform_error("this protection", Errno::NOSYS)),
+        }
+    }
+}
+
+impl Access {
+    fn map(self) -> ProtFlags {
+        match self {
+            Self::None => ProtFlags::empty(),
+            Self::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Self::Read => ProtFlags::READ,
+            Self::ReadExecute => ProtFlags::READ | ProtFlags::EXEC,
+        }
+    }
+
+    fn protect(self) -> MprotectFlags {
+        match self {
+            Self::None => MprotectFlags::empty(),
+            Self::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+            Self::Read => MprotectFlags::READ,
+            Self::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
+        }
+    }
+}
+
+/// A move that has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stuck {
+    /// The number of pages at the begin that were moved.
+    pub(crate) pages: u64,
+    pub(crate) errno: Errno,
+}
+
+/// The reserved span.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    mapping: Mapping,
+    span: PageRange,
+    page_shift: u32,
+    sender: Sender,
+    budget: Budget,
+}
+
+impl Reservation {
+    /// Makes the reservation of a mapping of whole pages; `None` if it is not one.
+    pub(crate) fn new(mapping: Mapping, page_bytes: usize, sender: Sender) -> Option<Self> {
+        let page_shift = page_bytes.trailing_zeros();
+        let start = mapping.base().addr().get() as u64 >> page_shift;
+        let span = PageRange::from_len(start, mapping.bytes() as u64 >> page_shift)?;
+        Some(Self { mapping, span, page_shift, sender, budget: Budget::default() })
+    }
+
+    pub(crate) fn span(&self) -> PageRange {
+        self.span
+    }
+
+    pub(crate) fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.mapping.bytes()
+    }
+
+    pub(crate) fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Returns the budget of mappings for this reservation.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Chooses how many runs are advised at once. Only while reserving: afterwards it is constant.
+    pub(crate) fn set_sender(&mut self, sender: Sender) {
+        self.sender = sender;
+    }
+
+    /// Returns the addresses of `range`.
+    pub(crate) fn run(&self, range: PageRange) -> iovec {
+        debug_assert!(self.span.covers(&range), "{range:?} is outside the span {:?}", self.span);
+        let offset = (range.start() - self.span.start()) << self.page_shift;
+        let iov_base = self.mapping.base().as_ptr().wrapping_byte_add(offset as usize);
+        iovec { iov_base, iov_len: (range.len() << self.page_shift) as usize }
+    }
+
+    /// Changes the access to `range`. Its content stays, reachable or not.
+    pub(crate) fn protect(&self, range: PageRange, access: Access) -> Result<(), Errno> {
+        let run = self.run(range);
+        // SAFETY: M1, M2: the run is inside our own mapping. The only effect on a thread of this
+        // program is that a touch of these pages traps or does not, and `Platform` says when it
+        // must.
+        unsafe { mprotect(run.iov_base, run.iov_len, access.protect()) }
+    }
+
+    /// Puts fresh private memory behind `range`, as the span was made of, whatever was there.
+    pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
+        let run = self.run(range);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: M1, M2: the replaced pages are our own, and the owner of the range no longer
+        // needs them.
+        unsafe { mmap_anonymous(run.iov_base, run.iov_len, access.map(), flags) }.map(drop)
+    }
+
+    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it
+    /// is there. If this fails, `range` may have lost its mapping: it has to be replaced at once,
+    /// before another mapping of the program gets there.
+    ///
+    /// # Safety
+    /// At `source`, a page's address, is shared memory of that length.
+    pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
+        let run = self.run(range);
+        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory
+        // where it is, see mremap(2).
+        unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
+    }
+
+    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length. New
+    /// pages appear behind `from` at a touch. If this fails, the part of `to` behind the moved
+    /// pages may have lost its mapping, as for [`duplicate`](Self::duplicate).
+    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Stuck> {
+        let (source, target) = (self.run(from), self.run(to));
+        // By its number: under Miri rustix stands on the C library, and has no name for it there.
+        let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
+        // SAFETY: M1, M2 for both; the caller owns both, and no other thread uses them.
+        let moved =
+            unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
+        moved.map(drop).map_err(|errno| Stuck { pages: self.moved(to), errno })
+    }
+
+    /// Returns how many pages are at `to`, by a move that has failed. The kernel goes from mapping
+    /// to mapping, and removes the target of each before it moves it. Where nothing was removed it
+    /// has not begun.
+    #[cold]
+    fn moved(&self, to: PageRange) -> u64 {
+        let has_hole = |pages| PageRange::from_len(to.start(), pages).is_some_and(|part| self.has_hole(part));
+        if !has_hole(to.len()) {
+            return 0;
+        }
+        let (mut whole, mut broken) = (0, to.len());
+        while broken - whole > 1 {
+            let middle = whole + (broken - whole) / 2;
+            *(if has_hole(middle) { &mut broken } else { &mut whole }) = middle;
+        }
+        whole
+    }
+
+    /// Returns true if some page of `range` has no mapping.
+    fn has_hole(&self, range: PageRange) -> bool {
+        let run = self.run(range);
+        // SAFETY: M1, M2; to private memory this does nothing, and it fails where there is none.
+        unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) }.is_err()
+    }
+
+    /// Copies the content of `from` to `to`.
+    ///
+    /// # Safety
+    /// They are as long as each other and disjoint. The first is readable and the second writable,
+    /// and no other thread uses them.
+    pub(crate) unsafe fn copy(&self, from: PageRange, to: PageRange) {
+        let (source, target) = (self.run(from), self.run(to));
+        let (first, second) = (source.iov_base.cast::<u8>(), target.iov_base.cast());
+        // SAFETY: M1, M2: both are our own. That they are disjoint, readable and writable is the
+        // caller's promise.
+        unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
+    }
+
+    /// Advises about `range`. Pages that are locked in memory are unlocked for it, see [`unlock`].
+    pub(crate) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), PlatformError> {
+        self.advise_run(self.run(range), advice)
+    }
+
+    /// Advises about many `runs`, each from [`run`](Self::run), in as few calls as there are means
+    /// for.
+    pub(crate) fn advise_all(&self, runs: &[iovec], advice: Advice) -> Result<(), PlatformError> {
+        // SAFETY: as in `advise_run`: M1, M2, and the content may go.
+        unsafe { self.sender.advise_all(runs, advice, |run| self.advise_run(run, advice)) }
+    }
+
+    fn advise_run(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
+        // SAFETY: M1, M2: the run is mapped. Its content may go: `Platform::unmap` is called only
+        // for pages that are no longer needed, and the other advice drops pages only where nothing
+        // is mapped.
+        match unsafe { advise(run, advice) } {
+            Err(Errno::INVAL) if matches!(advice, Advice::DontNeed | Advice::GuardInstall) => {
+                self.advise_locked(run, advice)
+            }
+            answer => answer.map_err(|errno| platform_error(advice.call(), errno)),
+        }
+    }
+
+    /// Advises about a run that the kernel refuses, as it does where pages are locked. Where they
+    /// can't be unlocked the memory is dropped all the same, if the kernel is able to do that
+    /// (Linux 5.18).
+    #[cold]
+    fn advise_locked(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
+        match unlock(run, &self.budget) {
+            // SAFETY: as in `advise_run`: M1, M2, and the content may go.
+            Ok(()) => unsafe { advise(run, advice) }.map_err(|errno| platform_error(advice.call(), errno)),
+            Err(error) => {
+                // SAFETY: as in `advise_run`, where the same was advised.
+                let dropped = unsafe { advise(run, Advice::DontNeedLocked) };
+                if advice == Advice::DontNeed && dropped.is_ok() { Ok(()) } else { Err(error) }
+            }
+        }
+    }
+}
+
+/// Unlocks the pages of a run of our own, which has no user any more, or not yet. The pages beside
+/// it stay locked, and so in a mapping of their own: for that the budget is asked.
+#[cold]
+pub(crate) fn unlock(run: iovec, budget: &Budget) -> Result<(), PlatformError> {
+    budget.take(SPLIT)?;
+    // SAFETY: the run is mapped, and munlock(2) leaves its content.
+    unsafe { munlock(run.iov_base, run.iov_len) }.map_err(|errno| match errno {
+        Errno::NOMEM => mapping_error(["munlock", "munlock (at vm.max_map_count)"], errno),
+        _ => {
+            let (call, fault) = ("munlock of locked pages", PlatformFault::Locked);
+            PlatformError { call, fault, code: errno.raw_os_error() }
+        }
+    })
+}

@@ -1,0 +1,109 @@
+//! Pages that are not [plain](crate::frames::table) any more, and how they become so again.
+//!
+//! Every change keeps one order, so that [`restore`](Linux::restore) finds all pages to restore
+//! (W1), whatever step fails. Entries are written, the mapping is changed, and only then the
+//! entries say what is certain (W2).
+
+use crate::error::{mapping_error, protect_error};
+use crate::frames::table::Entry;
+use crate::guard::Guarding;
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::Access;
+use crate::platform::Linux;
+use vmalloc::{PageRange, PlatformError, Protect, Protection};
+
+// SAFETY: mprotect(2) returns when no CPU can do any more what the new protection forbids.
+unsafe impl Protect for Linux {
+    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        self.check(range)?;
+        self.change(range, protection.try_into()?)
+    }
+}
+
+impl Linux {
+    /// Gives pages that were just mapped readable and writable the access that was asked for. If
+    /// that fails they are not mapped.
+    pub(crate) fn protect_new(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
+        if access == Access::ReadWrite {
+            return Ok(());
+        }
+        self.change(range, access).inspect_err(|_| self.put_back(range))
+    }
+
+    fn change(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
+        self.mark_special(range)?;
+        self.memory.budget().take(SPLIT)?;
+        self.memory.protect(range, access).map_err(protect_error)?;
+        self.table.update(range, |_, old| old.protected(access));
+        Ok(())
+    }
+
+    /// Makes the pages of `range` special, whatever they were, so that unmapping them replaces
+    /// them.
+    pub(crate) fn mark_special(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.prepare(range)?;
+        self.table.update(range, |_, old| old.unsure());
+        Ok(())
+    }
+
+    /// Makes all special pages in `ranges` plain. Their content is lost, and so is that of pages
+    /// between them. They may be accessible until they are unmapped as plain ones.
+    pub(crate) fn restore_all(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // All are tried, even after a failure: restored ranges that merge make room for those that
+        // split.
+        ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)
+    }
+
+    #[inline]
+    pub(crate) fn restore(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.table.is_plain(range) { Ok(()) } else { self.restore_special(range) }
+    }
+
+    fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
+        let access = self.guarding.plain_access();
+        self.table.hulls(range).try_for_each(|hull| {
+            let replaced = self.memory.replace(hull, access);
+            replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
+            self.table.update(hull, |_, _| Entry::PLAIN);
+            Ok(())
+        })?;
+        self.table.forget(range);
+        Ok(())
+    }
+
+    /// Undoes a mapping that has failed: the memory behind `range`, which is the caller's, is
+    /// dropped. If a step of this fails as well, the entries still say so, and the next operation
+    /// on these pages begins with restoring them.
+    #[cold]
+    pub(crate) fn put_back(&self, range: PageRange) {
+        let _ = self.restore(range);
+        let _ = self.unmap_plain(&[range]);
+    }
+
+    /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for
+    /// their entries: in this order, for W3.
+    pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
+        if let Guarding::PteMarkers(markers) = &self.guarding
+            && !markers.is_open(range)
+        {
+            self.memory.budget().take(SPLIT)?;
+            markers.admit(&self.memory, range)?;
+        }
+        self.prepare(range).inspect_err(|_| self.put_back(range))
+    }
+
+    /// Makes room for entries of `range`.
+    fn prepare(&self, range: PageRange) -> Result<(), PlatformError> {
+        if self.table.is_special(range) {
+            return Ok(());
+        }
+        self.memory.budget().take(SPLIT)?;
+        self.table.prepare(range)
+    }
+
+    /// Returns `range` and the pages on either side, as far as they are in the span.
+    pub(crate) fn with_neighbours(&self, range: PageRange) -> PageRange {
+        let around = PageRange::new(range.start() - 1, range.end() + 1);
+        around.and_then(|around| around.intersection(&self.memory.span())).unwrap_or(range)
+    }
+}

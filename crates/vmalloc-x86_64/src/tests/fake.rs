@@ -1,0 +1,163 @@
+//! A machine that is made of this program's memory.
+
+use crate::entry::PAGE_SHIFT;
+use crate::machine::{Interrupts, Machine};
+use core::fmt;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::boxed::Box;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::vec::Vec;
+use vmalloc::{Frame, Origin};
+
+std::thread_local!(pub(crate) static CPU: Cell<usize> = const { Cell::new(0) });
+
+/// A thing that a CPU was told to forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Forgot {
+    Page(u64),
+    All,
+}
+
+pub(crate) struct Fake {
+    pub(crate) memory: *mut u8,
+    pub(crate) frames: u64,
+    pub(crate) free: Mutex<BTreeSet<u64>>,
+    /// Frames that may still be taken; then the supply refuses.
+    pub(crate) left: AtomicU64,
+    /// Runs, on other CPUs, when frames come back.
+    pub(crate) on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    pub(crate) forgot: [Mutex<Vec<Forgot>>; 2],
+    pub(crate) interrupted: [AtomicBool; 2],
+    pub(crate) online: [AtomicBool; 2],
+    /// True if every CPU answers sooner or later, however busy the machine of the test is.
+    pub(crate) answers: AtomicBool,
+}
+
+// SAFETY: the memory is only used through the platform and by its owner.
+unsafe impl Send for Fake {}
+// SAFETY: as above.
+unsafe impl Sync for Fake {}
+
+const ROOT: u64 = 1;
+
+impl Fake {
+    pub(crate) fn new(frames: u64) -> Self {
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc_zeroed(Self::layout(frames)) };
+        Self {
+            memory,
+            frames,
+            free: Mutex::new((2..frames).collect()),
+            left: AtomicU64::new(u64::MAX),
+            on_return: Mutex::new(None),
+            forgot: Default::default(),
+            interrupted: Default::default(),
+            online: [AtomicBool::new(true), AtomicBool::new(false)],
+            answers: AtomicBool::new(false),
+        }
+    }
+
+    fn layout(frames: u64) -> Layout {
+        Layout::from_size_align((frames << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("a layout")
+    }
+
+    pub(crate) fn forgotten(&self, cpu: usize) -> Vec<Forgot> {
+        std::mem::take(&mut self.forgot[cpu].lock().expect("no panic"))
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free.lock().expect("no panic").len()
+    }
+
+    pub(crate) fn may_take(&self, count: u64) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count)).is_ok()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        // SAFETY: allocated so in `new`.
+        unsafe { dealloc(self.memory, Self::layout(self.frames)) };
+    }
+}
+
+// SAFETY: no handler of a test runs on a thread that holds a lock.
+unsafe impl Interrupts for Fake {
+    fn off() {}
+    fn on() {}
+}
+
+// SAFETY: the memory is one piece, frames are kept in a set, and there is no processor whose
+// translations matter.
+unsafe impl Machine for Fake {
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+    fn cpus(&self) -> usize {
+        2
+    }
+    fn is_online(&self, cpu: usize) -> bool {
+        self.online[cpu].load(Ordering::SeqCst)
+    }
+    fn root(&self) -> Frame {
+        Frame(ROOT)
+    }
+    fn direct_map(&self) -> usize {
+        self.memory.expose_provenance()
+    }
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+    fn take_frames(&self, frames: &mut [Frame]) -> bool {
+        let mut free = self.free.lock().expect("no panic");
+        if free.len() < frames.len() || !self.may_take(frames.len() as u64) {
+            return false;
+        }
+        frames.fill_with(|| Frame(free.pop_first().expect("counted")));
+        true
+    }
+    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+        let mut free = self.free.lock().expect("no panic");
+        let mut starts = (align..self.frames.saturating_sub(count)).step_by(align as usize);
+        let first = starts.find(|&first| (first..first + count).all(|frame| free.contains(&frame)))?;
+        if !self.may_take(count) {
+            return None;
+        }
+        (first..first + count).for_each(|frame| assert!(free.remove(&frame)));
+        Some(Frame(first))
+    }
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        let mut free = self.free.lock().expect("no panic");
+        frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
+        drop(free);
+        if let Some(act) = &mut *self.on_return.lock().expect("no panic")
+            && !frames.is_empty()
+        {
+            act();
+        }
+    }
+    fn origin(&self, frame: Frame) -> Origin {
+        if frame.0 < self.frames { Origin::Supply } else { Origin::Device }
+    }
+    fn invalidate(&self, addr: usize) {
+        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::Page(addr as u64 >> PAGE_SHIFT));
+    }
+    fn invalidate_all(&self) {
+        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::All);
+    }
+    fn interrupt(&self, cpu: usize) {
+        self.interrupted[cpu].store(true, Ordering::SeqCst);
+    }
+    fn blocking(&self) -> u64 {
+        if self.answers.load(Ordering::SeqCst) { u64::MAX } else { 1 << 20 }
+    }
+    fn entropy(&self) -> u64 {
+        7
+    }
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("{damage}")
+    }
+}
