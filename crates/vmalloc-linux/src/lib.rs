@@ -36,7 +36,7 @@
 //!   child that finds a lock of it held stops with a message, see [`FutexLock`].
 //! - [Frames](vmalloc::Frames) taken before a fork are shared memory. Frames that the child takes
 //!   are its own. Frames that its parent took it can't give back to the supply.
-//! - [`vfree_atomic`](vmalloc::Space::vfree_atomic) and [`try_find`](vmalloc::Space::try_find) may
+//! - [`free_atomic`](vmalloc::Raw::free_atomic) and [`try_find`](vmalloc::Space::try_find) may
 //!   be called in a signal handler, and no other call of a space may. They create no thread, take
 //!   no memory, wait for nothing, and leave `errno` as it is.
 //! - Unmapping makes pages plain again, for a call or two more, whatever was done to them: mapped
