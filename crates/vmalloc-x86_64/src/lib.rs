@@ -39,6 +39,8 @@ mod entries;
 mod entry;
 mod lock;
 mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod platform;
 mod shootdown;
 mod tables;
