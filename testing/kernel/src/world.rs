@@ -88,7 +88,7 @@ impl World {
 
 /// Memory of whole pages, which the caller frees.
 pub(crate) fn pages(space: &Space, count: usize) -> Result<usize, AllocError> {
-    Ok(space.raw().alloc(&vmalloc::Request::new(count * PAGE))?)
+    space.raw().alloc(&vmalloc::Request::new(count * PAGE))
 }
 
 /// Frees what `pages` and its like gave.

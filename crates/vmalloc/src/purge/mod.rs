@@ -27,14 +27,14 @@
 //!
 //! The steps are ordered by the space; here are the sets and what becomes of them.
 //!
-//! - [`plan`]: how much a purge does. [`coalesce`]: from areas to ranges. [`refused`]: areas that
+//! - [`plan`]: how much a purge does. [`ranges`]: from areas to ranges. [`refused`]: areas that
 //!   the platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]:
 //!   frames that go back to their supply after a flush.
 
-mod coalesce;
 mod deferred;
 mod frame_sets;
 mod plan;
+mod ranges;
 mod refused;
 
 pub(crate) use deferred::Deferred;

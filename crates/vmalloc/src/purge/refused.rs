@@ -32,7 +32,7 @@
 //! one call where the platform has relented. Otherwise a purge on request tries each by itself, for
 //! an allocation may need it. A purge that starts by itself tries [`BATCH`] of them in turn.
 
-use super::coalesce::Keys;
+use super::ranges::Keys;
 use super::{BATCH, Counts, Done, PurgePlan, Purger};
 use crate::addr::PageRange;
 use crate::cache::{Lazy, LazyPages};
