@@ -42,7 +42,7 @@
 //! drain could be asked for.
 //!
 //! # From signal handlers
-//! [`vfree_atomic`](vmalloc::Space::vfree_atomic) leads to [`DrainThread::wake`] and to nothing
+//! [`free_atomic`](vmalloc::Raw::free_atomic) leads to [`DrainThread::wake`] and to nothing
 //! else. It wakes a thread that is there. To create one takes locks of the C library, which the
 //! interrupted thread may hold. So that is left to ordinary requests, of which the space makes one
 //! as soon as it may.
@@ -102,7 +102,7 @@ thread_local! {
 
 /// Returns true if the calling thread drains a space.
 ///
-/// For a global allocator that stands on a space of [`open`](crate::open). A drain takes its lists
+/// For a global allocator that stands on a space of [`open`](crate::open()). A drain takes its lists
 /// from the heap while the space is locked. So on this thread, as within its own calls of the
 /// space, the allocator must take memory from elsewhere.
 #[must_use]

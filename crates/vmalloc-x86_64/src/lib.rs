@@ -1,5 +1,5 @@
 //! vmalloc on bare x86-64: a kernel lends a [`Machine`], and gets a
-//! [`Platform`](vmalloc::Platform).
+//! [`Platform`].
 //!
 //! ```text
 //!    Space<X86<M>>          areas, nodes, lazy free
