@@ -102,7 +102,7 @@ thread_local! {
 
 /// Returns true if the calling thread drains a space.
 ///
-/// For a global allocator that stands on a space of [`open`](crate::open). A drain takes its lists
+/// For a global allocator that stands on a space of [`open`](crate::open()). A drain takes its lists
 /// from the heap while the space is locked. So on this thread, as within its own calls of the
 /// space, the allocator must take memory from elsewhere.
 #[must_use]

@@ -34,7 +34,7 @@
 //!   threads that the child does not have are lost to the child.
 //! - A space or root made by hand is for programs that do not fork while other threads use it. A
 //!   child that finds a lock of it held stops with a message, see [`FutexLock`].
-//! - [Frames](vmalloc::Frames) taken before a fork are shared memory. Frames that the child takes
+//! - [`Frames`] taken before a fork are shared memory. Frames that the child takes
 //!   are its own. Frames that its parent took it can't give back to the supply.
 //! - [`free_atomic`](vmalloc::Raw::free_atomic) and [`try_find`](vmalloc::Space::try_find) may
 //!   be called in a signal handler, and no other call of a space may. They create no thread, take
@@ -52,7 +52,7 @@
 //!   for its next owner. Unlocking a part of a locked range costs mappings, see below. Where it is
 //!   refused (a sandbox, the limit on mappings) the area stays back with the space, without its
 //!   memory (Linux 5.18), and is tried again: a purge fails with
-//!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`](vmalloc::Stats)
+//!   [`Locked`](vmalloc::PlatformFault::Locked) or `MapLimit` then, and [`Stats`]
 //!   count such areas.
 //! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation
 //!   fail, and frames may be refused.

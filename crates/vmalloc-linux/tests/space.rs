@@ -67,8 +67,7 @@ fn without_a_guard_areas_touch() {
     assert_eq!(second, first + 4096);
     assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
     free(&space, first).unwrap();
-    // An area with a guard is as large as two without: it must not take them over, mapped last page
-    // and all.
+    // An area with a guard is as large as two without: it must not reuse them, last page mapped.
     let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(at(&space, guarded + 4096), None);
     free(&space, second).unwrap();

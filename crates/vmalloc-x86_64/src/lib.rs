@@ -1,5 +1,5 @@
 //! vmalloc on bare x86-64: a kernel lends a [`Machine`], and gets a
-//! [`Platform`](vmalloc::Platform).
+//! [`Platform`].
 //!
 //! ```text
 //!    Space<X86<M>>          areas, nodes, lazy free
@@ -39,6 +39,8 @@ mod entries;
 mod entry;
 mod lock;
 mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod platform;
 mod shootdown;
 mod tables;

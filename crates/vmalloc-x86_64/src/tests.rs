@@ -1,13 +1,11 @@
 //! The platform over a machine that is made of this program's memory: physical memory is a piece of
 //! it, CPUs are threads, and the tests keep the TLB.
 
-mod fake;
-
 use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT};
 use crate::machine::Machine;
+use crate::machine_tests::{CPU, Fake, Forgot};
 use crate::platform::{SpanError, X86};
 use crate::tables::Tables;
-use fake::{CPU, Fake, Forgot};
 use std::boxed::Box;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -308,8 +306,8 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
     assert_eq!(space.platform().read_nofault(addr + (2 << PAGE_SHIFT) - 4, &mut bytes), 4);
 }
 
-/// Looks at the simulated memory through the map of all memory: the span's own addresses are not this
-/// program's.
+/// Looks at the simulated memory through the map of all memory: the span's own addresses are not
+/// this program's.
 struct ThroughFrames;
 
 impl ThroughFrames {

@@ -42,7 +42,7 @@
 //!
 //! # Where no hooks run
 //! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root
-//! that was not made by [`open`](crate::open), [`share`](crate::share) or
+//! that was not made by [`open`](crate::open()), [`share`](crate::share) or
 //! [`open_root`](crate::open_root) has none. A child that asks for a lock of such a space that was
 //! held at the fork stops with a message, see [`FutexLock`].
 //!
