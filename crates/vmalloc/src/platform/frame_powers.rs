@@ -33,7 +33,7 @@ pub enum Origin {
 ///
 /// # Safety
 /// - A frame that [`take_frames`](Self::take_frames) or [`take_run`](Self::take_run) has handed out
-/// is handed out to no other caller until it is given back.
+///   is handed out to no other caller until it is given back.
 /// - What [`Geometry::linear_map`](super::Geometry::linear_map) says is true for as long as the
 ///   platform lives.
 pub unsafe trait FrameSupply: Platform {

@@ -12,7 +12,7 @@
 //! Protocol:
 //! 1. The **purger** is locked: one purge runs at a time. An allocation that runs out of addresses
 //!    waits for it, so none fails while freed addresses are on their way back. The second of two
-//! callers, which would find nothing lazy, waits until the first has given everything back.
+//!    callers, which would find nothing lazy, waits until the first has given everything back.
 //! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
 //! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
 //! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a
@@ -25,7 +25,7 @@
 //! handed out. An area that the platform refuses stays back alone, and every later purge tries it
 //! again: see [`refused`].
 //!
-//! The steps are ordered by the space; here are the sets and what becomes of them.
+//! The space orders the steps. This module holds the sets and what becomes of them.
 //!
 //! - [`plan`]: how much a purge does. [`ranges`]: from areas to ranges. [`refused`]: areas that
 //!   the platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]:
