@@ -135,7 +135,7 @@ pub enum SettleError {
 ///
 /// let space = open(Options::new(), vmalloc::Config::default())?;
 /// let grace = Grace::new(&space);
-/// let shared = AtomicUsize::new(space.raw().alloc(&vmalloc::Request::new(4096).zeroed())?.as_ptr() as usize);
+/// let shared = AtomicUsize::new(space.raw().alloc(&vmalloc::Request::new(4096).zeroed())?);
 ///
 /// let reader = pin();
 /// let seen = shared.load(Ordering::Acquire) as *const u8;
