@@ -1,4 +1,4 @@
-//! What `vfree_atomic` does not do, whatever it frees: wait for a lock, use the heap, change
+//! What `free_atomic` does not do, whatever it frees: wait for a lock, use the heap, change
 //! memory, or ask for more than a wake-up.
 
 use lock_api::{GuardSend, RawMutex};

@@ -26,8 +26,8 @@ fn at(space: &Space<Linux>, addr: usize) -> Option<u8> {
 }
 
 /// # Safety
-/// As for `vfree`: the tests own what they free.
-fn vfree(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+/// As for `free`: the tests own what they free.
+fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: see above.
     unsafe { space.raw().free(addr) }
 }
@@ -54,8 +54,8 @@ fn the_guard_page_traps_and_the_area_does_not() {
     let next = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
     assert_eq!(next, addr + 4 * 4096);
     assert_eq!(at(&space, addr + 3 * 4096), None);
-    vfree(&space, addr).unwrap();
-    vfree(&space, next).unwrap();
+    free(&space, addr).unwrap();
+    free(&space, next).unwrap();
     assert_whole(&space);
 }
 
@@ -66,12 +66,12 @@ fn without_a_guard_areas_touch() {
     let (first, second) = (space.raw().alloc(&bare).unwrap(), space.raw().alloc(&bare).unwrap());
     assert_eq!(second, first + 4096);
     assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
-    vfree(&space, first).unwrap();
+    free(&space, first).unwrap();
     // An area with a guard is as large as two without: it must not reuse them, last page mapped.
     let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(at(&space, guarded + 4096), None);
-    vfree(&space, second).unwrap();
-    vfree(&space, guarded).unwrap();
+    free(&space, second).unwrap();
+    free(&space, guarded).unwrap();
     assert_whole(&space);
 }
 
@@ -79,7 +79,7 @@ fn without_a_guard_areas_touch() {
 fn unmap_on_free_traps_once_the_purge_has_run() {
     let space = space(Config::default().unmap_on_free());
     let addr = space.raw().alloc(&Request::new(8192)).unwrap();
-    vfree(&space, addr).unwrap();
+    free(&space, addr).unwrap();
     assert_eq!(space.stats().lazy_pages, 3);
     space.purge().unwrap();
     assert_eq!((at(&space, addr), at(&space, addr + 4096)), (None, None));
@@ -93,7 +93,7 @@ fn a_purge_starts_by_itself_above_the_threshold() {
     let space = open(options, Config::default().unmap_on_free().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
         let addr = space.raw().alloc(&Request::new(4096)).unwrap();
-        vfree(&space, addr).unwrap();
+        free(&space, addr).unwrap();
     }
     let stats = space.stats();
     assert!(stats.lazy_pages <= 102, "{stats:?}");
@@ -126,7 +126,7 @@ fn retention_keeps_its_budget_and_decays_to_nothing() {
     let space = space(Config::default().cache_bytes(40 * 4096));
     let areas: Vec<_> = (0..50).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
-        vfree(&space, addr).unwrap();
+        free(&space, addr).unwrap();
     }
     let stats = space.stats();
     assert_eq!((stats.cached_pages, stats.lazy_pages), (40, 60));
@@ -143,7 +143,7 @@ fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
     let space = space(Config::default().nodes(1));
     let areas: Vec<_> = (0..1000).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
     for addr in areas {
-        vfree(&space, addr).unwrap();
+        free(&space, addr).unwrap();
     }
     assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), (1000, 0));
     space.decay().unwrap();
@@ -184,17 +184,17 @@ fn bad_frees_change_nothing() {
     let addr = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
     let held = space.raw().reserve(&Request::new(4096)).unwrap();
     let page = page_of(addr);
-    assert_eq!(vfree(&space, 0), Err(FreeError::NotAnArea { page: 0 }));
-    assert_eq!(vfree(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
-    assert_eq!(vfree(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
-    assert_eq!(vfree(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
+    assert_eq!(free(&space, 0), Err(FreeError::NotAnArea { page: 0 }));
+    assert_eq!(free(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
+    assert_eq!(free(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
+    assert_eq!(free(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
     // SAFETY: nothing uses the addresses any more.
     assert_eq!(unsafe { space.raw().unreserve(addr) }, Err(FreeError::WrongKind { page }));
     let foreign = usize::MAX & !4095;
-    assert_eq!(vfree(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
+    assert_eq!(free(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
     assert_eq!(space.stats().busy_areas, 2);
-    vfree(&space, addr).unwrap();
-    assert_eq!(vfree(&space, addr), Err(FreeError::AlreadyFreed { page }));
+    free(&space, addr).unwrap();
+    assert_eq!(free(&space, addr), Err(FreeError::AlreadyFreed { page }));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(held) }.unwrap();
     assert_whole(&space);
@@ -218,7 +218,7 @@ fn find_and_info_know_an_area_by_any_of_its_addresses() {
         space.vmallocinfo().to_string(),
         format!("{addr:#018x}-{end:#018x}   16384 ring pages=3 vmalloc\n")
     );
-    vfree(&space, addr).unwrap();
+    free(&space, addr).unwrap();
     assert_eq!(space.find(addr), None);
     assert_whole(&space);
 }
@@ -286,7 +286,7 @@ fn running_out_of_mappings_loses_nothing() {
         assert_eq!(space.stats().busy_areas, areas.len() as u64);
         space.verify().unwrap();
         for addr in areas {
-            vfree(&space, addr).unwrap();
+            free(&space, addr).unwrap();
         }
         assert_whole(&space);
         assert!(space.raw().alloc(&Request::new(4096)).is_ok());
@@ -301,7 +301,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
         let space = open(options, Config::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
-        vfree(&space, kept).unwrap();
+        free(&space, kept).unwrap();
         assert_eq!(space.stats().cached_areas, 1);
         let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: a valid limit.
@@ -313,7 +313,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
         assert_eq!(space.stats().cached_areas, 0, "pressure empties what is cached");
         let small = space.raw().alloc(&Request::new(1 << 20)).unwrap();
-        vfree(&space, small).unwrap();
+        free(&space, small).unwrap();
         assert_whole(&space);
     });
 }
@@ -391,11 +391,11 @@ fn every_strategy_serves_a_space() {
             assert_eq!(at(&space, addr + bytes), None, "{guards:?} {vectors:?}");
             held.push((addr, bytes));
             if held.len() > 10 {
-                vfree(&space, held.swap_remove(round % 10).0).unwrap();
+                free(&space, held.swap_remove(round % 10).0).unwrap();
             }
         }
         for (addr, _) in held {
-            vfree(&space, addr).unwrap();
+            free(&space, addr).unwrap();
         }
         assert_whole(&space);
         assert_traps(
@@ -405,8 +405,8 @@ fn every_strategy_serves_a_space() {
     });
 }
 
-fn vfree_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: as for `vfree` above.
+fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: as for `free` above.
     unsafe { space.raw().free_atomic(addr) }
 }
 
@@ -419,16 +419,16 @@ fn freeing_without_waiting_works_under_all_locks() {
         let hole = space.raw().alloc(&Request::new(2 << 20)).unwrap();
         let plain: Vec<usize> = (0..100).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
         space.quiesce();
-        let freed: Vec<_> = plain.iter().map(|&addr| vfree_atomic(&space, addr)).collect();
-        let contended = vfree_atomic(&space, noted);
+        let freed: Vec<_> = plain.iter().map(|&addr| free_atomic(&space, addr)).collect();
+        let contended = free_atomic(&space, noted);
         // SAFETY: this thread has called `quiesce` just now.
         unsafe { space.resume() };
         assert!(freed.iter().all(Result::is_ok), "{freed:?}");
         assert_eq!(contended, Err(FreeError::Contended { page: page_of(noted) }));
-        assert_eq!(vfree_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { page: page_of(plain[3]) }));
+        assert_eq!(free_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { page: page_of(plain[3]) }));
         assert_eq!(space.stats().lazy_areas, 100);
         space.verify().unwrap();
-        assert_eq!(vfree(&space, noted).map(|()| vfree(&space, hole)), Ok(Ok(())));
+        assert_eq!(free(&space, noted).map(|()| free(&space, hole)), Ok(Ok(())));
         assert_whole(&space);
     }
 }
@@ -441,7 +441,7 @@ fn freeing_without_waiting_from_many_threads_loses_nothing() {
             scope.spawn(|| {
                 for turn in 0..3000 {
                     let addr = space.raw().alloc(&Request::new((1 + turn % 3) * 4096)).unwrap();
-                    if turn % 2 == 0 { vfree_atomic(&space, addr) } else { vfree(&space, addr) }.unwrap();
+                    if turn % 2 == 0 { free_atomic(&space, addr) } else { free(&space, addr) }.unwrap();
                 }
             });
         }

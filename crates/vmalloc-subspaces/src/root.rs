@@ -28,8 +28,8 @@ impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible
 ///     let modules = root.subspace("modules", Placement::highest(16 << 20), small)?;
 ///     let down = SubspaceConfig::default().config(Config::default().policy(Policy::Highest));
 ///     let windows = root.subspace("windows", Placement::lowest(1 << 30).align(1 << 21), down)?;
-///     let module = modules.alloc(&vmalloc::Request::new(100_000))?;
-///     assert!(modules.is_vmalloc_addr(module) && !windows.is_vmalloc_addr(module));
+///     let module = modules.raw().alloc(&vmalloc::Request::new(100_000))?;
+///     assert!(modules.contains(module) && !windows.contains(module));
 ///     let names: Vec<_> = root.subspaces().map(|subspace| subspace.name).collect();
 ///     assert_eq!(names, ["windows", "modules"]);
 ///     Ok(())

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardNoSend, RawMutex};
 
 /// A spin lock that keeps interrupts off: held for a bounded number of areas, and taken in handlers
-/// too (`vfree_atomic`).
+/// too (`free_atomic`).
 #[derive(Debug)]
 pub struct IrqLock<I> {
     held: AtomicBool,

@@ -214,8 +214,9 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
         });
         // SAFETY: as above.
         unsafe { platform.flush(&[shot]) }.expect("an answer");
-        // It missed one, so it forgets everything; from then on single pages.
-        assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
+        // It missed one, so it forgets everything first. Pages follow where it answered the
+        // interrupt that was left from the first flush before the second flush asked.
+        assert_eq!(platform.machine().forgotten(1).first(), Some(&Forgot::All));
         map(&platform, shot);
         unmap_and_flush(&platform, &[shot]);
         assert_eq!(platform.machine().forgotten(1), [Forgot::Page(START), Forgot::Page(START + 1)]);

@@ -29,13 +29,13 @@ fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
 }
 
 #[allow(unsafe_code)]
-fn vfree(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
+fn try_free(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
     unsafe { space.raw().free(addr) }
 }
 
 fn free(space: &Space<NullPlatform>, addr: usize) {
-    vfree(space, addr).unwrap();
+    try_free(space, addr).unwrap();
 }
 
 fn is_whole(stats: &Stats) -> bool {

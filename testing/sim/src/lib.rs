@@ -37,7 +37,7 @@
 //! assert_eq!(sim.read(1, page), Ok(42));
 //! assert_eq!(sim.read(1, page + 1), Err(Fault::NotMapped { cpu: 1, page: page + 1 }), "the guard");
 //! // SAFETY: nothing uses the area any more.
-//! unsafe { space.vfree(addr)? };
+//! unsafe { space.free(addr)? };
 //! space.purge()?;
 //! assert_eq!(sim.look(1, page), TlbVisibility::Nothing);
 //! assert_eq!(sim.check_end(), []);

@@ -34,7 +34,7 @@ fn alloc(space: &Space<Linux>, pages: usize) -> usize {
     addr
 }
 
-fn vfree(space: &Space<Linux>, addr: usize) {
+fn free(space: &Space<Linux>, addr: usize) {
     // SAFETY: the area is the test's, and nothing uses it any more.
     unsafe { space.raw().free(addr) }.unwrap();
 }
@@ -44,7 +44,7 @@ fn churn(space: &Space<Linux>) -> usize {
     let before = status_bytes("VmRSS:");
     for _ in 0..100 {
         let addr = alloc(space, 512);
-        vfree(space, addr);
+        free(space, addr);
     }
     status_bytes("VmRSS:").saturating_sub(before)
 }
@@ -57,7 +57,7 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
             let (area, small) = (alloc(space, 512), alloc(space, 3));
             lock(area + 7 * PAGE, 1);
             lock(small, 3);
-            [area, small].iter().for_each(|addr| vfree(space, *addr));
+            [area, small].iter().for_each(|addr| free(space, *addr));
             let grown = churn(space);
             // What may be lazy, twice at most.
             assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
@@ -77,7 +77,7 @@ fn only_what_was_freed_is_unlocked() {
             let before = status_bytes("VmLck:");
             let areas: Vec<_> = (0..9).map(|_| alloc(space, 4)).collect();
             areas.iter().for_each(|addr| lock(*addr, 4));
-            areas.iter().step_by(2).for_each(|addr| vfree(space, *addr));
+            areas.iter().step_by(2).for_each(|addr| free(space, *addr));
             space.purge().unwrap();
             assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
             // Chunks are opened elsewhere, and others come and go.
@@ -85,7 +85,7 @@ fn only_what_was_freed_is_unlocked() {
             assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
             areas.iter().skip(1).step_by(2).for_each(|addr| {
                 assert_eq!(get(addr + PAGE), !(addr + PAGE) as u8);
-                vfree(space, *addr);
+                free(space, *addr);
             });
             space.purge().unwrap();
             assert_eq!(status_bytes("VmLck:"), before);
@@ -116,7 +116,7 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
                 areas.iter().for_each(|addr| lock(*addr, 400));
                 let full = status_bytes("VmRSS:");
-                areas.iter().for_each(|addr| vfree(space, *addr));
+                areas.iter().for_each(|addr| free(space, *addr));
                 let purged = space.purge();
                 let left = status_bytes("VmRSS:") + 50 * MIB;
                 assert!(left < full, "{full} bytes became {left}");
@@ -160,7 +160,7 @@ fn where_nothing_locked_can_be_dropped_it_alone_stays() {
             supervised(&[SYS_munlock, SYS_madvise], answer, || {
                 let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
                 areas.iter().step_by(10).for_each(|addr| lock(*addr + PAGE, 1));
-                areas.iter().for_each(|addr| vfree(space, *addr));
+                areas.iter().for_each(|addr| free(space, *addr));
                 assert_eq!(space.purge().unwrap_err().fault, PlatformFault::Locked);
                 assert_eq!((space.stats().refused_areas, space.stats().lazy_areas), (4, 4));
                 let grown = churn(space);
@@ -205,9 +205,9 @@ fn assert_goes_on(space: &Space<Linux>, owner: usize) {
         let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
         let grown = status_bytes("VmRSS:").saturating_sub(before);
         assert!(grown <= 8 * MIB, "{} MiB", grown / MIB);
-        vfree(space, huge);
+        free(space, huge);
     }
-    vfree(space, owner);
+    free(space, owner);
     finish(space, Owed::default());
 }
 
@@ -268,17 +268,17 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
             supervised(&[SYS_munlock, SYS_process_madvise], answer, || {
                 let (area, other) = (alloc(&space, 300), alloc(&space, 2));
                 [area, other].iter().for_each(|addr| lock(*addr, 2));
-                vfree(&space, area);
+                free(&space, area);
                 assert_eq!(space.purge().is_err(), guards == Guards::PteMarkers);
                 in_forked_child(|| {
                     space.purge().unwrap();
-                    vfree(&space, other);
+                    free(&space, other);
                     finish(&space, Owed::default());
                     true
                 });
                 assert_eq!(space.stats().refused_areas, u64::from(guards == Guards::PteMarkers));
                 is_on.store(false, Ordering::SeqCst);
-                vfree(&space, other);
+                free(&space, other);
                 finish(&space, Owed::default());
             });
         }

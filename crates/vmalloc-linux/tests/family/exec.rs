@@ -25,7 +25,7 @@ fn code_runs_once_it_is_sealed() {
             // SAFETY: a function of this signature begins there.
             let call: extern "C" fn() -> u32 = unsafe { std::mem::transmute(pointer(entry)) };
             assert_eq!(call(), 42);
-            vfree(space, addr);
+            free(space, addr);
             space.purge().unwrap();
             assert!(traps(space, addr) && traps(space, addr + PAGE));
         }
@@ -40,7 +40,7 @@ fn what_was_sealed_is_plain_memory_after_it_was_freed() {
             fill_from(addr, 3, 9);
             // SAFETY: nothing uses it.
             unsafe { space.raw().protect(addr, Protection::Read) }.unwrap();
-            vfree(space, addr);
+            free(space, addr);
             let mut plain = space.zeroed_buffer(3 * PAGE).unwrap();
             assert!(plain.iter().all(|byte| *byte == 0));
             plain.fill(1);
@@ -56,6 +56,6 @@ fn plain_memory_can_not_be_sealed() {
         // SAFETY: it is refused.
         assert!(unsafe { space.raw().protect(addr, Protection::Read) }.is_err());
         set(addr, 1);
-        vfree(space, addr);
+        free(space, addr);
     });
 }

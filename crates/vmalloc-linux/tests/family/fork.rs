@@ -42,7 +42,7 @@ impl Scene {
 
     fn end(&self, space: &Space<Linux>) {
         [self.vmap, self.shown].iter().for_each(|addr| vunmap(space, *addr));
-        [self.plain, self.user].iter().for_each(|addr| vfree(space, *addr));
+        [self.plain, self.user].iter().for_each(|addr| free(space, *addr));
         unmap_ram(space, self.ram, 8);
         // SAFETY: nothing uses it any more.
         unsafe { space.raw().free_sparse(self.sparse) }.unwrap();

@@ -42,7 +42,7 @@ fn every_kind_is_listed_with_its_tag() {
             Some((vmap, Some("pages".into())))
         );
 
-        [plain, user, exec].iter().for_each(|addr| vfree(space, *addr));
+        [plain, user, exec].iter().for_each(|addr| free(space, *addr));
         [vmap, shown].iter().for_each(|addr| vunmap(space, *addr));
         unmap_ram(space, ram, 70);
         unmap_ram(space, slots, 2);
@@ -85,7 +85,7 @@ fn huge_memory_is_as_any_other_and_guarded() {
             (0..pages).for_each(|page| set(addr + page * PAGE, 3));
             assert!((0..pages).all(|page| get(addr + page * PAGE) == 3));
             assert!(traps(space, addr + pages * PAGE));
-            vfree(space, addr);
+            free(space, addr);
             space.purge().unwrap();
             assert!(traps(space, addr) && traps(space, addr + (pages - 1) * PAGE));
         }

@@ -159,7 +159,7 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
             // SAFETY: as above.
             let area = unsafe { space.raw().realloc(area, &vmalloc::Request::new(5000 * PAGE)) }.unwrap();
             assert_filled(area, 5, 1);
-            [area, neighbour].iter().for_each(|addr| vfree(space, *addr));
+            [area, neighbour].iter().for_each(|addr| free(space, *addr));
             space.purge().unwrap();
             give(space, &frames);
         });

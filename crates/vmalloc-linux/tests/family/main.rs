@@ -158,7 +158,7 @@ fn unmap_ram(space: &Space<Linux>, addr: usize, count: usize) {
     unsafe { space.raw().unmap_short(addr, count) }.unwrap();
 }
 
-fn vfree(space: &Space<Linux>, addr: usize) {
+fn free(space: &Space<Linux>, addr: usize) {
     // SAFETY: as above.
     unsafe { space.raw().free(addr) }.unwrap();
 }

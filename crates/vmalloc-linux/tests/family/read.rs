@@ -19,7 +19,7 @@ fn guards_holes_and_freed_areas_read_as_zeros() {
             })
             .collect();
         assert_eq!(addrs[3] - addrs[0], 9 * PAGE);
-        vfree(space, addrs[1]);
+        free(space, addrs[1]);
         let mut to = vec![9; 20 * PAGE];
         assert_eq!(space.read(addrs[0] + 5, &mut to), 6 * PAGE - 5);
         let at = |page: usize, pages: usize| page * PAGE - 5..(page + pages) * PAGE - 5;
@@ -36,7 +36,7 @@ fn guards_holes_and_freed_areas_read_as_zeros() {
         assert_eq!((space.read(0, &mut to), space.read(usize::MAX - 9, &mut to)), (0, 0));
         assert_bytes(&to, 0);
         assert_eq!(space.read(addrs[0], &mut []), 0);
-        [0, 2, 3].iter().for_each(|nth| vfree(space, addrs[*nth]));
+        [0, 2, 3].iter().for_each(|nth| free(space, addrs[*nth]));
     });
 }
 
@@ -106,12 +106,12 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
         }
         held.push(addr);
         if held.len() > 8 {
-            vfree(space, held.swap_remove(round % 8));
+            free(space, held.swap_remove(round % 8));
         }
         let mapped = space.raw().map(frames, Protection::Read, None).unwrap();
         vunmap(space, mapped);
     }
-    held.iter().for_each(|addr| vfree(space, *addr));
+    held.iter().for_each(|addr| free(space, *addr));
 }
 
 /// Every byte is that of a page that was there, or zero: never a fault, never somebody else's.

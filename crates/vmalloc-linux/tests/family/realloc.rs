@@ -1,4 +1,4 @@
-//! `vrealloc`: areas that grow and shrink, where they are and elsewhere.
+//! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::common::mappings;
 use super::*;
@@ -6,7 +6,7 @@ use vmalloc::Request;
 
 const MIB: usize = 1 << 20;
 
-fn vrealloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
+fn realloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
     // SAFETY: the tests own the area, and go on with what is returned.
     unsafe { space.raw().realloc(addr, &vmalloc::Request::new(bytes)) }.unwrap()
 }
@@ -53,14 +53,14 @@ fn an_area_grows_where_it_is_while_there_is_room_behind() {
         // What the node keeps for the next of this size is in the way.
         space.purge().unwrap();
         for pages in [4, 5, 20, 600, 5000] {
-            assert_eq!(vrealloc(space, addr, pages * PAGE), addr);
+            assert_eq!(realloc(space, addr, pages * PAGE), addr);
             assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
             assert!(!traps(space, addr + (pages - 1) * PAGE));
         }
         assert_numbered(addr, 0..3);
         number(addr, 3..5000);
         assert_numbered(addr, 0..5000);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -71,7 +71,7 @@ fn an_area_with_a_neighbour_moves_with_all_it_holds() {
         let neighbour = vmalloc(space, PAGE);
         number(addr, 0..50);
         set(neighbour, 9);
-        let moved = vrealloc(space, addr, 70 * PAGE);
+        let moved = realloc(space, addr, 70 * PAGE);
         assert_ne!(moved, addr);
         assert_numbered(moved, 0..50);
         number(moved, 50..70);
@@ -80,9 +80,9 @@ fn an_area_with_a_neighbour_moves_with_all_it_holds() {
         assert!((0..51).all(|page| traps(space, addr + page * PAGE)));
         assert_eq!(get(neighbour), 9);
         // Room was kept behind it.
-        assert_eq!(vrealloc(space, moved, 100 * PAGE), moved);
+        assert_eq!(realloc(space, moved, 100 * PAGE), moved);
         assert_numbered(moved, 0..70);
-        [moved, neighbour].iter().for_each(|addr| vfree(space, *addr));
+        [moved, neighbour].iter().for_each(|addr| free(space, *addr));
     });
 }
 
@@ -93,10 +93,10 @@ fn what_moves_is_not_copied() {
         let addr = vmalloc(space, 16 * MIB);
         let neighbour = vmalloc(space, PAGE);
         number(addr, 7..9);
-        let moved = vrealloc(space, addr, 32 * MIB);
+        let moved = realloc(space, addr, 32 * MIB);
         assert_numbered(moved, 7..9);
         assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
-        [moved, neighbour].iter().for_each(|addr| vfree(space, *addr));
+        [moved, neighbour].iter().for_each(|addr| free(space, *addr));
     });
 }
 
@@ -110,7 +110,7 @@ fn from_one_mib_to_sixty_four_page_by_page() {
         number(addr, 0..first);
         let mut moves = 0;
         for pages in first + 1..=last {
-            let grown = vrealloc(space, addr, pages * PAGE);
+            let grown = realloc(space, addr, pages * PAGE);
             moves += usize::from(grown != addr);
             addr = grown;
             number(addr, pages - 1..pages);
@@ -120,7 +120,7 @@ fn from_one_mib_to_sixty_four_page_by_page() {
         }
         assert_numbered(addr, 0..last);
         assert!((1..=20).contains(&moves), "{moves} moves");
-        [addr, neighbour].iter().for_each(|addr| vfree(space, *addr));
+        [addr, neighbour].iter().for_each(|addr| free(space, *addr));
     });
 }
 
@@ -130,21 +130,21 @@ fn what_shrinks_gives_its_memory_back() {
         let addr = vmalloc(space, 16 * MIB);
         number(addr, 0..4096);
         let before = resident_bytes();
-        assert_eq!(vrealloc(space, addr, MIB), addr);
+        assert_eq!(realloc(space, addr, MIB), addr);
         assert!(before - resident_bytes() > 14 * MIB, "{before} bytes before, {} after", resident_bytes());
         assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
         assert_numbered(addr, 0..256);
         // Others may have what it gave back, and it can have it again.
         let other = vmalloc(space, MIB);
         assert!(other > addr && other < addr + 16 * MIB);
-        vfree(space, other);
+        free(space, other);
         space.purge().unwrap();
-        assert_eq!(vrealloc(space, addr, 2 * MIB), addr);
+        assert_eq!(realloc(space, addr, 2 * MIB), addr);
         assert_numbered(addr, 0..256);
         assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
-        assert_eq!(vrealloc(space, addr, 1), addr);
+        assert_eq!(realloc(space, addr, 1), addr);
         assert!(traps(space, addr + PAGE) && !traps(space, addr));
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -158,7 +158,7 @@ fn the_tag_goes_with_it_and_other_kinds_stay_as_they_are() {
     in_both_modes(Config::default(), |space| {
         let addr = space.raw().alloc(&Request::new(PAGE).tag("ring")).unwrap();
         let neighbour = vmalloc(space, PAGE);
-        let moved = vrealloc(space, addr, 100_000);
+        let moved = realloc(space, addr, 100_000);
         let info = space.find(moved + 99_999).unwrap();
         assert_eq!((info.tag, info.bytes, info.addr), (Some("ring".into()), 100_000, moved));
         let user = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
@@ -168,7 +168,7 @@ fn the_tag_goes_with_it_and_other_kinds_stay_as_they_are() {
             assert!(space.raw().realloc(moved + PAGE, &vmalloc::Request::new(9 * PAGE)).is_err());
             assert!(space.raw().realloc(moved, &vmalloc::Request::new(0)).is_err());
         }
-        [moved, neighbour, user].iter().for_each(|addr| vfree(space, *addr));
+        [moved, neighbour, user].iter().for_each(|addr| free(space, *addr));
     });
 }
 
@@ -181,7 +181,7 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
         for round in 0..300 {
             let (addr, pages) = areas[round % 6];
             let wanted = if round % 7 == 6 { pages.div_ceil(3) } else { pages + 1 + round % 5 };
-            let addr = vrealloc(space, addr, wanted * PAGE);
+            let addr = realloc(space, addr, wanted * PAGE);
             assert_numbered(addr, 0..pages.min(wanted));
             number(addr, pages.min(wanted)..wanted);
             assert!(traps(space, addr + wanted * PAGE));
@@ -189,7 +189,7 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
         }
         for (addr, pages) in areas {
             assert_numbered(addr, 0..pages);
-            vfree(space, addr);
+            free(space, addr);
         }
     });
 }
@@ -212,7 +212,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 let behind = addr + (pages + 1) * PAGE;
                 let page = Request::new(PAGE).without_guard().within(behind, behind + PAGE);
                 let neighbour = space.raw().reserve(&page).unwrap();
-                let moved = vrealloc(&space, addr, (pages + 2) * PAGE);
+                let moved = realloc(&space, addr, (pages + 2) * PAGE);
                 assert_ne!(moved, addr);
                 addr = moved;
                 number(addr, pages..pages + 2);
@@ -226,7 +226,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
             eprintln!("{guards:?}: {before} mappings, then {counts:?}");
             assert!(counts.iter().all(|count| *count <= before + 20), "{before} mappings, then {counts:?}");
             assert_eq!(counts.iter().max(), counts[..9].iter().max(), "{counts:?}");
-            vfree(&space, addr);
+            free(&space, addr);
             assert_whole(&space);
             left.push(mappings(linux));
         }

@@ -49,7 +49,7 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
             let all = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
             assert_filled(all, 2, 1);
             [small, all].iter().for_each(|addr| vunmap(space, *addr));
-            vfree(space, shown);
+            free(space, shown);
             space.purge().unwrap();
             give(space, &frames);
         });
@@ -77,13 +77,13 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
                 unbacked(space.raw().alloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
                 let user = space.raw().alloc_shared(&Request::new(16 * MIB)).unwrap();
                 fill_from(user, 4096, 1);
-                vfree(space, user);
+                free(space, user);
                 space.purge().unwrap();
             });
             // SAFETY: the test owns the area.
             let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(200 * MIB)) }.unwrap();
             assert_filled(grown, 1024, 1);
-            [grown, blocked].iter().for_each(|addr| vfree(space, *addr));
+            [grown, blocked].iter().for_each(|addr| free(space, *addr));
         });
     });
 }
@@ -121,12 +121,12 @@ fn what_is_cached_makes_room_for_what_grows() {
         let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
         let kept: Vec<_> =
             (0..200).map(|_| space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap()).collect();
-        kept.iter().for_each(|memory| vfree(&space, *memory));
+        kept.iter().for_each(|memory| free(&space, *memory));
         assert_eq!(space.stats().cached_areas, 200);
         limited(libc::RLIMIT_DATA, 32 * MIB, || {
             // SAFETY: the test owns the area.
             let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
-            vfree(&space, grown);
+            free(&space, grown);
         });
         assert_whole(&space);
     });

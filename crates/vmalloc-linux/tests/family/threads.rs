@@ -58,7 +58,7 @@ fn hammer(space: &Space<Linux>, thread: u8) {
             let shown = space.raw().map_shared(user, len * PAGE, Protection::Read, None).unwrap();
             fill_from(user, len, value);
             assert_filled(shown, len, value);
-            vfree(space, user);
+            free(space, user);
             assert_filled(shown, len, value);
             vunmap(space, shown);
         }

@@ -23,7 +23,7 @@ fn it_is_zeroed_guarded_and_shared_by_all_that_show_it() {
             assert_eq!((get(addr + 6 * PAGE + 9), get(all + 6 * PAGE + 9)), (200, 200));
             [all, part].iter().for_each(|addr| vunmap(space, *addr));
             assert_filled(addr, 20, 1);
-            vfree(space, addr);
+            free(space, addr);
         }
     });
 }
@@ -35,7 +35,7 @@ fn frames_come_back_with_the_last_that_shows_them() {
         let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
         let other = remap(space, addr + 9_000 * PAGE, 1).unwrap();
         set(other, 42);
-        vfree(space, addr);
+        free(space, addr);
         space.purge().unwrap();
         assert!(traps(space, addr) && get(other) == 42);
         let refused = space.platform().take_frames(&mut vec![Frame(0); FRAMES - 9_999]);
@@ -58,7 +58,7 @@ fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
         let read = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).unwrap();
         set(addr, 3);
         assert!(get(read) == 3 && !can_write(read + PAGE));
-        [addr, plain].iter().for_each(|addr| vfree(space, *addr));
+        [addr, plain].iter().for_each(|addr| free(space, *addr));
         vunmap(space, read);
     });
 }
@@ -69,7 +69,7 @@ fn frames_of_freed_areas_are_there_for_the_next() {
     in_both_modes(Config::default(), |space| {
         for _ in 0..3 {
             let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
-            vfree(space, addr);
+            free(space, addr);
         }
     });
 }
@@ -92,12 +92,12 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
             remap(space, rest, FRAMES - 1).unwrap(),
         );
         assert_filled(shown, FRAMES - 1, 1);
-        vfree(space, plain);
+        free(space, plain);
         vunmap(space, shown);
-        vfree(space, rest);
+        free(space, rest);
         space.purge().unwrap();
         let again = space.raw().alloc_shared(&Request::new((FRAMES - 1) * PAGE)).unwrap();
-        [first, again].iter().for_each(|addr| vfree(space, *addr));
+        [first, again].iter().for_each(|addr| free(space, *addr));
     });
 }
 

@@ -70,7 +70,7 @@ fn what_was_unmapped_traps_after_the_purge_and_the_frames_keep_their_bytes() {
         (0..40).for_each(|page| set(plain + page * PAGE, 77));
         let kept = frames.iter().map(|frame| get(linear_addr(space, *frame)));
         assert!(kept.eq(1..=40));
-        vfree(space, plain);
+        free(space, plain);
         give(space, &frames);
     });
 }

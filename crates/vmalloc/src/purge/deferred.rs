@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Retiring is one atomic operation, and so is entering the stack; neither takes a lock or memory.
-//! (Linux's `vfree_atomic` has a list of its own and a work queue.)
+//! (Linux's `free_atomic` has a list of its own and a work queue.)
 //!
 //! # The drain
 //! A free here only wakes the platform ([`wake_drain`](crate::Platform::wake_drain)): to ask it for

@@ -196,7 +196,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let got = match kind {
             // SAFETY: nothing uses the addresses any more.
             Kind::Reserved => unsafe { self.space.raw().unreserve(addr) },
-            _ => self.vfree(addr),
+            _ => self.free_raw(addr),
         };
         match (got, area) {
             (Ok(()), Some(area)) => self.live.remove(&area),
@@ -211,7 +211,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     }
 
     #[allow(unsafe_code)]
-    fn vfree(&self, addr: usize) -> Result<(), FreeError> {
+    fn free_raw(&self, addr: usize) -> Result<(), FreeError> {
         // SAFETY: what the space handed out is owned by this session, and only the witness touches
         // it, which has just seen it leave. Any other address is to be refused.
         unsafe { self.space.raw().free(addr) }

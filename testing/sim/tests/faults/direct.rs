@@ -72,8 +72,8 @@ fn free_atomic() {
         table(
             config,
             [
-                Case::new("vfree_atomic", plain, free_and_purge, |space, _| free_all(space)),
-                case("vfree_atomic of all sizes", Scene::used(settings), free_and_purge),
+                Case::new("free_atomic", plain, free_and_purge, |space, _| free_all(space)),
+                case("free_atomic of all sizes", Scene::used(settings), free_and_purge),
             ]
             .map(|case| case.meets([Step::Machine(Point::Unmap), Step::Machine(Point::Flush), Step::Heap])),
         );

@@ -39,11 +39,11 @@ fn free() {
         let case =
             |name, request| Case::new(name, many(settings, request), free_them, |space, _| free_all(space));
         let cases = [
-            case("vfree", one),
-            case("vfree tagged", one.tag("a tag")),
-            case("vfree without guard", one.without_guard()),
-            case("vfree odd", Request::new(10)),
-            Case::new("vfree of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
+            case("free", one),
+            case("free tagged", one.tag("a tag")),
+            case("free without guard", one.without_guard()),
+            case("free odd", Request::new(10)),
+            Case::new("free of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
         ];
         // A page that is kept takes no step: its place in a list is there.
         let may_fail = |case: &(usize, Case)| settings.cache_bytes == 0 || !matches!(case.0, 0 | 4);
@@ -94,7 +94,7 @@ fn free_altered() {
             }
             Ok(())
         };
-        let case = Case::new("vfree_altered", many, free, |space, _| free_all(space));
+        let case = Case::new("free_altered", many, free, |space, _| free_all(space));
         let purges = settings.lazy_max_pages == 1;
         let case = if purges { case.meets([UNMAP, FLUSH]) } else { case };
         table(config, [case.meets([Step::Heap])]);

@@ -63,8 +63,8 @@ fn realloc_grows() {
         table(
             config,
             [
-                case("vrealloc grows in place", settings, false, PAGES + 3).meets([map, frame]),
-                case("vrealloc moves", settings, true, PAGES + 3).meets([map, frame, relocate]),
+                case("realloc grows in place", settings, false, PAGES + 3).meets([map, frame]),
+                case("realloc moves", settings, true, PAGES + 3).meets([map, frame, relocate]),
             ],
         );
     }
@@ -74,18 +74,18 @@ fn realloc_grows() {
 fn realloc_shrinks() {
     let [unmap, flush] = [Point::Unmap, Point::Flush].map(Step::Machine);
     for (config, settings) in configs() {
-        let shrinks = case("vrealloc shrinks", settings, true, 3);
+        let shrinks = case("realloc shrinks", settings, true, 3);
         table(config, [shrinks.meets([unmap, flush])]);
     }
 }
 
 #[test]
-fn kvmalloc() {
+fn alloc_or_heap() {
     for (config, settings) in configs() {
         let large = Layout::from_size_align(20 * PAGE, 64).expect("a power of two");
         let make = move |space: &Space<Direct>, _: &mut Areas| space.raw().alloc_or_heap(large).map(|_| ());
         let empty = move || Scene::empty(settings).build_direct();
-        let case = Case::new("kvmalloc", empty, make, |space, _| free_all(space));
+        let case = Case::new("alloc_or_heap", empty, make, |space, _| free_all(space));
         table(config, [case.meets([Point::Map, Point::Frame].map(Step::Machine))]);
     }
 }

@@ -1,6 +1,6 @@
 //! An area of every kind, for tests of calls that are wrong for most of them.
 
-use crate::support::{PAGE, devices, fill, free_sparse, give, shows, take, unmap_ram, vfree, vunmap};
+use crate::support::{PAGE, devices, fill, free, free_sparse, give, shows, take, unmap_ram, vunmap};
 use vmalloc::{Frame, FreeError, Protection, Request, Space};
 use vmalloc_sim::Sim;
 
@@ -76,7 +76,7 @@ impl Everything {
             // What is shown was written last.
             shows(space, addr, if nth == USER { &self.words[SHOWN] } else { words });
         }
-        [PLAIN, EXEC, USER].into_iter().for_each(|which| vfree(space, self.addr(which)));
+        [PLAIN, EXEC, USER].into_iter().for_each(|which| free(space, self.addr(which)));
         [VMAP, IOMAP, SHOWN].into_iter().for_each(|which| vunmap(space, self.addr(which)));
         [SLOT, LARGE].into_iter().for_each(|which| unmap_ram(space, self.addr(which), self.areas[which].1));
         // SAFETY: nothing uses the addresses any more.
@@ -103,7 +103,7 @@ pub(crate) type Free = fn(&Space<Sim>, usize) -> Result<(), FreeError>;
 /// The calls that free by address alone, and the areas that each is for.
 pub(crate) const FREES: [(&str, Free, &[usize]); 4] = [
     // SAFETY: what is freed is the test's, and nothing uses it: here and below.
-    ("vfree", |space, addr| unsafe { space.raw().free(addr) }, &[PLAIN, EXEC, USER]),
+    ("free", |space, addr| unsafe { space.raw().free(addr) }, &[PLAIN, EXEC, USER]),
     // SAFETY: as above.
     ("vunmap", |space, addr| unsafe { space.raw().unmap(addr) }, &[VMAP, IOMAP, SHOWN]),
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! Memory for code, and changes of what is allowed.
 
 use crate::support::{
-    PAGE, everywhere, everywhere_in, faults, fill, give, kind, page, pages, take, vfree, vunmap,
+    PAGE, everywhere, everywhere_in, faults, fill, free, give, kind, page, pages, take, vunmap,
 };
 use vmalloc::{Kind, Protection, Request, Space};
 use vmalloc_sim::{Access, Fault, Sim};
@@ -43,7 +43,7 @@ fn code_is_writable_or_executable_on_every_cpu_and_never_both() {
         set(space, addr, Protection::ReadWrite);
         fill(space, addr, 3);
         faults(space, addr + 3 * PAGE, 1);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -56,11 +56,11 @@ fn code_is_never_cached_and_its_addresses_are_reused_plain() {
             fill(space, addr, 30);
             set(space, addr, Protection::ReadExecute);
             space.platform().prefetch(round % space.geometry().cpus, pages(addr, 30));
-            vfree(space, addr);
+            free(space, addr);
             assert_eq!(space.stats().cached_pages, 0);
             let memory = space.raw().alloc(&Request::new(30 * PAGE)).expect("a purge makes room");
             fill(space, memory, 30);
-            vfree(space, memory);
+            free(space, memory);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! The text of all areas.
 
 use crate::support::{
-    PAGE, PAGES, devices, finish, free_sparse, give, plain, space, take, unmap_ram, vfree, vunmap,
+    PAGE, PAGES, devices, finish, free, free_sparse, give, plain, space, take, unmap_ram, vunmap,
 };
 use vmalloc::{Config, Kind, Protection, Request};
 
@@ -55,7 +55,7 @@ fn every_kind_has_its_line_in_address_order() {
     unmap_ram(&space, slot, 1);
     unmap_ram(&space, large, 70);
     [addrs[5], addrs[6], addrs[7], shown].into_iter().for_each(|addr| vunmap(&space, addr));
-    [addrs[0], addrs[2], addrs[3]].into_iter().for_each(|addr| vfree(&space, addr));
+    [addrs[0], addrs[2], addrs[3]].into_iter().for_each(|addr| free(&space, addr));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(addrs[1]) }.expect("reserved");
     free_sparse(&space, addrs[4]);

@@ -2,7 +2,7 @@
 
 mod make;
 
-use crate::support::{PAGE, finish, free_sparse, give, page, pages, unchanged, unmap_ram, vfree, vunmap};
+use crate::support::{PAGE, finish, free, free_sparse, give, page, pages, unchanged, unmap_ram, vunmap};
 use std::collections::{BTreeMap, BTreeSet};
 use vmalloc::{AreaError, Frame, FrameSupply, Protection, Space};
 use vmalloc_model::{Seeded, Source};
@@ -225,7 +225,7 @@ impl User {
     fn free_area(&mut self, area: &Area) {
         let (space, count) = (&self.space, area.cells.len());
         match area.what {
-            What::Memory | What::User | What::Exec => vfree(space, area.addr),
+            What::Memory | What::User | What::Exec => free(space, area.addr),
             What::Vmap | What::Device | What::Shown(_) => vunmap(space, area.addr),
             What::Ram => unmap_ram(space, area.addr, count),
             What::Sparse => free_sparse(space, area.addr),

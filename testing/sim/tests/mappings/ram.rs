@@ -181,7 +181,7 @@ fn blocks_come_back_when_memory_needs_their_addresses() {
         let memory = space.raw().alloc(&request).expect("nothing is mapped any more");
         assert_eq!(page(memory), START);
         fill(space, memory, 255);
-        crate::support::vfree(space, memory);
+        crate::support::free(space, memory);
         give(space, &frames);
     });
 }

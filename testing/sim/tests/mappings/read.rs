@@ -1,8 +1,8 @@
 //! Reading whatever is mapped.
 
 use crate::support::{
-    PAGE, START, devices, everywhere, everywhere_in, fill, finish, free_sparse, give, pages, take, unmap_ram,
-    vfree, vunmap, with_blocks,
+    PAGE, START, devices, everywhere, everywhere_in, fill, finish, free, free_sparse, give, pages, take,
+    unmap_ram, vunmap, with_blocks,
 };
 use vmalloc::{Config, Protection, Request, Space};
 use vmalloc_sim::{Direct, Sim};
@@ -46,7 +46,7 @@ fn read_covers_every_kind_and_guards_are_zeros() {
         let words = fill(space, ram, 70);
         assert_eq!(read(space, ram, 70), (words, 70 * PAGE));
         unmap_ram(space, ram, 70);
-        areas[..3].iter().for_each(|&(addr, _)| vfree(space, addr));
+        areas[..3].iter().for_each(|&(addr, _)| free(space, addr));
         vunmap(space, areas[3].0);
         space.purge().expect("nothing fails");
         give(space, &frames);
@@ -62,7 +62,7 @@ fn unmapped_addresses_read_as_zeros() {
         nothing(space, (space.geometry().span.end() as usize - 2) * PAGE, 4);
         let addr = space.raw().alloc(&Request::new(3 * PAGE)).expect("room");
         fill(space, addr, 3);
-        vfree(space, addr);
+        free(space, addr);
         nothing(space, addr, 4);
         space.purge().expect("nothing fails");
         nothing(space, addr, 4);
@@ -130,7 +130,7 @@ fn a_read_goes_across_areas() {
         let (words, copied) = read(space, areas[1], (to - from) / PAGE);
         assert_eq!((&words[..], copied), (&expected[from / PAGE..to / PAGE], mapped * PAGE));
         assert_eq!(read(space, end - PAGE, 3).1, usize::from(expected[63] != 0) * PAGE);
-        areas.into_iter().for_each(|addr| vfree(space, addr));
+        areas.into_iter().for_each(|addr| free(space, addr));
     });
 }
 
@@ -153,7 +153,7 @@ fn reads_may_begin_and_end_anywhere() {
         let expected = (from..from + mapped).map(|nth| (nth % 251) as u8 + 1);
         assert!(bytes.into_iter().eq(expected.chain(std::iter::repeat_n(0, count - mapped))));
     }
-    vfree(&space, addr);
+    free(&space, addr);
     finish(&space);
 }
 

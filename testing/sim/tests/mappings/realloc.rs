@@ -1,6 +1,6 @@
 //! Changing the size of memory, on a machine with real bytes.
 
-use crate::support::{Context, PAGE, PAGES, cpus, faults, finish, forgotten, page, pages, unchanged, vfree};
+use crate::support::{Context, PAGE, PAGES, cpus, faults, finish, forgotten, free, page, pages, unchanged};
 use vmalloc::{AllocError, AreaError, Config, Request, RequestError, Space};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
@@ -105,7 +105,7 @@ fn grows_in_place_where_the_neighbour_is_free() {
         }
         assert_eq!(space.platform().sim().counts().relocations, 0);
         write(space, addr, 2 * LARGE * PAGE - 5);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -116,7 +116,7 @@ fn pages_grown_in_place_are_zeroed() {
         write(space, addr, LARGE * PAGE);
         assert_eq!(realloc(space, addr, (LARGE + 5) * PAGE), addr);
         assert!(bytes(addr + LARGE * PAGE, 5 * PAGE).iter().all(|&byte| byte == 0));
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -134,7 +134,7 @@ fn moves_where_the_neighbour_is_in_use_and_keeps_its_content() {
         space.flush().expect("nothing fails");
         forgotten(space, addr, LARGE);
         holds(moved, LARGE * PAGE - 100);
-        [moved, neighbour].into_iter().for_each(|addr| vfree(space, addr));
+        [moved, neighbour].into_iter().for_each(|addr| free(space, addr));
     });
 }
 
@@ -148,7 +148,7 @@ fn moved_area_grows_in_place_next_time() {
         assert_eq!(realloc(space, moved, (2 * LARGE) * PAGE), moved, "as much again was free behind it");
         holds(moved, LARGE * PAGE);
         is_sound(space, moved, 2 * LARGE * PAGE);
-        [moved, neighbour].into_iter().for_each(|addr| vfree(space, addr));
+        [moved, neighbour].into_iter().for_each(|addr| free(space, addr));
     });
 }
 
@@ -167,7 +167,7 @@ fn small_memory_grows_step_by_step() {
             size = next;
             write(space, addr, size);
         }
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -189,7 +189,7 @@ fn shrinking_gives_pages_back_and_moves_the_guard() {
             holds(addr, pages * PAGE - 1);
             is_sound(space, addr, pages * PAGE - 1);
         }
-        [addr, neighbour].into_iter().for_each(|addr| vfree(space, addr));
+        [addr, neighbour].into_iter().for_each(|addr| free(space, addr));
     });
 }
 
@@ -207,7 +207,7 @@ fn pages_cut_off_are_reused() {
         assert_ne!(realloc(space, addr, 2 * LARGE * PAGE), addr, "that is not free any more");
         holds(tail, (LARGE - 1) * PAGE);
         let areas: Vec<usize> = space.areas().map(|area| area.addr).collect();
-        areas.into_iter().for_each(|addr| vfree(space, addr));
+        areas.into_iter().for_each(|addr| free(space, addr));
     });
 }
 
@@ -231,7 +231,7 @@ fn tags_odd_sizes_and_missing_guards_stay() {
                 assert_eq!((area.bytes, area.tag, area.guard), (size, Some("a tag".into()), has_guard));
                 check(space);
             }
-            [at, neighbour].into_iter().for_each(|addr| vfree(space, addr));
+            [at, neighbour].into_iter().for_each(|addr| free(space, addr));
         }
     });
 }
@@ -247,7 +247,7 @@ fn within_the_last_page_only_the_size_changes() {
             is_sound(space, addr, size);
         }
         assert_eq!(space.platform().sim().counts(), counts, "the machine was asked for nothing");
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -270,7 +270,7 @@ fn a_refusal_leaves_memory_as_it_was() {
         holds(addr, LARGE * PAGE);
         is_sound(&space, addr, LARGE * PAGE);
     }
-    vfree(&space, addr);
+    free(&space, addr);
     finish(&space);
 }
 
@@ -281,7 +281,7 @@ fn failed_resize_changes_nothing() {
     let exec = space.raw().alloc_exec(&Request::new(PAGE)).expect("room");
     let reserved = space.raw().reserve(&Request::new(PAGE)).expect("room");
     let freed = alloc(&space, LARGE * PAGE);
-    vfree(&space, freed);
+    free(&space, freed);
     let outside = (space.geometry().span.end() as usize + 5) * PAGE;
     let heap = Box::new(0u64);
     let foreign = [0, 8, usize::MAX, outside, std::ptr::from_ref(&*heap).addr(), freed];
@@ -289,7 +289,7 @@ fn failed_resize_changes_nothing() {
         let refused = unchanged(&space, || try_realloc(&space, addr, 100 * PAGE));
         assert!(matches!(refused, Err(AreaError::Area(_))), "{addr:#x}: {refused:?}");
     }
-    [plain, exec].into_iter().for_each(|addr| vfree(&space, addr));
+    [plain, exec].into_iter().for_each(|addr| free(&space, addr));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
     finish(&space);
@@ -307,7 +307,7 @@ fn refused_guard_faults_after_the_next_purge() {
         assert_eq!(realloc(&space, addr, 3 * PAGE), addr);
         space.purge().expect("nothing fails any more");
         is_sound(&space, addr, 3 * PAGE);
-        vfree(&space, addr);
+        free(&space, addr);
         finish(&space);
     }
 }
@@ -324,7 +324,7 @@ fn memory_grows_over_a_refused_guard() {
         let grown = realloc(&space, addr, 2 * LARGE * PAGE);
         holds(grown, 3 * PAGE);
         is_sound(&space, grown, 2 * LARGE * PAGE);
-        vfree(&space, grown);
+        free(&space, grown);
         finish(&space);
     }
 }
@@ -334,9 +334,9 @@ fn cached_memory_is_evicted_for_growth() {
     let space = direct(Config::default(), |options| options.frames(40).relocates());
     let [addr, freed] = [0; 2].map(|_| alloc(&space, 16 * PAGE));
     write(&space, addr, 16 * PAGE);
-    vfree(&space, freed);
+    free(&space, freed);
     let grown = realloc(&space, addr, 30 * PAGE);
     holds(grown, 16 * PAGE);
-    vfree(&space, grown);
+    free(&space, grown);
     finish(&space);
 }

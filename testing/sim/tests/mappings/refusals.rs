@@ -1,7 +1,7 @@
 //! Wrong calls: each has its error, and changes nothing.
 
 use crate::everything::*;
-use crate::support::{FRAMES, PAGE, give, page, take, unchanged, vfree, with_blocks};
+use crate::support::{FRAMES, PAGE, free, give, page, take, unchanged, with_blocks};
 use vmalloc::{
     AllocError, AreaError, Frame, FreeError, Origin, PageRange, Protection, Request, RequestError, Space,
     Translate,
@@ -105,7 +105,7 @@ fn map_shared_takes_shared_memory_alone() {
         }
         assert_eq!(show(PAGE, PAGE), Err(FreeError::NotAnArea { page: 1 }.into()));
         let freed = space.raw().alloc_shared(&Request::new(PAGE)).expect("room");
-        vfree(space, freed);
+        free(space, freed);
         assert_eq!(show(freed, PAGE), Err(FreeError::NotAnArea { page: page(freed) }.into()));
         all.end(space);
     });

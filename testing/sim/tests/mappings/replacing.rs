@@ -1,7 +1,7 @@
 //! Blocks on machines whose mappings replace what was there: their slots are handed out again
 //! without a flush, but not to others.
 
-use crate::support::{PAGES, fill, finish, give, plain, space, take, unmap_ram, vfree};
+use crate::support::{PAGES, fill, finish, free, give, plain, space, take, unmap_ram};
 use vmalloc::{Config, Request, Space};
 use vmalloc_sim::Sim;
 
@@ -36,7 +36,7 @@ fn slots_returned_after_a_purge_are_flushed_before_reuse() {
     let request = Request::new(64 * PAGE).without_guard();
     let memory = space.raw().alloc(&request).expect("the block is given back");
     fill(&space, memory, 64);
-    vfree(&space, memory);
+    free(&space, memory);
     unmap_ram(&space, other, 64);
     give(&space, &frames);
     finish(&space);
@@ -54,12 +54,12 @@ fn small_purge_releases_no_unflushed_block() {
     // Frees so much that a purge is due.
     let memory = space.raw().alloc(&Request::new(300 * PAGE)).expect("room");
     fill(&space, memory, 300);
-    vfree(&space, memory);
+    free(&space, memory);
     // A new area where the block was.
     let range = (addr, addr + 64 * PAGE);
     if let Ok(memory) = space.raw().alloc(&Request::new(64 * PAGE).without_guard().within(range.0, range.1)) {
         fill(&space, memory, 64);
-        vfree(&space, memory);
+        free(&space, memory);
     }
     unmap_ram(&space, other, 2);
     give(&space, &frames);

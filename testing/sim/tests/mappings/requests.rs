@@ -1,6 +1,6 @@
 //! Memory of any size, in huge pages, and where nothing may be waited for.
 
-use crate::support::{PAGE, PAGES, everywhere, fill, finish, kind, page, pages, plain, shows, space, vfree};
+use crate::support::{PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space};
 use std::alloc::Layout;
 use vmalloc::{AllocError, Config, Kind, Request, RequestError, Space};
 use vmalloc_sim::{Direct, Point, Sim};
@@ -19,7 +19,7 @@ fn pointer(addr: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(addr)
 }
 
-fn kvfree(space: &Space<Direct>, memory: usize, layout: Layout) {
+fn free_or_heap(space: &Space<Direct>, memory: usize, layout: Layout) {
     // SAFETY: the memory came from there for this layout, and nothing uses it.
     unsafe { space.raw().free_or_heap(memory, layout) }.expect("it is memory");
 }
@@ -40,7 +40,7 @@ fn small_layouts_come_from_the_heap() {
         assert!(bytes.iter().all(|&byte| byte == layout.size() as u8));
     }
     assert_eq!(space.stats().busy_areas, 3);
-    made.into_iter().for_each(|(memory, layout)| kvfree(&space, memory, layout));
+    made.into_iter().for_each(|(memory, layout)| free_or_heap(&space, memory, layout));
     finish(&space);
 }
 
@@ -52,7 +52,7 @@ fn alloc_or_heap_keeps_alignment() {
             let layout = Layout::from_size_align(bytes, align).expect("a power of two");
             let memory = space.raw().alloc_or_heap(layout).expect("room");
             assert_eq!(memory % align, 0);
-            kvfree(&space, memory, layout);
+            free_or_heap(&space, memory, layout);
         }
     }
     finish(&space);
@@ -79,7 +79,7 @@ fn free_or_heap_reports_foreign_addresses() {
     let refused =
         crate::support::unchanged(&space, || unsafe { space.raw().free_or_heap(inside, layout(5 * PAGE)) });
     assert!(refused.is_err());
-    kvfree(&space, memory, layout(5 * PAGE));
+    free_or_heap(&space, memory, layout(5 * PAGE));
     // SAFETY: nothing is freed.
     assert!(unsafe { space.raw().free_or_heap(memory, layout(5 * PAGE)) }.is_err(), "twice");
     finish(&space);
@@ -94,10 +94,10 @@ fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
         shows(space, addr, &[0; 20]);
         fill(space, addr, 20);
         crate::support::faults(space, addr + 20 * PAGE, 1);
-        vfree(space, addr);
+        free(space, addr);
         let small = space.raw().alloc(&Request::new(7 * PAGE).huge()).expect("room");
         assert_eq!(space.platform().counts().huge_pages - before, 2, "smaller than one");
-        vfree(space, small);
+        free(space, small);
     });
 }
 
@@ -110,7 +110,7 @@ fn base_pages_serve_when_huge_pages_run_out() {
         space.platform().heal();
         assert_eq!(space.platform().counts().huge_pages, before);
         fill(space, addr, 20);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -121,7 +121,7 @@ fn huge_request_is_memory() {
     // SAFETY: so many bytes are the test's.
     unsafe { pointer(memory).write_bytes(3, 33 * PAGE) };
     assert_eq!(space.platform().sim().counts().huge_pages, 4);
-    vfree(&space, memory);
+    free(&space, memory);
     finish(&space);
 }
 
@@ -140,7 +140,7 @@ fn refuses_to_wait(name: &str, call: Call) {
     let space = space(plain(64, 2), Config::default().unmap_on_free());
     let lazy = space.raw().alloc(&Request::new(60 * PAGE)).expect("room");
     fill(&space, lazy, 60);
-    vfree(&space, lazy);
+    free(&space, lazy);
     let request = Request::new(40 * PAGE);
     let before = space.stats();
     let refused = call(&space, &request.no_block());
@@ -152,7 +152,7 @@ fn refuses_to_wait(name: &str, call: Call) {
         // SAFETY: nothing uses the addresses any more.
         Some(Kind::Reserved) => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
         Some(Kind::Sparse) => crate::support::free_sparse(&space, addr),
-        _ => vfree(&space, addr),
+        _ => free(&space, addr),
     }
     finish(&space);
 }
@@ -180,7 +180,7 @@ fn no_block_requests_use_all_free_room() {
             Kind::Sparse => crate::support::free_sparse(&space, addr),
             _ => {
                 space.platform().prefetch(1, pages(addr, 3));
-                vfree(&space, addr);
+                free(&space, addr);
             }
         }
         finish(&space);

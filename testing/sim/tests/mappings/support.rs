@@ -187,7 +187,7 @@ pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().unmap(addr) }.expect("it is mapped");
 }
 
-pub(crate) fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
+pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: nothing uses it any more.
     unsafe { space.raw().free(addr) }.expect("it is busy");
 }

@@ -1,7 +1,7 @@
 //! Memory that several areas show, and when its frames go back.
 
 use crate::support::{
-    FRAMES, PAGE, PAGES, everywhere, faults, fill, finish, forgotten, kind, page, plain, shows, space, vfree,
+    FRAMES, PAGE, PAGES, everywhere, faults, fill, finish, forgotten, free, kind, page, plain, shows, space,
     vunmap, write,
 };
 use vmalloc::{Config, Kind, Protection, Request, Space};
@@ -32,7 +32,7 @@ fn user_memory_is_zeroed_and_guarded() {
             shows(space, addr, &[0; 5]);
             fill(space, addr, 5);
             faults(space, addr + 5 * PAGE, 1);
-            vfree(space, addr);
+            free(space, addr);
         }
     });
 }
@@ -54,7 +54,7 @@ fn shared_memory_is_the_same_at_both_addresses() {
         assert_eq!(kind(space, part), Some(Kind::Vmap));
         faults(space, part + 2 * PAGE, 1);
         [all, part, odd].into_iter().for_each(|addr| vunmap(space, addr));
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -67,7 +67,7 @@ fn second_mapping_may_be_read_only() {
         shows(space, shown, &words);
         assert!(space.platform().write(0, page(shown), 1).is_err());
         vunmap(space, shown);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -88,7 +88,7 @@ fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
                 for (nth, which) in order.into_iter().enumerate() {
                     Sim::run_on(nth);
                     if which == 0 {
-                        vfree(&space, areas[0]);
+                        free(&space, areas[0]);
                     } else {
                         vunmap(&space, areas[which]);
                     }
@@ -111,7 +111,7 @@ fn frames_stay_taken_while_a_flush_fails() {
         let shown = remap(&space, addr, 3);
         let words = fill(&space, addr, 3);
         shows(&space, shown, &words);
-        vfree(&space, addr);
+        free(&space, addr);
         vunmap(&space, shown);
         space.platform().fail_from(point, 1);
         for _ in 0..3 {
@@ -133,7 +133,7 @@ fn many_frame_sets_go_back_in_one_flush() {
         let areas: Vec<usize> = (0..40).map(|nth| user(space, 1 + nth % 3)).collect();
         let shown: Vec<usize> = areas.iter().map(|&addr| remap(space, addr, 1)).collect();
         shown.iter().for_each(|&addr| _ = fill(space, addr, 1));
-        areas.iter().for_each(|&addr| vfree(space, addr));
+        areas.iter().for_each(|&addr| free(space, addr));
         space.purge().expect("nothing fails");
         assert_eq!(taken(space), (0..40).map(|nth| 1 + nth % 3).sum(), "they are shown elsewhere");
         shown.iter().for_each(|&addr| vunmap(space, addr));
@@ -149,7 +149,7 @@ fn an_area_with_limits_lies_inside_them() {
         let addr = space.raw().alloc_shared(&Request::new(3 * PAGE).within(start, end)).expect("room");
         assert!(addr >= start && addr + 4 * PAGE <= end);
         fill(space, addr, 3);
-        vfree(space, addr);
+        free(space, addr);
     });
 }
 
@@ -159,7 +159,7 @@ fn failed_shared_allocation_takes_no_frames() {
         let request = Request::new((FRAMES as usize + 1) * PAGE);
         assert!(space.raw().alloc_shared(&request).is_err());
         space.platform().fail_nth(Point::TakeFrames, 1);
-        let _ = space.raw().alloc_shared(&Request::new(PAGE)).map(|addr| vfree(space, addr));
+        let _ = space.raw().alloc_shared(&Request::new(PAGE)).map(|addr| free(space, addr));
         space.platform().heal();
     });
 }
@@ -169,10 +169,10 @@ fn frames_of_freed_areas_are_reused() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let addr = user(&space, 6);
     fill(&space, addr, 6);
-    vfree(&space, addr);
+    free(&space, addr);
     let again = user(&space, 6);
     shows(&space, again, &[0; 6]);
-    vfree(&space, again);
+    free(&space, again);
     finish(&space);
 }
 
@@ -181,8 +181,8 @@ fn cached_memory_is_evicted_for_frames() {
     let space = space(plain(PAGES, 2).frames(8), Config::default());
     let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
     fill(&space, memory, 6);
-    vfree(&space, memory);
+    free(&space, memory);
     let addr = user(&space, 6);
-    vfree(&space, addr);
+    free(&space, addr);
     finish(&space);
 }

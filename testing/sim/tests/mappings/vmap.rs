@@ -172,7 +172,7 @@ fn mappings_and_memory_share_one_span() {
         assert_eq!(kind(space, memory), Some(Kind::Vmalloc));
         assert_eq!(space.platform().frame_at(page(memory)), None);
         fill(space, memory, 3);
-        crate::support::vfree(space, memory);
+        crate::support::free(space, memory);
         areas.into_iter().for_each(|addr| vunmap(space, addr));
         give(space, &frames);
     });

@@ -1,6 +1,6 @@
 //! Ordinary areas, and parts of them.
 
-use super::{CALLS, PAGE, alloc, calls, check, finish, lazy, refuse, space, vfree};
+use super::{CALLS, PAGE, alloc, calls, check, finish, free, lazy, refuse, space};
 use vmalloc::{AllocError, Config, DrainStatus, Request};
 use vmalloc_sim::Point;
 
@@ -10,7 +10,7 @@ fn one_refused_page_keeps_one_area_back() {
         let space = space(1 << 12, lazy());
         let areas: Vec<_> = (0..200).map(|nth| alloc(&space, 1 + nth % 7)).collect();
         refuse(&space, call, areas[101] + PAGE);
-        areas.iter().for_each(|addr| vfree(&space, *addr));
+        areas.iter().for_each(|addr| free(&space, *addr));
         for _ in 0..3 {
             let refused = space.purge().unwrap_err();
             assert!(refused.call.contains("refused page"), "{refused}");
@@ -30,11 +30,11 @@ fn later_purges_go_on_at_the_price_of_one_call() {
         let space = space(1 << 12, lazy());
         let stuck = alloc(&space, 3);
         refuse(&space, call, stuck);
-        vfree(&space, stuck);
+        free(&space, stuck);
         assert_eq!(space.drain(), Ok(DrainStatus::More));
         for _ in 0..50 {
             let areas = [alloc(&space, 2), alloc(&space, 3)];
-            areas.iter().for_each(|addr| vfree(&space, *addr));
+            areas.iter().for_each(|addr| free(&space, *addr));
             let made = calls(&space, || assert_eq!(space.drain(), Ok(DrainStatus::More)));
             // One for what is lazy, each an unmap and a flush. For the refused area one with all of
             // them, and one alone.
@@ -57,7 +57,7 @@ fn few_refused_areas_among_many_are_found_in_few_calls() {
     for nth in [3, 500, 501, 999] {
         refuse(&space, Point::Unmap, areas[nth]);
     }
-    areas.iter().for_each(|addr| vfree(&space, *addr));
+    areas.iter().for_each(|addr| free(&space, *addr));
     let made = calls(&space, || assert!(space.purge().is_err()));
     assert!(made <= 4 * 3 * 10, "{made} calls");
     assert_eq!(space.stats().refused_areas, 4);
@@ -73,7 +73,7 @@ fn refused_areas_start_no_purge() {
     let mut most = 0;
     for nth in 0..3000 {
         let addr = alloc(&space, 1);
-        let made = calls(&space, || vfree(&space, addr));
+        let made = calls(&space, || free(&space, addr));
         if nth > 200 {
             most = most.max(made);
         }
@@ -84,7 +84,7 @@ fn refused_areas_start_no_purge() {
     let all = calls(&space, || {
         for _ in 0..10 {
             let addr = alloc(&space, 1);
-            vfree(&space, addr);
+            free(&space, addr);
         }
     });
     assert!(all <= 200, "{all} calls for ten frees");
@@ -100,7 +100,7 @@ fn allocation_ends_where_everything_is_refused() {
             space.platform().fail_from(call, 1);
             let refused = (0..100_000).find_map(|_| match space.raw().alloc(&Request::new(3 * PAGE)) {
                 Ok(addr) => {
-                    vfree(&space, addr);
+                    free(&space, addr);
                     None
                 }
                 Err(error) => Some(error),
@@ -112,7 +112,7 @@ fn allocation_ends_where_everything_is_refused() {
             check(&space);
             space.platform().heal();
             let addr = alloc(&space, 200);
-            vfree(&space, addr);
+            free(&space, addr);
             finish(&space);
         }
     }
@@ -126,17 +126,17 @@ fn an_allocation_in_need_gets_all_that_is_not_refused() {
         areas.sort_unstable();
         let stuck = areas.remove(64);
         refuse(&space, call, stuck);
-        vfree(&space, stuck);
+        free(&space, stuck);
         for _ in 0..3 {
-            areas.iter().for_each(|addr| vfree(&space, *addr));
+            areas.iter().for_each(|addr| free(&space, *addr));
             // Once as one area on either side, as far as that goes, and once as many.
             let large = [125, 125].map(|pages| alloc(&space, pages));
-            large.iter().for_each(|addr| vfree(&space, *addr));
+            large.iter().for_each(|addr| free(&space, *addr));
             let mut again: Vec<_> = (0..127).map(|_| alloc(&space, 1)).collect();
             again.sort_unstable();
             assert_eq!(again, areas);
         }
-        areas.iter().for_each(|addr| vfree(&space, *addr));
+        areas.iter().for_each(|addr| free(&space, *addr));
         finish(&space);
     }
 }

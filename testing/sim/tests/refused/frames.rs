@@ -1,6 +1,6 @@
 //! Frames behind areas, sparse areas and blocks.
 
-use super::{CALLS, PAGE, alloc, check, finish, lazy, range, refuse, space, touch, vfree};
+use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
 use vmalloc::{AreaError, Frame, FrameSupply, Protection, Request, Space};
 use vmalloc_sim::{Point, Sim};
 
@@ -26,14 +26,14 @@ fn frames_of_a_refused_area_wait_and_those_of_others_do_not() {
         refuse(&space, call, shown + PAGE);
         // SAFETY: nothing uses the areas any more.
         unsafe { space.raw().unmap(shown).expect("it is busy") };
-        vfree(&space, first);
-        vfree(&space, second);
+        free(&space, first);
+        free(&space, second);
         for _ in 0..3 {
             assert!(space.purge().is_err());
             assert_eq!(space.platform().taken_frames().len(), 4, "the others are free");
             check(&space);
             let third = user(6);
-            vfree(&space, third);
+            free(&space, third);
         }
         finish(&space);
         assert!(space.platform().taken_frames().is_empty());
@@ -67,17 +67,17 @@ fn pending_range_keeps_no_other_area_back() {
         check(&space);
         space.platform().relent();
         space.purge().unwrap();
-        vfree_sparse(&space, other);
+        free_sparse(&space, other);
         let whole = alloc(&space, 900);
         space.purge().unwrap();
         touch(&space, whole, 900);
-        vfree(&space, whole);
+        free(&space, whole);
         give(&space, &frames);
         finish(&space);
     }
 }
 
-fn vfree_sparse(space: &Space<Sim>, addr: usize) {
+fn free_sparse(space: &Space<Sim>, addr: usize) {
     // SAFETY: the area is the test's, and nothing is mapped there.
     unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
 }
@@ -135,7 +135,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
         refuse(&space, call, slots[1]);
         slots.iter().for_each(|addr| unmap(&space, *addr, &frames));
         let area = alloc(&space, 2);
-        vfree(&space, area);
+        free(&space, area);
         for _ in 0..2 {
             assert!(space.flush().is_err());
             let stats = space.stats();
@@ -160,7 +160,7 @@ fn refused_areas_survive_a_fork() {
         refuse(&space, Point::Unmap, area);
         let kept = usize::from(live);
         slots[kept..].iter().for_each(|addr| unmap(&space, *addr, &frames));
-        vfree(&space, area);
+        free(&space, area);
         assert!(space.purge().is_err());
         space.quiesce();
         // SAFETY: this thread has called `quiesce`, and is the only one.

@@ -42,7 +42,7 @@ fn touch<P: Simulated>(space: &Space<P>, addr: usize, pages: usize) {
     }
 }
 
-fn vfree<P: Platform>(space: &Space<P>, addr: usize) {
+fn free<P: Platform>(space: &Space<P>, addr: usize) {
     // SAFETY: the area is the test's, and nothing uses it any more.
     unsafe { space.raw().free(addr) }.expect("it is busy");
 }

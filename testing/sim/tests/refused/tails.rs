@@ -1,6 +1,6 @@
 //! Areas that shrink: what they give back is refused.
 
-use super::{CALLS, PAGE, alloc, check, finish, lazy, options, range, refuse, touch, vfree};
+use super::{CALLS, PAGE, alloc, check, finish, free, lazy, options, range, refuse, touch};
 use vmalloc::{Request, Space};
 use vmalloc_sim::{Direct, Sim};
 
@@ -37,7 +37,7 @@ fn refused_tail_is_not_reused_until_unmapped() {
             space.purge().unwrap();
             touch(&space, inside, 10);
             touch(&space, area, 8);
-            space.areas().for_each(|area| vfree(&space, area.addr));
+            space.areas().for_each(|area| free(&space, area.addr));
             finish(&space);
         }
     }
@@ -61,7 +61,7 @@ fn refused_tail_is_unmapped_once() {
         space.purge().unwrap();
         touch(&space, inside, 7);
         touch(&space, area, 3);
-        [inside, area].iter().for_each(|addr| vfree(&space, *addr));
+        [inside, area].iter().for_each(|addr| free(&space, *addr));
         finish(&space);
     }
 }
@@ -84,7 +84,7 @@ fn pending_range_keeps_no_other_area_from_growing() {
             let moved = space.raw().realloc(pending, &vmalloc::Request::new(18 * PAGE)).unwrap();
             assert_ne!(moved, pending);
             touch(&space, moved, 18);
-            [moved, other].iter().for_each(|addr| vfree(&space, *addr));
+            [moved, other].iter().for_each(|addr| free(&space, *addr));
         }
         assert!(space.purge().is_err());
         finish(&space);

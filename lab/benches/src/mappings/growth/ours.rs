@@ -20,7 +20,7 @@ impl Area {
         Self { space, addr, pages }
     }
 
-    fn vrealloc(&mut self, pages: usize) {
+    fn realloc(&mut self, pages: usize) {
         // SAFETY: the area is this one's alone, which knows it by this address only.
         let addr = unsafe { self.space.raw().realloc(self.addr, &vmalloc::Request::new(pages * PAGE_BYTES)) };
         (self.addr, self.pages) = (addr.expect("memory for a larger area"), pages);
@@ -38,7 +38,7 @@ impl Drop for Area {
 pub(super) struct InPlace(Area);
 
 impl Growth for InPlace {
-    const NAME: &'static str = "vrealloc, in place";
+    const NAME: &'static str = "realloc, in place";
     const EACH: usize = 1;
 
     fn begin(pages: usize) -> Self {
@@ -46,7 +46,7 @@ impl Growth for InPlace {
     }
 
     fn grow(&mut self, pages: usize) {
-        self.0.vrealloc(pages);
+        self.0.realloc(pages);
     }
 
     fn addr(&self) -> usize {
@@ -70,7 +70,7 @@ impl Blocked {
 }
 
 impl Growth for Blocked {
-    const NAME: &'static str = "vrealloc, blocked each time";
+    const NAME: &'static str = "realloc, blocked each time";
     const EACH: usize = 8;
 
     fn begin(pages: usize) -> Self {
@@ -86,7 +86,7 @@ impl Growth for Blocked {
     }
 
     fn grow(&mut self, pages: usize) {
-        self.area.vrealloc(pages);
+        self.area.realloc(pages);
     }
 
     fn addr(&self) -> usize {
@@ -104,7 +104,7 @@ impl Drop for Blocked {
 pub(super) struct Copied(Area);
 
 impl Growth for Copied {
-    const NAME: &'static str = "vmalloc + copy + vfree";
+    const NAME: &'static str = "vmalloc + copy + free";
     const EACH: usize = 256;
 
     fn begin(pages: usize) -> Self {
