@@ -87,8 +87,8 @@ fn without_process_madvise_ranges_are_purged_one_by_one() {
 }
 
 #[test]
-fn without_guard_marks_there_are_islands() {
-    in_own_process("without_guard_marks_there_are_islands", || {
+fn without_guard_marks_guards_are_by_mprotect() {
+    in_own_process("without_guard_marks_guards_are_by_mprotect", || {
         take_away(Lacks::GuardMarks);
         let linux = Linux::reserve(Options::new()).unwrap();
         assert_eq!(linux.guards(), Guards::Mprotect);

@@ -109,8 +109,8 @@ fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
 }
 
 #[test]
-fn islands_stop_before_the_limit_on_mappings() {
-    in_own_process("islands_stop_before_the_limit_on_mappings", || {
+fn mprotect_guards_stop_before_the_limit_on_mappings() {
+    in_own_process("mprotect_guards_stop_before_the_limit_on_mappings", || {
         let Some(max) = map_limit() else { return };
         let Some(linux) = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop) else { return };
         let (mapped, refused) = map_until_refused(&linux, max);

@@ -38,7 +38,7 @@ pub(crate) enum GuardMeans {
     /// By marks in the page tables (Linux 6.13 or later)
     Markers,
     /// By inaccessible mappings (any Linux), of which there may be vm.max_map_count
-    Islands,
+    Mprotect,
 }
 
 /// Options of the space.
@@ -98,7 +98,7 @@ impl Machine {
         let reservation = match options.guards {
             None => Options::new(),
             Some(GuardMeans::Markers) => Options::new().guards(Guards::PteMarkers),
-            Some(GuardMeans::Islands) => Options::new().guards(Guards::Mprotect),
+            Some(GuardMeans::Mprotect) => Options::new().guards(Guards::Mprotect),
         };
         let config = Config::default().nodes(options.nodes.unwrap_or(0) as usize);
         let config = match options.strategy {

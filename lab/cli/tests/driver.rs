@@ -195,7 +195,7 @@ fn per_cpu_groups_are_as_many_as_in_linux() {
 #[test]
 fn frames_are_mapped_in_any_number() {
     for pages in [1, 2, 64, 65, 1000] {
-        for strategy in ["retain", "unmap --guards islands"] {
+        for strategy in ["retain", "unmap --guards mprotect"] {
             let line = format!("test --json --strategy {strategy} vm_map_ram_test test_loop_count=200");
             let (report, code) = json(&format!("{line} nr_threads=3 nr_pages={pages}"));
             assert_eq!((code, &report["ok"]), (Some(0), &true.into()), "{report}");
@@ -242,13 +242,13 @@ fn many_workers_share_the_space() {
 #[test]
 fn every_case_runs_where_guards_are_mappings() {
     for (threads, strategy) in [(1, "retain"), (4, "unmap")] {
-        let line = format!("test --json --guards islands --strategy {strategy} test_loop_count=10");
+        let line = format!("test --json --guards mprotect --strategy {strategy} test_loop_count=10");
         let (report, code) = json(&format!("{line} nr_threads={threads}"));
         assert_eq!(code, Some(0), "{report}");
         if max_map_count() <= 65_530 {
             assert_eq!((report["most_held"].is_u64(), &report["held_back_by"]), (true, &"mappings".into()));
         }
-        assert_eq!(report["machine"]["guards"], "islands");
+        assert_eq!(report["machine"]["guards"], "mprotect");
     }
 }
 

@@ -124,15 +124,11 @@ fn short_mapping_ends_once_with_its_page_count() {
         assert_eq!(unsafe { space.raw().unreserve_short(addr, given) }, wrong(given));
     }
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(
-        unsafe { space.raw().unreserve_short(addr + 1, 3) },
-        Err(FreeError::Unaligned { addr: addr + 1 })
-    );
+    let unaligned = unsafe { space.raw().unreserve_short(addr + 1, 3) };
+    assert_eq!(unaligned, Err(FreeError::Unaligned { addr: addr + 1 }));
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(
-        unsafe { space.raw().unreserve_short(addr + PAGE, 3) },
-        Err(FreeError::NotAnArea { page: page + 1 })
-    );
+    let unknown = unsafe { space.raw().unreserve_short(addr + PAGE, 3) };
+    assert_eq!(unknown, Err(FreeError::NotAnArea { page: page + 1 }));
     // SAFETY: nothing uses the addresses any more.
     assert_eq!(unsafe { space.raw().unreserve_short(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
     // SAFETY: nothing uses the addresses any more.
@@ -226,8 +222,8 @@ fn random_walk(seed: u64) {
             space.verify().unwrap_or_else(|wrong| panic!("seed {seed}, turn {turn}: {wrong:?}"));
         }
     }
-    // SAFETY: nothing uses the addresses any more.
     live.iter().for_each(|(&page, &pages)| {
+        // SAFETY: nothing uses the addresses any more.
         unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
     });
     finish(&space);

@@ -62,7 +62,7 @@ impl Mapping {
     pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let page = rustix::param::page_size();
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
-        debug_assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
+        assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
         let base = self.base.as_ptr().wrapping_byte_add(start);
         if cfg!(miri) {
             // Everything can be read and written there: see `new`.
@@ -216,7 +216,7 @@ impl Reservation {
 
     /// Returns the addresses of `range`.
     pub(crate) fn run(&self, range: PageRange) -> iovec {
-        debug_assert!(self.span.covers(&range), "{range:?} is outside the span {:?}", self.span);
+        assert!(self.span.covers(&range), "{range:?} is outside the span {:?}", self.span);
         let offset = (range.start() - self.span.start()) << self.page_shift;
         let iov_base = self.mapping.base().as_ptr().wrapping_byte_add(offset as usize);
         iovec { iov_base, iov_len: (range.len() << self.page_shift) as usize }

@@ -11,7 +11,6 @@ mod live;
 mod mismatch;
 mod null_platform;
 mod op;
-mod range_set;
 mod session;
 mod wish;
 mod witness;
