@@ -65,6 +65,7 @@ pub mod heap;
 mod machine;
 mod memory;
 mod options;
+mod page_set;
 mod plan;
 mod platform;
 pub mod script;

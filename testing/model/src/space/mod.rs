@@ -11,6 +11,7 @@ mod live;
 mod mismatch;
 mod null_platform;
 mod op;
+mod range_set;
 mod session;
 mod wish;
 mod witness;

@@ -8,7 +8,7 @@ mod frames;
 
 pub use frames::FrameCounts;
 
-use crate::PageSet;
+use super::range_set::RangeSet;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,11 +49,11 @@ pub struct NullPlatform {
 
 #[derive(Debug, Default)]
 struct State {
-    mapped: PageSet,
+    mapped: RangeSet,
     /// Unmapped, not flushed.
-    lingering: PageSet,
+    lingering: RangeSet,
     /// Mapped and written to since.
-    soiled: PageSet,
+    soiled: RangeSet,
     /// The frames that `map_frames` put behind pages.
     frames: BTreeMap<u64, Frame>,
     next_frame: u64,
@@ -131,7 +131,7 @@ impl NullPlatform {
 
     /// Returns whether some page of `range` is mapped.
     pub fn is_touched(&self, range: PageRange) -> bool {
-        self.state.lock().mapped.page_in(range).is_some()
+        self.state.lock().mapped.first_meeting(range).is_some()
     }
 
     /// Notes a write to `range`.
@@ -142,7 +142,7 @@ impl NullPlatform {
     /// Returns whether `range` reads as zero: nothing was written to it since it was mapped or
     /// zeroed.
     pub fn is_zero(&self, range: PageRange) -> bool {
-        self.state.lock().soiled.page_in(range).is_none()
+        self.state.lock().soiled.first_meeting(range).is_none()
     }
 
     /// Returns how many pages are mapped.
@@ -211,7 +211,7 @@ unsafe impl Platform for NullPlatform {
     unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
         self.check_list(Call::Map, &[range]);
         let mut state = self.state.lock();
-        let (mapped, lingering) = (state.mapped.page_in(range), state.lingering.page_in(range));
+        let (mapped, lingering) = (state.mapped.first_meeting(range), state.lingering.first_meeting(range));
         assert_eq!(mapped, None, "map: {range:?} is mapped already");
         assert_eq!(lingering, None, "map: {range:?} is reused before it was flushed");
         state.enter(Call::Map)?;

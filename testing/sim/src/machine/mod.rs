@@ -61,6 +61,7 @@ use crate::counts::{Counts, Flush};
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::options::{Discard, InjectedBug, Options, RelocateMode, RemapMode};
+use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::tlb::Tlb;
 use page_table::PageTable;
@@ -68,7 +69,6 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
-use vmalloc_model::PageSet;
 
 /// All of the machine that changes.
 #[derive(Debug)]

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use vmalloc::PageRange;
 
-/// A set of pages, as the start and end of each range.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PageSet(BTreeMap<u64, u64>);
+/// Start to end of each range.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageSet(BTreeMap<u64, u64>);
 
 impl PageSet {
     /// Adds every page of `range`.
-    pub fn insert(&mut self, range: PageRange) {
+    pub(crate) fn insert(&mut self, range: PageRange) {
         let (mut start, mut end) = (range.start(), range.end());
         while let Some((&low, &high)) = self.0.range(..=end).next_back().filter(|&(_, &high)| high >= start) {
             (start, end) = (start.min(low), end.max(high));
@@ -20,7 +20,7 @@ impl PageSet {
     }
 
     /// Takes every page of `range` out.
-    pub fn remove(&mut self, range: PageRange) {
+    pub(crate) fn remove(&mut self, range: PageRange) {
         while let Some(met) = self.last_meeting(range) {
             self.0.remove(&met.start());
             let left = PageRange::new(met.start(), range.start());
@@ -29,21 +29,17 @@ impl PageSet {
         }
     }
 
-    /// Returns whether `page` is in the set.
-    #[must_use]
-    pub fn contains(&self, page: u64) -> bool {
+    pub(crate) fn contains(&self, page: u64) -> bool {
         PageRange::from_len(page, 1).is_some_and(|page| self.last_meeting(page).is_some())
     }
 
     /// Returns a page of `range` that is in the set.
-    #[must_use]
-    pub fn page_in(&self, range: PageRange) -> Option<u64> {
+    pub(crate) fn page_in(&self, range: PageRange) -> Option<u64> {
         self.last_meeting(range).map(|met| met.start().max(range.start()))
     }
 
     /// Returns the first page of `range` that is not in the set.
-    #[must_use]
-    pub fn missing(&self, range: PageRange) -> Option<u64> {
+    pub(crate) fn missing(&self, range: PageRange) -> Option<u64> {
         let first = PageRange::from_len(range.start(), 1).and_then(|first| self.last_meeting(first));
         match first {
             None => Some(range.start()),
@@ -51,20 +47,7 @@ impl PageSet {
         }
     }
 
-    /// Returns whether every page of `range` is in the set.
-    #[must_use]
-    pub fn covers(&self, range: PageRange) -> bool {
-        self.missing(range).is_none()
-    }
-
-    /// Returns how many pages are in the set.
-    #[must_use]
-    pub fn pages(&self) -> u64 {
-        self.0.iter().map(|(start, end)| end - start).sum()
-    }
-
-    /// Returns the ranges of the set, in the order of their addresses.
-    pub fn ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
         self.0.iter().filter_map(|(&start, &end)| PageRange::new(start, end))
     }
 
@@ -96,9 +79,5 @@ mod tests {
         assert_eq!((set.missing(range(10, 15)), set.missing(range(10, 16))), (None, Some(15)));
         assert_eq!(set.missing(range(9, 12)), Some(9));
         assert!(set.contains(14) && !set.contains(15));
-        assert!(set.covers(range(35, 40)) && !set.covers(range(10, 40)));
-        assert_eq!(set.pages(), 10);
-        set.insert(range(0, 100));
-        assert_eq!(set.pages(), 100);
     }
 }
