@@ -39,7 +39,7 @@
 //! let alloc = Case::new(
 //!     "alloc",
 //!     setup,
-//!     |space, addr| space.alloc(&Request::new(4096)).map(|area| *addr = Some(area)),
+//!     |space, addr| space.raw().alloc(&Request::new(4096)).map(|area| *addr = Some(area)),
 //!     |space, _| free_all(space),
 //! );
 //! let tally = alloc.walk();

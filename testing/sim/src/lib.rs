@@ -22,7 +22,7 @@
 //! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned
 //! where there is a caller to return it to, and by default a panic at once. [`Point`]s fail on
 //! request, the heap too ([`heap`]). How good the simulator is at its work is tested with protocols
-//! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, a [`InjectedBug`] is a
+//! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, an [`InjectedBug`] is a
 //! machine that forgets them.
 //!
 //! ```
@@ -31,13 +31,13 @@
 //!
 //! let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).cpus(2).build();
 //! let space = Space::new(sim, Config::default().unmap_on_free())?;
-//! let addr = space.alloc(&Request::new(4096))?;
+//! let addr = space.raw().alloc(&Request::new(4096))?;
 //! let (sim, page) = (space.platform(), (addr >> 12) as u64);
 //! sim.write(0, page, 42)?;
 //! assert_eq!(sim.read(1, page), Ok(42));
 //! assert_eq!(sim.read(1, page + 1), Err(Fault::NotMapped { cpu: 1, page: page + 1 }), "the guard");
 //! // SAFETY: nothing uses the area any more.
-//! unsafe { space.free(addr)? };
+//! unsafe { space.raw().free(addr)? };
 //! space.purge()?;
 //! assert_eq!(sim.look(1, page), TlbVisibility::Nothing);
 //! assert_eq!(sim.check_end(), []);
