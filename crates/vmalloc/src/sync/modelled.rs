@@ -100,8 +100,7 @@ pub(crate) fn fails_with(mutant: Mutant, preemptions: usize, body: fn()) {
 }
 
 /// Asserts that the model holds, and which halves of the orders it comes by it needs: it fails when
-/// one of these is left out. Each is told as the half and its line of code, in the order of the
-/// code.
+/// one of these is left out. Each is told as the half and its line of code, in any order.
 pub(crate) fn needs(orders: &[&str], preemptions: usize, body: fn()) {
     holds(preemptions, body);
     let seen = STATE.with_borrow(|state| state.seen.clone());
@@ -112,7 +111,10 @@ pub(crate) fn needs(orders: &[&str], preemptions: usize, body: fn()) {
     let (needed, spare): (Vec<_>, Vec<_>) = seen.into_iter().partition(fails);
     let text = |site: Site| format!("{:?}: {}", site.half, line(site.place));
     spare.into_iter().for_each(|site| println!("not needed here: {}", text(site)));
-    assert_eq!(needed.into_iter().map(text).collect::<Vec<_>>(), orders);
+    let (mut needed, mut orders) = (needed.into_iter().map(text).collect::<Vec<_>>(), orders.to_vec());
+    needed.sort_unstable();
+    orders.sort_unstable();
+    assert_eq!(needed, orders);
 }
 
 /// The text of a line of the code.
