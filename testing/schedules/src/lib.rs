@@ -13,8 +13,7 @@
 //! ```text
 //!   tests/scenarios.rs   every scene holds      tests/mutants.rs   a broken protocol fails     tests/models.rs   counts
 //!            │                                           │                                     under weak memory
-//!   scenes.rs, block_scenes.rs,                          │
-//!   root_scenes.rs               what the threads do     │
+//!   scenes/     what the threads do                      │
 //!   explore.rs  PCT and random schedules  ◄──────────────┘
 //!   world.rs    a small space: few pages, small pools and batches, one CPU a thread
 //!   machine.rs  the simulator, a scheduling point at each call         lock.rs   threads that wait are blocked: deadlocks show
@@ -58,11 +57,9 @@
 //! handler. The Linux platform, whose own locks (`drain`, `rcu`) are not the core's.
 #![cfg(shuttle)]
 
-pub mod block_scenes;
 mod explore;
 mod lock;
 mod machine;
-pub mod root_scenes;
 pub mod scenes;
 mod world;
 

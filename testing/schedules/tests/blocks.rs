@@ -1,7 +1,7 @@
 //! Scenarios of blocks hold, whatever the schedule and whatever becomes of slots that are returned.
 #![cfg(shuttle)]
 
-use vmalloc_schedules::block_scenes::{self, Slots};
+use vmalloc_schedules::scenes::blocks::{self, Slots};
 use vmalloc_schedules::{Plan, explore};
 
 /// Schedules of a scenario with one kind of slots; a tenth as many more with points at every
@@ -20,7 +20,7 @@ macro_rules! holds {
         #[test]
         fn $name() {
             for slots in [Slots::Recycled, Slots::Kept] {
-                explored(stringify!($name), slots, block_scenes::$name);
+                explored(stringify!($name), slots, blocks::$name);
             }
         }
     )*
@@ -31,7 +31,7 @@ macro_rules! holds {
             $(
                 #[test]
                 fn $name() {
-                    explored(stringify!($name), Slots::Replaced, block_scenes::$name);
+                    explored(stringify!($name), Slots::Replaced, blocks::$name);
                 }
             )*
         }

@@ -2,8 +2,9 @@
 //! schedules.
 #![cfg(shuttle)]
 
-use vmalloc_schedules::block_scenes::{self, Slots};
-use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, root_scenes, scenes, tell};
+use vmalloc_schedules::scenes::blocks::{self, Slots};
+use vmalloc_schedules::scenes::{areas, forks, look_ups, purges, roots, shortage};
+use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, tell};
 
 /// Schedules within which every mutant is caught.
 const SCHEDULES: usize = 2_000;
@@ -33,33 +34,33 @@ fn assert_caught(mutant: &str, message: &str, failure: Option<Failure>) {
 
 #[test]
 fn a_dropped_flush_is_caught() {
-    catches_flushes(Flushes::Dropped, "reused before it was flushed", scenes::small_areas);
+    catches_flushes(Flushes::Dropped, "reused before it was flushed", areas::small_areas);
 }
 
 #[test]
 fn a_flush_after_reuse_is_caught() {
-    catches_flushes(Flushes::Late, "reused before it was flushed", scenes::small_areas);
-    catches_flushes(Flushes::Late, "reused before it was flushed", scenes::freed_elsewhere);
+    catches_flushes(Flushes::Late, "reused before it was flushed", areas::small_areas);
+    catches_flushes(Flushes::Late, "reused before it was flushed", areas::freed_elsewhere);
 }
 
 #[test]
 fn a_lazy_count_that_falls_early_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::EarlyCount, " lazy pages", scenes::lazy_pages_are_counted);
+    catches(Plan::fixed(SCHEDULES), Mutant::EarlyCount, " lazy pages", areas::lazy_pages_are_counted);
 }
 
 #[test]
 fn a_missing_wait_for_the_purge_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", scenes::freed_space_on_its_way);
+    catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", shortage::freed_space_on_its_way);
 }
 
 #[test]
 fn pooling_while_an_allocation_is_in_need_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::Hoard, "no area of 6 pages", scenes::pooled_by_others);
+    catches(Plan::fixed(SCHEDULES), Mutant::Hoard, "no area of 6 pages", shortage::pooled_by_others);
 }
 
 #[test]
 fn busy_bit_flipped_in_two_steps_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::SplitFlip, "", scenes::freed_twice);
+    catches(Plan::fixed(SCHEDULES), Mutant::SplitFlip, "", areas::freed_twice);
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn a_list_taken_without_its_lock_is_caught() {
         Plan::fixed(SCHEDULES),
         Mutant::UnlockedTake,
         "the counts return to zero",
-        scenes::purged_while_freeing,
+        areas::purged_while_freeing,
     );
 }
 
@@ -76,38 +77,38 @@ fn a_list_taken_without_its_lock_is_caught() {
 fn map_write_without_version_is_caught() {
     // A look takes a dozen loads, of which few orders go wrong.
     let plan = Plan::fixed(10 * SCHEDULES).fine();
-    catches(plan, Mutant::NoVersion, "AreaInfo", scenes::seqlock_read_is_consistent);
+    catches(plan, Mutant::NoVersion, "AreaInfo", look_ups::seqlock_read_is_consistent);
 }
 
 #[test]
 fn area_busy_before_its_annotation_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::LateNote, "a mixture", scenes::found_with_its_own_annotation);
+    catches(plan, Mutant::LateNote, "a mixture", look_ups::found_with_its_own_annotation);
 }
 
 #[test]
 fn needs_kept_over_a_fork_are_caught() {
     let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::ForkInNeed, "the child", scenes::forked_while_in_need);
+    catches(plan, Mutant::ForkInNeed, "the child", forks::forked_while_in_need);
 }
 
 #[test]
 fn locks_out_of_order_are_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", scenes::fork_meets_everything);
+    catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", forks::fork_meets_everything);
 }
 
 #[test]
 fn slots_returned_in_two_steps_are_caught() {
     let plan = Plan::fixed(SCHEDULES).fine();
     catches(plan, Mutant::SplitReturn, "how often a mapping was ended", || {
-        block_scenes::unmapped_twice(Slots::Recycled);
+        blocks::unmapped_twice(Slots::Recycled);
     });
 }
 
 #[test]
 fn held_slots_counted_in_two_steps_are_caught() {
     catches(Plan::fixed(SCHEDULES).fine(), Mutant::SplitHeld, "the block is spent", || {
-        block_scenes::last_slots_of_two(Slots::Recycled);
+        blocks::last_slots_of_two(Slots::Recycled);
     });
 }
 
@@ -118,11 +119,11 @@ fn slots_cleaned_before_their_return_are_caught() {
 }
 
 fn recycled() {
-    block_scenes::unmapped_while_purged(Slots::Recycled);
+    blocks::unmapped_while_purged(Slots::Recycled);
 }
 
 fn kept() {
-    block_scenes::unmapped_while_purged(Slots::Kept);
+    blocks::unmapped_while_purged(Slots::Kept);
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn block_spent_in_any_state_is_caught() {
 #[test]
 fn fork_without_repair_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::ForkAsItIs, "holds in the child", scenes::forked_meanwhile);
-    catches(plan, Mutant::ForkAsItIs, "holds in the child", || block_scenes::forked_meanwhile(Slots::Kept));
-    catches(plan, Mutant::ForkAsItIs, "nobody here is at it", || root_scenes::forked_meanwhile(1000));
+    catches(plan, Mutant::ForkAsItIs, "holds in the child", forks::forked_meanwhile);
+    catches(plan, Mutant::ForkAsItIs, "holds in the child", || blocks::forked_meanwhile(Slots::Kept));
+    catches(plan, Mutant::ForkAsItIs, "nobody here is at it", || roots::forked_meanwhile(1000));
 }

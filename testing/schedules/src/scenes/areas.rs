@@ -1,0 +1,163 @@
+//! Threads that take and free areas, at once and of each other.
+
+use super::free_at_once;
+use super::work;
+use crate::machine::Flushes;
+use crate::world::World;
+use shuttle::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use vmalloc::Config;
+use vmalloc::sync::point;
+
+/// Three CPUs take and free small areas of their own, with little room and frequent purges.
+pub fn small_areas(flushes: Flushes) {
+    let world = World::on(World::options(24), World::tight(), flushes);
+    world.run([work; 3]);
+    world.finish();
+}
+
+/// Frees and allocates with as many frames as are needed at once: memory is back when a purge is.
+pub fn recycled_frames(flushes: Flushes) {
+    let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2), flushes);
+    let worker: fn(&World) = |world| {
+        for pages in [1, 2, 1] {
+            // Others may hold what was freed, on its way back.
+            if let Ok(addr) = world.try_take(pages) {
+                world.give(addr, pages);
+            }
+        }
+    };
+    world.run([worker; 3]);
+    world.finish();
+}
+
+/// One CPU allocates, another frees, a third purges: the areas are remote where they are freed.
+pub fn freed_elsewhere(flushes: Flushes) {
+    let world = World::on(World::options(16), World::tight(), flushes);
+    let (sender, receiver) = mpsc::channel();
+    let giver = world.clone();
+    let taker = world.clone();
+    let threads = [
+        shuttle::thread::spawn(move || {
+            for pages in [1, 2, 1, 3] {
+                sender.send((taker.take(pages), pages)).expect("the other side waits");
+            }
+        }),
+        shuttle::thread::spawn(move || {
+            while let Ok((addr, pages)) = receiver.recv() {
+                giver.give(addr, pages);
+            }
+        }),
+    ];
+    world.purge().expect("no fault was asked for");
+    let addr = world.take(2);
+    world.give(addr, 2);
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+/// A purge takes the lists of nodes in which many small frees have not told of themselves yet.
+pub fn purged_while_freeing() {
+    let world = World::new(24, World::tight().lazy_max_pages(64));
+    let worker: fn(&World) = |world| {
+        let areas = [world.take(1), world.take(1), world.take(1)];
+        areas.iter().for_each(|&addr| world.give(addr, 1));
+    };
+    world.run([worker, worker, |world| {
+        world.purge().expect("no fault was asked for");
+        world.purge().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// Frees as from interrupts go into a stack of their own, which each purge takes.
+pub fn deferred_frees() {
+    let world = World::new(24, World::tight());
+    world.run([free_at_once, free_at_once, |world| {
+        world.purge().expect("no fault was asked for");
+        let _ = world.drain().expect("no fault was asked for");
+    }]);
+    world.finish();
+}
+
+/// An area freed twice, once as from an interrupt: one of the two succeeds.
+pub fn freed_twice_at_once() {
+    let world = World::new(16, World::tight().lazy_max_pages(100));
+    let addr = world.take(2);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let (first, second) = (world.clone(), world.clone());
+    let (count, also) = (freed.clone(), freed.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            count.fetch_add(usize::from(first.free(addr)), Relaxed);
+        }),
+        shuttle::thread::spawn(move || {
+            // SAFETY: nothing else uses the memory behind the area.
+            also.fetch_add(usize::from(unsafe { second.raw().free_atomic(addr) }.is_ok()), Relaxed);
+        }),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    world.finish();
+}
+
+/// Of two threads that free an area one succeeds.
+pub fn freed_twice() {
+    let world = World::new(16, World::tight().lazy_max_pages(100));
+    let near = world.take(1);
+    let addr = world.take(2);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let threads = [freed.clone(), freed.clone()].map(|freed| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || {
+            // Of another area whose bit is in the same word.
+            let other = world.take(1);
+            freed.fetch_add(usize::from(world.free(addr)), Relaxed);
+            world.give(other, 1);
+        })
+    });
+    world.give(near, 1);
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    world.finish();
+}
+
+/// Lazy pages never fall below zero, nor below those of a flush under way.
+pub fn lazy_pages_are_counted() {
+    let world = World::new(24, World::tight());
+    let worker: fn(&World) = |world| {
+        for pages in [3, 4] {
+            let addr = world.take(pages);
+            world.give(addr, pages);
+        }
+    };
+    world.run([worker, worker, |world| {
+        for _ in 0..4 {
+            let flushing = world.platform().flushing();
+            let stats = world.stats();
+            assert!(stats.lazy_pages <= stats.span_pages, "{} lazy pages", stats.lazy_pages);
+            if flushing != 0 && world.platform().flushing() == flushing {
+                assert!(stats.lazy_pages >= flushing, "{} of {flushing} lazy pages", stats.lazy_pages);
+            }
+            point();
+        }
+    }]);
+    world.finish();
+}
+
+/// The CPU is a hint: a thread may be elsewhere at every call.
+pub fn threads_migrate() {
+    fn anywhere() -> usize {
+        shuttle::rand::Rng::gen_range(&mut shuttle::rand::thread_rng(), 0..4)
+    }
+    let options = World::options(24).current_cpu(anywhere);
+    let world = World::on(
+        options,
+        Config::default().cache_bytes(3 * World::PAGE).guard(false).lazy_max_pages(4),
+        Flushes::Done,
+    );
+    world.run([work; 3]);
+    world.finish();
+}

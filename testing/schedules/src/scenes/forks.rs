@@ -1,0 +1,141 @@
+//! Forks while other threads are in the middle of something.
+
+use super::free_at_once;
+use super::shortage::Cache;
+use super::work;
+use crate::world::World;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use vmalloc::Config;
+use vmalloc::Request;
+use vmalloc::space::Notifier;
+use vmalloc::sync::point;
+
+/// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
+/// not.
+pub fn fork_meets_everything() {
+    let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
+    world.run([
+        work,
+        |world| {
+            world.quiesce();
+            let _ = world.try_find(World::start() as usize * World::PAGE);
+            point();
+            // SAFETY: this thread has just called `quiesce`.
+            unsafe { world.resume() };
+        },
+        |world| {
+            let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
+            world.purge().expect("no fault was asked for");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
+        },
+    ]);
+    world.finish();
+}
+
+/// A child of a fork goes on with what others left: it loses no more than what they own.
+pub fn forked_meanwhile() {
+    let world = World::new(24, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
+    let addr = world.take(2);
+    for body in
+        [work, free_at_once, |world: &World| world.purge().map(|_| ()).expect("no fault was asked for")]
+    {
+        let world = world.clone();
+        shuttle::thread::spawn(move || body(&world));
+    }
+    point();
+    world.fork(|world| {
+        work(world);
+        world.give(addr, 2);
+        world.purge().expect("no fault was asked for");
+        // Each of the two has up to three pages.
+        let stats = world.stats();
+        assert!(stats.busy_pages <= 6, "more than others have is gone: {stats:?}");
+        assert_eq!(stats.free_pages + stats.busy_pages, stats.span_pages, "{stats:?}");
+    });
+}
+
+/// Forks while another thread is in need, and perhaps inside a notifier: the child still calls
+/// notifiers, and its nodes still take addresses for later.
+pub fn forked_while_in_need() {
+    let world = World::new(16, World::tight().nodes(1));
+    let areas = Mutex::new(vec![world.take(7), world.take(7)]);
+    let cache = Arc::new(Cache { world: world.clone(), areas });
+    let known: Arc<dyn Notifier> = cache.clone();
+    world.register_notifier(&known).expect("there is memory");
+    let other = world.clone();
+    shuttle::thread::spawn(move || {
+        let _ = other.try_take(7);
+    });
+    point();
+    // A mutex of the test's, which the other thread may hold for ever in the child.
+    let left = cache.areas.lock().expect("nobody fails with it").clone();
+    world.fork(|world| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+        world.register_notifier(&counter).expect("there is memory");
+        drop(known);
+        drop(cache);
+        let _ = world.try_take(16);
+        assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
+        for addr in left {
+            world.free(addr);
+        }
+        world.purge().expect("no fault was asked for");
+        world.take(1);
+        assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
+    });
+}
+
+/// Counts how often it is asked.
+struct Counter(Arc<AtomicUsize>);
+
+impl Notifier for Counter {
+    fn make_room(&self, _: u64) -> u64 {
+        self.0.fetch_add(1, Relaxed);
+        0
+    }
+}
+
+/// Forks inside a notifier: the child goes on inside it, and counts itself off once.
+pub fn forked_inside_a_notifier() {
+    let world = World::new(16, World::tight().nodes(1));
+    let area = world.take(14);
+    let forker: Arc<dyn Notifier> = Arc::new(Forker(world.clone()));
+    world.register_notifier(&forker).expect("there is memory");
+    let other = world.clone();
+    shuttle::thread::spawn(move || look_at(&other, area));
+    world.try_take(7).expect_err("there is no room");
+    drop(forker);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+    world.register_notifier(&counter).expect("there is memory");
+    world.try_take(7).expect_err("there is no room");
+    assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
+    world.give(area, 14);
+    world.purge().expect("no fault was asked for");
+    let addr = world.take(1);
+    assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
+    world.give(addr, 1);
+    world.end_child();
+}
+
+fn look_at(world: &World, addr: usize) {
+    for _ in 0..3 {
+        let found = world.find(addr).map(|info| info.addr);
+        assert!(found.is_none_or(|start| start == addr), "{found:x?}");
+    }
+}
+
+/// Forks when it is asked for room.
+struct Forker(World);
+
+impl Notifier for Forker {
+    fn make_room(&self, _: u64) -> u64 {
+        self.0.become_child();
+        0
+    }
+}

@@ -1,0 +1,141 @@
+//! Threads that look for areas that come, go and change.
+
+use super::come_and_go;
+use crate::world::World;
+use crate::world::here;
+use vmalloc::AreaInfo;
+use vmalloc::Config;
+use vmalloc::Kind;
+use vmalloc::Request;
+
+/// A reader without locks sees areas as they are or were, never a mixture.
+pub fn seqlock_read_is_consistent() {
+    let world = World::new(12, World::tight());
+    // The area below stays, so that what comes and goes starts behind it.
+    let below = world.take(3);
+    world.run([
+        |world| {
+            for pages in [7, 8, 7] {
+                let addr = world.take(pages);
+                world.give(addr, pages);
+                world.purge().expect("no fault was asked for");
+            }
+        },
+        |world| {
+            let start = World::start() + 3;
+            for page in [start, start + 2, start + 7, start + 1] {
+                let Ok(Some(info)) = world.try_find(page as usize * World::PAGE) else { continue };
+                let first = (info.addr / World::PAGE) as u64;
+                assert!(first == start && (info.pages == 7 || info.pages == 8), "{info:?} at {page:#x}");
+            }
+        },
+        |world| {
+            let info = world.find((World::start() + 1) as usize * World::PAGE).expect("it stays");
+            assert_eq!((info.addr / World::PAGE, info.pages), (World::start() as usize, 3));
+            let page = World::start() + 5;
+            if let Some(info) = world.find(page as usize * World::PAGE) {
+                assert!(info.pages == 7 || info.pages == 8, "{info:?}");
+            }
+        },
+    ]);
+    world.give(below, 3);
+    world.finish();
+}
+
+/// Checks that all of `info` is of one of the areas that [`kinds_of_areas`] makes.
+fn assert_of_one_area(info: AreaInfo) {
+    let seen = (info.bytes, info.pages, info.guard, info.tag);
+    let known = [
+        (World::PAGE, 1, false, None),
+        (World::PAGE - 96, 1, true, None),
+        (World::PAGE - 8, 1, true, Some("odd".into())),
+        (2 * World::PAGE, 2, true, None),
+    ];
+    assert!(known.contains(&seen), "a mixture: {info:?}");
+}
+
+/// Allocates areas with different annotations and guards, one after the other, and frees each.
+fn kinds_of_areas(world: &World) {
+    let page = World::PAGE;
+    let requests = [
+        Request::new(page).without_guard(),
+        Request::new(page - 96),
+        Request::new(2 * page),
+        Request::new(page - 8).tag("odd"),
+    ];
+    for request in requests {
+        let addr = world.raw().alloc(&request).expect("there is room");
+        assert!(world.free(addr));
+        world.purge().expect("no fault was asked for");
+    }
+}
+
+/// Looks for areas in every way there is.
+fn look_around(world: &World) {
+    for page in World::start()..World::start() + 2 {
+        world.find(page as usize * World::PAGE).into_iter().for_each(assert_of_one_area);
+        let found = world.try_find(page as usize * World::PAGE);
+        found.ok().flatten().into_iter().for_each(assert_of_one_area);
+    }
+    world.areas().for_each(assert_of_one_area);
+}
+
+/// Areas with different annotations and guards follow each other at the same addresses: each is
+/// found with its own range and its own annotation.
+pub fn found_with_its_own_annotation() {
+    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    world.run([kinds_of_areas, look_around, look_around]);
+    world.finish();
+}
+
+/// The annotations change while the range stays: the areas are reused with their memory.
+pub fn found_with_its_own_annotation_when_reused() {
+    let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
+    let reuse: fn(&World) = |world| {
+        let page = World::PAGE;
+        for request in [Request::new(page - 8).tag("odd"), Request::new(page - 96), Request::new(2 * page)] {
+            let addr = world.raw().alloc(&request).expect("there is room");
+            assert!(world.free(addr));
+        }
+    };
+    world.run([reuse, look_around, look_around]);
+    world.finish();
+}
+
+/// An area grows and shrinks in place: it is found with the bytes that it has.
+pub fn found_while_it_is_resized() {
+    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    world.run([
+        |world| {
+            let mut addr = world.raw().alloc(&Request::new(World::PAGE - 96)).expect("there is room");
+            for bytes in [2 * World::PAGE, World::PAGE - 96] {
+                // SAFETY: the area is this thread's.
+                addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
+                    .expect("there is room");
+            }
+            assert!(world.free(addr));
+        },
+        look_around,
+        look_around,
+    ]);
+    world.finish();
+}
+
+/// Areas with annotations come and go beside plain ones: each is found with its own annotation, and
+/// freed as what it is.
+pub fn annotations_follow_their_areas() {
+    let world = World::new(16, World::tight());
+    let tagged: fn(&World) = |world| {
+        let tag = ["", "one", "two", "three"][here() % 4];
+        for _ in 0..2 {
+            let addr = world.raw().reserve(&Request::new(World::PAGE).tag(tag)).expect("there is room");
+            let info = world.find(addr).expect("it is reserved");
+            assert_eq!((info.addr, info.kind, info.tag), (addr, Kind::Reserved, Some(tag.into())));
+            assert!(!world.free(addr), "it is no memory");
+            // SAFETY: nothing uses the addresses any more.
+            unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
+        }
+    };
+    world.run([tagged, tagged, come_and_go::<1>]);
+    world.finish();
+}

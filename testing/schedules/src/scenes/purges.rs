@@ -1,0 +1,115 @@
+//! Threads that free and purge: nothing is used before its flush, and nothing is lost.
+
+use super::come_and_go;
+use super::work;
+use crate::machine::Flushes;
+use crate::world::World;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use vmalloc::Config;
+use vmalloc::DrainStatus;
+use vmalloc::sync::point;
+use vmalloc_sim::Point;
+use vmalloc_sim::TlbVisibility;
+
+/// All ways of giving back run against each other and against threads that allocate.
+pub fn purges_of_all_kinds() {
+    let world = World::new(24, Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
+    world.run([work, work, |world| {
+        let _ = world.drain().expect("no fault was asked for");
+        world.shrink(1).expect("no fault was asked for");
+        world.flush().expect("no fault was asked for");
+    }]);
+    world.purge().expect("no fault was asked for");
+    world.finish();
+}
+
+/// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain
+/// lets them decay.
+pub fn cached_areas_decay() {
+    let world = World::new(24, Config::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
+    world.run([come_and_go::<1>, come_and_go::<2>, |world| {
+        let addr = world.take(1);
+        let _ = world.drain().expect("no fault was asked for");
+        world.give(addr, 1);
+    }]);
+    let rounds = (0..40).take_while(|_| world.drain().expect("no fault was asked for") == DrainStatus::More);
+    assert!(rounds.count() < 40, "repeated, a drain reaches zero");
+    assert_eq!(world.shrinkable(), 0);
+    world.finish();
+}
+
+/// Shrinking gives back no more than it is asked for, whatever other threads do.
+pub fn shrink_by_one() {
+    let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
+    let shrinker: fn(&World) = |world| {
+        for _ in 0..2 {
+            assert!(world.shrink(1).expect("no fault was asked for") <= 1);
+        }
+    };
+    world.run([come_and_go::<1>, shrinker, shrinker]);
+    world.finish();
+}
+
+/// After `Space::flush` no CPU translates what was freed before the call, whichever thread is
+/// purging it.
+pub fn no_alias_is_left(flushes: Flushes) {
+    let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
+    let freed = Arc::new(AtomicUsize::new(0));
+    let told = freed.clone();
+    let (first, second) = (world.clone(), world.clone());
+    let threads = [
+        shuttle::thread::spawn(move || {
+            // No other thread asks for five pages: the addresses are not handed out again at once.
+            let addr = first.take(5);
+            first.platform().sim().prefetch(2, pages(addr, 5));
+            first.give(addr, 5);
+            told.store(addr, Relaxed);
+            come_and_go::<1>(&first);
+        }),
+        shuttle::thread::spawn(move || come_and_go::<1>(&second)),
+    ];
+    let addr = freed.load(Relaxed);
+    world.flush().expect("no fault was asked for");
+    if addr != 0 {
+        for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
+            let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
+            assert!(!matches!(sight, TlbVisibility::Stale(_)), "cpu {cpu} still translates page {page}");
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
+    vmalloc::PageRange::from_len((addr / World::PAGE) as u64, pages).expect("an area")
+}
+
+/// Frees ask a thread to drain, which may come late: they help themselves when it does.
+pub fn drained_in_the_background() {
+    let world = World::drained(World::options(20), World::tight().lazy_max_pages(2), Flushes::Done, true);
+    world.run([come_and_go::<2>, come_and_go::<3>, |world| {
+        for _ in 0..6 {
+            if world.platform().take_due() {
+                let _ = world.drain().expect("no fault was asked for");
+            }
+            point();
+        }
+    }]);
+    world.finish();
+}
+
+/// A purge fails half way, another comes at once: what was not flushed is handed out by neither.
+pub fn purges_fail() {
+    let world = World::new(20, World::tight().lazy_max_pages(2));
+    world.run([come_and_go::<2>, come_and_go::<1>, |world| {
+        world.platform().sim().fail_nth(Point::Flush, 1);
+        let _ = world.purge();
+        world.platform().sim().fail_nth(Point::Unmap, 1);
+        let _ = world.flush();
+        world.platform().sim().heal();
+        let _ = world.drain().expect("it was healed");
+    }]);
+    world.finish();
+}

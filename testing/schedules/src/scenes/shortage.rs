@@ -1,0 +1,113 @@
+//! Threads that run out of addresses or frames beside each other.
+
+use crate::machine::Flushes;
+use crate::world::World;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use vmalloc::AllocError;
+use vmalloc::Config;
+use vmalloc::space::Notifier;
+use vmalloc::sync::point;
+
+/// Two threads need all that was freed: the one that finds nothing lazy waits for the other's
+/// purge.
+///
+/// Too large for runs, so that each takes what it needs and no more.
+pub fn freed_space_on_its_way() {
+    let world = World::new(14, World::tight().lazy_max_pages(100));
+    let freed = [world.take(7), world.take(7)];
+    freed.iter().for_each(|&addr| world.give(addr, 7));
+    world.run(
+        [|world: &World| {
+            let addr = world.take(7);
+            point();
+            world.give(addr, 7);
+        }; 2],
+    );
+    world.finish();
+}
+
+/// An area that one CPU pooled for later is there for another CPU in need; although a third has
+/// just given everything back, so that the second CPU's own purge brings nothing.
+pub fn pooled_by_others() {
+    let world = World::new(8, World::tight().lazy_max_pages(100));
+    let freed = world.take(8);
+    world.give(freed, 8);
+    world.run([
+        |world| {
+            let addr = world.take(1);
+            point();
+            world.give(addr, 1);
+        },
+        |world| {
+            let addr = world.take(6);
+            world.give(addr, 6);
+        },
+        |world| world.purge().expect("no fault was asked for"),
+    ]);
+    world.finish();
+}
+
+/// A notifier that holds an area for each that is asked for.
+pub(super) struct Cache {
+    pub(super) world: World,
+    pub(super) areas: Mutex<Vec<usize>>,
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, _: u64) -> u64 {
+        let area = self.areas.lock().expect("nobody fails with it").pop();
+        area.map_or(0, |addr| {
+            self.world.give(addr, 7);
+            7
+        })
+    }
+}
+
+/// Two run out of addresses and a cache holds them all: at least one gets what the cache gives up,
+/// and no thread hangs.
+pub fn notifier_makes_room() {
+    let world = World::new(14, World::tight());
+    let areas = Mutex::new(vec![world.take(7), world.take(7)]);
+    let cache = Arc::new(Cache { world: world.clone(), areas });
+    let known: Arc<dyn Notifier> = cache.clone();
+    world.register_notifier(&known).expect("there is memory");
+    let met = Arc::new(AtomicUsize::new(0));
+    let threads = [met.clone(), met.clone()].map(|met| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || match world.try_take(7) {
+            Ok(addr) => {
+                met.fetch_add(1, Relaxed);
+                world.give(addr, 7);
+            }
+            // While another asks, no other thread does.
+            Err(AllocError::NoSpace(_)) => {}
+            Err(error) => panic!("{error}"),
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    assert!(met.load(Relaxed) > 0, "the cache was asked for nothing");
+    let left = std::mem::take(&mut *cache.areas.lock().expect("nobody fails with it"));
+    left.into_iter().for_each(|addr| world.give(addr, 7));
+    world.finish();
+}
+
+/// Frames run out: allocations fail with an error or not at all, and nothing is lost.
+pub fn memory_runs_out() {
+    let options = World::options(16).frames(3);
+    let world =
+        World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
+    let worker: fn(&World) = |world| {
+        for pages in [1, 2] {
+            match world.try_take(pages) {
+                Ok(addr) => world.give(addr, pages),
+                Err(AllocError::Unbacked(_) | AllocError::NoSpace(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    world.run([worker; 3]);
+    world.finish();
+}
