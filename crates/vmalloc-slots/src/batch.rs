@@ -58,12 +58,13 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             batch.slots.push((index, self.records.get(index)));
         }
         let room = self.options.warm_slots.saturating_sub(self.free.len());
-        let surplus = batch.slots.split_off(room.min(batch.slots.len()));
-        let mut done = if batch.slots.is_empty() { Ok(()) } else { self.reset(&mut batch) };
-        for (index, _) in surplus {
+        let mut done = Ok(());
+        while batch.slots.len() > room
+            && let Some((index, _)) = batch.slots.pop()
+        {
             done = done.and(self.vacate(index));
         }
-        done
+        if batch.slots.is_empty() { done } else { done.and(self.reset(&mut batch)) }
     }
 
     /// Resets the slots of a batch together, or, if that is refused, each by itself.

@@ -32,7 +32,8 @@ pub struct Options {
     /// Bytes that are committed when a slot is handed out. 0 is allowed. Default: 64 KiB, the page
     /// of WebAssembly, or the slot if it is smaller.
     pub head_bytes: usize,
-    /// Bytes in front of the slot that trap. Default: one page.
+    /// Bytes in front of the slot that trap. Slots of 64 MiB or more begin at a multiple of 8 MiB,
+    /// so it is rounded up to that for them. Default: one page.
     pub guard_before_bytes: usize,
     /// Bytes behind the slot that trap. Default: one page.
     pub guard_after_bytes: usize,
@@ -40,7 +41,7 @@ pub struct Options {
     /// Default: 65,536.
     pub max_slots: usize,
     /// Free slots that keep their addresses. Those beyond are given back to the space, by the batch
-    /// that resets them. Default: 256, four batches.
+    /// that resets them. A new slot costs as much as 50 that are reused. Default: 1024.
     pub warm_slots: usize,
     /// Bytes of memory that one free slot may keep, full of zeros. 0 drops all memory of a freed
     /// slot. Default: 1 MiB. Up to there clearing a page takes 50–60 ns, its share of the second
@@ -65,7 +66,7 @@ impl Options {
             guard_before_bytes: 1,
             guard_after_bytes: 1,
             max_slots: 1 << 16,
-            warm_slots: 256,
+            warm_slots: 1024,
             keep_bytes: 1 << 20,
             resident_bytes: 64 << 20,
             batch_slots: 64,
@@ -151,9 +152,13 @@ impl Options {
         }
         let shift = geometry.page_shift;
         let pages = |bytes: usize| (bytes as u64).div_ceil(1 << shift);
+        let before = pages(self.guard_before_bytes);
+        let is_large = before + pages(slot) + pages(self.guard_after_bytes) >= pages(LARGE_BYTES);
+        let align = if is_large { pages(ALIGN_BYTES) } else { 1 };
         let layout = Layout {
             shift,
-            before: pages(self.guard_before_bytes),
+            align,
+            before: before.next_multiple_of(align),
             head: pages(head),
             slot: pages(slot),
             after: pages(self.guard_after_bytes),
@@ -168,6 +173,12 @@ impl Options {
     }
 }
 
+/// The size from which on slots are aligned, with their guards.
+const LARGE_BYTES: usize = 64 << 20;
+/// The alignment of large slots, and of the areas that they are in. So no two slots share a page
+/// table, huge pages fit into a head, and a platform that prepares addresses in parts of this size
+/// (`CHUNK_PAGES` on Linux) can undo it when a slot is given back: a mapping for each slot.
+const ALIGN_BYTES: usize = 8 << 20;
 /// The most slots: an index and a key share a word, see `recent`.
 const MOST_SLOTS: usize = 1 << 31;
 /// The most slots of a batch: a vector of process_madvise(2) takes as many.
@@ -177,6 +188,8 @@ const MOST_BATCH: usize = 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) shift: u32,
+    /// The alignment of the area, which the guard in front of the slot keeps.
+    pub(crate) align: u64,
     pub(crate) before: u64,
     pub(crate) head: u64,
     pub(crate) slot: u64,
@@ -217,6 +230,17 @@ mod tests {
         let layout = check(options).unwrap();
         assert_eq!((layout.before, layout.head, layout.slot, layout.after), (0, 2, 25, 1));
         assert_eq!((layout.pages(), layout.keep, layout.bytes(3), layout.pages_of(4097)), (26, 1, 12_288, 2));
+    }
+
+    #[test]
+    fn large_slots_are_aligned_with_their_guards() {
+        let geometry = Geometry::new(PageRange::new(0x10, 1 << 30).unwrap(), 12, 2);
+        let large = Options::new(1 << 30).guard_before_bytes(1).check(&geometry).unwrap();
+        assert_eq!((large.align, large.before, large.after), (2048, 2048, 1));
+        let bare = Options::new(1 << 30).guard_before_bytes(0).check(&geometry).unwrap();
+        assert_eq!((bare.align, bare.before), (2048, 0));
+        let small = Options::new((64 << 20) - 12_288).check(&geometry).unwrap();
+        assert_eq!((small.align, small.before), (1, 1));
     }
 
     #[test]

@@ -215,7 +215,8 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Reserves addresses for a slot; `None` if no index is left.
     fn make(&self) -> Option<Result<usize, vmalloc::AllocError>> {
         let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
-        let request = Request::new(self.layout.bytes(self.layout.pages())).tag("slot");
+        let align = self.layout.bytes(self.layout.align);
+        let request = Request::new(self.layout.bytes(self.layout.pages())).align(align).tag("slot");
         let request = if self.layout.after > 0 { request.without_guard() } else { request };
         match self.space.raw().reserve(&request) {
             Ok(addr) => {

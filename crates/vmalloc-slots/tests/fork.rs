@@ -48,7 +48,7 @@ fn parent_and_child_have_slots_of_their_own() {
 /// Other threads are in the middle of everything at the fork: of a set, of a batch, of a reservation.
 #[test]
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
-    let pool = pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(12).max_slots(200));
+    let pool = pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for user in 0..2 {
@@ -63,9 +63,9 @@ fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
                 }
             });
         }
-        for _ in 0..30 {
+        for _ in 0..20 {
             in_forked_child(|| {
-                for nth in 0..100 {
+                for nth in 0..20 {
                     let mut some: Vec<_> = (0..16).map(|_| pool.alloc().unwrap()).collect();
                     for slot in &mut some {
                         assert!(is_zero(slot));

@@ -122,12 +122,16 @@ impl PteMarkers {
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        self.chunks.runs(range, State::Open).try_for_each(|part| self.unmap_run(memory, part))
+        let closes = range.len() >= CLOSE_PAGES;
+        self.chunks.runs(range, State::Open).try_for_each(|part| self.unmap_run(memory, part, closes))
     }
 
-    /// Unmaps a run of pages in open chunks.
-    fn unmap_run(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
-        let Some(chunks) = self.chunks.round_in(run).filter(|chunks| chunks.len() >= CLOSE_PAGES) else {
+    /// Unmaps a run of pages in open chunks, and closes whole ones if it is part of a large range.
+    ///
+    /// A large range may have few open chunks, far from each other: a reserved area with a little
+    /// committed. Each is a mapping of its own, and splits another. Closing it takes both back.
+    fn unmap_run(&self, memory: &Reservation, run: PageRange, closes: bool) -> Result<(), PlatformError> {
+        let Some(chunks) = self.chunks.round_in(run).filter(|_| closes) else {
             return memory.advise(run, Advice::GuardInstall);
         };
         let before = PageRange::new(run.start(), chunks.start());
