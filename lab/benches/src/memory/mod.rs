@@ -2,6 +2,7 @@
 //!
 //! Each module is a group of loads, which ours and its peers play in one run.
 
+pub mod by_hand;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
