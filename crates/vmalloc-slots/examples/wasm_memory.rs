@@ -107,7 +107,8 @@ impl MemoryCreator for Creator {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let space = open(vmalloc_linux::Options::new(), Config::default())?;
-    let options = Options::new(4 << 30).head_bytes(WASM_PAGE).guard_before_bytes(2 << 30).guard_after_bytes(2 << 30);
+    let options =
+        Options::new(4 << 30).head_bytes(WASM_PAGE).guard_before_bytes(2 << 30).guard_after_bytes(2 << 30);
     let pool = Arc::new(Slots::new(space, options)?);
     let creator = Creator(pool.clone());
     for round in 0..1000 {

@@ -124,13 +124,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Safety
     /// The caller owns the slot, of which this is the state, and nothing uses it any more. All its
     /// committed pages that are not zero are in `dirty` or `state.discard`.
-    pub(crate) unsafe fn give_up(
-        &self,
-        index: usize,
-        mut state: State,
-        dirty: Dirty<'_>,
-        user: Option<u64>,
-    ) {
+    pub(crate) unsafe fn give_up(&self, index: usize, mut state: State, dirty: Dirty<'_>, user: Option<u64>) {
         let limit = self.limit(&state);
         let clearing = Clearing { platform: self.space.platform(), layout: &self.layout, limit, dirty };
         let wanted = clearing.bound(&state).min(self.layout.keep);

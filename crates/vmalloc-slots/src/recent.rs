@@ -91,10 +91,13 @@ mod tests {
         let mut seen = [0; 7];
         let mut places = seen.iter_mut();
         let mut note = |index| *places.next().expect("7 entries") = index;
-        assert_eq!(recent.find(0, 0, |index| {
-            note(index);
-            false
-        }), None);
+        assert_eq!(
+            recent.find(0, 0, |index| {
+                note(index);
+                false
+            }),
+            None
+        );
         assert_eq!(seen, [8, 7, 6, 5, 4, 3, 2]);
     }
 }

@@ -106,7 +106,10 @@ mod tests {
     #[test]
     fn empty_ranges_add_nothing_to_a_hull() {
         let [empty, low, high] = [(9, 9), (2, 4), (6, 7)].map(|(start, end)| Pages { start, end });
-        assert_eq!((low.hull(high), high.hull(low)), (Pages { start: 2, end: 7 }, Pages { start: 2, end: 7 }));
+        assert_eq!(
+            (low.hull(high), high.hull(low)),
+            (Pages { start: 2, end: 7 }, Pages { start: 2, end: 7 })
+        );
         assert_eq!((low.hull(empty), empty.hull(low)), (low, low));
         assert!(low.meet(high).is_empty() && empty.is_empty() && low.below(2).is_empty());
         assert_eq!((low.below(3).len(), low.meet(Pages { start: 3, end: 9 }).len()), (1, 1));

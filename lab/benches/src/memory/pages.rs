@@ -179,7 +179,8 @@ fn measure(way: &dyn Way, seed: u64, batches: usize) -> [f64; 2] {
 
 /// Touches a page in each table of pages, so that none is made while it is measured.
 fn warm_up(way: &dyn Way) {
-    let firsts: Vec<_> = (way.addr()..way.addr() + AREA).step_by(TABLE).map(|addr| addr..addr + PAGE).collect();
+    let firsts: Vec<_> =
+        (way.addr()..way.addr() + AREA).step_by(TABLE).map(|addr| addr..addr + PAGE).collect();
     firsts.chunks(BATCH).for_each(|pages| play(way, std::slice::from_ref(&pages.to_vec())));
 }
 
@@ -209,7 +210,8 @@ pub fn run(limits: &Limits) -> Vec<Row> {
         }
     }
     for ((way, mappings), [us, interrupts]) in ways.iter().zip(&rounds) {
-        let mut push = |value, unit| rows.push(Row::new("random 4 KiB pages, 64 GiB", way.name(), value, unit));
+        let mut push =
+            |value, unit| rows.push(Row::new("random 4 KiB pages, 64 GiB", way.name(), value, unit));
         push(median(us), "µs a page");
         push(median(interrupts), "interrupts a page");
         push(*mappings as f64, "kernel mappings");

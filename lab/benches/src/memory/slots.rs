@@ -50,7 +50,10 @@ pub fn run(limits: &Limits) -> Vec<Row> {
 
 impl Load {
     fn options(&self) -> Options {
-        Options::new(self.slot).head_bytes(self.head).guard_before_bytes(self.guard).guard_after_bytes(self.guard)
+        Options::new(self.slot)
+            .head_bytes(self.head)
+            .guard_before_bytes(self.guard)
+            .guard_after_bytes(self.guard)
     }
 
     fn pool(&self, keep: usize) -> Pool {
@@ -63,18 +66,31 @@ impl Load {
         let mapped = self.mapped();
         let head = mapped.addr() + self.guard..mapped.addr() + self.guard + self.used;
         let players: [(&str, Box<dyn FnMut(usize)>); 7] = [
-            ("vmalloc-slots, extent told", Box::new(|count| self.cycle(&kept, Dirty::Below(self.used), count))),
+            (
+                "vmalloc-slots, extent told",
+                Box::new(|count| self.cycle(&kept, Dirty::Below(self.used), count)),
+            ),
             ("vmalloc-slots, extent not told", Box::new(|count| self.cycle(&kept, Dirty::Unknown, count))),
             ("vmalloc-slots, nothing kept", Box::new(|count| self.cycle(&dropped, Dirty::Unknown, count))),
             ("mmap and munmap", Box::new(|count| (0..count).for_each(|_| self.map_and_touch()))),
-            ("mapped once, madvise each", Box::new(|count| cycle(&head, count, |used| {
-                // SAFETY: the head is the bench's, and of no more use.
-                unsafe { drop_range(used) };
-            }))),
-            ("mapped once, cleared each", Box::new(|count| cycle(&head, count, |used| {
-                // SAFETY: as above.
-                unsafe { clear(used) };
-            }))),
+            (
+                "mapped once, madvise each",
+                Box::new(|count| {
+                    cycle(&head, count, |used| {
+                        // SAFETY: the head is the bench's, and of no more use.
+                        unsafe { drop_range(used) };
+                    })
+                }),
+            ),
+            (
+                "mapped once, cleared each",
+                Box::new(|count| {
+                    cycle(&head, count, |used| {
+                        // SAFETY: as above.
+                        unsafe { clear(used) };
+                    })
+                }),
+            ),
             // SAFETY: as above.
             ("touch alone", Box::new(|count| (0..count).for_each(|_| unsafe { touch(&head) }))),
         ];
@@ -122,13 +138,17 @@ impl Load {
         vec![
             row("vmalloc-slots, extent told", &|| self.cycle(&kept, Dirty::Below(self.used), COUNTED)),
             row("vmalloc-slots, nothing kept", &|| self.cycle(&dropped, Dirty::Unknown, COUNTED)),
-            row("mapped once, madvise each", &|| cycle(&head, COUNTED, |used| {
-                // SAFETY: the head is the bench's, and of no more use.
-                unsafe { drop_range(used) };
-            })),
-            row("nothing but the other programs of this machine", &|| cycle(&head, COUNTED, |_| {
-                std::thread::yield_now();
-            })),
+            row("mapped once, madvise each", &|| {
+                cycle(&head, COUNTED, |used| {
+                    // SAFETY: the head is the bench's, and of no more use.
+                    unsafe { drop_range(used) };
+                })
+            }),
+            row("nothing but the other programs of this machine", &|| {
+                cycle(&head, COUNTED, |_| {
+                    std::thread::yield_now();
+                })
+            }),
         ]
     }
 }
@@ -145,7 +165,11 @@ fn cycle(head: &Range<usize>, count: usize, reset: impl Fn(&Range<usize>)) {
 fn beside_a_thread(work: &dyn Fn()) -> u64 {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| while !stop.load(Ordering::Relaxed) { std::hint::spin_loop() });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop()
+            }
+        });
         let before = flush_interrupts();
         work();
         let count = flush_interrupts() - before;
@@ -169,24 +193,30 @@ fn clearing(limits: &Limits) -> Vec<Row> {
         };
         let platform = space.platform();
         let mut players: [Box<dyn FnMut(usize)>; 3] = [
-            Box::new(|count| (0..count).for_each(|_| {
-                touched();
-                // SAFETY: as above.
-                unsafe { platform.zero(numbers) };
-            })),
-            Box::new(|count| (0..count).for_each(|_| {
-                touched();
-                // SAFETY: as above.
-                unsafe { platform.discard(&[numbers]) }.expect("plain memory");
-            })),
-            Box::new(|count| (0..count).for_each(|_| {
-                // SAFETY: as above.
-                unsafe { platform.touched(numbers, &mut |run| _ = std::hint::black_box(run)) };
-            })),
+            Box::new(|count| {
+                (0..count).for_each(|_| {
+                    touched();
+                    // SAFETY: as above.
+                    unsafe { platform.zero(numbers) };
+                })
+            }),
+            Box::new(|count| {
+                (0..count).for_each(|_| {
+                    touched();
+                    // SAFETY: as above.
+                    unsafe { platform.discard(&[numbers]) }.expect("plain memory");
+                })
+            }),
+            Box::new(|count| {
+                (0..count).for_each(|_| {
+                    touched();
+                    // SAFETY: as above.
+                    unsafe { platform.touched(numbers, &mut |run| _ = std::hint::black_box(run)) };
+                })
+            }),
         ];
-        touched();
         let all = medians(&mut players, limits);
-        let names = ["cleared and used again", "dropped and used again", "looked at"];
+        let names = ["cleared and used again", "dropped and used again", "used again and looked at"];
         let load = format!("{pages} pages");
         rows.extend(names.iter().zip(all).map(|(name, ns)| Row::new(&load, *name, ns / 1e3, "µs")));
     }
