@@ -55,8 +55,7 @@ pub enum AllocError {
         /// The most slots of the pool.
         slots: usize,
     },
-    /// There are no addresses for a new slot, no memory for a head, or waiting slots can't be
-    /// reset.
+    /// A new slot finds no addresses, a head finds no memory, or waiting slots can't be reset.
     #[error(transparent)]
     Area(#[from] AreaError),
 }
@@ -79,7 +78,7 @@ pub enum GrowError {
         /// Bytes of the slot.
         slot: usize,
     },
-    /// There is no memory.
+    /// The space or the platform has no memory.
     #[error(transparent)]
     Area(#[from] AreaError),
 }

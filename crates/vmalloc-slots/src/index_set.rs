@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const BITS: usize = u64::BITS as usize;
 
 /// The times that all words are read before a set counts as empty: other threads may insert behind
-/// the search, and remove ahead of it. A bound, as the count may be too high for ever, after a fork.
+/// the search, and remove ahead of it. Bounded, as the count may be too high for ever after a fork.
 const PASSES: usize = 3;
 
 /// A set of indices below a bound.

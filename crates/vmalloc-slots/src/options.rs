@@ -3,7 +3,7 @@
 use crate::error::SlotsError;
 use vmalloc::Geometry;
 
-/// What becomes of memory beyond the head when a slot is freed.
+/// The fate of memory beyond the head when a slot is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BeyondHead {
@@ -53,7 +53,7 @@ pub struct Options {
     pub batch_slots: usize,
     /// Bytes of memory of waiting slots that start a batch before it is full. Default: 64 MiB.
     pub waiting_bytes: usize,
-    /// What becomes of memory beyond the head. Default: it is decommitted.
+    /// The fate of memory beyond the head. Default: it is decommitted.
     pub beyond_head: BeyondHead,
 }
 

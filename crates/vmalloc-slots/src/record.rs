@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Words of a record.
 const WORDS: usize = 7;
 
-/// What is known of a slot, in pages. All but `base` are counted from the start of the slot.
+/// The facts about a slot, in pages. All but `base` are counted from the start of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct State {
     /// The first page of the slot; 0 if it has no addresses.

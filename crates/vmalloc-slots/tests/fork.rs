@@ -45,7 +45,7 @@ fn parent_and_child_have_slots_of_their_own() {
     assert_eq!((slot.committed(), pool.stats().reserved), (64 << 10, 1));
 }
 
-/// Other threads are in the middle of everything at the fork: of a set, of a batch, of a reservation.
+/// Other threads are in the middle of everything at the fork: of a set, a batch, a reservation.
 #[test]
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
     let pool = pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));

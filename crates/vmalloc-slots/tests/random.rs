@@ -162,7 +162,7 @@ impl Program<'_, '_> {
     }
 }
 
-/// Whether the machine refuses calls now and then.
+/// The machine's answers: as they are, or refusals now and then.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     Obeyed,

@@ -71,8 +71,8 @@ pub unsafe fn drop_range(range: &Range<usize>) {
     assert_eq!(answer, 0, "madvise: {}", std::io::Error::last_os_error());
 }
 
-/// Drops the pages of many ranges, [`VECTOR_MAX`] at most, by one call. Returns false if this kernel
-/// does not have it.
+/// Drops the pages of many ranges, [`VECTOR_MAX`] at most, by one call. Returns false if this
+/// kernel does not have it.
 ///
 /// # Safety
 /// As for [`drop_range`], for each of them.

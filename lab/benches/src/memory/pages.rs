@@ -22,7 +22,7 @@ const AREA: usize = 64 << 30;
 const THREADS: usize = 2;
 /// Pages that are evicted together.
 const BATCH: usize = 512;
-/// What one table of pages spans: in each, a page is touched before anything is measured.
+/// The span of one table of pages: in each, a page is touched before anything is measured.
 const TABLE: usize = 2 << 20;
 
 /// A way to bring batches of pages in, and to evict them.

@@ -178,7 +178,7 @@ fn beside_a_thread(work: &dyn Fn()) -> u64 {
     })
 }
 
-/// What clearing, dropping and looking cost for pages that are used again: the figures behind the
+/// Measures clearing, dropping and looking, for pages that are used again: the figures behind the
 /// bound from which on a slot is looked at before it is cleared.
 fn clearing(limits: &Limits) -> Vec<Row> {
     let space = open(vmalloc_linux::Options::new(), Config::default()).expect("addresses for a space");
