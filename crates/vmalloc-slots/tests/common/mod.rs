@@ -12,8 +12,9 @@ pub type Pool = Slots<Arc<Space<Linux>>>;
 
 /// Returns a space for each kind of guards that this kernel has.
 pub fn spaces() -> Vec<Arc<Space<Linux>>> {
-    let all = Guards::all().into_iter();
-    all.filter_map(|kind| open(vmalloc_linux::Options::new().guards(kind), Config::default()).ok()).collect()
+    Guards::all()
+        .filter_map(|kind| open(vmalloc_linux::Options::new().guards(kind), Config::default()).ok())
+        .collect()
 }
 
 pub fn pool(options: Options) -> Arc<Pool> {
