@@ -171,8 +171,8 @@ fn measure(way: &dyn Way, seed: u64, batches: usize) -> [f64; 2] {
     let before = flush_interrupts();
     // Each thread counts its own time.
     let ns: f64 = std::thread::scope(|scope| {
-        let spawn = |part| scope.spawn(move || cpu_ns(|| play(way, part)));
-        let threads: Vec<_> = parts.iter().map(spawn).collect();
+        let threads: Vec<_> =
+            parts.iter().map(|part| scope.spawn(move || cpu_ns(|| play(way, part)))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
     let interrupts = flush_interrupts() - before;
