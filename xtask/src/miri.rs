@@ -60,10 +60,15 @@ const UNITS: [Part; 2] = [
 ];
 
 /// Each runs once a seed.
-const THREADS: [Part; 2] = [
+const THREADS: [Part; 3] = [
     Part {
         what: "two threads on one space",
         words: &["-p", "vmalloc", "--test", "two_threads"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+    Part {
+        what: "two threads on one pool of slots",
+        words: &["-p", "vmalloc-slots", "--test", "threads"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
     Part {
