@@ -27,6 +27,9 @@ impl<S: SpaceRef<Platform: Discard>, R: StableDeref<Target = Slots<S>>> SlotsRef
 /// All that is committed reads as zero when the slot is handed out, and what is not committed
 /// traps. With a pool in an `Arc` on a space in an `Arc`, a slot is `'static` and goes to other
 /// threads.
+///
+/// The next owner gets the pages as this one leaves them. So code that locks or protects pages
+/// undoes that before it frees the slot.
 pub struct Slot<R: SlotsRef> {
     slots: R,
     index: usize,

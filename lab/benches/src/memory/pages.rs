@@ -123,9 +123,10 @@ impl Way for ByHand {
     fn evict(&self, pages: &[Range<usize>]) {
         for page in pages {
             match self.how {
-                // SAFETY: the pages are the calling thread's, and of no more use.
                 How::Vectors => {
-                    assert!(unsafe { drop_ranges(pages) }, "process_madvise");
+                    // SAFETY: the pages are the calling thread's, and of no more use.
+                    let done = unsafe { drop_ranges(pages) };
+                    assert!(done, "process_madvise");
                     break;
                 }
                 // SAFETY: as above.

@@ -22,6 +22,8 @@ const GUARD: usize = 1 << 32;
 const COUNTED: usize = 64 * 200;
 
 type Pool = Slots<Arc<Space<Linux>>>;
+/// A design, and what plays it a number of times.
+type Player<'a> = (&'static str, Box<dyn FnMut(usize) + 'a>);
 
 /// A size of slots, and how much of one is used.
 struct Load {
@@ -65,34 +67,19 @@ impl Load {
         let [kept, dropped] = [1 << 20, 0].map(|keep| self.pool(keep));
         let mapped = self.mapped();
         let head = mapped.addr() + self.guard..mapped.addr() + self.guard + self.used;
-        let players: [(&str, Box<dyn FnMut(usize)>); 7] = [
+        let players: [Player<'_>; 7] = [
             (
                 "vmalloc-slots, extent told",
                 Box::new(|count| self.cycle(&kept, Dirty::Below(self.used), count)),
             ),
             ("vmalloc-slots, extent not told", Box::new(|count| self.cycle(&kept, Dirty::Unknown, count))),
             ("vmalloc-slots, nothing kept", Box::new(|count| self.cycle(&dropped, Dirty::Unknown, count))),
-            ("mmap and munmap", Box::new(|count| (0..count).for_each(|_| self.map_and_touch()))),
-            (
-                "mapped once, madvise each",
-                Box::new(|count| {
-                    cycle(&head, count, |used| {
-                        // SAFETY: the head is the bench's, and of no more use.
-                        unsafe { drop_range(used) };
-                    })
-                }),
-            ),
-            (
-                "mapped once, cleared each",
-                Box::new(|count| {
-                    cycle(&head, count, |used| {
-                        // SAFETY: as above.
-                        unsafe { clear(used) };
-                    })
-                }),
-            ),
+            ("mmap and munmap", repeat(|| self.map_and_touch())),
+            // SAFETY: the head is the bench's, and of no more use: here and below.
+            ("mapped once, madvise each", cycles(&head, |used| unsafe { drop_range(used) })),
             // SAFETY: as above.
-            ("touch alone", Box::new(|count| (0..count).for_each(|_| unsafe { touch(&head) }))),
+            ("mapped once, cleared each", cycles(&head, |used| unsafe { clear(used) })),
+            ("touch alone", cycles(&head, |_| ())),
         ];
         let (names, mut players): (Vec<_>, Vec<_>) = players.into_iter().unzip();
         let all = medians(&mut players, limits);
@@ -142,15 +129,25 @@ impl Load {
                 cycle(&head, COUNTED, |used| {
                     // SAFETY: the head is the bench's, and of no more use.
                     unsafe { drop_range(used) };
-                })
+                });
             }),
             row("nothing but the other programs of this machine", &|| {
                 cycle(&head, COUNTED, |_| {
                     std::thread::yield_now();
-                })
+                });
             }),
         ]
     }
+}
+
+/// Returns a player that calls `act` a number of times.
+fn repeat<'a>(act: impl Fn() + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    Box::new(move |count| (0..count).for_each(|_| act()))
+}
+
+/// Returns a player that touches the head and resets it, a number of times.
+fn cycles<'a>(head: &'a Range<usize>, reset: impl Fn(&Range<usize>) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    Box::new(move |count| cycle(head, count, &reset))
 }
 
 fn cycle(head: &Range<usize>, count: usize, reset: impl Fn(&Range<usize>)) {
@@ -167,7 +164,7 @@ fn beside_a_thread(work: &dyn Fn()) -> u64 {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop()
+                std::hint::spin_loop();
             }
         });
         let before = flush_interrupts();
@@ -187,32 +184,24 @@ fn clearing(limits: &Limits) -> Vec<Row> {
     for pages in [1, 16, 32, 64, 256, 1024, 4096] {
         let range = addr..addr + pages * PAGE;
         let numbers = PageRange::from_len((addr / PAGE) as u64, pages as u64).expect("some pages");
-        let touched = || {
-            // SAFETY: here and below, the area is the bench's, and no content is needed.
-            unsafe { touch(&range) };
-        };
         let platform = space.platform();
-        let mut players: [Box<dyn FnMut(usize)>; 3] = [
-            Box::new(|count| {
-                (0..count).for_each(|_| {
-                    touched();
-                    // SAFETY: as above.
-                    unsafe { platform.zero(numbers) };
-                })
+        // SAFETY: here and below, the area is the bench's, and no content is needed.
+        let touched = || unsafe { touch(&range) };
+        let mut players = [
+            repeat(|| {
+                touched();
+                // SAFETY: as above.
+                unsafe { platform.zero(numbers) };
             }),
-            Box::new(|count| {
-                (0..count).for_each(|_| {
-                    touched();
-                    // SAFETY: as above.
-                    unsafe { platform.discard(&[numbers]) }.expect("plain memory");
-                })
+            repeat(|| {
+                touched();
+                // SAFETY: as above.
+                unsafe { platform.discard(&[numbers]) }.expect("plain memory");
             }),
-            Box::new(|count| {
-                (0..count).for_each(|_| {
-                    touched();
-                    // SAFETY: as above.
-                    unsafe { platform.touched(numbers, &mut |run| _ = std::hint::black_box(run)) };
-                })
+            repeat(|| {
+                touched();
+                // SAFETY: as above.
+                unsafe { platform.touched(numbers, &mut |run| _ = std::hint::black_box(run)) };
             }),
         ];
         let all = medians(&mut players, limits);
