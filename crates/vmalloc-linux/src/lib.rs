@@ -9,13 +9,14 @@
 //!                                          ├─► frames/        pages at several addresses
 //!                                          └─► page_kinds.rs  special pages, and how they become plain again
 //!  relocate.rs      pages moved to other addresses
+//!  discard.rs       memory that reads as zero again
 //!  read_nofault.rs  reading addresses that may lead nowhere
 //!
 //!  drain.rs         the thread that drains in the background
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
 //!
-//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu, futex, pagemap, fatal
+//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu, futex, pagemap, own_descriptor, fatal
 //! ```
 //!
 //! # What holds
@@ -64,6 +65,7 @@
 //! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment
 //!   of the call.
 
+mod discard;
 mod drain;
 mod error;
 pub mod fork;

@@ -9,7 +9,7 @@ use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
-use crate::os::pagemap;
+use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::Reservation;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -29,6 +29,7 @@ pub struct Linux {
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
     pub(crate) huge: HugePages,
+    pub(crate) pagemap: Pagemap,
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
     pub(crate) drain_thread: DrainThread,
@@ -95,6 +96,7 @@ unsafe impl Platform for Linux {
             // eighth less time than with an eighth (`buffers`).
             .max_slack_percent(25)
             .remaps_atomically(true)
+            .reset_zero_pages(64)
             .linear_map(self.supply.as_ref().map(Supply::linear))
     }
 

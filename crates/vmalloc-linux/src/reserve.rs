@@ -19,6 +19,7 @@ use crate::os::cpu::{self, CpuHint};
 use crate::os::huge_pages::HugePages;
 use crate::os::limits;
 use crate::os::madvise::{Advice, Sender};
+use crate::os::pagemap::Pagemap;
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::platform::Linux;
 use rustix::io::Errno;
@@ -54,6 +55,7 @@ impl Linux {
             table,
             supply,
             huge: HugePages::default(),
+            pagemap: Pagemap::default(),
             cpu,
             cpus,
             drain_thread: DrainThread::default(),

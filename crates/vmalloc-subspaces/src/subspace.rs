@@ -8,7 +8,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
@@ -229,6 +229,19 @@ unsafe impl<P: Divisible + Protect, A> Protect for Subspace<P, A> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().protect(range, protection) }
+    }
+}
+
+// SAFETY: the platform below drops the memory, and answers for it.
+unsafe impl<P: Divisible + Discard, A> Discard for Subspace<P, A> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().discard(ranges) }
+    }
+
+    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().touched(range, found) }
     }
 }
 

@@ -354,6 +354,14 @@ pub enum AreaError {
         /// The first such page.
         page: u64,
     },
+    /// Two of the ranges share pages.
+    #[error("the ranges {first:?} and {second:?} overlap")]
+    Overlap {
+        /// The range that starts first.
+        first: PageRange,
+        /// The next one.
+        second: PageRange,
+    },
     /// Nothing is mapped there.
     #[error("nothing is mapped at page {page:#x}")]
     NotMapped {

@@ -86,8 +86,8 @@ pub use owned::{
     ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
 };
 pub use platform::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform, PlatformError,
-    PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
+    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;
 pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};

@@ -14,11 +14,12 @@
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
+//! | [`memory`] | big areas, pools of pages, slots, stacks, frees that trap |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings` and `buffers` only
-//! parse arguments and print.
+//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings`, `memory` and
+//! `buffers` only parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
@@ -30,6 +31,8 @@ pub mod counting_lock;
 pub mod heap;
 #[cfg(feature = "buffers")]
 pub mod mappings;
+#[cfg(feature = "buffers")]
+pub mod memory;
 pub mod output;
 pub mod pairs;
 pub mod ranges;

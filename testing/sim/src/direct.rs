@@ -7,8 +7,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use vmalloc::{
-    DirectMemory, Geometry, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate,
-    Translate,
+    DirectMemory, Discard, Geometry, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault,
+    Relocate, Translate,
 };
 
 /// The value of bytes that have no owner any more.
@@ -195,6 +195,19 @@ unsafe impl<L: RawMutex> Protect for Direct<L> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.sim.protect(range, protection) }
+    }
+}
+
+// SAFETY: see `zero`.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Discard for Direct<L> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on; by it nothing needs what the pages hold.
+        unsafe {
+            self.sim.discard(ranges)?;
+            ranges.iter().for_each(|&range| self.fill(range, 0));
+        }
+        Ok(())
     }
 }
 

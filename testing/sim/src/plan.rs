@@ -26,13 +26,15 @@ pub enum Point {
     Protect,
     /// A call of `relocate`, before it does anything.
     Relocate,
+    /// A call of `discard`: the first half of its pages read as zero then.
+    Discard,
 }
 
 const POINTS: usize = Point::ALL.len();
 
 impl Point {
     /// Each of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Frame,
         Self::Map,
         Self::MapHuge,
@@ -44,6 +46,7 @@ impl Point {
         Self::MapFrames,
         Self::Protect,
         Self::Relocate,
+        Self::Discard,
     ];
 }
 

@@ -5,8 +5,8 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
 use vmalloc::{
-    Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protect, Protection,
-    ReadNofault, Translate,
+    Discard, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protect,
+    Protection, ReadNofault, Translate,
 };
 
 // SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`,
@@ -123,6 +123,15 @@ unsafe impl<L: RawMutex> Protect for Sim<L> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.protect(cpu, range, protection))
+    }
+}
+
+// SAFETY: each page's word is zero then, on every CPU; every page is reported as used.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> Discard for Sim<L> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let cpu = self.here();
+        self.step(|machine| machine.discard(cpu, ranges))
     }
 }
 

@@ -13,11 +13,9 @@
 //! for each range after it then finds nothing to change in the page tables, and interrupts no CPU.
 
 use crate::error::protect_error;
-use crate::os::batch::Batch;
-use crate::os::madvise::Advice;
+use crate::os::batch::drop_pages;
 use crate::os::map_count::SPLIT;
 use crate::os::reservation::{Access, Reservation};
-use libc::iovec;
 use vmalloc::{PageRange, PlatformError};
 
 /// Guards by inaccessible mappings.
@@ -42,23 +40,4 @@ impl Mprotect {
             ranges.iter().map(|range| memory.protect(*range, Access::None)).fold(Ok(()), Result::and);
         refused.map_err(protect_error)
     }
-}
-
-fn drop_pages(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
-    match ranges {
-        [range] => memory.advise(*range, Advice::DontNeed),
-        ranges => drop_many(memory, ranges),
-    }
-}
-
-/// A function of its own, so that only a batch pays for the stack of a batch.
-#[inline(never)]
-fn drop_many(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
-    let mut batch = Batch::new(memory);
-    ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
-    batch.finish(drop_runs)
-}
-
-fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {
-    memory.advise_all(runs, Advice::DontNeed)
 }

@@ -1,6 +1,6 @@
 //! Many ranges, gathered for few calls. No heap: a purge may be needed before the heap works again.
 
-use crate::os::madvise::VECTOR_MAX;
+use crate::os::madvise::{Advice, VECTOR_MAX};
 use crate::os::reservation::Reservation;
 use libc::iovec;
 use std::mem::MaybeUninit;
@@ -40,4 +40,25 @@ impl<'a> Batch<'a> {
         let runs = unsafe { &*(std::ptr::from_ref(filled) as *const [iovec]) };
         if runs.is_empty() { Ok(()) } else { send(self.memory, runs) }
     }
+}
+
+/// Drops the memory behind `ranges`: the next touch finds zeros. One call for each
+/// [`VECTOR_MAX`] of them.
+pub(crate) fn drop_pages(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    match ranges {
+        [range] => memory.advise(*range, Advice::DontNeed),
+        ranges => drop_many(memory, ranges),
+    }
+}
+
+/// A function of its own, so that only a batch pays for the stack of a batch.
+#[inline(never)]
+fn drop_many(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    let mut batch = Batch::new(memory);
+    ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
+    batch.finish(drop_runs)
+}
+
+fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {
+    memory.advise_all(runs, Advice::DontNeed)
 }

@@ -8,11 +8,11 @@
 //! sandbox), the runs are advised one by one. The answer of madvise(2) is the one that counts.
 
 use crate::means::BatchAdvise;
+use crate::os::own_descriptor::OwnDescriptor;
 use libc::{c_int, c_long, c_void, iovec};
-use rustix::fd::{IntoRawFd, RawFd};
+use rustix::fd::RawFd;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
-use std::sync::atomic::{AtomicU64, Ordering};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 /// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
 pub(crate) const VECTOR_MAX: usize = 1024;
@@ -87,7 +87,7 @@ fn errno_of(answer: c_long) -> Result<usize, Errno> {
 #[derive(Debug)]
 pub(crate) enum Sender {
     PidfdSelf,
-    Pidfd(OwnPidfd),
+    Pidfd(OwnDescriptor),
     Loop,
 }
 
@@ -95,7 +95,9 @@ impl Sender {
     pub(crate) fn new(vectors: BatchAdvise) -> Self {
         match vectors {
             BatchAdvise::PidfdSelf => Self::PidfdSelf,
-            BatchAdvise::Pidfd => Self::Pidfd(OwnPidfd::default()),
+            BatchAdvise::Pidfd => {
+                Self::Pidfd(OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty())))
+            }
             BatchAdvise::Loop => Self::Loop,
         }
     }
@@ -178,59 +180,6 @@ fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {
     (runs.len(), None)
 }
 
-/// A descriptor of the calling process. After a fork that is another process.
-///
-/// One word: the process in the upper half, its descriptor in the lower. The child finds its
-/// parent's number there, sees that it is not its own, and opens a descriptor for itself. (A child
-/// in a new PID namespace may have its parent's number by chance. Then the kernel refuses to drop
-/// another process's pages, and the runs are advised one by one.)
-#[derive(Debug, Default)]
-pub(crate) struct OwnPidfd(AtomicU64);
-
-impl OwnPidfd {
-    fn get(&self) -> Result<RawFd, Errno> {
-        // Relaxed: nothing but the word is published. A system call, as the C library no longer
-        // caches the number, but a cheap one.
-        let (pid, word) = (getpid(), self.0.load(Ordering::Relaxed));
-        if word >> 32 == number(pid) {
-            return Ok(word as u32 as RawFd);
-        }
-        self.reopen(pid, word)
-    }
-
-    #[cold]
-    fn reopen(&self, pid: Pid, stale: u64) -> Result<RawFd, Errno> {
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?.into_raw_fd();
-        let word = number(pid) << 32 | u64::from(pidfd as u32);
-        match self.0.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
-            // The parent's descriptor stays open in the child: the program may have closed all
-            // descriptors after the fork and opened others, and its number may be one of theirs by
-            // now.
-            Ok(_) => Ok(pidfd),
-            // Another thread of this process was faster: its descriptor is as good.
-            Err(theirs) => {
-                // SAFETY: opened above, and no other thread has seen it.
-                unsafe { libc::close(pidfd) };
-                Ok(theirs as u32 as RawFd)
-            }
-        }
-    }
-}
-
-impl Drop for OwnPidfd {
-    fn drop(&mut self) {
-        let word = *self.0.get_mut();
-        if word >> 32 == number(getpid()) {
-            // SAFETY: opened by this process, for this alone.
-            unsafe { libc::close(word as u32 as RawFd) };
-        }
-    }
-}
-
-fn number(pid: Pid) -> u64 {
-    pid.as_raw_nonzero().get().unsigned_abs().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,18 +202,5 @@ mod tests {
         assert_eq!(rest(29), (1, Some((0x2013, 1))));
         assert_eq!(rest(30), (2, None));
         assert_eq!(rest(60), (3, None));
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri has no pidfd_open")]
-    fn a_pidfd_names_the_process_that_asks() {
-        let own = OwnPidfd::default();
-        let first = own.get().unwrap();
-        assert_eq!(own.get(), Ok(first));
-        // As a forked child finds it: a word of another process.
-        let stale = own.0.load(Ordering::Relaxed) ^ 1 << 40;
-        own.0.store(stale, Ordering::Relaxed);
-        let second = own.get().unwrap();
-        assert_eq!(own.get(), Ok(second));
     }
 }

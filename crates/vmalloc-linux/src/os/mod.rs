@@ -9,5 +9,6 @@ pub(crate) mod huge_pages;
 pub(crate) mod limits;
 pub(crate) mod madvise;
 pub(crate) mod map_count;
+pub(crate) mod own_descriptor;
 pub(crate) mod pagemap;
 pub(crate) mod reservation;

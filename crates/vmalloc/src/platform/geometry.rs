@@ -41,6 +41,9 @@ pub struct Geometry {
     /// cached areas of other nodes. Default: 0. See
     /// [`Config::max_slack_percent`](crate::Config::max_slack_percent).
     pub max_slack_percent: u8,
+    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range with
+    /// more, the memory is given back. Default: 16.
+    pub reset_zero_pages: u64,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.
     pub linear_map: Option<PageRange>,
@@ -59,6 +62,7 @@ impl Geometry {
             remaps_atomically: false,
             max_slack_percent: 0,
             linear_map: None,
+            reset_zero_pages: 16,
         }
     }
 
@@ -89,6 +93,12 @@ impl Geometry {
     /// Sets [`max_slack_percent`](Self::max_slack_percent).
     pub const fn max_slack_percent(mut self, percent: u8) -> Self {
         self.max_slack_percent = percent;
+        self
+    }
+
+    /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
+    pub const fn reset_zero_pages(mut self, pages: u64) -> Self {
+        self.reset_zero_pages = pages;
         self
     }
 

@@ -12,6 +12,7 @@
 //! | [`MapFrames`] | puts given frames behind pages | mappings |
 //! | [`Protect`] | changes the protection of mapped pages | executable memory |
 //! | [`Relocate`] | moves pages to another address without copying | resizing |
+//! | [`Discard`] | makes mapped pages read as zero again | resetting |
 //! | [`ReadNofault`] | reads addresses that may not be mapped | crash dumps |
 //! | [`Translate`] | tells the physical page behind an address | device drivers |
 //!
@@ -30,10 +31,12 @@
 //! returned for a range may its addresses be handed out again, and only then may the platform
 //! recycle the pages behind them.
 
+mod discard;
 mod error;
 mod frame_powers;
 mod geometry;
 
+pub use discard::Discard;
 pub use error::{PlatformError, PlatformFault};
 pub use frame_powers::{Frame, FrameSupply, MapFrames, Origin};
 pub use geometry::Geometry;

@@ -41,7 +41,7 @@ pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
-pub(crate) use refused::Unmapper;
+pub(crate) use refused::{Unmapper, meets};
 
 use crate::addr::PageRange;
 use crate::cache::{Lazy, clear};

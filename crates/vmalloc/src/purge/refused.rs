@@ -221,19 +221,19 @@ impl Purger {
         refused.areas.drain(gone);
     }
 
-    /// Unmaps and flushes `range` of an area in use. If that fails it is remembered as pending, for
-    /// which there is room.
+    /// Unmaps and flushes `ranges` of areas in use, which are disjoint and ascending. If that fails
+    /// they are remembered as pending, for which there is room.
     pub(crate) fn unmap_or_remember<P: Platform>(
         &mut self,
         means: &Unmapper<'_, P>,
-        range: PageRange,
+        ranges: &[PageRange],
     ) -> Result<(), PlatformError> {
         // REFUSED-3: a range that was refused there before must not be unmapped later, when the
         // addresses may be another owner's.
-        let finished = self.finish_pending(means, |pending| pending.intersection(&range).is_some());
-        let unmapped = means.unmap_and_flush(&[range]);
+        let finished = self.finish_pending(means, |pending| meets(ranges, pending));
+        let unmapped = means.unmap_and_flush(ranges);
         finished.map_or(unmapped, Err).inspect_err(|_| {
-            self.pending.push(range);
+            self.pending.extend_from_slice(ranges);
             means.counts.pending.store(self.pending.len() as u64, Relaxed);
         })
     }
@@ -256,6 +256,12 @@ impl Purger {
         means.counts.pending.store(self.pending.len() as u64, Relaxed);
         refusal
     }
+}
+
+/// Returns whether one of `ranges`, which are disjoint and ascending, shares pages with `range`.
+pub(crate) fn meets(ranges: &[PageRange], range: &PageRange) -> bool {
+    let next = ranges.partition_point(|it| it.end() <= range.start());
+    ranges.get(next).is_some_and(|it| it.start() < range.end())
 }
 
 /// Unmaps `areas`, each alone or with others, and puts those first that are refused, or meet a

@@ -26,6 +26,7 @@
 
 mod alloc;
 mod claim;
+mod commit;
 mod config;
 mod exec;
 mod fork;

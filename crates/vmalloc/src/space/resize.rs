@@ -160,7 +160,7 @@ impl<P: Platform> Space<P> {
     /// until then the guard page before them may be accessible.
     fn give_tail(&self, purger: &mut Purger, tail: PageRange, guard_pages: u64) {
         let gone = PageRange::of(tail.start() - guard_pages, tail.end());
-        if purger.unmap_or_remember(&self.unmapper(), gone).is_ok() {
+        if purger.unmap_or_remember(&self.unmapper(), &[gone]).is_ok() {
             self.release(&[tail]);
         } else {
             purger.remote().push(tail);
@@ -171,7 +171,7 @@ impl<P: Platform> Space<P> {
     /// Grows `old` if the addresses behind it are free. Returns whether they were.
     fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        if !self.geometry.span.covers(&new) || self.finish_pending(new).is_err() {
+        if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
             return Ok(false);
         }
         match self.sure(self.areas.reshape(old, new, checked.annotation_of(new, info))) {

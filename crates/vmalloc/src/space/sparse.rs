@@ -6,6 +6,7 @@ use crate::addr::PageRange;
 use crate::areas::{FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
+use crate::purge::meets;
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates addresses into which frames can be mapped later, at any page. Returns the first.
@@ -61,7 +62,7 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.sparse_area(addr, frames.len() as u64)?;
-        self.finish_pending(range)?;
+        self.finish_pending(&[range])?;
         self.check_frames(frames, Origin::Supply)?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
@@ -87,7 +88,7 @@ impl<P: MapFrames> Raw<'_, P> {
         let range = self.sparse_area(addr, pages)?;
         // Pages that were refused before may be those that are asked for again.
         let is_pending = self.is_pending(range);
-        self.finish_pending(range)?;
+        self.finish_pending(&[range])?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
             Some(page) if !is_pending => return Err(AreaError::NotMapped { page }),
@@ -98,7 +99,7 @@ impl<P: MapFrames> Raw<'_, P> {
         let mut purger = self.purger.0.lock();
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         // The caller owns the pages.
-        purger.unmap_or_remember(&self.unmapper(), range).map_err(AreaError::Platform)
+        purger.unmap_or_remember(&self.unmapper(), &[range]).map_err(AreaError::Platform)
     }
 }
 
@@ -137,12 +138,13 @@ impl<P: Platform> Space<P> {
         if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 
-    /// Makes sure that no page of `range` has still to be unmapped, before pages are mapped there.
-    pub(super) fn finish_pending(&self, range: PageRange) -> Result<(), PlatformError> {
+    /// Makes sure that no page of `ranges`, which are disjoint and ascending, has still to be
+    /// unmapped, before pages are mapped there.
+    pub(super) fn finish_pending(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         if !self.counts.is_anything_pending() {
             return Ok(());
         }
-        let meets = |pending: &PageRange| pending.intersection(&range).is_some();
+        let meets = |pending: &PageRange| meets(ranges, pending);
         let refusal = self.purger.0.lock().finish_pending(&self.unmapper(), meets);
         refusal.map_or(Ok(()), Err)
     }

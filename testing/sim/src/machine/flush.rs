@@ -26,6 +26,17 @@ impl Machine {
         Ok(())
     }
 
+    /// Makes mapped pages read as zero: their frames stay.
+    pub(crate) fn discard(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.check_ranges(Point::Discard, ranges);
+        if self.plan.pass(Point::Discard).is_err() {
+            first_half(ranges).for_each(|range| self.zero(cpu, range));
+            return Err(self.refuse("discard", PlatformFault::Other));
+        }
+        ranges.iter().for_each(|&range| self.zero(cpu, range));
+        Ok(())
+    }
+
     fn unmap_range(&mut self, cpu: usize, range: PageRange) {
         let entries: Vec<(u64, Entry)> = self.page_table.entries_in(range).collect();
         entries.iter().for_each(|&(page, _)| _ = self.page_table.remove(page));

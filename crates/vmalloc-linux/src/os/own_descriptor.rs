@@ -1,0 +1,93 @@
+//! A descriptor that belongs to the calling process: after a fork the child opens its own.
+
+use crate::fork::locks;
+use rustix::fd::{IntoRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::getpid;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The bits of a process's number: Linux gives none above 2²².
+const PID_BITS: u32 = 22;
+
+/// A descriptor of the calling process, opened when it is first needed.
+///
+/// One word: the process in the upper half, its descriptor in the lower. The process is its number
+/// and the generation of forks, since a child in a new PID namespace may have its parent's number.
+/// The child of a fork sees that the descriptor is not its own, and opens another.
+#[derive(Debug)]
+pub(crate) struct OwnDescriptor {
+    word: AtomicU64,
+    open: fn() -> Result<OwnedFd, Errno>,
+}
+
+impl OwnDescriptor {
+    pub(crate) const fn new(open: fn() -> Result<OwnedFd, Errno>) -> Self {
+        Self { word: AtomicU64::new(0), open }
+    }
+
+    /// Returns the descriptor of this process.
+    pub(crate) fn get(&self) -> Result<RawFd, Errno> {
+        // Relaxed: nothing but the word is published. A system call, as the C library no longer
+        // caches the number, but a cheap one.
+        let (process, word) = (process(), self.word.load(Ordering::Relaxed));
+        if word >> 32 == process {
+            return Ok(word as u32 as RawFd);
+        }
+        self.reopen(process, word)
+    }
+
+    #[cold]
+    fn reopen(&self, process: u64, stale: u64) -> Result<RawFd, Errno> {
+        let opened = (self.open)()?.into_raw_fd();
+        let word = process << 32 | u64::from(opened as u32);
+        match self.word.compare_exchange(stale, word, Ordering::Relaxed, Ordering::Relaxed) {
+            // The parent's descriptor stays open in the child: the program may have closed all
+            // descriptors after the fork and opened others, and its number may be one of theirs by
+            // now.
+            Ok(_) => Ok(opened),
+            // Another thread of this process was faster: its descriptor is as good.
+            Err(theirs) => {
+                // SAFETY: opened above, and no other thread has seen it.
+                unsafe { libc::close(opened) };
+                Ok(theirs as u32 as RawFd)
+            }
+        }
+    }
+}
+
+impl Drop for OwnDescriptor {
+    fn drop(&mut self) {
+        let word = *self.word.get_mut();
+        if word >> 32 == process() {
+            // SAFETY: opened by this process, for this alone.
+            unsafe { libc::close(word as u32 as RawFd) };
+        }
+    }
+}
+
+/// Returns a number of this process that no other has that shares memory with it by forks, and that
+/// is never 0.
+fn process() -> u64 {
+    let pid = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
+    (pid | locks::generation() << PID_BITS) & u64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{PidfdFlags, pidfd_open};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no pidfd_open")]
+    fn a_descriptor_is_opened_by_the_process_that_asks() {
+        let own = OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty()));
+        let first = own.get().unwrap();
+        assert_eq!(own.get(), Ok(first));
+        // As a forked child finds it: a word of another process.
+        let stale = own.word.load(Ordering::Relaxed) ^ 1 << 40;
+        own.word.store(stale, Ordering::Relaxed);
+        let second = own.get().unwrap();
+        assert_eq!(own.get(), Ok(second));
+        assert_ne!(first, second, "the first is another process's");
+    }
+}

@@ -1,0 +1,197 @@
+//! Memory behind parts of reserved areas, at addresses that the caller chooses: buffer pools, wasm
+//! memories, heaps of JIT compilers.
+//!
+//! ```text
+//!                 commit                     decommit
+//!   addresses ──────────────► memory ──────────────────► addresses      a touch traps again
+//!   (reserve)                 │    ▲
+//!                             └────┘ discard, reset                     reads as zero, stays committed
+//! ```
+//!
+//! Each call takes many ranges, also of different areas, and makes one call of the platform for all
+//! of them, where the platform has such a call.
+
+use super::{Raw, Space};
+use crate::addr::PageRange;
+use crate::areas::Kind;
+use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::platform::{Discard, Platform, Protection};
+use crate::purge::PurgePlan;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+impl<P: Platform> Raw<'_, P> {
+    /// Puts memory behind `ranges`: addresses of whole pages inside areas of
+    /// [`reserve`](Self::reserve), in any order. They read as zero where the platform
+    /// [zeroes](crate::Geometry::maps_zeroed) new pages. O(n log n) in the ranges, and a call of
+    /// the platform for each run of neighbours. Purges, and tries again, where memory is short.
+    ///
+    /// # Safety
+    /// The caller owns the areas. None of the pages is committed, or mapped in another way, and no
+    /// other thread commits or decommits them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]: a range is empty, not of whole pages, not inside a reserved area, or meets
+    /// another one; or the platform has no memory. Nothing is committed then.
+    pub unsafe fn commit(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
+        let ranges = self.ranges_of(ranges, |kind| kind == Kind::Reserved)?;
+        self.finish_pending(&ranges)?;
+        for (done, range) in ranges.iter().enumerate() {
+            // SAFETY: the pages are the caller's, and not mapped.
+            let map = || unsafe { self.platform().map(*range, Protection::ReadWrite) };
+            let mapped = map().or_else(|error| match self.purge_with(PurgePlan::ALL) {
+                Ok(_) => map(),
+                Err(_) => Err(error),
+            });
+            if let Err(error) = mapped {
+                // Pages that can't be unmapped now are unmapped with their area, at the latest.
+                let _ = self.unmap_parts(&ranges[..done]);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the memory behind `ranges` away: addresses of whole pages inside areas of
+    /// [`reserve`](Self::reserve), in any order, committed or not. On return a touch of them traps
+    /// on every CPU. One unmap and one flush for all of them; waits for a purge under way.
+    ///
+    /// # Safety
+    /// The caller owns the areas, nothing uses the pages any more, and no other thread commits or
+    /// decommits them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`] for ranges as in [`commit`](Self::commit): nothing is changed. If the platform
+    /// refused, the next purge decommits the pages, or this when it is called again, and nothing is
+    /// committed there before.
+    pub unsafe fn decommit(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
+        let ranges = self.ranges_of(ranges, |kind| kind == Kind::Reserved)?;
+        self.unmap_parts(&ranges)
+    }
+}
+
+impl<P: Discard> Raw<'_, P> {
+    /// Makes `ranges` read as zero and gives their memory back to the machine: addresses of whole
+    /// pages that are committed, or are memory of [`alloc`](Self::alloc), in any order. They stay
+    /// usable. One call of the platform for all of them.
+    ///
+    /// # Safety
+    /// The caller owns the areas, nothing needs the content of the pages, and no other thread
+    /// changes them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]: a range is empty, not of whole pages, not inside such an area, or meets
+    /// another one; nothing is changed. If the platform refused, each page reads as zero or as
+    /// before.
+    pub unsafe fn discard(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
+        let ranges = self.ranges_of(ranges, is_memory)?;
+        // SAFETY: the pages are the caller's, mapped, and of no use to it.
+        unsafe { self.platform().discard(&ranges) }.map_err(AreaError::Platform)
+    }
+
+    /// Makes `ranges` read as zero, as [`discard`](Self::discard) does, but in the way that costs
+    /// least if they are used again. Memory of a range stays and is cleared while not more than
+    /// [`Geometry::reset_zero_pages`](crate::Geometry::reset_zero_pages) of its pages were used. Of
+    /// a range with more, the memory is discarded. O(n log n) in the ranges, one look at what was
+    /// used for each large range, and one call for all that is discarded.
+    ///
+    /// # Safety
+    /// See [`discard`](Self::discard).
+    ///
+    /// # Errors
+    /// See [`discard`](Self::discard).
+    pub unsafe fn reset(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
+        let mut ranges = self.ranges_of(ranges, is_memory)?;
+        // SAFETY: the pages are the caller's, mapped, and of no use to it.
+        ranges.retain(|range| !unsafe { self.zero_used(*range) });
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.platform().discard(&ranges) }.map_err(AreaError::Platform)
+    }
+
+    /// Clears the pages of `range` that were used, if they are few. Returns whether they were.
+    ///
+    /// # Safety
+    /// The caller owns the pages, they are mapped, and nothing needs their content.
+    unsafe fn zero_used(&self, range: PageRange) -> bool {
+        let (most, platform) = (self.geometry().reset_zero_pages, self.platform());
+        // The caller says that they are used, and a look costs more than they do.
+        if range.len() <= most.div_ceil(2) {
+            // SAFETY: the pages are the caller's and mapped.
+            unsafe { platform.zero(range) };
+            return true;
+        }
+        let mut used = 0;
+        // SAFETY: as above.
+        unsafe { platform.touched(range, &mut |run| used += run.len()) };
+        if used <= most {
+            // SAFETY: as above; no thread has used other pages meanwhile.
+            unsafe { platform.touched(range, &mut |run| platform.zero(run)) };
+        }
+        used <= most
+    }
+}
+
+fn is_memory(kind: Kind) -> bool {
+    matches!(kind, Kind::Reserved | Kind::Vmalloc)
+}
+
+impl<P: Platform> Space<P> {
+    /// Returns the pages of `ranges`, ascending and with neighbours joined, which all lie in areas
+    /// of a kind that is wanted.
+    fn ranges_of(
+        &self,
+        ranges: &[Range<usize>],
+        is_wanted: impl Fn(Kind) -> bool,
+    ) -> Result<Vec<PageRange>, AreaError> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(ranges.len()).map_err(|_| AllocError::Metadata)?;
+        for range in ranges {
+            all.push(self.range_of(range, &is_wanted)?);
+        }
+        all.sort_unstable_by_key(PageRange::start);
+        if let Some([first, second]) =
+            all.array_windows().find(|[first, second]| first.end() > second.start())
+        {
+            return Err(AreaError::Overlap { first: *first, second: *second });
+        }
+        all.dedup_by(|next, range| {
+            let joins = range.end() == next.start();
+            if joins {
+                *range = PageRange::of(range.start(), next.end());
+            }
+            joins
+        });
+        Ok(all)
+    }
+
+    /// Returns the pages of one range.
+    fn range_of(
+        &self,
+        range: &Range<usize>,
+        is_wanted: impl Fn(Kind) -> bool,
+    ) -> Result<PageRange, AreaError> {
+        let (start, end) = (self.page(range.start)?, self.page(range.end)?);
+        let asked = PageRange::new(start, end).ok_or(RequestError::ZeroSize)?;
+        let area = self.find(range.start).ok_or(FreeError::NotAnArea { page: start })?;
+        let pages = self.pages_of(&area);
+        if !is_wanted(area.kind) {
+            return Err(FreeError::WrongKind { page: pages.start() }.into());
+        }
+        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+    }
+
+    /// Unmaps and flushes parts of areas in use, which are disjoint and ascending.
+    fn unmap_parts(&self, ranges: &[PageRange]) -> Result<(), AreaError> {
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        // One at a time, as the platform is promised.
+        let mut purger = self.purger.0.lock();
+        purger.pending.try_reserve(ranges.len()).map_err(|_| AllocError::Metadata)?;
+        // The caller owns the pages.
+        purger.unmap_or_remember(&self.unmapper(), ranges).map_err(AreaError::Platform)
+    }
+}

@@ -1,0 +1,50 @@
+//! Memory as large programs use it: big areas, pools of pages, slots, stacks, frees that trap.
+//!
+//! Each module is a group of loads, which ours and its peers play in one run.
+
+pub mod pages;
+pub mod sizes;
+pub mod slots;
+pub mod stacks;
+pub mod traps;
+
+use crate::rounds::Limits;
+use serde::Serialize;
+
+/// One figure of one design under one load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The load, as `docs/memory.md` names it.
+    pub load: String,
+    /// The design that was measured: ours, or the name of a peer.
+    pub design: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+impl Row {
+    /// Returns a figure of `design` under `load`.
+    pub fn new(load: impl Into<String>, design: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { load: load.into(), design: design.into(), value, unit }
+    }
+}
+
+/// Loads that are measured together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Measures all of it.
+    pub run: fn(&Limits) -> Vec<Row>,
+}
+
+/// All groups, in the order in which they are measured.
+pub const GROUPS: [Group; 5] = [
+    Group { name: "sizes", run: sizes::run },
+    Group { name: "pages", run: pages::run },
+    Group { name: "slots", run: slots::run },
+    Group { name: "stacks", run: stacks::run },
+    Group { name: "traps", run: traps::run },
+];
