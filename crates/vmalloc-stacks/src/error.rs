@@ -1,7 +1,7 @@
 //! Errors.
 
 use thiserror::Error;
-use vmalloc::{AllocError, AreaError, RequestError};
+use vmalloc::{AllocError, AreaError};
 
 /// The refusal of a stack. Nothing is lost or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -37,18 +37,15 @@ pub enum StackError {
         /// The most that the stack may have.
         most: usize,
     },
+    /// Another thread grows the stack at this moment.
+    #[error("another thread grows the stack at this moment")]
+    Growing,
     /// The pool is out of addresses or memory.
     #[error(transparent)]
     Alloc(#[from] AllocError),
     /// The pages of a growable stack could not be committed.
     #[error(transparent)]
     Commit(#[from] AreaError),
-}
-
-impl From<RequestError> for StackError {
-    fn from(error: RequestError) -> Self {
-        Self::Alloc(error.into())
-    }
 }
 
 /// An error of [`Stacks::open`](crate::Stacks::open). Nothing is left behind.
