@@ -78,6 +78,12 @@ impl Growable {
         self.reserved.bottom..self.bottom()
     }
 
+    /// Returns the addresses of the guard page below the largest size.
+    #[must_use]
+    pub fn guard(&self) -> Range<usize> {
+        self.reserved.bottom - self.hold.space.geometry().page_bytes()..self.reserved.bottom
+    }
+
     /// Grows the stack to `bytes`, rounded up to pages. Changes nothing if it has as much already.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 //! Guarded stacks.
 
+#[cfg(feature = "corosensei")]
+mod coroutines;
 mod decay;
 mod error;
 mod fork;
 mod growable;
 mod hold;
 mod magazine;
+mod overflow;
 mod pool;
 mod recycle;
 mod registry;
@@ -17,6 +20,7 @@ mod stacks;
 
 pub use error::{OpenError, StackError};
 pub use growable::Growable;
+pub use overflow::{AltStack, AltStackError, Overflow, report_overflows, report_overflows_to};
 pub use settings::Settings;
 pub use stack::Stack;
 pub use stacks::Stacks;
