@@ -11,8 +11,9 @@ use crate::hold::Hold;
 use crate::shape::Extent;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::Platform;
+use vmalloc::{AreaError, Platform};
 
 /// Set in the size while a thread commits pages: sizes are multiples of the page.
 const GROWING: usize = 1;
@@ -20,7 +21,7 @@ const GROWING: usize = 1;
 /// An owned stack that reserves addresses for its largest size, and has memory behind the top part.
 /// Below that part every access traps, down to the guard page.
 ///
-/// It grows when its owner says so, also from code that runs on it. It never grows by itself: a
+/// It grows when its owner says so, or a [`Grower`] that code on the stack has. It never grows by itself: a
 /// signal handler would have to commit pages, and committing takes locks that the interrupted
 /// thread may hold.
 ///
@@ -33,9 +34,18 @@ const GROWING: usize = 1;
 /// assert_eq!(stack.size(), 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Growable {
+pub struct Growable(Arc<Shared>);
+
+/// The right to grow a [`Growable`] stack, for the code that runs on it. It keeps the stack's
+/// memory, too.
+#[derive(Clone)]
+pub struct Grower(Arc<Shared>);
+
+/// The area of a growable stack.
+struct Shared {
     hold: Hold,
     reserved: Extent,
+    /// The bytes that have memory behind them, and [`GROWING`].
     committed: AtomicUsize,
 }
 
@@ -48,15 +58,15 @@ impl Growable {
         let request = hold.request(most, name);
         let bottom = hold.in_need(|| Ok(hold.space.raw().reserve(&request)?))?;
         let reserved = Extent { bottom, bytes: most };
-        let stack = Self { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
-        stack.grow(first)?;
-        Ok(stack)
+        let shared = Shared { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
+        shared.grow(first)?;
+        Ok(Self(Arc::new(shared)))
     }
 
     /// Returns the address behind the highest byte: where an empty stack begins.
     #[must_use]
     pub fn top(&self) -> usize {
-        self.reserved.top()
+        self.0.reserved.top()
     }
 
     /// Returns the address of the lowest byte that has memory behind it.
@@ -68,20 +78,20 @@ impl Growable {
     /// Returns the bytes that have memory behind them.
     #[must_use]
     pub fn size(&self) -> usize {
-        // Acquire: pairs with the Release in `grow`. The pages may be used.
-        self.committed.load(Ordering::Acquire) & !GROWING
+        self.0.size()
     }
 
     /// Returns the addresses below the stack that it may grow into, the guard page not among them.
     #[must_use]
     pub fn reserve(&self) -> Range<usize> {
-        self.reserved.bottom..self.bottom()
+        self.0.reserved.bottom..self.bottom()
     }
 
     /// Returns the addresses of the guard page below the largest size.
     #[must_use]
     pub fn guard(&self) -> Range<usize> {
-        self.reserved.bottom - self.hold.space.geometry().page_bytes()..self.reserved.bottom
+        let bottom = self.0.reserved.bottom;
+        bottom - self.0.hold.space.geometry().page_bytes()..bottom
     }
 
     /// Grows the stack to `bytes`, rounded up to pages. Changes nothing if it has as much already.
@@ -90,29 +100,7 @@ impl Growable {
     /// [`StackError`]: it may not become so large, memory ran out, or another thread grows it at
     /// this moment ([`StackError::Growing`]). The stack stays as it is.
     pub fn grow(&self, bytes: usize) -> Result<(), StackError> {
-        let most = self.reserved.bytes;
-        if bytes > most {
-            return Err(StackError::BeyondMost { bytes, most });
-        }
-        let bytes = self.hold.shape.checked(bytes)?;
-        // Relaxed: the exchange below decides.
-        let size = self.committed.load(Ordering::Relaxed);
-        if size & GROWING == 0 && bytes <= size {
-            return Ok(());
-        }
-        let is_ours = size & GROWING == 0
-            // Acquire: comes after the call that set the size.
-            && self.committed.compare_exchange(size, size | GROWING, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if !is_ours {
-            return Err(StackError::Growing);
-        }
-        let pages = self.top() - bytes..self.top() - size;
-        // SAFETY: this owns the area. No page of it below `size` is committed, and no other thread
-        // commits any while the size is marked.
-        let committed = unsafe { self.hold.space.raw().commit(&[pages]) };
-        // Release: pairs with the Acquire in `size` and above.
-        self.committed.store(if committed.is_ok() { bytes } else { size }, Ordering::Release);
-        Ok(committed?)
+        self.0.grow(bytes)
     }
 
     /// Takes the memory below the top `bytes`, rounded up to pages, away. An access there traps
@@ -124,21 +112,94 @@ impl Growable {
     /// # Errors
     /// [`StackError`]. If the system refused, the memory goes with the stack at the latest.
     pub unsafe fn shrink(&mut self, bytes: usize) -> Result<(), StackError> {
-        let bytes = self.hold.shape.checked(bytes)?;
-        let size = self.size();
-        if bytes >= size {
-            return Ok(());
-        }
-        *self.committed.get_mut() = bytes;
-        let pages = self.top() - size..self.top() - bytes;
-        // SAFETY: this owns the area and is borrowed exclusively, and the caller needs the pages no
-        // more.
-        unsafe { self.hold.space.raw().decommit(&[pages]) }?;
-        Ok(())
+        // SAFETY: the caller's condition.
+        unsafe { self.0.shrink(bytes) }
+    }
+
+    /// Returns the right to grow the stack, for the code that will run on it.
+    #[must_use]
+    pub fn grower(&self) -> Grower {
+        Grower(Arc::clone(&self.0))
     }
 }
 
-impl Drop for Growable {
+impl Grower {
+    /// Returns the bytes that have memory behind them.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// Grows the stack, as [`Growable::grow`] does.
+    ///
+    /// # Errors
+    /// [`StackError`]. The stack stays as it is.
+    pub fn grow(&self, bytes: usize) -> Result<(), StackError> {
+        self.0.grow(bytes)
+    }
+}
+
+impl Shared {
+    fn size(&self) -> usize {
+        // Acquire: pairs with the Release in `release`. The pages may be used.
+        self.committed.load(Ordering::Acquire) & !GROWING
+    }
+
+    fn grow(&self, bytes: usize) -> Result<(), StackError> {
+        let most = self.reserved.bytes;
+        if bytes > most {
+            return Err(StackError::BeyondMost { bytes, most });
+        }
+        let bytes = self.hold.shape.checked(bytes)?;
+        if self.size() >= bytes {
+            return Ok(());
+        }
+        let size = self.claim()?;
+        if size >= bytes {
+            return self.release(size, Ok(()));
+        }
+        let pages = self.reserved.top() - bytes..self.reserved.top() - size;
+        // SAFETY: this owns the area. No page of it below `size` is committed, and no other thread
+        // commits any while the size is claimed.
+        let committed = unsafe { self.hold.space.raw().commit(&[pages]) };
+        self.release(if committed.is_ok() { bytes } else { size }, committed)
+    }
+
+    /// Takes memory away.
+    ///
+    /// # Safety
+    /// That of [`Growable::shrink`].
+    unsafe fn shrink(&self, bytes: usize) -> Result<(), StackError> {
+        let bytes = self.hold.shape.checked(bytes)?;
+        let size = self.claim()?;
+        if bytes >= size {
+            return self.release(size, Ok(()));
+        }
+        let pages = self.reserved.top() - size..self.reserved.top() - bytes;
+        // SAFETY: this owns the area, the size is claimed, and the caller needs the pages no more.
+        let decommitted = unsafe { self.hold.space.raw().decommit(&[pages]) };
+        self.release(bytes, decommitted)
+    }
+
+    /// Claims the size, which no other thread changes then. Returns it.
+    fn claim(&self) -> Result<usize, StackError> {
+        // Relaxed: the exchange decides.
+        let size = self.committed.load(Ordering::Relaxed) & !GROWING;
+        // Acquire: pairs with the Release in `release`. What the thread before has changed is done.
+        let claimed =
+            self.committed.compare_exchange(size, size | GROWING, Ordering::Acquire, Ordering::Relaxed);
+        claimed.map_err(|_| StackError::Growing)
+    }
+
+    /// Sets a size that was claimed.
+    fn release(&self, size: usize, answer: Result<(), AreaError>) -> Result<(), StackError> {
+        // Release: pairs with the Acquire in `size` and `claim`.
+        self.committed.store(size, Ordering::Release);
+        Ok(answer?)
+    }
+}
+
+impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: this owned the area, which `new` reserved, and nothing runs on it any more.
         if let Err(error) = unsafe { self.hold.space.raw().unreserve(self.reserved.bottom) } {
@@ -149,6 +210,12 @@ impl Drop for Growable {
 
 impl fmt::Debug for Growable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Growable({:#x}..{:#x}, down to {:#x})", self.bottom(), self.top(), self.reserved.bottom)
+        write!(f, "Growable({:#x}..{:#x}, down to {:#x})", self.bottom(), self.top(), self.0.reserved.bottom)
+    }
+}
+
+impl fmt::Debug for Grower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grower").field("size", &self.size()).finish_non_exhaustive()
     }
 }

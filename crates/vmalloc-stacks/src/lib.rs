@@ -19,7 +19,7 @@ mod stack;
 mod stacks;
 
 pub use error::{OpenError, StackError};
-pub use growable::Growable;
+pub use growable::{Growable, Grower};
 pub use overflow::{AltStack, AltStackError, Overflow, report_overflows, report_overflows_to};
 pub use settings::Settings;
 pub use stack::Stack;

@@ -197,7 +197,10 @@ mod tests {
                 match (round + first) % 3 {
                     0 => own.extend(magazine.take()),
                     1 if round % 31 == 0 => own.extend(magazine.take_all()),
-                    _ => own.extend(own.pop().filter(|&bottom| !magazine.put(bottom))),
+                    _ => {
+                        let refused = own.pop().filter(|&bottom| !magazine.put(bottom));
+                        own.extend(refused);
+                    }
                 }
             }
             let mut kept = kept.lock().unwrap();

@@ -102,7 +102,7 @@ impl Pool {
         let top = area.addr + area.pages as usize * page_bytes;
         // An access below the bottom by code that runs elsewhere is no overflow: the top of the
         // stack below may have been overrun.
-        let is_running = |sp| (page..=top).contains(&sp);
+        let is_running = |sp| page < sp && sp <= top;
         let overflow = Overflow { addr, bottom: area.addr, top, name: area.tag, pool: self.name };
         sp.is_none_or(is_running).then_some(overflow)
     }
