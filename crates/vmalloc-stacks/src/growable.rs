@@ -21,9 +21,9 @@ const GROWING: usize = 1;
 /// An owned stack that reserves addresses for its largest size, and has memory behind the top part.
 /// Below that part every access traps, down to the guard page.
 ///
-/// It grows when its owner says so, or a [`Grower`] that code on the stack has. It never grows by itself: a
-/// signal handler would have to commit pages, and committing takes locks that the interrupted
-/// thread may hold.
+/// It grows when its owner says so, or a [`Grower`] that code on the stack has. It never grows by
+/// itself: a signal handler would have to commit pages, and committing takes locks that the
+/// interrupted thread may hold.
 ///
 /// ```
 /// use vmalloc_stacks::{Settings, Stacks};
@@ -50,16 +50,28 @@ struct Shared {
 }
 
 impl Growable {
-    pub(crate) fn new(hold: &Hold, name: Option<&str>, first: usize, most: usize) -> Result<Self, StackError> {
-        let (first, most) = (hold.shape.checked(first)?, hold.shape.checked(most)?);
-        if first > most {
+    pub(crate) fn new(
+        hold: &Hold,
+        name: Option<&str>,
+        first: usize,
+        most: usize,
+    ) -> Result<Self, StackError> {
+        let most = hold.shape.checked(most)?;
+        if hold.shape.checked(first)? > most {
             return Err(StackError::BeyondMost { bytes: first, most });
         }
+        let stack = Self::reserved(hold, name, most)?;
+        stack.grow(first)?;
+        Ok(stack)
+    }
+
+    /// Reserves the addresses of a stack that may grow to `most` bytes.
+    pub(crate) fn reserved(hold: &Hold, name: Option<&str>, most: usize) -> Result<Self, StackError> {
+        let most = hold.shape.checked(most)?;
         let request = hold.request(most, name);
         let bottom = hold.in_need(|| Ok(hold.space.raw().reserve(&request)?))?;
         let reserved = Extent { bottom, bytes: most };
         let shared = Shared { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
-        shared.grow(first)?;
         Ok(Self(Arc::new(shared)))
     }
 

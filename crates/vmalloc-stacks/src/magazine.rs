@@ -129,10 +129,7 @@ impl Magazine {
     /// Seals every word, and returns the stacks that were in.
     pub(crate) fn seal(&self) -> impl Iterator<Item = usize> {
         // Acquire: pairs with the Release in `put`.
-        self.words
-            .iter()
-            .map(|word| word.swap(SEALED, Ordering::Acquire))
-            .filter(|&bottom| bottom > SEALED)
+        self.words.iter().map(|word| word.swap(SEALED, Ordering::Acquire)).filter(|&bottom| bottom > SEALED)
     }
 
     /// Returns whether no stack is in, unless threads change that meanwhile.

@@ -9,6 +9,7 @@ use crate::settings::Settings;
 use crate::shape::{Extent, Shape};
 use crate::shard::Shard;
 use arrayvec::ArrayVec;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vmalloc::{Config, Discard, PageRange, Platform, Request, Space, Tag};
@@ -117,7 +118,15 @@ fn open_space(
     // Each area has a guard, and is of the size asked for: no slack between a stack and its guard.
     let config = Config::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
     let space = vmalloc_linux::open(options, config)?;
-    let start = (space.geometry().span.start() << space.geometry().page_shift) as usize;
+    let (span, shift) = (space.geometry().span, space.geometry().page_shift);
+    let start = (span.start() << shift) as usize;
+    // A huge page at the top of each stack would be most of its memory. One advice for the whole
+    // span takes no further mapping. Kernels without huge pages refuse it, and need none.
+    // SAFETY: the span is the space's, and the advice changes no content.
+    unsafe {
+        let first = ptr::with_exposed_provenance_mut(start);
+        libc::madvise(first, (span.len() << shift) as usize, libc::MADV_NOHUGEPAGE);
+    }
     let first = start..start + space.geometry().page_bytes();
     let request = Request::new(first.len()).without_guard().within(first.start, first.end);
     // Never freed: it goes with the span.

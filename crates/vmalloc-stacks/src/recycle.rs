@@ -119,9 +119,7 @@ impl Hold {
                 let bytes = self.shape.stack_bytes;
                 shard.deep.take_all().take(most).map(|bottom| Extent { bottom, bytes }).collect()
             }
-            Way::Single => {
-                shard.single.take_all().take(most).map(|bottom| self.extent_of(bottom)).collect()
-            }
+            Way::Single => shard.single.take_all().take(most).map(|bottom| self.extent_of(bottom)).collect(),
         }
     }
 

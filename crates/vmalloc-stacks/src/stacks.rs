@@ -97,6 +97,15 @@ impl Stacks {
         Growable::new(&self.0, Some(name), first, most)
     }
 
+    /// Reserves the addresses of a stack that can grow to `most` bytes, and has no memory yet: no
+    /// byte of it can be touched before the first [`grow`](Growable::grow). No system call.
+    ///
+    /// # Errors
+    /// [`StackError`]; nothing is lost or changed.
+    pub fn reserved(&self, most: usize) -> Result<Growable, StackError> {
+        Growable::reserved(&self.0, None, most)
+    }
+
     /// Gives the memory below the kept part of every cached stack back now. Otherwise a thread of
     /// the program does that once a second.
     pub fn trim(&self) {

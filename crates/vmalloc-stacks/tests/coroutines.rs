@@ -41,7 +41,8 @@ fn coroutines_run_suspend_and_end_on_our_stacks() {
 fn a_coroutine_ends_on_another_thread() {
     let stacks = open(16, 4);
     for _ in 0..200 {
-        let mut coroutine = Coroutine::with_stack(stacks.stack().unwrap(), |_: &Yielder<_, ()>, depth: usize| recurse(depth));
+        let mut coroutine =
+            Coroutine::with_stack(stacks.stack().unwrap(), |_: &Yielder<_, ()>, depth: usize| recurse(depth));
         coroutine.resume(20).as_return().unwrap();
         let stack = coroutine.into_stack();
         std::thread::spawn(move || drop(stack)).join().unwrap();

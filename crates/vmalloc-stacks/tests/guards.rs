@@ -88,6 +88,17 @@ fn a_growable_stack_traps_below_what_is_committed() {
     }
 }
 
+#[test]
+fn a_reserved_stack_traps_until_it_grows() {
+    let stacks = open(4, 2);
+    let stack = stacks.reserved(8 * PAGE).unwrap();
+    assert_eq!((stack.size(), stack.bottom(), stack.reserve().len()), (0, stack.top(), 8 * PAGE));
+    (stack.guard().start..stack.top() + PAGE).step_by(PAGE).for_each(assert_traps);
+    stack.grow(3 * PAGE).unwrap();
+    assert_guarded(stack.bottom(), stack.top());
+    assert_eq!(peek(stack.bottom()), Some(0));
+}
+
 /// A stack of any kind.
 enum Any {
     Fixed(Stack),

@@ -98,7 +98,8 @@ fn threads_that_make_and_drop_at_once_share_no_stack() {
                     if own.len() > 100 || round % 5 == 0 {
                         let stack = own.swap_remove(round % own.len());
                         // SAFETY: inside of the stack.
-                        let found = unsafe { std::ptr::with_exposed_provenance::<u8>(stack.top() - 64).read() };
+                        let found =
+                            unsafe { std::ptr::with_exposed_provenance::<u8>(stack.top() - 64).read() };
                         assert_eq!(found, mark, "another thread wrote there");
                     }
                     if round % 4000 == 0 {

@@ -9,7 +9,7 @@ fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-/// Whether this kernel has guard marks: without them each stack is two mappings.
+/// Returns whether this kernel has guard marks: without them each stack is two mappings.
 fn has_marks() -> bool {
     let options = vmalloc_linux::Options::new().exactly(16 << 20).frame_bytes(0);
     vmalloc_linux::Linux::reserve(options).unwrap().guards() == vmalloc_linux::Guards::PteMarkers

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use vmalloc_stacks::{AltStack, Overflow, Stacks, report_overflows, report_overflows_to};
 
@@ -222,7 +222,8 @@ mod on_x86_64 {
         let stacks = pool();
         for _ in 0..3 {
             drop(AltStack::install(&stacks).unwrap());
-            let mut current: libc::stack_t = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+            let mut current: libc::stack_t =
+                libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
             // SAFETY: room for the answer.
             assert_eq!(unsafe { libc::sigaltstack(std::ptr::null(), &mut current) }, 0);
             assert_ne!(current.ss_flags & libc::SS_DISABLE, 0, "it was taken down");

@@ -49,6 +49,7 @@ fn stacks_of_impossible_sizes_are_refused_and_nothing_changes() {
     for bytes in [most + 1, 1 << 40, usize::MAX] {
         assert_eq!(stacks.stack_of(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
         assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), StackError::TooLarge { bytes, most });
+        assert_eq!(stacks.reserved(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
     }
     let error = StackError::BeyondMost { bytes: 3 * PAGE, most: 2 * PAGE };
     assert_eq!(stacks.growable(3 * PAGE, 2 * PAGE).unwrap_err(), error);

@@ -1,8 +1,8 @@
 //! Reports of stack overflows, by the name of the stack.
 //!
 //! # The handler
-//! It runs on the alternate stack of its thread, for the stack that overflowed has no room. It takes
-//! no lock, allocates nothing, and leaves `errno` as it was:
+//! It runs on the alternate stack of its thread, for the stack that overflowed has no room. It
+//! takes no lock, allocates nothing, and leaves `errno` as it was:
 //! - pools are found in the registry (REG-2);
 //! - areas and names are found by [`Space::try_find`](vmalloc::Space::try_find), which never waits;
 //! - the text is put together in an array, and written by one write(2).

@@ -1,11 +1,12 @@
 //! Guarded stacks: made, touched at the top, dropped; and how many can live at once.
 
 use super::Row;
-use crate::rounds::{Limits, cpu_ns, medians};
+use crate::rounds::{Limits, cpu_ns, medians, pace};
 use corosensei::stack::{DefaultStack, Stack as _};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
+use vmalloc_lab::stats::median;
 use vmalloc_stacks::{Settings, Stack, Stacks};
 
 /// Sizes, and how tables name them.
@@ -102,6 +103,9 @@ fn touch(top: usize, pages: usize) {
     }
 }
 
+/// Plays a load so many times, and returns the ns of a thread.
+type Player<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
+
 /// How stacks are used.
 #[derive(Clone, Copy)]
 struct Load {
@@ -111,30 +115,35 @@ struct Load {
     pages: usize,
 }
 
-fn play<D: Design>(design: &D, load: Load, stacks: usize) {
-    let alone = |stacks: usize| {
-        if load.together == 1 {
-            for _ in 0..stacks {
-                let stack = design.make().expect("a stack");
-                touch(D::top(&stack), load.pages);
-            }
-            return;
-        }
-        let mut all = Vec::with_capacity(load.together);
-        for _ in 0..stacks.div_ceil(load.together) {
-            all.extend((0..load.together).map(|_| design.make().expect("a stack")));
-            all.iter().for_each(|stack| touch(D::top(stack), load.pages));
+/// Makes, touches and drops stacks, `batches` times as many as are used together. Returns the CPU
+/// time of the calling thread in ns.
+fn alone<D: Design>(design: &D, load: Load, batches: usize) -> f64 {
+    let make = || design.make().expect("a stack");
+    let touch = |stack: &D::Stack| touch(D::top(stack), load.pages);
+    if load.together == 1 {
+        return cpu_ns(|| (0..batches).for_each(|_| touch(&make())));
+    }
+    let mut all = Vec::with_capacity(load.together);
+    cpu_ns(|| {
+        for _ in 0..batches {
+            all.extend((0..load.together).map(|_| make()));
+            all.iter().for_each(touch);
             all.clear();
         }
-    };
+    })
+}
+
+/// Plays a load. Returns the CPU time of a thread in ns, the mean of all.
+fn play<D: Design>(design: &D, load: Load, batches: usize) -> f64 {
     if load.threads == 1 {
-        return alone(stacks);
+        return alone(design, load, batches);
     }
     std::thread::scope(|scope| {
-        for _ in 0..load.threads {
-            scope.spawn(|| alone(stacks / load.threads));
-        }
-    });
+        let threads: Vec<_> =
+            (0..load.threads).map(|_| scope.spawn(|| alone(design, load, batches))).collect();
+        let spent = threads.into_iter().map(|thread| thread.join().expect("a thread without a panic"));
+        spent.sum::<f64>() / load.threads as f64
+    })
 }
 
 /// Measures the group.
@@ -169,14 +178,22 @@ fn name(size: &str, load: Load) -> String {
 
 fn contest(stacks: &Stacks, bytes: usize, name: &str, load: Load, limits: &Limits) -> Vec<Row> {
     let (mmap, corosensei) = (Mmap(bytes), Corosensei(bytes));
-    let mut players: [Box<dyn FnMut(usize)>; 3] = [
-        Box::new(|count| play(stacks, load, count)),
-        Box::new(|count| play(&mmap, load, count)),
-        Box::new(|count| play(&corosensei, load, count)),
+    let mut players: [(&str, Player<'_>); 3] = [
+        (Stacks::NAME, Box::new(|batches| play(stacks, load, batches))),
+        (Mmap::NAME, Box::new(|batches| play(&mmap, load, batches))),
+        (Corosensei::NAME, Box::new(|batches| play(&corosensei, load, batches))),
     ];
-    let names = [Stacks::NAME, Mmap::NAME, Corosensei::NAME];
-    let times = medians(&mut players, limits);
-    names.iter().zip(times).map(|(design, ns)| Row::new(name, *design, ns, "ns a stack")).collect()
+    let batches: Vec<_> = players.iter_mut().map(|(_, play)| pace(limits.window, play)).collect();
+    let mut rounds = vec![Vec::new(); players.len()];
+    for _ in 0..limits.rounds {
+        for (((_, play), &batches), rounds) in players.iter().zip(&batches).zip(&mut rounds) {
+            rounds.push(play(batches) / (batches * load.together) as f64);
+        }
+    }
+    let row = |((design, _), rounds): (&(&str, _), &Vec<f64>)| {
+        Row::new(name, *design, median(rounds), "ns a stack")
+    };
+    players.iter().zip(&rounds).map(row).collect()
 }
 
 /// Measures stacks of a size that is not the pool's.
