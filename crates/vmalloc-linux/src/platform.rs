@@ -4,6 +4,7 @@ use crate::drain::DrainThread;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
+use crate::guard::pte::Below;
 use crate::means::{BatchAdvise, Guards};
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
@@ -58,8 +59,9 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        self.guarding.map(&self.memory, range)?;
-        self.huge.admit(&self.memory, range);
+        if self.guarding.map(&self.memory, range)? == Below::Tables {
+            self.huge.admit(&self.memory, range);
+        }
         Ok(())
     }
 

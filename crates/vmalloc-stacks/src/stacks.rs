@@ -55,8 +55,9 @@ impl Stacks {
         Ok(Stack::new(self.0.another(), extent, Way::Pooled))
     }
 
-    /// Makes a stack of `bytes`, rounded up to pages. Costs twice as much as one of the pool's
-    /// size: the space has it.
+    /// Makes a stack of `bytes`, rounded up to pages. The space has it, so that no call is made
+    /// when one of the size waits in its cache. Threads that do this share a count. A program with
+    /// many stacks of another size opens another pool.
     ///
     /// # Errors
     /// [`StackError`]; nothing is lost or changed.

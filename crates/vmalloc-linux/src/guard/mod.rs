@@ -1,18 +1,19 @@
 //! Guards: how pages that may not be touched are made to trap.
 //!
 //! ```text
-//!  pte.rs       marks in the page tables (Linux 6.13) ──► chunks.rs  which parts of the span are open
+//!  pte.rs       marks in the page tables (Linux 6.13) ──► extents.rs, chunks.rs  which pages are open
 //!  mprotect.rs  inaccessible mappings (older kernels)
 //! ```
 
 pub(crate) mod chunks;
+pub(crate) mod extents;
 pub(crate) mod mprotect;
 pub(crate) mod pte;
 
 use crate::means::Guards;
 use crate::os::reservation::{Access, Reservation};
 use mprotect::Mprotect;
-use pte::PteMarkers;
+use pte::{Below, PteMarkers};
 use vmalloc::{PageRange, PlatformError};
 
 /// The guards of one reservation, chosen when it was made.
@@ -32,10 +33,10 @@ impl Guarding {
     }
 
     /// Makes pages readable and writable that are plain.
-    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
         match self {
             Self::PteMarkers(markers) => markers.map(memory, range),
-            Self::Mprotect(mprotect) => mprotect.map(memory, range),
+            Self::Mprotect(mprotect) => mprotect.map(memory, range).map(|()| Below::Tables),
         }
     }
 
@@ -50,7 +51,7 @@ impl Guarding {
     /// Returns the access that fresh memory gets where a special page becomes plain.
     pub(crate) fn plain_access(&self) -> Access {
         match self {
-            // W3: the pages between special ones are in open chunks, too.
+            // W3: the pages between special ones are open, too.
             Self::PteMarkers(_) => Access::ReadWrite,
             Self::Mprotect(_) => Access::None,
         }

@@ -44,8 +44,8 @@ pub struct Geometry {
     /// cached areas of other nodes. Default: 0. See
     /// [`Config::max_slack_percent`](crate::Config::max_slack_percent).
     pub max_slack_percent: u8,
-    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range with
-    /// more, the memory is given back. Default: 16.
+    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range
+    /// with more, the memory is given back. Default: 16.
     pub reset_zero_pages: u64,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.
