@@ -119,6 +119,7 @@ mod shape;
 mod shard;
 mod stack;
 mod stacks;
+mod sync;
 
 pub use error::{OpenError, StackError};
 pub use growable::{Growable, Grower};

@@ -17,7 +17,7 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new() -> Self {
-        let [warm, deep, single] = [const { Magazine::new() }; 3];
+        let [warm, deep, single] = [(); 3].map(|()| Magazine::new());
         Self { warm, deep, single, is_active: AtomicBool::new(false) }
     }
 
