@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
@@ -33,11 +33,13 @@ pub enum Call {
     Protect,
     /// [`Relocate::relocate`].
     Relocate,
+    /// [`Discard::discard`].
+    Discard,
 }
 
 impl Call {
     /// Every call.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -47,6 +49,7 @@ impl Call {
         Self::MapFrames,
         Self::Protect,
         Self::Relocate,
+        Self::Discard,
     ];
 }
 
@@ -199,6 +202,20 @@ unsafe impl<P: Relocate> Relocate for Faulty<P> {
         self.pass(Call::Relocate)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.relocate(from, to) }
+    }
+}
+
+// SAFETY: the platform below keeps the promises.
+unsafe impl<P: Discard> Discard for Faulty<P> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.pass(Call::Discard)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.discard(ranges) }
+    }
+
+    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.touched(range, found) }
     }
 }
 
