@@ -45,9 +45,9 @@
 //! | by one thread, or by each of two | 50 |
 //! | of another size than the pool's | 50 |
 //! | 16 pages touched, so that each drop finds it deep | 100 |
-//! | 500 made at once, then dropped | 105 to 120 |
-//! | mmap(2) with a guard page, munmap(2) | 10,500 to 12,500 |
-//! | `corosensei::stack::DefaultStack` | 11,400 to 13,000 |
+//! | 500 made at once, then dropped | 100 to 110 |
+//! | mmap(2) with a guard page, munmap(2) | 9,700 to 12,300 |
+//! | `corosensei::stack::DefaultStack` | 11,300 to 13,900 |
 //!
 //! A stack that is made costs nothing but addresses until it is touched. A million stacks take as
 //! many mappings of the kernel as one: `cargo run --release -p vmalloc-stacks --example many` made
@@ -55,8 +55,8 @@
 //! (`many 10000000 64 reserve`) took as many. On kernels before 6.13, which have no guard marks,
 //! each stack takes two.
 //!
-//! A stack for which none is cached costs a few microseconds: its guard marks are taken away, and
-//! its first page is a page fault. A burst that drops more stacks than
+//! A stack for which none is cached costs about 6 µs: its guard marks are taken away, and its first
+//! page is a page fault. A burst that drops more stacks than
 //! [`warm_bytes`](Settings::warm_bytes) allows pays that again, and so may want more of it.
 //!
 //! # Memory of dropped stacks
