@@ -65,7 +65,7 @@ const UNITS: [Part; 3] = [
 ];
 
 /// Each runs once a seed.
-const THREADS: [Part; 3] = [
+const THREADS: [Part; 4] = [
     Part {
         what: "two threads on one space",
         words: &["-p", "vmalloc", "--test", "two_threads"],
