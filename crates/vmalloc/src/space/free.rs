@@ -244,13 +244,12 @@ impl<P: Platform> Space<P> {
     #[inline]
     fn put_freed(&self, id: usize, mut node: HeldNode<'_, P>, freed: Freed, disposition: Disposition) {
         let Freed { area, memory, owner_node } = freed;
-        let is_small = SizeStacks::takes(area.len());
-        let fits = owner_node.is_some() && is_small;
+        let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
-        if may_cache && !is_small {
+        if may_cache && !fits {
             return self.put_large(node, area, memory);
         }
-        if may_cache && fits {
+        if may_cache {
             let is_first = node.credit == 0;
             if self.cache.keep(&mut node, area) {
                 drop(node);
@@ -270,7 +269,8 @@ impl<P: Platform> Space<P> {
         self.count_lazy(node, area.len(), memory);
     }
 
-    /// Caches a large area, or makes it lazy; those that it takes the place of are lazy then.
+    /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the place
+    /// of are lazy then.
     #[inline(never)]
     fn put_large(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
         let remote = &mut node.lazy.remote;
