@@ -94,7 +94,8 @@ impl PageSet {
         pages.map(|segment| segment.range.len()).sum()
     }
 
-    /// Returns the first page of `range` that is in the set, or that is not. O(runs inside `range`).
+    /// Returns the first page of `range` that is in the set, or that is not. O(runs inside
+    /// `range`).
     #[must_use]
     pub fn first(&self, range: PageRange, is_in: bool) -> Option<u64> {
         self.segments_in(range)

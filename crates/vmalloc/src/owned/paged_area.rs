@@ -104,8 +104,8 @@ impl<S: SpaceRef> PagedArea<S> {
     ///
     /// # Errors
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
-    /// is not committed ([`AreaError::NotMapped`]); nothing is changed. If the platform refused, the
-    /// pages are committed still, or the next purge takes them.
+    /// is not committed ([`AreaError::NotMapped`]); nothing is changed. If the platform refused,
+    /// the pages are committed still, or the next purge takes them.
     pub fn decommit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
         let pages = self.committed_pages(&range)?;
         // SAFETY: this owns the area and is borrowed exclusively: nothing uses the pages.

@@ -173,7 +173,8 @@ impl<P: Platform> Space<P> {
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
     }
 
-    /// Takes an area that kept its memory and waits in no node, of which up to the configured part is not needed.
+    /// Takes an area that kept its memory and waits in no node, of which up to the configured part
+    /// is not needed.
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;

@@ -269,8 +269,8 @@ impl<P: Platform> Space<P> {
         self.count_lazy(node, area.len(), memory);
     }
 
-    /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the place
-    /// of are lazy then.
+    /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the
+    /// place of are lazy then.
     #[inline(never)]
     fn put_large(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
         let remote = &mut node.lazy.remote;
