@@ -86,7 +86,7 @@ pub use owned::{
     ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
 };
 pub use platform::{
-    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    DirectMemory, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
@@ -33,11 +33,13 @@ pub enum Call {
     Protect,
     /// [`Relocate::relocate`].
     Relocate,
+    /// [`Platform::unmap_now`].
+    UnmapNow,
 }
 
 impl Call {
     /// Every call.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -47,6 +49,7 @@ impl Call {
         Self::MapFrames,
         Self::Protect,
         Self::Relocate,
+        Self::UnmapNow,
     ];
 }
 
@@ -162,6 +165,16 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.pass(Call::Flush)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.pass(Call::UnmapNow)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.unmap_now(range) }
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.inner.evict_memory(part)
     }
 
     unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {

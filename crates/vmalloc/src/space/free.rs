@@ -10,7 +10,8 @@ use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
 use lock_api::MutexGuard;
 
-type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
+/// A node, locked.
+pub(super) type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
 
 impl<P: Platform> Raw<'_, P> {
     /// Frees the memory that [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared) or
@@ -118,7 +119,8 @@ impl<P: Platform> Space<P> {
         true
     }
 
-    /// Frees in the common case where memory is unmapped.
+    /// Frees in the common case where memory is unmapped later. Where frees trap at once, a node
+    /// publishes each page by itself, so that this refuses.
     #[inline(never)]
     fn free_to_lazy(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
@@ -152,8 +154,7 @@ impl<P: Platform> Space<P> {
         {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
-                self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache);
-                return Ok(());
+                return self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache);
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -176,7 +177,7 @@ impl<P: Platform> Space<P> {
         }
         let may_show = retired.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
-        self.put_freed(id, node, retired.area, retired.owner_node, retired.disposition);
+        self.put_freed(id, node, retired.area, retired.owner_node, retired.disposition)?;
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
             self.frame_sets.lock().release(share);
@@ -187,7 +188,7 @@ impl<P: Platform> Space<P> {
     /// Locks this CPU's node, with room for one more area to be unmapped: a freed area has to be
     /// remembered until then. Where memory for that is short, a purge makes room.
     #[inline]
-    fn node_with_room(&self, page: u64) -> Result<(usize, HeldNode<'_, P>), FreeError> {
+    pub(super) fn node_with_room(&self, page: u64) -> Result<(usize, HeldNode<'_, P>), FreeError> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         if has_room(&mut node.lazy.remote) { Ok((id, node)) } else { self.node_after_purge(page, node) }
     }
@@ -211,8 +212,9 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Caches a retired area, or makes it lazy, for which the node has room. `owner_node` is the
-    /// node that owns it, if its chunk is dense enough for a pool.
+    /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once.
+    /// `owner_node` is the node that owns it, if its chunk is dense enough for a pool. It fails
+    /// only where frees trap, and the area is busy again then.
     #[inline]
     fn put_freed(
         &self,
@@ -221,7 +223,10 @@ impl<P: Platform> Space<P> {
         area: PageRange,
         owner_node: Option<usize>,
         disposition: Disposition,
-    ) {
+    ) -> Result<(), FreeError> {
+        if self.config.trap_on_free {
+            return self.unmap_freed(node, area, owner_node);
+        }
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         if disposition == Disposition::MayCache && self.caches && fits {
             let is_first = node.credit == 0;
@@ -230,7 +235,7 @@ impl<P: Platform> Space<P> {
                 if is_first {
                     self.platform.drain_later(DrainReason::Age);
                 }
-                return;
+                return Ok(());
             }
         }
         let Lazy { own, remote } = &mut node.lazy;
@@ -245,6 +250,7 @@ impl<P: Platform> Space<P> {
             let trigger = self.cache.publish(node);
             self.trigger_drain(trigger);
         }
+        Ok(())
     }
 
     /// Has lazy pages drained if they are too many, or the first ones. No lock is held.
@@ -271,8 +277,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache);
-        true
+        self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache).is_ok()
     }
 }
 

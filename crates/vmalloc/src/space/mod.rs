@@ -45,6 +45,7 @@ mod reuse;
 mod short;
 mod sparse;
 mod stats;
+mod trap;
 mod verify_space;
 mod walk;
 
@@ -116,11 +117,14 @@ impl<P: Platform> Space<P> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
+        let config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),
             pages => pages,
         };
+        let lazy = LazyPages::new(lazy_max, count);
+        let lazy = if config.trap_on_free { lazy.published_at_once() } else { lazy };
         let budget = Budget::new((config.cache_bytes >> shift) as u64, count);
         let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
         let none = SpaceError::Metadata;
@@ -132,7 +136,7 @@ impl<P: Platform> Space<P> {
             caches: config.cache_bytes != 0,
             max_slack_percent: u64::from(percent),
             areas: Areas::new(span, shift, config.guard, count)?,
-            cache: Cache::new(count, budget, LazyPages::new(lazy_max, count)).ok_or(none)?,
+            cache: Cache::new(count, budget, lazy).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Counts::default(),
             short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)

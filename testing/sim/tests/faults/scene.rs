@@ -170,7 +170,9 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, or is cached.
-pub(crate) fn configs() -> [(&'static str, Config); 3] {
+pub(crate) fn configs() -> [(&'static str, Config); 4] {
     let unmapping = Config::default().unmap_on_free();
-    [("lazy", unmapping), ("purged at once", unmapping.lazy_max_pages(1)), ("cached", Config::default())]
+    let trapping = Config::default().trap_on_free(true);
+    let purging = unmapping.lazy_max_pages(1);
+    [("lazy", unmapping), ("purged at once", purging), ("trapping", trapping), ("cached", Config::default())]
 }
