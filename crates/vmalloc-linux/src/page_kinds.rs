@@ -62,6 +62,7 @@ impl Linux {
     fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
         let access = self.guarding.plain_access();
         self.table.hulls(range).try_for_each(|hull| {
+            self.set_opened(hull);
             let replaced = self.memory.replace(hull, access);
             replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
             self.table.update(hull, |_, _| Entry::PLAIN);
@@ -89,7 +90,16 @@ impl Linux {
             self.memory.budget().take(SPLIT)?;
             markers.admit(&self.memory, range)?;
         }
-        self.prepare(range).inspect_err(|_| self.put_back(range))
+        self.prepare(range).inspect_err(|_| self.put_back(range))?;
+        self.set_opened(range);
+        Ok(())
+    }
+
+    /// Notes that the mapping of `range` is about to be replaced: U1.
+    fn set_opened(&self, range: PageRange) {
+        if let Guarding::Userfault(userfault) = &self.guarding {
+            userfault.set_opened(range);
+        }
     }
 
     /// Makes room for entries of `range`.

@@ -34,7 +34,7 @@ pub use kind::Kind;
 pub(crate) use lookup::Blocking;
 pub use lookup::{AreaInfo, Contended};
 pub(crate) use map::HeldMap;
-pub(crate) use states::Disposition;
+pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
 use crate::addr::PageRange;

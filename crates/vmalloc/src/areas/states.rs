@@ -31,6 +31,8 @@ pub(crate) struct Retired {
     pub(crate) owner_node: Option<usize>,
     pub(crate) disposition: Disposition,
     pub(crate) kind: Kind,
+    /// Pages at its end that were never mapped.
+    pub(crate) guard_pages: u64,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -130,7 +132,8 @@ impl<L: RawMutex> Areas<L> {
         let is_usual = annotation.guard_pages == u64::from(self.guard) && annotation.kind == Kind::Vmalloc;
         let disposition = if is_usual { Disposition::MayCache } else { Disposition::MustUnmap };
         let owner_node = home.and_then(Leaf::owner_node);
-        Ok(Retired { area, owner_node, disposition, kind: annotation.kind })
+        let (kind, guard_pages) = (annotation.kind, annotation.guard_pages);
+        Ok(Retired { area, owner_node, disposition, kind, guard_pages })
     }
 
     /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is

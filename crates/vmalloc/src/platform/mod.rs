@@ -169,7 +169,7 @@ pub unsafe trait Platform: Sync {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
-    /// to trap at once. Many threads may be in this call, and another in each of the other calls.
+    /// to trap at once. The range holds no guard page, but may hold pages that were never mapped. Many threads may be in this call, and another in each of the other calls.
     /// The default is for platforms that can't: see [`Geometry::unmaps_now`].
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
-use crate::areas::{AreaInfo, Disposition, FreedBy};
+use crate::areas::{AreaInfo, Disposition, FreedBy, Kind, Retired};
 use crate::cache::{Lazy, Node, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
@@ -154,7 +154,7 @@ impl<P: Platform> Space<P> {
         {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
-                return self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache);
+                return self.put_freed(id, node, &self.plain_retired(area, leaf.owner_node()));
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -177,7 +177,7 @@ impl<P: Platform> Space<P> {
         }
         let may_show = retired.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
-        self.put_freed(id, node, retired.area, retired.owner_node, retired.disposition)?;
+        self.put_freed(id, node, &retired)?;
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
             self.frame_sets.lock().release(share);
@@ -212,21 +212,21 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once.
-    /// `owner_node` is the node that owns it, if its chunk is dense enough for a pool. It fails
-    /// only where frees trap, and the area is busy again then.
+    /// Returns an area that has no annotation, and is out of use.
+    #[inline(always)]
+    fn plain_retired(&self, area: PageRange, owner_node: Option<usize>) -> Retired {
+        let (disposition, guard_pages) = (Disposition::MayCache, self.guard_pages);
+        Retired { area, owner_node, disposition, kind: Kind::Vmalloc, guard_pages }
+    }
+
+    /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
+    /// fails only where frees trap, and the area is busy again then.
     #[inline]
-    fn put_freed(
-        &self,
-        id: usize,
-        mut node: HeldNode<'_, P>,
-        area: PageRange,
-        owner_node: Option<usize>,
-        disposition: Disposition,
-    ) -> Result<(), FreeError> {
+    fn put_freed(&self, id: usize, mut node: HeldNode<'_, P>, retired: &Retired) -> Result<(), FreeError> {
         if self.config.trap_on_free {
-            return self.unmap_freed(node, area, owner_node);
+            return self.unmap_freed(node, retired);
         }
+        let &Retired { area, owner_node, disposition, .. } = retired;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         if disposition == Disposition::MayCache && self.caches && fits {
             let is_first = node.credit == 0;
@@ -277,7 +277,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        self.put_freed(id, node, area, leaf.owner_node(), Disposition::MayCache).is_ok()
+        self.put_freed(id, node, &self.plain_retired(area, leaf.owner_node())).is_ok()
     }
 }
 

@@ -19,8 +19,8 @@ use crate::addr::PageRange;
 use crate::areas::{Annotation, Kind};
 use crate::cache::Trigger;
 use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
-use crate::purge::PurgePlan;
 use crate::platform::Platform;
+use crate::purge::PurgePlan;
 use ::alloc::vec::Vec;
 
 /// Offsets and sizes in bytes, of which each may still be wrong.

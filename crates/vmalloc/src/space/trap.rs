@@ -13,6 +13,7 @@
 use super::Space;
 use super::free::HeldNode;
 use crate::addr::PageRange;
+use crate::areas::Retired;
 use crate::cache::SizeStacks;
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
@@ -22,23 +23,21 @@ impl<P: Platform> Space<P> {
     /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
     /// the area becomes lazy.
     #[inline(never)]
-    pub(super) fn unmap_freed(
-        &self,
-        mut node: HeldNode<'_, P>,
-        area: PageRange,
-        owner_node: Option<usize>,
-    ) -> Result<(), FreeError> {
+    pub(super) fn unmap_freed(&self, mut node: HeldNode<'_, P>, retired: &Retired) -> Result<(), FreeError> {
+        let area = retired.area;
         // Its addresses will wait in a pool, and its memory perhaps with the platform.
         let is_first = core::mem::replace(&mut node.publish_at, self.cache.lazy.batch()) == 0;
         drop(node);
         if is_first {
             self.platform.drain_later(DrainReason::Age);
         }
+        // An area is not its guard alone.
+        let pages = PageRange::of(area.start(), area.end() - retired.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
         let may_unmap = !self.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
-        if may_unmap && unsafe { self.platform.unmap_now(area) }.is_ok() {
-            self.give_unmapped(area, owner_node);
+        if may_unmap && unsafe { self.platform.unmap_now(pages) }.is_ok() {
+            self.give_unmapped(area, retired.owner_node);
             return Ok(());
         }
         self.make_lazy(area)
