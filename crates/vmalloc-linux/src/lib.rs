@@ -12,6 +12,7 @@
 //!  discard.rs       memory that reads as zero again
 //!  read_nofault.rs  reading addresses that may lead nowhere
 //!
+//!  trap_report/     a report on a trap: the area, and who freed it when
 //!  drain.rs         the thread that drains in the background
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
@@ -81,6 +82,7 @@ pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;
+pub mod trap_report;
 
 /// The core, whole: a program needs no other dependency.
 pub use vmalloc::{self, *};

@@ -21,8 +21,8 @@ pub enum Guards {
     /// For frees that [trap at once](crate::Options::trap_frees), which cost a fifth of mmap(2) and
     /// munmap(2) with them. Areas below 4 MiB have all their memory from the start, and new memory
     /// has any content. A program must not drop pages of its areas by madvise(2), but by
-    /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped traps. It must not close
-    /// descriptors that are not its own either, for then nothing traps any more. Strict overcommit
+    /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped traps. Nothing
+    /// traps any more where it closes descriptors that are not its own, until the next allocation. Strict overcommit
     /// and `RLIMIT_DATA` count the whole span.
     Userfault,
 }

@@ -11,6 +11,7 @@ use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::Reservation;
+use crate::trap_report::note_free;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
@@ -152,8 +153,10 @@ unsafe impl Platform for Linux {
     }
 
     /// Unmaps by one call of the kernel for plain pages, which returns when every CPU traps.
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         self.check(range)?;
+        let shift = self.memory.page_shift();
+        note_free((range.start() << shift) as usize, (range.len() << shift) as usize, tag);
         self.restore(range)?;
         self.guarding.unmap_now(&self.memory, range, self.cpu())
     }

@@ -135,9 +135,9 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         Ok(())
     }
 
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().unmap_now(range)? };
+        unsafe { self.parent().unmap_now(range, tag)? };
         self.lease.mapped.lock().clear(range);
         Ok(())
     }

@@ -167,10 +167,10 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         unsafe { self.inner.flush(ranges) }
     }
 
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         self.pass(Call::UnmapNow)?;
         // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.unmap_now(range) }
+        unsafe { self.inner.unmap_now(range, tag) }
     }
 
     fn evict_memory(&self, part: Evict) -> bool {

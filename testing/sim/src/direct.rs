@@ -151,11 +151,11 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
         unsafe { self.sim.flush(ranges) }
     }
 
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on; by it nothing uses the range any more.
         unsafe {
             self.fill(range, POISON);
-            self.sim.unmap_now(range)
+            self.sim.unmap_now(range, tag)
         }
     }
 

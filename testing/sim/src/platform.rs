@@ -49,7 +49,7 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
         self.step(|machine| machine.flush(cpu, ranges))
     }
 
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, _: Option<&str>) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.unmap_now(cpu, range))
     }

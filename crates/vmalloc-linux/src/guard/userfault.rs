@@ -38,6 +38,7 @@
 
 use crate::error::{mapping_error, platform_error};
 use crate::fork::hooks::AtFork;
+use crate::fork::locks::OPENING;
 use crate::guard::chunks::{Chunks, State};
 use crate::guard::stash::{RUN_END, Stash};
 use crate::os::batch::drop_pages;
@@ -150,9 +151,22 @@ impl Userfault {
         if range.len() >= LARGE || self.grows_opened(range) {
             return self.open(memory, range);
         }
-        shared.fill(range, cpu).map_err(|errno| {
+        let filled = shared.fill(range, cpu).or_else(|errno| {
             let _ = memory.advise(range, Advice::DontNeed);
-            platform_error("UFFDIO_COPY", errno)
+            match errno {
+                // A stale write, while nothing trapped: see `renew`.
+                Errno::EXIST => {}
+                _ => shared.renew(errno)?,
+            }
+            shared.fill(range, cpu)
+        });
+        filled.or_else(|errno| {
+            memory.advise(range, Advice::DontNeed)?;
+            match errno {
+                // It is in several mappings, as parts of the program's memory are that were locked.
+                Errno::NOENT | Errno::INVAL => self.open(memory, range),
+                _ => Err(platform_error("UFFDIO_COPY", errno)),
+            }
         })
     }
 
@@ -167,7 +181,9 @@ impl Userfault {
     fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         memory.budget().take(SPLIT)?;
         self.set_opened(range);
-        self.0.fd.unregister(self.0.bytes(range)).map_err(|errno| {
+        let unregister = || self.0.fd.unregister(self.0.bytes(range));
+        let again = |errno| self.0.renew(errno).and_then(|()| unregister());
+        unregister().or_else(again).map_err(|errno| {
             self.0.opened.set(range, State::Closed);
             mapping_error(["UFFDIO_UNREGISTER", "UFFDIO_UNREGISTER (at vm.max_map_count)"], errno)
         })
@@ -194,7 +210,8 @@ impl Userfault {
     pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| {
             self.parts(*range, State::Open).try_for_each(|part| {
-                self.0.register(part).map_err(|errno| {
+                let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
+                self.0.register(part).or_else(again).map_err(|errno| {
                     mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
                 })
             })
@@ -346,6 +363,20 @@ impl Shared {
             }
         }
         PageRange::new(start, self.span.end()).map_or(Ok(()), |rest| self.register(rest))
+    }
+
+    /// Registers everything again where the program has closed the descriptor, which made all pages
+    /// appear at a touch. Returns `errno` where it has not.
+    #[cold]
+    fn renew(&self, errno: Errno) -> Result<(), Errno> {
+        let _one_at_a_time = OPENING.lock();
+        if !self.fd.is_closed() {
+            // Another thread was faster, or it was another error.
+            return if matches!(errno, Errno::BADF | Errno::NOTTY) { Ok(()) } else { Err(errno) };
+        }
+        self.fd.reopen()?;
+        self.register_stash()?;
+        self.register_again()
     }
 
     fn repair(&self) -> Result<(), Errno> {

@@ -7,6 +7,7 @@ use libc::{c_int, c_ulong};
 use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
+use std::io::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Faults of the program alone: without it the call takes a privilege (Linux 5.11).
@@ -100,16 +101,23 @@ impl Userfaultfd {
         open().map(|fd| Self(AtomicI32::new(fd.into_raw_fd())))
     }
 
-    /// Closes the descriptor of the parent, and opens one of this process, in the child of a fork.
+    /// Closes the descriptor, which is the parent's in the child of a fork, and opens another. All
+    /// registrations are new then.
     pub(crate) fn reopen(&self) -> Result<(), Errno> {
         self.close();
         self.0.store(open()?.into_raw_fd(), Ordering::Relaxed);
         Ok(())
     }
 
+    /// Returns true if the program has closed the descriptor, as daemons do.
+    pub(crate) fn is_closed(&self) -> bool {
+        !is_userfaultfd(self.0.load(Ordering::Relaxed))
+    }
+
     fn close(&self) {
         let fd = self.0.swap(-1, Ordering::Relaxed);
-        if fd >= 0 {
+        // Where the program has closed it, the number may be a file's by now.
+        if is_userfaultfd(fd) {
             // SAFETY: opened by `open` and owned by this alone, which has just given it up.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
@@ -179,6 +187,22 @@ impl Userfaultfd {
 impl Drop for Userfaultfd {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Returns true if `fd` is a descriptor of userfaultfd(2), or there is no telling.
+fn is_userfaultfd(fd: c_int) -> bool {
+    if fd < 0 {
+        return false;
+    }
+    let (mut path, mut link) = ([0_u8; 32], [0_u8; 64]);
+    // The buffer has room for any number.
+    let _ = write!(&mut path[..31], "/proc/self/fd/{fd}");
+    // SAFETY: the path ends in a zero, and the link has that much room.
+    let len = unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    match usize::try_from(len) {
+        Ok(len) => &link[..len] == b"anon_inode:[userfaultfd]",
+        Err(_) => Errno::from_io_error(&std::io::Error::last_os_error()) != Some(Errno::NOENT),
     }
 }
 

@@ -169,7 +169,8 @@ pub unsafe trait Platform: Sync {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
     /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
-    /// to trap at once. The range holds no guard page, but may hold pages that were never mapped. Many threads may be in this call, and another in each of the other calls.
+    /// to trap at once. The range holds no guard page, but may hold pages that were never mapped.
+    /// The tag is the area's, for a platform that reports traps. Many threads may be in this call, and another in each of the other calls.
     /// The default is for platforms that can't: see [`Geometry::unmaps_now`].
     ///
     /// # Safety
@@ -178,8 +179,8 @@ pub unsafe trait Platform: Sync {
     /// # Errors
     /// Any part of `range` may have been unmapped then. The allocator hands it to
     /// [`unmap`](Self::unmap) and [`flush`](Self::flush) later.
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
-        let _ = range;
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        let _ = (range, tag);
         Err(PlatformError { call: "unmap_now", fault: PlatformFault::Unsupported, code: 0 })
     }
 

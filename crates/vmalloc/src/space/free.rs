@@ -216,7 +216,7 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     fn plain_retired(&self, area: PageRange, owner_node: Option<usize>) -> Retired {
         let (disposition, guard_pages) = (Disposition::MayCache, self.guard_pages);
-        Retired { area, owner_node, disposition, kind: Kind::Vmalloc, guard_pages }
+        Retired { area, owner_node, disposition, kind: Kind::Vmalloc, guard_pages, tag: None }
     }
 
     /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It

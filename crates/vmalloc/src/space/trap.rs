@@ -36,7 +36,7 @@ impl<P: Platform> Space<P> {
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
         let may_unmap = !self.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
-        if may_unmap && unsafe { self.platform.unmap_now(pages) }.is_ok() {
+        if may_unmap && unsafe { self.platform.unmap_now(pages, retired.tag.as_deref()) }.is_ok() {
             self.give_unmapped(area, retired.owner_node);
             return Ok(());
         }

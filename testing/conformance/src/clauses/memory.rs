@@ -118,7 +118,7 @@ fn kept<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
 /// Unmaps at once, if the platform says that it can.
 fn unmap_now<P: Platform>(bench: &Bench<'_, P>, range: PageRange) -> Result<bool, String> {
     // SAFETY: the kit owns the whole span, and keeps no reference into it.
-    let unmapped = unsafe { bench.platform.unmap_now(range) };
+    let unmapped = unsafe { bench.platform.unmap_now(range, None) };
     match bench.geometry.unmaps_now {
         true => done("unmap_now", range, unmapped).map(|()| true),
         false => ensure(unmapped.is_err(), || "it works, and Geometry::unmaps_now says no".to_owned())
@@ -167,7 +167,7 @@ fn gone_together<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
             // SAFETY: each thread has pages of its own, and keeps no reference into them.
             unsafe {
                 platform.map(range, Protection::ReadWrite)?;
-                platform.unmap_now(range)
+                platform.unmap_now(range, None)
             }
         })
     };

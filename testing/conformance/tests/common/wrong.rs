@@ -138,14 +138,14 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         unsafe { self.inner.flush(ranges) }
     }
 
-    unsafe fn unmap_now(&self, range: PageRange) -> Result<(), PlatformError> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         let range = match self.mistake {
             Mistake::UnmapNowNothing => return Ok(()),
             Mistake::UnmapNowTooMuch => longer(range, 1),
             _ => range,
         };
         // SAFETY: the mistake that is wanted, on a simulated machine.
-        unsafe { self.inner.unmap_now(range) }
+        unsafe { self.inner.unmap_now(range, tag) }
     }
 
     unsafe fn zero(&self, range: PageRange) {
