@@ -22,12 +22,13 @@
 //!
 //! # What holds
 //! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
-//!   success), so a global allocator may stand on it. [`open()`] does, and the space and its drain
+//!   success, but with [`Guards::Userfault`]), so a global allocator may stand on it. [`open()`] does, and the space and its drain
 //!   do, see [`on_drain_thread`]. [`Grace`](rcu::Grace) allocates too: for its collector, and for
 //!   records that are not embedded.
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
-//!   pages and pages freed and purged raise `SIGSEGV`; system calls that are given their address
-//!   fail with `EFAULT`.
+//!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`Guards::Userfault`]; system
+//!   calls that are given their address fail with `EFAULT`. With
+//!   [`Config::trap_on_free`](vmalloc::Config::trap_on_free) they do when the free has returned.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range.
 //!   Its price is a gap: between the two calls of a batch a use-after-free reads zeros (or writes
 //!   to a page that is then dropped) instead of trapping.

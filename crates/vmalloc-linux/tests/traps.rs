@@ -437,3 +437,29 @@ fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
         }
     }
 }
+
+/// Areas that appear at a touch take mappings, and others none.
+#[test]
+fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
+    in_own_process("at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work", || {
+        let Some(max) = map_limit() else { return };
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
+        fill_area(first, LARGE, 1);
+        let crowd = crowd::Crowd::gather(max);
+        let refused = space.raw().alloc(&Request::new(LARGE * PAGE));
+        let small = space.raw().alloc(&Request::new(9 * PAGE));
+        // SAFETY: the area is the test's.
+        let freed = unsafe { space.raw().free(first) };
+        drop(crowd);
+        let vmalloc::AllocError::Unbacked(told) = refused.unwrap_err() else { panic!("another error") };
+        assert_eq!(told.cause.fault, PlatformFault::MapLimit, "{told}");
+        freed.unwrap();
+        traps(&space, first, LARGE + 1);
+        fill_area(small.unwrap(), 9, 2);
+        let again = alloc(&space, LARGE);
+        fill_area(again, LARGE, 3);
+        [small.unwrap(), again, second].iter().for_each(|addr| free(&space, *addr));
+        assert_eq!(space.stats().late_frees, 0);
+    });
+}
