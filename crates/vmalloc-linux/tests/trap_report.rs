@@ -90,7 +90,7 @@ fn the_handler_that_was_there_before_is_called() {
     in_own_process("the_handler_that_was_there_before_is_called", || {
         let handler = exit_with_7 as *const () as libc::sighandler_t;
         // SAFETY: the handler does what a handler may.
-        [libc::SIGSEGV, libc::SIGBUS].map(|signal| unsafe { libc::signal(signal, handler) });
+        let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| unsafe { libc::signal(signal, handler) });
         trap_report::install().unwrap();
         trap_report::install().unwrap();
         let space = space();

@@ -98,7 +98,7 @@ fn a_stale_access_ends_the_program() {
         if pid == 0 {
             // SAFETY: a default action, a freed byte, and the end.
             unsafe {
-                [libc::SIGSEGV, libc::SIGBUS].map(|signal| libc::signal(signal, libc::SIG_DFL));
+                let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| libc::signal(signal, libc::SIG_DFL));
                 byte(addr + 5 * PAGE).read_volatile();
                 libc::_exit(0);
             }

@@ -144,7 +144,7 @@ impl Machine {
                 .map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
             vectors: format!("{:?}", linux.batch_advise()).to_lowercase(),
-            cache_bytes: self.space.config().cache_bytes,
+            cache_bytes: self.space.config().cache_bytes.unwrap_or(0),
             lazy_max_pages: self.lazy_max_pages,
         }
     }

@@ -25,7 +25,7 @@ fn judge(pages: u64, config: Config, seed: u64, live: usize, faults: u8, count: 
 
 fn config(cache_bytes: usize) -> Config {
     let mut config = Config::default();
-    config.cache_bytes = cache_bytes;
+    config.cache_bytes = Some(cache_bytes);
     config.max_slack_percent = Some(25);
     config
 }

@@ -258,7 +258,7 @@ fn protected_child_caches_nothing() {
     let part =
         root.protected_subspace("rodata", Placement::lowest(pages(0x100)), Protection::Read, read_only);
     let part = part.expect("room");
-    assert_eq!(part.config().cache_bytes, 0);
+    assert_eq!(part.config().cache_bytes, Some(0));
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
     free(&part, addr);
     drop(part);

@@ -1,8 +1,9 @@
-//! Huge pages, on request.
+//! Huge pages: at the first touch, and on request.
 //!
-//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping. And it can
-//! put a huge page only where no page table is yet, but guard marks have left one nearly
-//! everywhere. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole, and works at
+//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, so it is left
+//! to programs, which may advise their areas. At the first touch the kernel can put a huge page only
+//! where no page table is yet. Guard marks leave page tables; [`admit`](HugePages::admit) drops them
+//! from the whole, aligned parts of new areas. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole, and works at
 //! once, not at the first touch, if only one page of it is there. So it is told to collapse each
 //! whole, aligned part of a range after that was mapped and a byte touched. If it refuses, the part
 //! stays in base pages.
@@ -27,6 +28,9 @@ pub(crate) struct HugePages {
     order: AtomicU32,
 }
 
+/// The fewest pages that can hold a huge one, on any machine.
+const FEWEST: u64 = 16;
+
 impl HugePages {
     /// Returns log2 of the pages in a huge one.
     pub(crate) fn order(&self, page_shift: u32) -> Option<u32> {
@@ -45,13 +49,45 @@ impl HugePages {
         order
     }
 
-    /// Puts huge pages behind the whole, aligned parts of `range`, which is mapped, as far as
-    /// memory allows.
+    /// Returns whether huge pages come at the first touch, by themselves or by advice.
+    pub(crate) fn come_at_touch(&self) -> bool {
+        limits::huge_at_touch()
+    }
+
+    /// Lets the kernel put huge pages behind the whole, aligned parts of `range`, which is new,
+    /// mapped and not touched yet: no page table may be there, and marks have left some. Since
+    /// Linux 6.14 dropping pages also drops an empty page table.
+    #[inline]
+    pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) {
+        if range.len() >= FEWEST
+            && let Some(parts) = self.parts(memory, range)
+        {
+            // Without it base pages come, and nothing else.
+            let _ = memory.advise(parts, Advice::DontNeed);
+        }
+    }
+
+    /// Returns the whole, aligned huge pages inside `range`.
+    pub(crate) fn parts(&self, memory: &Reservation, range: PageRange) -> Option<PageRange> {
+        let pages = 1_u64 << self.order(memory.page_shift())?;
+        PageRange::new(range.start().next_multiple_of(pages), range.end() / pages * pages)
+    }
+
+    /// Puts huge pages behind the whole, aligned parts of `range`, which holds something that stays,
+    /// as far as they have been used and memory allows.
+    pub(crate) fn collapse_used(&self, memory: &Reservation, range: PageRange) {
+        if let Some(parts) = self.parts(memory, range) {
+            // A refusal costs time later, and nothing else.
+            let _ = memory.advise(parts, Advice::Collapse);
+        }
+    }
+
+    /// Puts huge pages behind the whole, aligned parts of `range`, which is new and mapped, as far
+    /// as memory allows.
     pub(crate) fn collapse(&self, memory: &Reservation, range: PageRange) {
-        let Some(order) = self.order(memory.page_shift()) else { return };
-        let pages = 1_u64 << order;
-        let parts =
-            (range.start().next_multiple_of(pages)..range.end() / pages * pages).step_by(pages as usize);
+        let Some(parts) = self.parts(memory, range) else { return };
+        let pages = 1_u64 << self.order(memory.page_shift()).unwrap_or(0);
+        let parts = (parts.start()..parts.end()).step_by(pages as usize);
         // The first refusal ends it: the next part would be refused for the same reason.
         let _ = parts.filter_map(|start| PageRange::from_len(start, pages)).try_for_each(|part| {
             touch(memory, part);

@@ -58,7 +58,7 @@ fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
         for vectors in BatchAdvise::all() {
             for config in configs() {
                 if let Some(space) = space_with(options(guards, vectors), config) {
-                    eprintln!("with {guards:?}, {vectors:?}, {} bytes cached", config.cache_bytes);
+                    eprintln!("with {guards:?}, {vectors:?}, {:?} bytes cached", config.cache_bytes);
                     scenario(&space);
                 }
             }
@@ -75,7 +75,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in Guards::all() {
         if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
-            eprintln!("with {guards:?}, {} bytes cached", config.cache_bytes);
+            eprintln!("with {guards:?}, {:?} bytes cached", config.cache_bytes);
             scenario(&space);
         }
     }

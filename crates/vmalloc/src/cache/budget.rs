@@ -57,17 +57,23 @@ pub(crate) struct LazyPages {
     /// Lazy pages that make allocations drain as well.
     limit: u64,
     batch: u64,
+    /// Pages of lazy areas behind which there is no memory. They are not among the lazy pages.
+    absent: Padded<AtomicU64>,
+    /// Absent pages that start a drain.
+    most_absent: u64,
 }
 
 impl LazyPages {
-    /// Returns a count whose threshold is `pages` pages. All nodes together hold back at most a
-    /// quarter of that.
-    pub(crate) fn new(pages: u64, nodes: usize) -> Self {
+    /// Returns a count whose threshold is `pages` pages of memory, or `most_absent` pages without.
+    /// All nodes together hold back at most a quarter of the memory.
+    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Self {
         Self {
             pages: Padded(AtomicU64::new(0)),
             threshold: pages,
             limit: pages.saturating_mul(2),
             batch: (pages / 4 / nodes as u64).max(1),
+            absent: Padded(AtomicU64::new(0)),
+            most_absent,
         }
     }
 
@@ -99,6 +105,32 @@ impl LazyPages {
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Adds pages without memory. Returns whether they are reason to drain now.
+    pub(crate) fn add_absent(&self, pages: u64) -> bool {
+        // Relaxed: see `add`.
+        self.absent.0.fetch_add(pages, Relaxed) + pages > self.most_absent
+    }
+
+    /// Counts pages without memory as if they had some.
+    pub(crate) fn fill_absent(&self, pages: u64) {
+        let _ = self.add(pages);
+        self.sub_absent(pages);
+    }
+
+    pub(crate) fn sub_absent(&self, pages: u64) {
+        self.absent.0.fetch_sub(pages, Relaxed);
+    }
+
+    /// Returns how many lazy pages have no memory.
+    pub(crate) fn absent(&self) -> u64 {
+        self.absent.0.load(Relaxed)
+    }
+
+    /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.
+    pub(crate) fn is_much(&self, pages: u64) -> bool {
+        pages > self.threshold || self.absent() > self.most_absent
     }
 
     /// Returns how many lazy pages a node keeps to itself.

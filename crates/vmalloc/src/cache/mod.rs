@@ -11,6 +11,7 @@
 //!
 //! - [`node`]: what one CPU, or a few, have. Each node has one lock.
 //! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
+//! - [`large`]: areas too large for a node that kept their memory, one list for all CPUs.
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
 //!
@@ -22,10 +23,12 @@
 //! Nothing here knows the platform or the area map.
 
 mod budget;
+mod large;
 mod node;
 mod stacks;
 
 pub(crate) use budget::{Budget, LazyPages, Trigger};
+pub(crate) use large::{Large, Put};
 pub(crate) use node::{Lazy, Node, clear, has_room};
 pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SizeStacks};
 
@@ -43,17 +46,20 @@ pub(crate) struct Cache<L> {
     pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
     pub(crate) budget: Budget,
     pub(crate) lazy: LazyPages,
+    /// Areas that kept their memory and are too large for a node. Locked after a node.
+    pub(crate) large: Padded<Mutex<L, Large>>,
 }
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes; `None` when memory is short.
-    pub(crate) fn new(count: usize, budget: Budget, lazy: LazyPages) -> Option<Self> {
+    pub(crate) fn new(count: usize, budget: Budget, large: Large, lazy: LazyPages) -> Option<Self> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(count).ok()?;
         for _ in 0..count {
             nodes.push(Padded(Mutex::new(Node::new()?)));
         }
-        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy })
+        let large = Padded(Mutex::new(large));
+        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy, large })
     }
 
     /// Locks the node of `cpu`. The CPU is a hint: any node would do.
@@ -149,6 +155,7 @@ impl<L: RawMutex> Cache<L> {
     /// knows of what waits there.
     pub(crate) fn forget_all(&self) {
         self.each().for_each(|mut node| self.forget(&mut node));
+        self.large.0.lock().forget();
     }
 
     fn forget(&self, node: &mut Node) {
@@ -166,6 +173,7 @@ impl<L: RawMutex> Cache<L> {
     /// Locks all nodes, for a fork.
     pub(crate) fn lock_all(&self) {
         self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
+        core::mem::forget(self.large.0.lock());
     }
 
     /// Releases all nodes.
@@ -173,6 +181,8 @@ impl<L: RawMutex> Cache<L> {
     /// # Safety
     /// The calling thread, or the one it was forked from, has called `lock_all`.
     pub(crate) unsafe fn unlock_all(&self) {
+        // SAFETY: by the caller's promise it is held.
+        unsafe { self.large.0.force_unlock() };
         // SAFETY: by the caller's promise they are held.
         self.nodes.iter().for_each(|node| unsafe { node.0.force_unlock() });
     }

@@ -36,6 +36,8 @@ pub(crate) struct Lazy {
     pub(crate) own: Vec<PageRange>,
     /// Areas that other nodes own, or that are too large for any pool.
     pub(crate) remote: Vec<PageRange>,
+    /// Pages of all these behind which there is no memory.
+    pub(crate) absent: u64,
 }
 
 impl Node {
@@ -86,7 +88,7 @@ impl Lazy {
     pub(crate) fn new() -> Option<Self> {
         let mut remote = Vec::new();
         remote.try_reserve_exact(REMOTE).ok()?;
-        Some(Self { own: Vec::new(), remote })
+        Some(Self { own: Vec::new(), remote, absent: 0 })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -104,6 +106,7 @@ impl Lazy {
 
     /// Empties it, and keeps memory for as many the next time.
     pub(crate) fn clear(&mut self) {
+        self.absent = 0;
         clear(&mut self.own);
         let small = if is_too_large(&self.remote) { Self::new() } else { None };
         self.remote.clear();

@@ -28,6 +28,9 @@ pub struct Geometry {
     pub cpus: usize,
     /// log2 of the base pages in a huge page, if this machine has any. Default: none.
     pub huge_order: Option<u32>,
+    /// True if the machine may put huge pages behind plain memory when that is first touched. Areas
+    /// of two huge pages and more then begin at one, where there is such a place. Default: no.
+    pub huge_at_touch: bool,
     /// True if pages that were not mapped before read as zero. Where clearing costs the platform
     /// what it costs the caller, as in a kernel, `false` leaves it to
     /// [`zero`](super::Platform::zero), and so to requests of zeros. Default: yes.
@@ -67,6 +70,7 @@ impl Geometry {
             unmaps_now: false,
             linear_map: None,
             reset_zero_pages: 16,
+            huge_at_touch: false,
         }
     }
 
@@ -79,6 +83,12 @@ impl Geometry {
     /// Sets [`huge_order`](Self::huge_order).
     pub const fn huge_order(mut self, order: Option<u32>) -> Self {
         self.huge_order = order;
+        self
+    }
+
+    /// Sets [`huge_at_touch`](Self::huge_at_touch).
+    pub const fn huge_at_touch(mut self, at_touch: bool) -> Self {
+        self.huge_at_touch = at_touch;
         self
     }
 

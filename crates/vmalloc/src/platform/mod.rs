@@ -208,6 +208,26 @@ pub unsafe trait Platform: Sync {
         Ok(())
     }
 
+    /// Returns how many pages of `range`, which is mapped in part or as a whole, have memory behind
+    /// them, or an upper bound. The allocator asks for large areas that are freed, since a program
+    /// often uses little of them. The default says: all of it.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively.
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        range.len()
+    }
+
+    /// Puts huge pages behind the whole, aligned huge parts of `range`, which is mapped, where that
+    /// is possible. Its content stays. The allocator calls it where cached memory serves a request
+    /// for huge pages. The default does nothing.
+    ///
+    /// # Safety
+    /// The caller owns `range` exclusively, and all of it is mapped.
+    unsafe fn make_huge(&self, range: PageRange) {
+        let _ = range;
+    }
+
     /// Fills the pages of `range`, which are all mapped, with zeros. The allocator calls it for
     /// requests of zeros where an area kept its pages, or the platform does not
     /// [zero](Geometry::maps_zeroed) new ones.

@@ -152,6 +152,10 @@ impl Purger {
     #[cold]
     fn sift<P: Platform>(&mut self, means: &Unmapper<'_, P>, done: &mut Done) -> Result<(), PlatformError> {
         let Self { taken, pending, refused, .. } = self;
+        // Refused areas are counted as a whole.
+        for lazy in taken.iter_mut() {
+            means.lazy.fill_absent(core::mem::take(&mut lazy.absent));
+        }
         for list in taken.iter_mut().flat_map(|lazy| [&mut lazy.own, &mut lazy.remote]) {
             let count = sift_areas(means, list, pending, &mut done.refusal);
             if refused.areas.try_reserve(count).is_err() {

@@ -69,7 +69,8 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
         let mut checked = self.check(request)?;
-        if checked.size == PageSize::Huge {
+        let pages = checked.fit.pages();
+        if checked.size == PageSize::Huge || pages >= self.aligned_from {
             self.fit_huge(&mut checked);
         }
         if checked.blocking == Blocking::Allowed {
@@ -144,6 +145,13 @@ impl<P: Platform> Space<P> {
                 }
             }
         }
+        if is_poolable
+            && request.node.is_none()
+            && self.may_reuse_memory(wish, checked)
+            && let Some(area) = self.take_large(checked)
+        {
+            return Ok((area, Backing::Cached));
+        }
         let area = match checked.blocking {
             Blocking::Allowed => self.claim(checked.fit),
             Blocking::Forbidden => self.try_claim(&checked.fit),
@@ -163,6 +171,21 @@ impl<P: Platform> Space<P> {
         }
         let start = node.pooled.take(fit.pages(), fit.alignment())?;
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
+    }
+
+    /// Takes a large area that kept its memory, of which up to the configured part is not needed.
+    fn take_large(&self, checked: &Checked) -> Option<PageRange> {
+        let fit = &checked.fit;
+        if SizeStacks::takes(fit.pages()) {
+            return None;
+        }
+        let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
+        let area = self.cache.large.0.lock().take(fit.pages(), fit.pages() + slack, fit.alignment())?;
+        if checked.size == PageSize::Huge {
+            // SAFETY: the area was just taken for this caller alone, and is mapped.
+            unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };
+        }
+        Some(area)
     }
 
     /// Returns whether a cached area may serve a request. Only areas with the usual guard are

@@ -114,7 +114,9 @@ impl<P: Platform> Space<P> {
     }
 
     fn is_anything_kept(&self) -> bool {
-        self.deferred.areas() != 0 || self.cache.each().any(|node| !node.is_empty())
+        self.deferred.areas() != 0
+            || self.cache.each().any(|node| !node.is_empty())
+            || self.cache.large.0.lock().iter().len() != 0
     }
 
     /// Claims an area of the map: it is the caller's, but not busy before it is

@@ -14,7 +14,7 @@ pub const MAX_NODES: usize = 128;
 /// use vmalloc::Config;
 ///
 /// let config = Config::default().cache_bytes(16 << 20).guard(false);
-/// assert_eq!(config.cache_bytes, 16 << 20);
+/// assert_eq!(config.cache_bytes, Some(16 << 20));
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -23,10 +23,11 @@ pub struct Config {
     /// Put an unmapped guard page behind every area. Without guards a request can't ask for one.
     /// Default: yes.
     pub guard: bool,
-    /// Cache the pages of freed areas for reuse, up to this many bytes in all. That is fast, but a
+    /// Cache the pages of freed areas for reuse, up to this many bytes of memory, and as many again
+    /// for areas of more than 256 pages. More than the machine has is allowed. That is fast, but a
     /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
-    /// as the purge has run. Default: 64 MiB.
-    pub cache_bytes: usize,
+    /// as the purge has run. Default: 64 MiB for each bit of the number of CPUs.
+    pub cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
     /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and short mappings stay lazy. So does an
@@ -39,8 +40,9 @@ pub struct Config {
     /// bytes asked for. 0 = only areas of the exact size. Default: what the
     /// [platform](crate::Geometry::max_slack_percent) advises.
     pub max_slack_percent: Option<u8>,
-    /// Lazy pages that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in Linux.
-    /// With more than the span has, only an allocation in need starts one. Default: 0.
+    /// Lazy pages of memory that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in
+    /// Linux. With more than the span has, only an allocation in need starts one. Pages without
+    /// memory start a drain when they are an eighth of the span. Default: 0.
     pub lazy_max_pages: u64,
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
     /// CPU, as far as that goes. Default: 0.
@@ -56,7 +58,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             guard: true,
-            cache_bytes: 64 << 20,
+            cache_bytes: None,
             trap_on_free: false,
             max_slack_percent: None,
             lazy_max_pages: 0,
@@ -76,7 +78,7 @@ impl Config {
 
     /// Sets [`cache_bytes`](Self::cache_bytes).
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.cache_bytes = bytes;
+        self.cache_bytes = Some(bytes);
         self
     }
 

@@ -3,12 +3,25 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
-use crate::areas::{AreaInfo, Disposition, FreedBy, Kind, Retired};
-use crate::cache::{Lazy, Node, SizeStacks, Trigger, has_room};
+use crate::areas::{AreaInfo, Disposition, FreedBy, Retired, Tag};
+use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
 use lock_api::MutexGuard;
+
+/// An area that was freed.
+#[derive(Clone, Copy)]
+pub(super) struct Freed {
+    pub(super) area: PageRange,
+    /// Pages of memory behind it, or an upper bound.
+    memory: u64,
+    /// The node that owns it, if its chunk is dense enough for a pool.
+    pub(super) owner_node: Option<usize>,
+    /// Pages at its end that were never mapped.
+    pub(super) guard_pages: u64,
+    pub(super) tag: Option<Tag>,
+}
 
 /// A node, locked.
 pub(super) type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
@@ -154,7 +167,8 @@ impl<P: Platform> Space<P> {
         {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
-                return self.put_freed(id, node, &self.plain_retired(area, leaf.owner_node()));
+                let freed = self.plain_freed(area, leaf.owner_node());
+                return self.put_freed(id, node, freed, Disposition::MayCache);
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -169,6 +183,7 @@ impl<P: Platform> Space<P> {
 
     /// Frees an area, and says what becomes of its memory.
     pub(super) fn free_as(&self, page: u64, by: FreedBy, disposition: Disposition) -> Result<(), FreeError> {
+        let memory = if self.config.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
         let (id, node) = self.node_with_room(page)?;
         let table = self.areas.table(page);
         let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
@@ -177,12 +192,29 @@ impl<P: Platform> Space<P> {
         }
         let may_show = retired.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
-        self.put_freed(id, node, &retired)?;
+        let Retired { area, owner_node, guard_pages, tag, .. } = retired;
+        let freed = Freed { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
+        self.put_freed(id, node, freed, retired.disposition)?;
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
             self.frame_sets.lock().release(share);
         }
         Ok(())
+    }
+
+    /// Returns how many pages of memory are behind the area at `page`, or an upper bound. Only areas
+    /// that would start a drain alone are looked at: of others the difference is not worth a look.
+    fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
+        if !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
+            return u64::MAX;
+        }
+        match self.find(self.addr(page)) {
+            Some(area) if area.pages > self.cache.lazy.threshold() && area.kind.freed() == by => {
+                // SAFETY: the owner of the area frees it.
+                unsafe { self.platform.resident(self.pages_of(&area)) }
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// Locks this CPU's node, with room for one more area to be unmapped: a freed area has to be
@@ -212,23 +244,34 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Returns an area that has no annotation, and is out of use.
+    /// Returns an area without an annotation that was freed.
     #[inline(always)]
-    fn plain_retired(&self, area: PageRange, owner_node: Option<usize>) -> Retired {
-        let (disposition, guard_pages) = (Disposition::MayCache, self.guard_pages);
-        Retired { area, owner_node, disposition, kind: Kind::Vmalloc, guard_pages, tag: None }
+    fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> Freed {
+        Freed { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
     }
 
     /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
     /// fails only where frees trap, and the area is busy again then.
     #[inline]
-    fn put_freed(&self, id: usize, mut node: HeldNode<'_, P>, retired: &Retired) -> Result<(), FreeError> {
+    fn put_freed(
+        &self,
+        id: usize,
+        mut node: HeldNode<'_, P>,
+        freed: Freed,
+        disposition: Disposition,
+    ) -> Result<(), FreeError> {
         if self.config.trap_on_free {
-            return self.unmap_freed(node, retired);
+            return self.unmap_freed(node, &freed);
         }
-        let &Retired { area, owner_node, disposition, .. } = retired;
-        let fits = owner_node.is_some() && SizeStacks::takes(area.len());
-        if disposition == Disposition::MayCache && self.caches && fits {
+        let Freed { area, memory, owner_node, .. } = freed;
+        let is_small = SizeStacks::takes(area.len());
+        let fits = owner_node.is_some() && is_small;
+        let may_cache = disposition == Disposition::MayCache && self.caches;
+        if may_cache && !is_small {
+            self.put_large(node, area, memory);
+            return Ok(());
+        }
+        if may_cache && fits {
             let is_first = node.credit == 0;
             if self.cache.keep(&mut node, area) {
                 drop(node);
@@ -238,19 +281,51 @@ impl<P: Platform> Space<P> {
                 return Ok(());
             }
         }
-        let Lazy { own, remote } = &mut node.lazy;
+        let Lazy { own, remote, .. } = &mut node.lazy;
         let is_own = owner_node == Some(id) && fits && has_room(own);
         if is_own {
             own.push(area);
         } else {
             remote.push(area);
         }
-        node.unpublished += area.len();
-        if node.unpublished >= node.publish_at {
+        self.count_lazy(node, area.len(), memory);
+        Ok(())
+    }
+
+    /// Caches a large area, or makes it lazy; those that it takes the place of are lazy then.
+    #[inline(never)]
+    fn put_large(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
+        let remote = &mut node.lazy.remote;
+        let room = remote.capacity() - remote.len();
+        let lazy = remote.len();
+        let put = self.cache.large.0.lock().put(area, memory, room, remote);
+        let Put::Kept { is_first, evicted } = put else {
+            remote.push(area);
+            return self.count_lazy(node, area.len(), memory);
+        };
+        let pages = remote[lazy..].iter().map(PageRange::len).sum();
+        self.counts.held(remote.len() - lazy + 1);
+        if pages == 0 {
+            drop(node);
+        } else {
+            self.count_lazy(node, pages, evicted);
+        }
+        if is_first {
+            self.platform.drain_later(DrainReason::Age);
+        }
+    }
+
+    /// Counts pages that became lazy in `node`, and triggers the drain where they are too many.
+    #[inline]
+    pub(super) fn count_lazy(&self, mut node: HeldNode<'_, P>, pages: u64, memory: u64) {
+        node.unpublished += memory;
+        let absent = pages - memory;
+        node.lazy.absent += absent;
+        let is_wide = absent != 0 && self.cache.lazy.add_absent(absent);
+        if is_wide || node.unpublished >= node.publish_at {
             let trigger = self.cache.publish(node);
             self.trigger_drain(trigger);
         }
-        Ok(())
     }
 
     /// Has lazy pages drained if they are too many, or the first ones. No lock is held.
@@ -259,7 +334,7 @@ impl<P: Platform> Space<P> {
             self.drain_deferred();
         }
         let (lazy, Trigger { total, added, is_first }) = (&self.cache.lazy, trigger);
-        if total > lazy.threshold() {
+        if lazy.is_much(total) {
             // Within bounds the drain does it. Beyond, freeing is put before everything else. But
             // one huge area is no sign that the drain falls behind, and the caller does not wait
             // for its purge.
@@ -277,7 +352,8 @@ impl<P: Platform> Space<P> {
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        self.put_freed(id, node, &self.plain_retired(area, leaf.owner_node())).is_ok()
+        let freed = self.plain_freed(area, leaf.owner_node());
+        self.put_freed(id, node, freed, Disposition::MayCache).is_ok()
     }
 }
 

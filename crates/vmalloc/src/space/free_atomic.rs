@@ -104,7 +104,8 @@ impl<P: Platform> Space<P> {
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
         self.deferred.set_counts(areas, pages);
         let listed = self.purger.0.lock().iter().count() as u64 + areas;
-        let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>();
+        let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>()
+            + self.cache.large.0.lock().iter().len() as u64;
         if self.areas.map().idle_areas() != listed + nodes {
             self.find_retired();
         }

@@ -17,7 +17,7 @@
 //! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only
 //!    lock that is held over calls of the platform.
 //! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
-//!    [`verify_space`](Space::verify) and forks, in order.
+//!    [`verify_space`](Space::verify) and forks, in order. Then the list of large cached areas.
 //! 3. A queue of [short mappings](crate::short_map), or none.
 //! 4. The lists of all blocks, under which nothing is locked. With a queue or without.
 //! 5. A table of [annotations](crate::areas).
@@ -58,7 +58,7 @@ pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::addr::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
-use crate::cache::{Budget, Cache, LazyPages, Padded};
+use crate::cache::{Budget, Cache, Large, LazyPages, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
@@ -89,6 +89,8 @@ pub struct Space<P: Platform> {
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
+    /// Pages from which on an area begins at a huge page, if there is such a place.
+    aligned_from: u64,
 
     areas: Areas<P::RawLock>,
     cache: Cache<P::RawLock>,
@@ -117,15 +119,17 @@ impl<P: Platform> Space<P> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
-        let config = config.settled(&geometry)?;
+        let mut config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),
             pages => pages,
         };
-        let lazy = LazyPages::new(lazy_max, count);
+        let cache_bytes = *config.cache_bytes.get_or_insert((64 << 20) * fls(cpus) as usize);
+        let cache_pages = (cache_bytes >> shift) as u64;
+        let budget = Budget::new(cache_pages, count);
+        let lazy = LazyPages::new(lazy_max, span.len() / 8, count);
         let lazy = if config.trap_on_free { lazy.published_at_once() } else { lazy };
-        let budget = Budget::new((config.cache_bytes >> shift) as u64, count);
         let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
         let none = SpaceError::Metadata;
         Ok(Self {
@@ -133,10 +137,14 @@ impl<P: Platform> Space<P> {
             offset_mask: (1 << shift) - 1,
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
-            caches: config.cache_bytes != 0,
+            caches: cache_pages != 0,
             max_slack_percent: u64::from(percent),
+            aligned_from: match geometry.huge_order {
+                Some(order) if geometry.huge_at_touch => 2 << order,
+                _ => u64::MAX,
+            },
             areas: Areas::new(span, shift, config.guard, count)?,
-            cache: Cache::new(count, budget, lazy).ok_or(none)?,
+            cache: Cache::new(count, budget, Large::new(cache_pages), lazy).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Counts::default(),
             short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
@@ -162,7 +170,7 @@ impl<P: Platform> Space<P> {
         &self.geometry
     }
 
-    /// Returns the settings.
+    /// Returns the settings. The bytes to cache are as they were decided.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -61,10 +61,11 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        let is_much = self.cache.lazy.level() > self.cache.lazy.threshold();
+        let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
-        let is_empty = busy.count() == 0 && self.short.are_at_rest() && !done.keeps_memory;
+        let is_idle = busy.count() == 0 && self.cache.large.0.lock().rest();
+        let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
@@ -74,7 +75,7 @@ impl<P: Platform> Space<P> {
     #[must_use]
     pub fn shrinkable(&self) -> u64 {
         let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
-        kept + self.short.counts().ready
+        kept + self.cache.large.0.lock().iter().len() as u64 + self.short.counts().ready
     }
 
     /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
@@ -125,7 +126,8 @@ impl<P: Platform> Space<P> {
         let means = self.unmapper();
         let mut done = Done { refusal: purger.finish_pending(&means, |_| true), ..Done::default() };
         if !purger.refused.is_empty() {
-            let give = |areas: &[PageRange], rest: &mut Vec<PageRange>| self.give_remote(areas, plan, rest);
+            let give =
+                |areas: &[PageRange], rest: &mut Vec<PageRange>| self.give_remote(areas, &mut 0, plan, rest);
             purger.retry(&means, plan, &mut done, give);
         }
         if !purger.is_empty() {
@@ -143,6 +145,7 @@ impl<P: Platform> Space<P> {
         self.trigger_drain(trigger);
         if let Some(fraction) = plan.cached {
             done.evicted += self.take_cached_areas(purger, fraction, plan.most);
+            done.evicted += self.take_large_areas(purger, fraction, plan.most - done.evicted);
         }
         let is_some = !purger.is_empty();
         if is_some {
@@ -214,6 +217,26 @@ impl<P: Platform> Space<P> {
         count
     }
 
+    /// Takes a fraction of the large cached areas, `most` at most. Returns how many.
+    fn take_large_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+        let (mut due, mut count) = (None, 0);
+        while count < most && due != Some(0) && purger.remote().try_reserve(BATCH).is_ok() {
+            purger.batch.clear();
+            let wanted = batch_of(most - count);
+            let evicted = self.cache.large.0.lock().evict(fraction, due, wanted, &mut purger.batch);
+            let areas = purger.batch.len();
+            let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
+            self.count_taken(areas as u64, evicted.memory);
+            self.cache.lazy.add_absent(pages - evicted.memory);
+            let taken = &mut purger.taken[0];
+            taken.absent += pages - evicted.memory;
+            taken.remote.extend_from_slice(&purger.batch);
+            self.counts.held(areas);
+            (due, count) = (Some(evicted.due), count + areas as u64);
+        }
+        count
+    }
+
     /// Counts areas that go to the purger. Returns how many pages are lazy now.
     pub(super) fn count_taken(&self, areas: u64, pages: u64) -> u64 {
         self.counts.taken_areas.fetch_add(areas, Relaxed);
@@ -245,9 +268,9 @@ impl<P: Platform> Space<P> {
             purged += taken.areas();
             for areas in taken.own.chunks(BATCH) {
                 given += if plan.refill { self.pool(id, areas, batch) } else { self.release(areas) };
-                self.count_given(areas);
+                self.count_given(areas, &mut taken.absent);
             }
-            given += self.give_remote(&taken.remote, plan, batch);
+            given += self.give_remote(&taken.remote, &mut taken.absent, plan, batch);
             taken.clear();
         }
         self.counts.purged_areas.fetch_add(purged, Relaxed);
@@ -255,19 +278,32 @@ impl<P: Platform> Space<P> {
     }
 
     /// Gives areas of any node back. Returns how many went to the map.
-    fn give_remote(&self, areas: &[PageRange], plan: PurgePlan, rest: &mut Vec<PageRange>) -> u64 {
+    fn give_remote(
+        &self,
+        areas: &[PageRange],
+        absent: &mut u64,
+        plan: PurgePlan,
+        rest: &mut Vec<PageRange>,
+    ) -> u64 {
         let give = |areas: &[PageRange]| {
             let given = if plan.refill { self.return_to_owners(areas, rest) } else { self.release(areas) };
-            self.count_given(areas);
+            self.count_given(areas, absent);
             given
         };
         areas.chunks(BATCH).map(give).sum()
     }
 
-    fn count_given(&self, areas: &[PageRange]) {
+    /// Counts areas that leave the purger. `absent` is how many pages of those that it still has
+    /// are without memory: these are counted off first.
+    fn count_given(&self, areas: &[PageRange], absent: &mut u64) {
         let is_early = is(Mutant::EarlyCount);
-        let pages = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
-        self.cache.lazy.sub(pages);
+        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
+        let without = pages.min(*absent);
+        if without != 0 {
+            *absent -= without;
+            self.cache.lazy.sub_absent(without);
+        }
+        self.cache.lazy.sub(pages - without);
         self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 

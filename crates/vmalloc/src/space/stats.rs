@@ -91,6 +91,11 @@ impl<P: Platform> Space<P> {
             stats.pooled_pages += node.pooled.pages();
             stats.metadata_bytes += node.bytes() as u64;
         }
+        let large = self.cache.large.0.lock();
+        stats.cached_areas += large.iter().len() as u64;
+        stats.cached_pages += large.pages();
+        stats.metadata_bytes += large.bytes() as u64;
+        drop(large);
         let blocks = self.short.counts();
         stats.lazy_areas += blocks.spent;
         stats.pooled_areas += blocks.ready;
@@ -118,7 +123,10 @@ impl<P: Platform> Space<P> {
         Stats {
             span_pages: self.geometry.span.len(),
             lazy_areas: counts.taken_areas.load(Relaxed) + self.deferred.areas(),
-            lazy_pages: self.cache.lazy.level() + refused_pages + self.deferred.pages(),
+            lazy_pages: self.cache.lazy.level()
+                + self.cache.lazy.absent()
+                + refused_pages
+                + self.deferred.pages(),
             refused_areas: counts.refused_areas.load(Relaxed),
             refused_pages,
             refused_blocks: counts.refused_blocks.load(Relaxed),

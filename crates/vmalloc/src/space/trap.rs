@@ -11,9 +11,8 @@
 //! in need does not wait for it. Its free has not returned yet.
 
 use super::Space;
-use super::free::HeldNode;
+use super::free::{Freed, HeldNode};
 use crate::addr::PageRange;
-use crate::areas::Retired;
 use crate::cache::SizeStacks;
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
@@ -23,8 +22,8 @@ impl<P: Platform> Space<P> {
     /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
     /// the area becomes lazy.
     #[inline(never)]
-    pub(super) fn unmap_freed(&self, mut node: HeldNode<'_, P>, retired: &Retired) -> Result<(), FreeError> {
-        let area = retired.area;
+    pub(super) fn unmap_freed(&self, mut node: HeldNode<'_, P>, freed: &Freed) -> Result<(), FreeError> {
+        let area = freed.area;
         // Its addresses will wait in a pool, and its memory perhaps with the platform.
         let is_first = core::mem::replace(&mut node.publish_at, self.cache.lazy.batch()) == 0;
         drop(node);
@@ -32,12 +31,12 @@ impl<P: Platform> Space<P> {
             self.platform.drain_later(DrainReason::Age);
         }
         // An area is not its guard alone.
-        let pages = PageRange::of(area.start(), area.end() - retired.guard_pages);
+        let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
         let may_unmap = !self.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
-        if may_unmap && unsafe { self.platform.unmap_now(pages, retired.tag.as_deref()) }.is_ok() {
-            self.give_unmapped(area, retired.owner_node);
+        if may_unmap && unsafe { self.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
+            self.give_unmapped(area, freed.owner_node);
             return Ok(());
         }
         self.make_lazy(area)
@@ -61,9 +60,7 @@ impl<P: Platform> Space<P> {
         match self.node_with_room(area.start()) {
             Ok((_, mut node)) => {
                 node.lazy.remote.push(area);
-                node.unpublished += area.len();
-                let trigger = self.cache.publish(node);
-                self.trigger_drain(trigger);
+                self.count_lazy(node, area.len(), area.len());
                 Ok(())
             }
             Err(error) => {

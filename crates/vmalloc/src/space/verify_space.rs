@@ -27,6 +27,9 @@ impl<P: Platform> Space<P> {
             waiting.0 += node.areas();
             waiting.1 += node.cached.pages() + node.pooled.pages();
         }
+        let large = self.cache.large.0.lock();
+        waiting = (waiting.0 + large.iter().len() as u64, waiting.1 + large.pages());
+        drop(large);
         let lazy = nodes.iter().flat_map(|node| Lazy::iter(&node.lazy)).chain(purger.iter());
         let pages: u64 = lazy.map(|area| area.len()).sum();
         waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);

@@ -32,7 +32,7 @@ impl<P: Platform> Space<P> {
         Segments { space: self, page: self.geometry.span.start(), few: Few::default() }
     }
 
-    /// Returns the areas that the nodes keep for reuse, in no order. The lock of a node is taken
+    /// Returns the areas that are kept for reuse, in no order. The lock of a node is taken
     /// again every few areas. O(areas kept + nodes × sizes) in all.
     pub fn cached(&self) -> CachedAreas<'_, P> {
         CachedAreas { space: self, node: 0, kind: Cached::Memory, size: 0, seen: 0, few: Few::default() }
@@ -112,9 +112,14 @@ impl<P: Platform> Iterator for CachedAreas<'_, P> {
                 self.seen += 1;
                 return Some((area, self.kind));
             }
-            let node = self.space.cache.nodes.get(self.node)?.0.lock();
-            self.few.fill(starts(&node, self.kind, self.size, self.seen));
-            drop(node);
+            let cache = &self.space.cache;
+            let Some(node) = cache.nodes.get(self.node) else {
+                // Behind the last node: areas too large for one.
+                self.few.fill(cache.large.0.lock().iter().skip(self.seen));
+                self.few.items[0]?;
+                continue;
+            };
+            self.few.fill(starts(&node.0.lock(), self.kind, self.size, self.seen));
             if self.few.items[0].is_none() {
                 self.go_on();
             }

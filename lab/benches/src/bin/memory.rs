@@ -16,7 +16,7 @@ use vmalloc_lab::table::{figure, table};
 /// described in docs/memory.md.
 #[derive(Parser)]
 struct Args {
-    /// Only these groups: sizes, pages, slots, stacks, traps.
+    /// Only these groups: sizes, arrays, growth, pages, slots, stacks, traps.
     groups: Vec<String>,
     /// Print a list of objects instead of tables.
     #[arg(long)]

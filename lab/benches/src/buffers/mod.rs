@@ -58,7 +58,7 @@ pub fn each(visitor: &mut impl Visitor) {
 /// # Safety
 /// `buffer` points to `bytes` writable bytes that nothing else uses.
 #[inline]
-unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
+pub(crate) unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
     for offset in (0..bytes).step_by(PAGE_BYTES) {
         // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile,
         // as the byte is never read.

@@ -2,6 +2,7 @@
 //!
 //! Each module is a group of loads, which ours and its peers play in one run.
 
+pub mod arrays;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
@@ -41,8 +42,10 @@ pub struct Group {
 }
 
 /// All groups, in the order in which they are measured.
-pub const GROUPS: [Group; 5] = [
+pub const GROUPS: [Group; 7] = [
     Group { name: "sizes", run: sizes::run },
+    Group { name: "arrays", run: arrays::run },
+    Group { name: "growth", run: arrays::growth },
     Group { name: "pages", run: pages::run },
     Group { name: "slots", run: slots::run },
     Group { name: "stacks", run: stacks::run },

@@ -19,7 +19,7 @@ pub fn space(input: &[u8]) {
 
 fn config(retain: u8, other: u8) -> Config {
     let mut config = Config::default();
-    config.cache_bytes = usize::from(retain) << 14;
+    config.cache_bytes = Some(usize::from(retain) << 14);
     config.guard = other & 16 == 0;
     config.lazy_max_pages = u64::from(other >> 5);
     if retain % 16 == 15 {

@@ -51,7 +51,7 @@ fn alloc_in_an_empty_space() {
 #[test]
 fn alloc_in_a_used_space() {
     for (config, settings) in configs() {
-        let request = |&(name, _): &(&str, Request)| settings.cache_bytes == 0 || is_never_kept(name);
+        let request = |&(name, _): &(&str, Request)| settings.cache_bytes == Some(0) || is_never_kept(name);
         let requests = requests().into_iter().filter(request);
         table(config, requests.map(|(name, request)| alloc_in(Scene::used(settings), name, request)));
     }

@@ -1,0 +1,278 @@
+//! Freed areas that are too large for a node and kept their memory.
+//!
+//! They are few, and what their owners do with them takes far longer than a lock. So one list
+//! serves all CPUs. It is sorted by size, and a request takes the smallest area that is large
+//! enough, if that is not too large.
+//!
+//! ```text
+//!   request of n pages           slack
+//!                  │◄───────────────────────►│
+//!   pages  258  300│ 310  310  512 …         │ 4096  16385
+//!                  └──► first area in here, aligned as asked
+//! ```
+//!
+//! The list has a budget of its own, in pages of memory. A freed area for which there is none left
+//! takes the place of those that have lain longest.
+
+use super::stacks::Fraction;
+use crate::addr::PageRange;
+use alloc::vec::Vec;
+
+/// The most areas: a removal moves half of them, 12 KiB.
+const MOST: usize = 1024;
+/// The most areas that one free evicts (contract: at most 32 under one hold of a lock).
+const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
+
+/// Areas above [`MAX_PAGES`](super::MAX_PAGES), by size.
+pub(crate) struct Large {
+    /// Ascending by pages.
+    areas: Vec<Kept>,
+    /// Pages of memory that may still be kept.
+    budget: u64,
+    /// The number of the next area.
+    next: u64,
+    /// The next area when areas decayed last: those with lower numbers were not needed since.
+    decayed_at: u64,
+    /// True if the platform was asked to let them decay.
+    is_told: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    area: PageRange,
+    /// Pages of memory behind it, of the budget.
+    memory: u64,
+    /// Larger for areas freed later.
+    number: u64,
+}
+
+/// The result of keeping an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    /// It is kept.
+    Kept {
+        /// True if it is the first in a long while.
+        is_first: bool,
+        /// Pages of memory behind the areas that made room for it.
+        evicted: u64,
+    },
+    /// There is no room for it.
+    Refused,
+}
+
+/// The result of an eviction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Evicted {
+    /// Pages of memory behind the evicted areas.
+    pub(crate) memory: u64,
+    /// How many areas are still due.
+    pub(crate) due: usize,
+}
+
+impl Large {
+    /// Returns an empty list that keeps up to `budget` pages of memory.
+    pub(crate) fn new(budget: u64) -> Self {
+        Self { areas: Vec::new(), budget, next: 0, decayed_at: 0, is_told: false }
+    }
+
+    /// Keeps `area` with `memory` pages of memory. Areas that have to make room for it are pushed
+    /// to `evicted`, in which there is room for `room` of them.
+    pub(crate) fn put(
+        &mut self,
+        area: PageRange,
+        memory: u64,
+        room: usize,
+        evicted: &mut Vec<PageRange>,
+    ) -> Put {
+        let has_room = self.areas.len() < MOST && self.areas.try_reserve(1).is_ok();
+        let limit = if has_room { self.limit_for(memory, room.min(MOST_EVICTED)) } else { None };
+        let Some(limit) = limit else { return Put::Refused };
+        let evicted = self.evict_below(limit, evicted);
+        let place = self.areas.partition_point(|kept| kept.area.len() < area.len());
+        self.areas.insert(place, Kept { area, memory, number: self.next });
+        self.budget -= memory;
+        self.next += 1;
+        Put::Kept { is_first: !core::mem::replace(&mut self.is_told, true), evicted }
+    }
+
+    /// Returns the number below which areas have to go so that `memory` pages are in the budget;
+    /// `None` if these are more than `most` areas, or all are too few.
+    fn limit_for(&self, memory: u64, most: usize) -> Option<u64> {
+        let (mut budget, mut limit) = (self.budget, 0);
+        for _ in 0..=most {
+            if budget >= memory {
+                return Some(limit);
+            }
+            let rest = self.areas.iter().filter(|kept| kept.number >= limit);
+            let oldest = rest.min_by_key(|kept| kept.number)?;
+            (budget, limit) = (budget + oldest.memory, oldest.number + 1);
+        }
+        None
+    }
+
+    /// Evicts the areas with numbers below `limit`. Returns their pages of memory.
+    fn evict_below(&mut self, limit: u64, evicted: &mut Vec<PageRange>) -> u64 {
+        if limit == 0 {
+            return 0;
+        }
+        let before = self.budget;
+        let Self { areas, budget, .. } = self;
+        areas.retain(|kept| {
+            let stays = kept.number >= limit;
+            if !stays {
+                *budget += kept.memory;
+                evicted.push(kept.area);
+            }
+            stays
+        });
+        self.budget - before
+    }
+
+    /// Takes the smallest area of `pages` to `most` pages that starts at a multiple of `align`.
+    /// O(log n) and a move of those behind it.
+    pub(crate) fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
+        let first = self.areas.partition_point(|kept| kept.area.len() < pages);
+        let fitting = self.areas[first..].iter().take_while(|kept| kept.area.len() <= most);
+        let found = fitting.enumerate().find(|(_, kept)| kept.area.start().is_multiple_of(align));
+        let (place, kept) = found.map(|(index, kept)| (first + index, *kept))?;
+        self.areas.remove(place);
+        self.budget += kept.memory;
+        Some(kept.area)
+    }
+
+    /// Moves up to `most` areas to `out`, those that have lain longest first. `due` says how many
+    /// areas the decay still takes; `None` at its first call.
+    pub(crate) fn evict(
+        &mut self,
+        fraction: Fraction,
+        due: Option<usize>,
+        most: usize,
+        out: &mut Vec<PageRange>,
+    ) -> Evicted {
+        let due = due.unwrap_or_else(|| self.due(fraction)).min(self.areas.len());
+        let (count, before) = (due.min(most), self.budget);
+        for _ in 0..count {
+            let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);
+            let Some(place) = oldest.map(|(place, _)| place) else { break };
+            let kept = self.areas.remove(place);
+            self.budget += kept.memory;
+            out.push(kept.area);
+        }
+        Evicted { memory: self.budget - before, due: due - count }
+    }
+
+    /// Returns how many areas are to go: at least one of those that may go.
+    fn due(&mut self, fraction: Fraction) -> usize {
+        let idle = self.areas.iter().filter(|kept| kept.number < self.decayed_at).count();
+        self.decayed_at = self.next;
+        match fraction {
+            Fraction::All => self.areas.len(),
+            Fraction::Quarter => self.areas.len().div_ceil(4),
+            Fraction::QuarterOfIdle => idle.div_ceil(4),
+        }
+    }
+
+    /// Returns whether nothing is kept. If so, the next area is told to the platform again.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.is_told &= !self.areas.is_empty();
+        self.areas.is_empty()
+    }
+
+    /// Lets the next area be told to the platform.
+    pub(crate) fn forget(&mut self) {
+        self.is_told = false;
+    }
+
+    /// Returns all areas, ascending by size.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = PageRange> + '_ {
+        self.areas.iter().map(|kept| kept.area)
+    }
+
+    /// Returns the pages of all areas.
+    pub(crate) fn pages(&self) -> u64 {
+        self.iter().map(|area| area.len()).sum()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.areas.capacity() * size_of::<Kept>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn area(start: u64, len: u64) -> PageRange {
+        PageRange::of(start, start + len)
+    }
+
+    const FIRST: Put = Put::Kept { is_first: true, evicted: 0 };
+
+    fn kept(evicted: u64) -> Put {
+        Put::Kept { is_first: false, evicted }
+    }
+
+    fn put(large: &mut Large, area: PageRange) -> (Put, Vec<PageRange>) {
+        let mut evicted = Vec::new();
+        let put = large.put(area, area.len(), 32, &mut evicted);
+        (put, evicted)
+    }
+
+    #[test]
+    fn the_smallest_area_that_fits_is_taken() {
+        let mut large = Large::new(10_000);
+        for (start, len) in [(0x1000, 400), (0x2000, 300), (0x3001, 310), (0x4000, 310)] {
+            let _ = put(&mut large, area(start, len));
+        }
+        assert_eq!(large.take(301, 309, 1), None);
+        assert_eq!(large.take(301, 376, 16), Some(area(0x4000, 310)));
+        assert_eq!(large.take(301, 376, 1), Some(area(0x3001, 310)));
+        assert_eq!(large.take(300, 375, 1), Some(area(0x2000, 300)));
+        assert_eq!(large.iter().collect::<Vec<_>>(), [area(0x1000, 400)]);
+    }
+
+    #[test]
+    fn areas_that_have_lain_longest_make_room() {
+        let mut large = Large::new(1000);
+        assert_eq!(put(&mut large, area(0x1000, 500)), (FIRST, vec![]));
+        assert_eq!(put(&mut large, area(0x2000, 400)), (kept(0), vec![]));
+        assert_eq!(put(&mut large, area(0x3000, 300)), (kept(500), vec![area(0x1000, 500)]));
+        assert_eq!(put(&mut large, area(0x4000, 1001)), (Put::Refused, vec![]));
+        assert_eq!(large.put(area(0x4000, 900), 900, 1, &mut Vec::new()), Put::Refused);
+        assert_eq!((large.pages(), large.budget), (700, 300));
+        let (put, evicted) = put(&mut large, area(0x4000, 1000));
+        assert_eq!((put, evicted.len()), (kept(700), 2));
+    }
+
+    #[test]
+    fn an_area_counts_by_its_memory() {
+        let mut large = Large::new(1000);
+        let mut evicted = Vec::new();
+        for nth in 0..10 {
+            let huge = area(nth << 20, 1 << 20);
+            assert_ne!(large.put(huge, 100, 32, &mut evicted), Put::Refused);
+        }
+        assert_eq!((evicted.len(), large.budget), (0, 0));
+        assert_eq!(large.take(1 << 20, 1 << 20, 1).map(|area| area.len()), Some(1 << 20));
+        assert_eq!(large.budget, 100);
+    }
+
+    #[test]
+    fn decay_reaches_zero_and_spares_what_was_needed() {
+        let mut large = Large::new(100_000);
+        for nth in 0..8 {
+            let _ = put(&mut large, area(nth << 12, 300));
+        }
+        let mut out = Vec::new();
+        let mut evict = |due, most| large.evict(Fraction::QuarterOfIdle, due, most, &mut out);
+        assert_eq!(evict(None, 32), Evicted { memory: 0, due: 0 }, "all are new");
+        assert_eq!(evict(None, 1), Evicted { memory: 300, due: 1 });
+        assert_eq!(evict(Some(1), 32), Evicted { memory: 300, due: 0 });
+        assert_eq!(out, [area(0, 300), area(1 << 12, 300)]);
+        while large.pages() > 0 {
+            let _ = large.evict(Fraction::Quarter, None, 32, &mut out);
+        }
+        assert!(large.rest() && large.budget == 100_000);
+    }
+}
