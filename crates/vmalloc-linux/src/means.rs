@@ -22,8 +22,8 @@ pub enum Guards {
     /// munmap(2) with them. Areas below 4 MiB have all their memory from the start, and new memory
     /// has any content. A program must not drop pages of its areas by madvise(2), but by
     /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped traps. Nothing
-    /// traps any more where it closes descriptors that are not its own, until the next allocation. Strict overcommit
-    /// and `RLIMIT_DATA` count the whole span.
+    /// traps any more where it closes descriptors that are not its own, until the next allocation.
+    /// Strict overcommit and `RLIMIT_DATA` count the whole span.
     Userfault,
 }
 

@@ -106,9 +106,9 @@ impl Options {
     }
 
     /// Sets how many bytes of memory of unmapped areas are kept for new ones, with
-    /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero. Where
-    /// there are no addresses for it, it is a half, a quarter … of it. What is kept decays with the
-    /// drain of the space, and goes where memory is short.
+    /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
+    /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
+    /// with the drain of the space, and goes where memory is short.
     #[must_use]
     pub fn stash_bytes(self, bytes: usize) -> Self {
         Self { stash_bytes: bytes, ..self }

@@ -5,12 +5,14 @@
 //! can't be marked in advance. So the span is cut into **chunks**, and each is
 //!
 //! ```text
-//!   closed   no page of it can be touched, because the mapping does not allow it; nothing is mapped in it
-//!   open     the mapping allows everything; each page that is not in a mapped range carries a guard mark
+//!   closed   no page of it can be touched, because the mapping does not allow it; nothing is
+//!   mapped in it open     the mapping allows everything; each page that is not in a mapped range
+//!   carries a guard mark
 //!
 //!   span     │ open │ open │closed│closed│closed│ ……… │closed│ open │
 //!              ▲▲▲▲   ▲▲     nothing at all             ▲
-//!              mapped areas, everything else marked     an area placed from the top (percpu, randomized)
+//!              mapped areas, everything else marked     an area placed from the top (percpu,
+//!              randomized)
 //! ```
 //!
 //! **F1** A page in an open chunk can be touched iff it is in a mapped range; a page in a closed

@@ -1,9 +1,9 @@
 //! Guards: how pages that may not be touched are made to trap.
 //!
 //! ```text
-//!  pte.rs       marks in the page tables (Linux 6.13) ──► chunks.rs  which parts of the span are open
-//!  mprotect.rs  inaccessible mappings (older kernels)
-//!  userfault.rs missing pages raise SIGBUS (for frees that trap) ──► stash.rs  memory that waits to be moved
+//!  pte.rs       marks in the page tables (Linux 6.13) ──► chunks.rs  which parts of the span are
+//!  open mprotect.rs  inaccessible mappings (older kernels) userfault.rs missing pages raise SIGBUS
+//!  (for frees that trap) ──► stash.rs  memory that waits to be moved
 //! ```
 
 pub(crate) mod chunks;

@@ -6,9 +6,9 @@
 //!   empty      by room:             6: 3rd   2: 5th
 //! ```
 //!
-//! A **slot** is a range of addresses outside the span. Its pages are moved there with one call, and
-//! from there to an area with another. A request takes a slot with as many pages as it wants, or
-//! the end of a slot with more, or all of one with less. A slot with a part of its pages left is
+//! A **slot** is a range of addresses outside the span. Its pages are moved there with one call,
+//! and from there to an area with another. A request takes a slot with as many pages as it wants,
+//! or the end of a slot with more, or all of one with less. A slot with a part of its pages left is
 //! listed by what is left. It is filled again when it is empty.
 //!
 //! This file knows the slots, and moves nothing. A **run** is pages on their way: between
@@ -208,7 +208,8 @@ impl Stash {
         self.kept.store(0, Ordering::Relaxed);
         for shard in &self.shards {
             if shard.is_locked() {
-                // SAFETY: another thread of the parent has locked it, which the child does not have.
+                // SAFETY: another thread of the parent has locked it, which the child does not
+                // have.
                 unsafe { shard.force_unlock() };
             }
             shard.lock().clear();

@@ -11,17 +11,18 @@
 //!
 //! The whole span can be read and written, and is one mapping, registered so that the kernel raises
 //! `SIGBUS` where a page is missing. So guards, free pages and freed pages need no marks, and areas
-//! no mappings. `map` fills a range: with pages from the [stash](super::stash), which are moved, and
-//! with copies of a page of zeros for the rest. `unmap_now` moves the pages to the stash while its
-//! budget lasts, and drops them beyond. Either way nothing is left that a stale pointer could reach.
+//! no mappings. `map` fills a range: with pages from the [stash](super::stash), which are moved,
+//! and with copies of a page of zeros for the rest. `unmap_now` moves the pages to the stash while
+//! its budget lasts, and drops them beyond. Either way nothing is left that a stale pointer could
+//! reach.
 //!
 //! # Opened ranges
-//! An area of [`LARGE`] pages or more is *opened* instead: its registration ends while it is in use,
-//! so that its pages appear at a touch. That costs up to two mappings. Pages that are
+//! An area of [`LARGE`] pages or more is *opened* instead: its registration ends while it is in
+//! use, so that its pages appear at a touch. That costs up to two mappings. Pages that are
 //! [special](crate::frames::table) are opened, too: the kernel keeps them in mappings of their own.
 //!
-//! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before a
-//!   registration ends, and cleared after it is there again.)
+//! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before
+//!   a registration ends, and cleared after it is there again.)
 //! - **U2** A page that has no bit in `opened` and is in no mapped range is missing.
 //!
 //! Bits belong to the owner of their page, so no lock is needed.
@@ -33,8 +34,8 @@
 //!
 //! # Forks
 //! The child inherits the mappings and no registration. Its hook opens a descriptor and registers
-//! everything but opened ranges, before the child goes on. If the kernel refuses that, the child can
-//! use and free what it has, and can map nothing more.
+//! everything but opened ranges, before the child goes on. If the kernel refuses that, the child
+//! can use and free what it has, and can map nothing more.
 
 use crate::error::{mapping_error, platform_error};
 use crate::fork::hooks::AtFork;
@@ -74,7 +75,7 @@ const GROUP_PAGES: u64 = 1 << 15;
 #[derive(Debug)]
 pub(crate) struct Userfault(Arc<Shared>);
 
-/// What the hook around forks has to know.
+/// The state that the hook around forks repairs.
 #[derive(Debug)]
 pub(crate) struct Shared {
     span: PageRange,
@@ -310,8 +311,8 @@ impl Shared {
         starts.map(|start| PageRange::from_len(start, ZERO_PAGES.min(range.end() - start))).try_for_each(
             |part| {
                 let to = self.bytes(part.unwrap_or(range));
-                // SAFETY: the range is that of `map`'s caller and registered (U1), and there are as many
-                // zeros.
+                // SAFETY: the range is that of `map`'s caller and registered (U1), and there are as
+                // many zeros.
                 unsafe { self.fd.copy(to, zeros) }.map_err(|stuck| stuck.errno)
             },
         )

@@ -1,12 +1,12 @@
 //! Huge pages: at the first touch, and on request.
 //!
 //! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, so it is left
-//! to programs, which may advise their areas. At the first touch the kernel can put a huge page only
-//! where no page table is yet. Guard marks leave page tables; [`admit`](HugePages::admit) drops them
-//! from the whole, aligned parts of new areas. `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole, and works at
-//! once, not at the first touch, if only one page of it is there. So it is told to collapse each
-//! whole, aligned part of a range after that was mapped and a byte touched. If it refuses, the part
-//! stays in base pages.
+//! to programs, which may advise their areas. At the first touch the kernel can put a huge page
+//! only where no page table is yet. Guard marks leave page tables; [`admit`](HugePages::admit)
+//! drops them from the whole, aligned parts of new areas. `MADV_COLLAPSE` (Linux 6.1) is for pages:
+//! it leaves the mapping whole, and works at once, not at the first touch, if only one page of it
+//! is there. So it is told to collapse each whole, aligned part of a range after that was mapped
+//! and a byte touched. If it refuses, the part stays in base pages.
 //!
 //! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is
 //! unmapped, the marks split it; a batch drops the pages first and splits none.
@@ -73,8 +73,8 @@ impl HugePages {
         PageRange::new(range.start().next_multiple_of(pages), range.end() / pages * pages)
     }
 
-    /// Puts huge pages behind the whole, aligned parts of `range`, which holds something that stays,
-    /// as far as they have been used and memory allows.
+    /// Puts huge pages behind the whole, aligned parts of `range`, which holds something that
+    /// stays, as far as they have been used and memory allows.
     pub(crate) fn collapse_used(&self, memory: &Reservation, range: PageRange) {
         if let Some(parts) = self.parts(memory, range) {
             // A refusal costs time later, and nothing else.

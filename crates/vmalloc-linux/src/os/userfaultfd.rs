@@ -139,7 +139,8 @@ impl Userfaultfd {
     /// Puts copies of the pages at `from` behind `to`, where nothing is.
     ///
     /// # Safety
-    /// The caller owns `to.len` bytes at `to`, which are registered, and may read as many at `from`.
+    /// The caller owns `to.len` bytes at `to`, which are registered, and may read as many at
+    /// `from`.
     pub(crate) unsafe fn copy(&self, to: Range, from: u64) -> Result<(), Stuck> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.transfer(UFFDIO_COPY, to, from) }

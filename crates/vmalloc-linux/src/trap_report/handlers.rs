@@ -14,7 +14,7 @@ use thiserror::Error;
 /// The signals of a trap.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What the program did about them before.
+/// The actions that the program had for them before.
 static BEFORE: [OnceLock<sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; SIGNALS.len()];
 
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -39,9 +39,9 @@ pub(super) fn is_installed() -> bool {
 }
 
 /// Has traps in watched spaces, and in areas that they freed, reported on the standard error. It
-/// handles `SIGSEGV` and `SIGBUS`, on the alternate stack of the thread if it has one (as threads of
-/// Rust do), and then calls the handlers that were there before. From then on each free that traps
-/// at once is remembered, which takes it 40 ns. A second call changes nothing.
+/// handles `SIGSEGV` and `SIGBUS`, on the alternate stack of the thread if it has one (as threads
+/// of Rust do), and then calls the handlers that were there before. From then on each free that
+/// traps at once is remembered, which takes it 40 ns. A second call changes nothing.
 ///
 /// # Errors
 /// [`InstallError`] when the kernel refuses a handler.
@@ -67,7 +67,8 @@ fn install_one(signal: c_int, before: &OnceLock<sigaction>) -> Result<(), Errno>
     new.sa_sigaction = on_trap as *const () as usize;
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (old.sa_flags & libc::SA_NODEFER);
     new.sa_mask = old.sa_mask;
-    // SAFETY: `on_trap` is a handler with three arguments, and calls nothing that a handler may not.
+    // SAFETY: `on_trap` is a handler with three arguments, and calls nothing that a handler may
+    // not.
     unsafe { exchange(signal, Some(&new)) }.map(drop)
 }
 

@@ -13,7 +13,8 @@
 //! From then on a stale access ends the program with a line such as
 //!
 //! ```text
-//! vmalloc: trap at 0x7f2f50003010: byte 16 of an area that thread 4711 freed 12 ms ago: 0x7f2f50003000, 65536 bytes, "rows"
+//! vmalloc: trap at 0x7f2f50003010: byte 16 of an area that thread 4711 freed 12 ms ago:
+//! 0x7f2f50003000, 65536 bytes, "rows"
 //! ```
 //!
 //! before whatever the program does about `SIGSEGV` and `SIGBUS` otherwise: the handlers that were

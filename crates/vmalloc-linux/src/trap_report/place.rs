@@ -11,11 +11,11 @@ use vmalloc::{AreaInfo, Contended};
 pub struct Trap {
     /// The address.
     pub addr: usize,
-    /// What it is.
+    /// The place of the address.
     pub place: Place,
 }
 
-/// What an address of a space is.
+/// The place of an address in a space.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Place {

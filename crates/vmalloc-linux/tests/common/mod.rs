@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
+pub mod trapping;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -170,8 +170,9 @@ pub unsafe trait Platform: Sync {
 
     /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
     /// to trap at once. The range holds no guard page, but may hold pages that were never mapped.
-    /// The tag is the area's, for a platform that reports traps. Many threads may be in this call, and another in each of the other calls.
-    /// The default is for platforms that can't: see [`Geometry::unmaps_now`].
+    /// The tag is the area's, for a platform that reports traps. Many threads may be in this call,
+    /// and another in each of the other calls. The default is for platforms that can't: see
+    /// [`Geometry::unmaps_now`].
     ///
     /// # Safety
     /// The caller owns all of `range` exclusively, and nothing uses its memory.
