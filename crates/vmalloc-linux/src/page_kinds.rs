@@ -63,6 +63,10 @@ impl Linux {
         let access = self.guarding.plain_access();
         self.table.hulls(range).try_for_each(|hull| {
             self.set_opened(hull);
+            // W3
+            if let Guarding::PteMarkers(markers) = &self.guarding {
+                markers.admit(&self.memory, hull)?;
+            }
             let replaced = self.memory.replace(hull, access);
             replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
             self.table.update(hull, |_, _| Entry::PLAIN);

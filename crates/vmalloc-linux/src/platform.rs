@@ -4,6 +4,7 @@ use crate::drain::DrainThread;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
+use crate::guard::pte::Below;
 use crate::means::{BatchAdvise, Guards};
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
@@ -60,9 +61,7 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        self.guarding.map(&self.memory, range, self.cpu())?;
-        // Missing pages are not marked, and dropping others would make them trap.
-        if self.guards() != Guards::Userfault {
+        if self.guarding.map(&self.memory, range, self.cpu())? == Below::Tables {
             self.huge.admit(&self.memory, range);
         }
         Ok(())

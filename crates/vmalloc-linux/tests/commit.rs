@@ -6,7 +6,7 @@ use common::peek;
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
-use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
+use vmalloc_linux::{Config, Guards, Linux, Options, PagedArea, Request, Space, open};
 
 const PAGE: usize = 4096;
 
@@ -155,4 +155,40 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
     // SAFETY: as above.
     unsafe { space.raw().commit(&some) }.unwrap();
     assert_eq!(some.iter().map(sum).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_paged_area_knows_what_is_committed() {
+    for space in spaces() {
+        let mut area = PagedArea::new(&*space, &Request::new(1 << 40).tag("paged")).unwrap();
+        let first = (area.addr() / PAGE) as u64;
+        assert_eq!((area.bytes(), area.committed_bytes()), (1 << 40, 0));
+        area.commit(PAGE..9 * PAGE).unwrap();
+        area.commit(1 << 39..(1 << 39) + PAGE).unwrap();
+        assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { page: first + 8 }));
+        assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { page: first + 9 }));
+        assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { page: first }));
+        assert_eq!(area.decommit(20 * PAGE..21 * PAGE), Err(AreaError::NotMapped { page: first + 20 }));
+        let guard = area.bytes()..area.bytes() + PAGE;
+        assert!(matches!(area.commit(guard.clone()), Err(AreaError::Beyond { .. })));
+        assert!(matches!(area.decommit(guard), Err(AreaError::Beyond { .. })));
+        let unaligned = FreeError::Unaligned { addr: area.addr() + 7 };
+        assert_eq!(area.commit(7..PAGE), Err(AreaError::Area(unaligned)));
+        assert_eq!(area.commit(PAGE..PAGE), Err(RequestError::ZeroSize.into()));
+
+        let used = pages(area.addr(), 1..9);
+        fill(&used);
+        area.reset(PAGE..5 * PAGE).unwrap();
+        area.discard(5 * PAGE..6 * PAGE).unwrap();
+        assert_eq!(sum(&used), 7 * 3);
+        area.decommit(2 * PAGE..4 * PAGE).unwrap();
+        assert!(traps(&space, area.addr() + 2 * PAGE));
+        assert_eq!(area.committed_bytes(), 7 * PAGE);
+        area.commit(2 * PAGE..4 * PAGE).unwrap();
+        assert_eq!(sum(&used), 7 * 3);
+        drop(area);
+        space.purge().unwrap();
+        assert_eq!(space.stats().busy_areas, 0);
+        assert!(traps(&space, used.start));
+    }
 }

@@ -1,8 +1,7 @@
 //! The mapped pages of a sub-space.
 //!
 //! Ranges that are unmapped hold guard pages and pages that were never mapped, and may be handed in
-//! twice, so a count would drift. The mapped pages are therefore the busy areas of an area map over
-//! the sub-space's span. Its memory grows with the number of ranges, not of pages.
+//! twice, so a count would drift. So it is a [set of pages](PageSet).
 //!
 //! A page is entered before the platform below is asked to map it, and removed when that has
 //! flushed it. So the set holds every page through which memory may be reachable. Errors are on
@@ -10,15 +9,14 @@
 //! until the rest of it is flushed.
 
 use crate::LIMIT_BYTES;
-use vmalloc::area_map::{Segment, State};
-use vmalloc::{AllocError, AreaMap, PageRange, PlatformError, PlatformFault};
+use vmalloc::{AllocError, PageRange, PageSet, PlatformError, PlatformFault};
 
 /// The [`PlatformError::call`] where there was no memory for a record.
 const RECORD: &str = "record of mapped pages";
 
 /// The mapped pages of a sub-space.
 pub(crate) struct MappedSet {
-    mapped: AreaMap<'static>,
+    mapped: PageSet,
     /// The most pages that may be mapped.
     limit: u64,
 }
@@ -34,25 +32,22 @@ pub(crate) struct Charge {
 impl MappedSet {
     /// Returns the empty set over `span`, which never holds more than `limit` pages.
     pub(crate) fn new(span: PageRange, limit: u64) -> Result<Self, AllocError> {
-        Ok(Self { mapped: AreaMap::new(span)?, limit })
+        Ok(Self { mapped: PageSet::new(span)?, limit })
     }
 
     /// Returns the number of mapped pages.
     pub(crate) fn used(&self) -> u64 {
-        self.mapped.span().len() - self.mapped.free_pages()
+        self.mapped.len()
     }
 
     /// Returns the range from the first mapped page to the last.
     pub(crate) fn bounds(&self) -> Option<PageRange> {
-        let mut mapped = self.mapped.segments().filter(|segment| segment.state != State::Free);
-        let first = mapped.next()?.range;
-        let last = mapped.last().map_or(first, |segment| segment.range);
-        PageRange::new(first.start(), last.end())
+        self.mapped.bounds()
     }
 
     /// Enters `range`, if the limit allows it.
     pub(crate) fn charge(&mut self, range: PageRange) -> Result<Charge, PlatformError> {
-        if range.len() - self.used_in(range) > self.limit.saturating_sub(self.used()) {
+        if range.len() - self.mapped.len_in(range) > self.limit.saturating_sub(self.used()) {
             return Err(PlatformError { call: LIMIT_BYTES, fault: PlatformFault::OutOfMemory, code: 0 });
         }
         self.enter(range)
@@ -60,15 +55,9 @@ impl MappedSet {
 
     /// Enters `range` whatever the limit, for pages that only move.
     pub(crate) fn enter(&mut self, range: PageRange) -> Result<Charge, PlatformError> {
-        let all_new = self.used_in(range) == 0;
-        let mut page = range.start();
-        while let Some(segment) = self.segment_in(range, page) {
-            if segment.state == State::Free {
-                let call = || PlatformError { call: RECORD, fault: PlatformFault::OutOfMemory, code: 0 };
-                self.mapped.alloc_at(segment.range).map_err(|_| call())?;
-            }
-            page = segment.range.end();
-        }
+        let all_new = self.mapped.len_in(range) == 0;
+        let no_record = |_| PlatformError { call: RECORD, fault: PlatformFault::OutOfMemory, code: 0 };
+        self.mapped.insert(range).map_err(no_record)?;
         Ok(Charge { range, all_new })
     }
 
@@ -82,38 +71,7 @@ impl MappedSet {
 
     /// Removes `range`, through which nothing is reachable any more.
     pub(crate) fn clear(&mut self, range: PageRange) {
-        for edge in [range.start(), range.end()] {
-            // Where that fails the range around stays entered.
-            if let Some(area) = self.mapped.find(edge).filter(|area| area.start() != edge) {
-                let _ = self.mapped.split(area.start(), edge);
-            }
-        }
-        let mut page = range.start();
-        while let Some(segment) = self.mapped.segment(page).filter(|_| page < range.end()) {
-            if segment.state != State::Free && range.covers(&segment.range) {
-                let freed = self.mapped.free(segment.range.start());
-                debug_assert!(freed.is_ok(), "a busy area can be freed");
-            }
-            page = segment.range.end();
-        }
-    }
-
-    fn used_in(&self, range: PageRange) -> u64 {
-        let (mut page, mut used) = (range.start(), 0);
-        while let Some(segment) = self.segment_in(range, page) {
-            if segment.state != State::Free {
-                used += segment.range.len();
-            }
-            page = segment.range.end();
-        }
-        used
-    }
-
-    /// Returns the part inside `range` of the segment at `page`, if that is inside.
-    fn segment_in(&self, range: PageRange, page: u64) -> Option<Segment> {
-        let mut segment = self.mapped.segment(page)?;
-        segment.range = segment.range.intersection(&range)?;
-        range.contains(page).then_some(segment)
+        self.mapped.remove(range);
     }
 }
 

@@ -59,6 +59,7 @@ mod cache;
 mod error;
 mod fit;
 pub mod owned;
+mod page_set;
 mod platform;
 mod purge;
 mod shared;
@@ -82,9 +83,10 @@ pub use fit::{Fit, Policy};
 #[cfg(feature = "allocator-api2")]
 pub use owned::SpaceAllocator;
 pub use owned::{
-    Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, ReadOnlyMapping, Reservation,
+    Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation,
     ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
 };
+pub use page_set::PageSet;
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,

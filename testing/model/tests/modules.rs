@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The modules of the core, lowest first.
-const FLOORS: [&str; 13] = [
+const FLOORS: [&str; 14] = [
     "sync",
     "addr",
     "platform",
@@ -15,6 +15,7 @@ const FLOORS: [&str; 13] = [
     "shared",
     "fit",
     "area_map",
+    "page_set",
     "cache",
     "areas",
     "short_map",

@@ -18,8 +18,9 @@
 //!   that a step that fails leaves nothing unknown behind.)
 //! - **W2** A page whose entry is a frame page with a protection leads to that frame, with that
 //!   protection.
-//! - **W3** With guard marks, a special chunk is open. (It becomes special after it was opened. And
-//!   before it is closed, by the owner of all of it, it is plain.)
+//! - **W3** With guard marks, a special page is open. (It becomes special after it was opened. And
+//!   before it is closed, it is plain.) What lies between special pages is opened before all of it
+//!   is replaced.
 //!
 //! **One call restores the plain state of a page, whatever was done to it:** unmapping puts fresh
 //! private memory over all special pages of the range,

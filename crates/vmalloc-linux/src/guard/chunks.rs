@@ -15,11 +15,12 @@
 //!              randomized)
 //! ```
 //!
-//! **F1** A page in an open chunk can be touched iff it is in a mapped range; a page in a closed
-//! chunk never. **F2** A chunk that an area is mapped in is open.
+//! **F1** An open page can be touched iff it is in a mapped range; a closed one never. **F2** The
+//! pages of mapped ranges are open. Guard marks open a part of a chunk at a time, see
+//! [`extents`](super::extents).
 //!
-//! Opening a chunk for a range puts marks on everything in it *but* the range, so a huge area costs
-//! two partly used chunks, not a mark a page. Runs of open chunks are one mapping each to the
+//! Opening pages for a range puts marks on what is opened beside it, and none on the range itself,
+//! so a huge area costs no mark a page. Runs of open chunks are one mapping each to the
 //! kernel, and with lowest-first placement there is one run, whose end moves up. (One page number
 //! for that end would do, and was rejected: the first area placed from the top of the span would
 //! put marks on everything below it.)
@@ -34,8 +35,8 @@ use vmalloc::PageRange;
 
 /// Pages in a chunk.
 ///
-/// Opening one costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks at 0.5 µs)
-/// and 30 ns for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed
+/// Opening a part costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks of
+/// 0.5 µs) and 30 ns for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the fixed
 /// part below a sixteenth. The whole, 65 µs, is the time to touch 50 fresh pages. Four page tables
 /// of 4 KiB hold the marks.
 pub const CHUNK_PAGES: u64 = 2048;

@@ -1,12 +1,13 @@
 //! Guards: how pages that may not be touched are made to trap.
 //!
 //! ```text
-//!  pte.rs       marks in the page tables (Linux 6.13) ──► chunks.rs  which parts of the span are
-//!  open mprotect.rs  inaccessible mappings (older kernels) userfault.rs missing pages raise SIGBUS
-//!  (for frees that trap) ──► stash.rs  memory that waits to be moved
+//!  pte.rs       marks in the page tables (Linux 6.13) ──► extents.rs, chunks.rs  which pages are open
+//!  mprotect.rs  inaccessible mappings (older kernels)
+//!  userfault.rs missing pages raise SIGBUS (for frees that trap) ──► stash.rs  memory to be moved
 //! ```
 
 pub(crate) mod chunks;
+pub(crate) mod extents;
 pub(crate) mod mprotect;
 pub(crate) mod pte;
 pub(crate) mod stash;
@@ -15,7 +16,7 @@ pub(crate) mod userfault;
 use crate::means::Guards;
 use crate::os::reservation::{Access, Reservation};
 use mprotect::Mprotect;
-use pte::PteMarkers;
+use pte::{Below, PteMarkers};
 use userfault::Userfault;
 use vmalloc::{Evict, PageRange, PlatformError};
 
@@ -43,11 +44,11 @@ impl Guarding {
         memory: &Reservation,
         range: PageRange,
         cpu: usize,
-    ) -> Result<(), PlatformError> {
+    ) -> Result<Below, PlatformError> {
         match self {
             Self::PteMarkers(markers) => markers.map(memory, range),
-            Self::Mprotect(mprotect) => mprotect.map(memory, range),
-            Self::Userfault(userfault) => userfault.map(memory, range, cpu),
+            Self::Mprotect(mprotect) => mprotect.map(memory, range).map(|()| Below::Tables),
+            Self::Userfault(userfault) => userfault.map(memory, range, cpu).map(|()| Below::Nothing),
         }
     }
 
@@ -95,7 +96,7 @@ impl Guarding {
         match self {
             // Pages that lose their registration are opened.
             Self::Userfault(_) => Access::ReadWrite,
-            // W3: the pages between special ones are in open chunks, too.
+            // W3: the pages between special ones are open, too.
             Self::PteMarkers(_) => Access::ReadWrite,
             Self::Mprotect(_) => Access::None,
         }

@@ -1,13 +1,13 @@
 //! Guard pages as marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13).
 //!
 //! # Which thread may change which state
-//! - Chunks are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is:
-//!   marks, then access, then the [state](super::chunks). A thread that sees the chunk open
-//!   (without the lock) finds F1 to hold.
+//! - Pages are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is:
+//!   marks, then access, then the [extent](super::extents). A thread that sees pages open (without
+//!   the lock) finds F1 to hold.
 //! - Chunks are **closed** without the lock: only chunks that lie wholly inside a range being
-//!   unmapped, which belongs to that one call. The order is: pages dropped, state, access.
-//! - If a failure, or a fork in another thread, cuts the opening or closing of a chunk short, the
-//!   chunk counts as closed. It is opened as if it had never been.
+//!   unmapped, which belongs to that one call. The order is: pages dropped, extent, access.
+//! - If a failure, or a fork in another thread, cuts the opening or closing of pages short, they
+//!   count as closed. They are opened as if they had never been.
 //! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes
 //!   to page tables.
 //!
@@ -18,14 +18,17 @@
 //! reads zeros instead of trapping. For a single range, marks alone do both.
 
 use crate::error::protect_error;
-use crate::fork::locks::OPENING;
-use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
+use crate::fork::locks::{self, OPENING};
+use crate::guard::chunks::CHUNK_PAGES;
+use crate::guard::extents::Extents;
 use crate::means::BatchAdvise;
 use crate::os::batch::Batch;
 use crate::os::madvise::Advice;
 use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
 use rustix::io::Errno;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::{PageRange, PlatformError};
 
 /// From this size on, the whole chunks of a range are closed rather than marked. (8 chunks: 64
@@ -36,40 +39,58 @@ use vmalloc::{PageRange, PlatformError};
 /// quarter of the default `vm.max_map_count`.
 const CLOSE_PAGES: u64 = 8 * CHUNK_PAGES;
 
+/// The page tables below pages that were just mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Below {
+    /// None that this reservation has made.
+    Nothing,
+    /// Some, which held marks.
+    Tables,
+}
+
 /// Guards by marks in the page tables.
 #[derive(Debug)]
 pub(crate) struct PteMarkers {
-    chunks: Chunks,
+    extents: Extents,
+    /// True once pages were closed, or an opening has failed: closed pages may hold marks then.
+    is_uneven: AtomicBool,
+    /// The generation of forks in which this was made. In a later one another thread's opening may
+    /// have been cut short.
+    generation: u64,
 }
 
 impl PteMarkers {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
-        Chunks::new(span).map(|chunks| Self { chunks })
+        Ok(Self {
+            extents: Extents::new(span)?,
+            is_uneven: AtomicBool::new(false),
+            generation: locks::generation(),
+        })
     }
 
-    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        if self.chunks.is_open(range) {
-            return memory.advise(range, Advice::GuardRemove);
-        }
-        self.admit(memory, range)?;
-        memory.advise(range, Advice::GuardRemove).inspect_err(|_| self.expel(memory, range))
-    }
-
-    /// Returns true if the chunks of `range` are open.
-    pub(crate) fn is_open(&self, range: PageRange) -> bool {
-        self.chunks.is_open(range)
-    }
-
-    /// Opens the chunks of `range`. Its pages are marked where the chunks were open, and accessible
-    /// where they were not: in any case they are about to be replaced.
-    pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        if self.chunks.is_open(range) {
-            return Ok(());
+    /// Makes `range` accessible. Returns whether some of it had marks, which are gone then.
+    pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
+        if self.extents.is_open(range) {
+            return memory.advise(range, Advice::GuardRemove).map(|()| Below::Tables);
         }
         self.open(memory, range).inspect_err(|_| self.expel(memory, range))
     }
 
-    /// Undoes a mapping that has failed: the chunks that were opened for it do not guard `range`.
+    /// Returns true if all of `range` is open.
+    pub(crate) fn is_open(&self, range: PageRange) -> bool {
+        self.extents.is_open(range)
+    }
+
+    /// Opens `range`. Its pages are marked where they were open, and accessible where they were
+    /// not: in any case they are about to be replaced.
+    pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+        if self.extents.is_open(range) {
+            return Ok(());
+        }
+        self.open(memory, range).map(drop).inspect_err(|_| self.expel(memory, range))
+    }
+
+    /// Undoes a mapping that has failed: what was opened for it does not guard `range`.
     /// If marking fails as well, the caller still has not got the range, and the next `map` of it
     /// works. Only a wild access to it would not trap.
     pub(crate) fn expel(&self, memory: &Reservation, range: PageRange) {
@@ -92,58 +113,71 @@ impl PteMarkers {
                 self.unmap_one(memory, *range)?;
                 continue;
             }
-            for part in self.chunks.runs(*range, State::Open) {
-                batch.push(part, drop_and_mark)?;
-            }
+            self.extents.open_runs(*range, |part| batch.push(part, drop_and_mark))?;
         }
         batch.finish(drop_and_mark)
     }
 
-    /// Opens the closed chunks that `range` touches, marking everything in them but `range`.
+    /// Opens what is closed of `range`, marks what is opened beside it, and removes the marks of
+    /// what was open before: also of what another thread has opened meanwhile.
     #[cold]
-    fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+    fn open(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
         let _opening = OPENING.lock();
-        let whole = self.chunks.round_out(range);
-        self.chunks.runs(whole, State::Closed).try_for_each(|run| self.open_run(memory, run, range))
+        let mut below = Below::Nothing;
+        self.extents.open_runs(range, |part| {
+            below = Below::Tables;
+            memory.advise(part, Advice::GuardRemove)
+        })?;
+        let opened = self.extents.closed_runs(range, |run| self.open_run(memory, run, range));
+        opened.map(|()| below).inspect_err(|_| self.is_uneven.store(true, Relaxed))
     }
 
     fn open_run(&self, memory: &Reservation, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
         // would put memory behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;
-        let before = PageRange::new(run.start(), range.start());
-        let after = PageRange::new(range.end(), run.end());
+        let before = PageRange::new(run.start(), run.end().min(range.start()));
+        let after = PageRange::new(run.start().max(range.end()), run.end());
         for gap in [before, after].into_iter().flatten() {
             memory.advise(gap, Advice::GuardInstall)?;
         }
+        // Relaxed: pages that were closed with marks in them have come here from their owners, and
+        // an opening fails under the same lock.
+        let is_uneven = self.is_uneven.load(Relaxed) || locks::generation() != self.generation;
+        if let Some(part) = run.intersection(&range).filter(|_| is_uneven) {
+            memory.advise(part, Advice::GuardRemove)?;
+        }
         memory.protect(run, Access::ReadWrite).map_err(protect_error)?;
-        self.chunks.set(run, State::Open);
+        self.extents.set_open(run);
         Ok(())
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        self.chunks.runs(range, State::Open).try_for_each(|part| self.unmap_run(memory, part))
-    }
-
-    /// Unmaps a run of pages in open chunks.
-    fn unmap_run(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
-        let Some(chunks) = self.chunks.round_in(run).filter(|chunks| chunks.len() >= CLOSE_PAGES) else {
-            return memory.advise(run, Advice::GuardInstall);
-        };
-        let before = PageRange::new(run.start(), chunks.start());
-        let after = PageRange::new(chunks.end(), run.end());
+        let mark = |part| memory.advise(part, Advice::GuardInstall);
+        let whole = self.extents.whole_chunks(range).filter(|chunks| chunks.len() >= CLOSE_PAGES);
+        let Some(chunks) = whole else { return self.extents.open_runs(range, mark) };
+        let before = PageRange::new(range.start(), chunks.start());
+        let after = PageRange::new(chunks.end(), range.end());
         for edge in [before, after].into_iter().flatten() {
-            memory.advise(edge, Advice::GuardInstall)?;
+            self.extents.open_runs(edge, mark)?;
         }
-        self.close(memory, chunks)
+        // Each run is all that is open of its chunks, which are the caller's.
+        self.extents.open_runs(chunks, |run| self.close(memory, run))
     }
 
-    /// Closes whole chunks. At the limit on mappings they are marked throughout instead, which
-    /// serves as well.
-    fn close(&self, memory: &Reservation, chunks: PageRange) -> Result<(), PlatformError> {
-        memory.advise(chunks, Advice::DontNeed)?;
-        self.chunks.set(chunks, State::Closed);
-        memory.protect(chunks, Access::None).or_else(|_| memory.advise(chunks, Advice::GuardInstall))
+    /// Makes a run of open pages inaccessible, which is all that is open of its chunks. At the
+    /// limit on mappings it is marked throughout instead, which serves as well.
+    fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
+        memory.advise(run, Advice::DontNeed)?;
+        // Dropping pages leaves the marks between them.
+        self.is_uneven.store(true, Relaxed);
+        self.extents.set_closed(run);
+        if memory.protect(run, Access::None).is_ok() {
+            return Ok(());
+        }
+        memory.advise(run, Advice::GuardInstall)?;
+        self.extents.set_open(run);
+        Ok(())
     }
 }
 

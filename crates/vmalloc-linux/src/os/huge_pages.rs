@@ -1,12 +1,13 @@
 //! Huge pages: at the first touch, and on request.
 //!
-//! `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping, so it is left
-//! to programs, which may advise their areas. At the first touch the kernel can put a huge page
-//! only where no page table is yet. Guard marks leave page tables; [`admit`](HugePages::admit)
-//! drops them from the whole, aligned parts of new areas. `MADV_COLLAPSE` (Linux 6.1) is for pages:
-//! it leaves the mapping whole, and works at once, not at the first touch, if only one page of it
-//! is there. So it is told to collapse each whole, aligned part of a range after that was mapped
-//! and a byte touched. If it refuses, the part stays in base pages.
+//! At the first touch the kernel puts a huge page only where no page table is yet. Guard marks
+//! leave page tables; [`admit`](HugePages::admit) drops them from the whole, aligned parts of new
+//! areas. `MADV_HUGEPAGE` is for mappings: advised of a part, the kernel splits the mapping. So it
+//! is left to programs, which may advise their areas.
+//!
+//! On request, `MADV_COLLAPSE` (Linux 6.1) is for pages: it leaves the mapping whole, and works at
+//! once, if only one page of it is there. So it is told to collapse each whole, aligned part of a
+//! range after that was mapped and a byte touched. If it refuses, the part stays in base pages.
 //!
 //! A huge page never holds a guard page, since it lies in a mapped range as a whole. When that is
 //! unmapped, the marks split it; a batch drops the pages first and splits none.
@@ -54,9 +55,9 @@ impl HugePages {
         limits::huge_at_touch()
     }
 
-    /// Lets the kernel put huge pages behind the whole, aligned parts of `range`, which is new,
-    /// mapped and not touched yet: no page table may be there, and marks have left some. Since
-    /// Linux 6.14 dropping pages also drops an empty page table.
+    /// Lets the kernel put huge pages behind the whole, aligned parts of `range`, which is mapped
+    /// and not touched yet: no page table may be there, and marks have left some. Since Linux 6.14
+    /// dropping pages also drops an empty page table.
     #[inline]
     pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) {
         if range.len() >= FEWEST

@@ -56,7 +56,7 @@ pub(crate) enum Put {
         /// Pages of memory behind the areas that made room for it.
         evicted: u64,
     },
-    /// There is no room for it.
+    /// It is not kept: the budget has no room for it.
     Refused,
 }
 

@@ -9,6 +9,7 @@
 //! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
 //! | [`ShortMapping`] | an address for frames, for a short while | [`ShortMapping::new`] |
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
+//! | [`PagedArea`] | addresses, with memory where it is asked for | [`PagedArea::new`] |
 //! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
 //! | [`CongruentAreas`] | areas at fixed distances | [`CongruentAreas::new`] |
 //!
@@ -40,6 +41,7 @@ mod code;
 mod frames;
 mod group;
 mod handle;
+mod paged_area;
 mod sparse_area;
 
 #[cfg(feature = "allocator-api2")]
@@ -49,4 +51,5 @@ pub use code::{Code, CodeBuffer};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, ShortMapping};
 pub use group::CongruentAreas;
 pub use handle::{Area, Owned, Reservation, SpaceRef};
+pub use paged_area::PagedArea;
 pub use sparse_area::SparseArea;

@@ -44,8 +44,8 @@ pub struct Geometry {
     /// cached areas of other nodes. Default: 0. See
     /// [`Config::max_slack_percent`](crate::Config::max_slack_percent).
     pub max_slack_percent: u8,
-    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range with
-    /// more, the memory is given back. Default: 16.
+    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range
+    /// with more, the memory is given back. Default: 16.
     pub reset_zero_pages: u64,
     /// True if [`unmap_now`](super::Platform::unmap_now) works, which
     /// [`Config::trap_on_free`](crate::Config::trap_on_free) needs. Default: no.

@@ -40,9 +40,9 @@ pub struct Config {
     /// bytes asked for. 0 = only areas of the exact size. Default: what the
     /// [platform](crate::Geometry::max_slack_percent) advises.
     pub max_slack_percent: Option<u8>,
-    /// Lazy pages of memory that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as in
-    /// Linux. With more than the span has, only an allocation in need starts one. Pages without
-    /// memory start a drain when they are an eighth of the span. Default: 0.
+    /// Lazy pages of memory that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as
+    /// in Linux. With more than the span has, only an allocation in need starts one. Pages
+    /// without memory start a drain when they are an eighth of the span. Default: 0.
     pub lazy_max_pages: u64,
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
     /// CPU, as far as that goes. Default: 0.

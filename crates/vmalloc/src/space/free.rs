@@ -202,8 +202,9 @@ impl<P: Platform> Space<P> {
         Ok(())
     }
 
-    /// Returns how many pages of memory are behind the area at `page`, or an upper bound. Only areas
-    /// that would start a drain alone are looked at: of others the difference is not worth a look.
+    /// Returns how many pages of memory are behind the area at `page`, or an upper bound. Only
+    /// areas that would start a drain alone are looked at: of others the difference is not
+    /// worth a look.
     fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
         if !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
             return u64::MAX;

@@ -6,6 +6,7 @@
 
 mod alloc;
 mod by_hand;
+mod commit;
 mod direct;
 mod family;
 mod free;

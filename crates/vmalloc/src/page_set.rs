@@ -1,0 +1,129 @@
+//! A set of pages: those of an area, or of a part of a span, that have memory.
+//!
+//! The pages of the set are the busy areas of an area map. Its memory grows with the number of
+//! runs, not of pages.
+
+use crate::addr::PageRange;
+use crate::area_map::{AreaMap, Segment, State};
+use crate::error::AllocError;
+
+/// A set of pages inside a span.
+///
+/// ```
+/// # use vmalloc::{PageRange, PageSet};
+/// let range = |start, end| PageRange::new(start, end).unwrap();
+/// let mut set = PageSet::new(range(100, 1 << 30))?;
+/// set.insert(range(200, 300))?;
+/// set.remove(range(210, 220));
+/// assert_eq!((set.len(), set.len_in(range(0x100, 0x200))), (90, 44));
+/// # Ok::<(), vmalloc::AllocError>(())
+/// ```
+#[derive(Debug)]
+pub struct PageSet {
+    pages: AreaMap<'static>,
+}
+
+impl PageSet {
+    /// Returns the empty set over `span`.
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`] when memory is short.
+    pub fn new(span: PageRange) -> Result<Self, AllocError> {
+        Ok(Self { pages: AreaMap::new(span)? })
+    }
+
+    /// Returns the number of pages in the set.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.pages.span().len() - self.pages.free_pages()
+    }
+
+    /// Returns whether no page is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the range from the first page of the set to the last. O(runs).
+    #[must_use]
+    pub fn bounds(&self) -> Option<PageRange> {
+        let mut runs = self.pages.segments().filter(|segment| segment.state != State::Free);
+        let first = runs.next()?.range;
+        let last = runs.last().map_or(first, |segment| segment.range);
+        PageRange::new(first.start(), last.end())
+    }
+
+    /// Inserts `range`, as far as it is not in the set yet. O(runs inside `range` × log runs).
+    ///
+    /// # Errors
+    /// [`AllocError`] when memory is short, or `range` is not inside the span: a part of it is
+    /// inserted.
+    pub fn insert(&mut self, range: PageRange) -> Result<(), AllocError> {
+        let mut page = range.start();
+        while let Some(segment) = self.segment_in(range, page) {
+            if segment.state == State::Free {
+                self.pages.alloc_at(segment.range)?;
+            }
+            page = segment.range.end();
+        }
+        Ok(())
+    }
+
+    /// Removes `range`, as far as it is in the set. A run that would have to be split stays in the
+    /// set where memory for that is short. O(runs inside `range` × log runs).
+    pub fn remove(&mut self, range: PageRange) {
+        for edge in [range.start(), range.end()] {
+            if let Some(run) = self.pages.find(edge).filter(|run| run.start() != edge) {
+                let _ = self.pages.split(run.start(), edge);
+            }
+        }
+        let mut page = range.start();
+        while let Some(segment) = self.pages.segment(page).filter(|_| page < range.end()) {
+            if segment.state != State::Free && range.covers(&segment.range) {
+                let freed = self.pages.free(segment.range.start());
+                debug_assert!(freed.is_ok(), "a busy area can be freed");
+            }
+            page = segment.range.end();
+        }
+    }
+
+    /// Returns how many pages of `range` are in the set. O(runs inside `range`).
+    #[must_use]
+    pub fn len_in(&self, range: PageRange) -> u64 {
+        let pages = self.segments_in(range).filter(|segment| segment.state != State::Free);
+        pages.map(|segment| segment.range.len()).sum()
+    }
+
+    /// Returns the first page of `range` that is in the set, or that is not. O(runs inside `range`).
+    #[must_use]
+    pub fn first(&self, range: PageRange, is_in: bool) -> Option<u64> {
+        self.segments_in(range)
+            .find(|segment| (segment.state != State::Free) == is_in)
+            .map(|segment| segment.range.start())
+    }
+
+    /// Checks every invariant of the set, for tests. O(runs).
+    ///
+    /// # Errors
+    /// The first [`Violation`](crate::area_map::Violation) found.
+    pub fn verify(&self) -> Result<(), crate::area_map::Violation> {
+        self.pages.verify()
+    }
+
+    /// Returns the parts inside `range` of all segments.
+    fn segments_in(&self, range: PageRange) -> impl Iterator<Item = Segment> + '_ {
+        let mut page = range.start();
+        core::iter::from_fn(move || {
+            let segment = self.segment_in(range, page)?;
+            page = segment.range.end();
+            Some(segment)
+        })
+    }
+
+    /// Returns the part inside `range` of the segment at `page`, if that is inside.
+    fn segment_in(&self, range: PageRange, page: u64) -> Option<Segment> {
+        let mut segment = self.pages.segment(page)?;
+        segment.range = segment.range.intersection(&range)?;
+        range.contains(page).then_some(segment)
+    }
+}
