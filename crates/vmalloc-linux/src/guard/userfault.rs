@@ -55,10 +55,9 @@ use vmalloc::{Evict, PageRange, PlatformError};
 
 /// Areas from this size on are opened instead of filled.
 ///
-/// It is a matter of memory, not of time: moving is faster than faulting at every size, even where
-/// an eighth of the pages is touched (88 µs against 132 µs for 512 pages, 169 µs against 232 µs for
-/// 1024; `memory traps`). But a filled area has all its memory at once. 4 MiB is what an area may
-/// cost that is not used.
+/// It is a matter of memory, not of time: moving pages is faster than faulting at every size, even
+/// where an eighth of them is touched (`memory traps`, 1000 pages against 2000). But a filled area
+/// has all its memory at once. 4 MiB is what an area may cost that is not used.
 pub(crate) const LARGE: u64 = RUN_END;
 
 /// Pages that one call copies: few enough to stay in the first cache.

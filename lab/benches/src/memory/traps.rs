@@ -1,7 +1,6 @@
 //! Frees after which a stale access traps at once.
 //!
-//! Every design writes a byte to each page of what it allocates, so that all of them pay for
-//! memory. A guard page lies behind each area.
+//! Every design writes a byte to each page that a load touches, so that all of them pay for memory. A guard page lies behind each area.
 
 use super::Row;
 use crate::rounds::{Limits, medians};
@@ -12,8 +11,9 @@ use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
 
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
-/// Pages of the areas that are allocated and freed in turn.
-const PAGES: [usize; 5] = [1, 3, 16, 64, 100];
+/// Pages of the areas that are allocated and freed in turn, and how many of them are touched. The
+/// last two are below and above the size from which on userfaultfd lets pages come at a touch.
+const SIZES: [(usize, usize); 7] = [(1, 1), (3, 3), (16, 16), (64, 64), (100, 100), (1000, 125), (2000, 250)];
 /// Areas that live at once under the steady load, of 1 … 64 pages each.
 const LIVE: usize = 1000;
 /// `MADV_GUARD_INSTALL`.
@@ -115,10 +115,10 @@ fn touch(addr: usize, pages: usize) {
     }
 }
 
-fn pairs(design: &mut dyn Traps, pages: usize, count: usize) {
+fn pairs(design: &mut dyn Traps, (pages, touched): (usize, usize), count: usize) {
     for _ in 0..count {
         let addr = design.alloc(pages);
-        touch(addr, pages);
+        touch(addr, touched);
         design.free(addr, pages);
     }
 }
@@ -183,12 +183,12 @@ pub fn run(limits: &Limits) -> Vec<Row> {
     let mut designs = designs();
     let names: Vec<_> = designs.iter().map(|design| design.name()).collect();
     let mut all = Vec::new();
-    for pages in PAGES {
+    for size @ (pages, touched) in SIZES {
         let mut players: Vec<Box<dyn FnMut(usize) + '_>> = Vec::new();
         for design in &mut designs {
-            players.push(Box::new(move |count| pairs(&mut **design, pages, count)));
+            players.push(Box::new(move |count| pairs(&mut **design, size, count)));
         }
-        let load = format!("{pages} pages, touched, freed");
+        let load = format!("{pages} pages, {touched} touched, freed");
         all.extend(rows(&load, &names, &medians(&mut players, limits)));
     }
     let mut steady: Vec<_> = designs.iter_mut().map(|design| Steady::new(&mut **design)).collect();
