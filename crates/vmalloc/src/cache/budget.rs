@@ -77,12 +77,6 @@ impl LazyPages {
         }
     }
 
-    /// Returns the count for nodes that keep no lazy page to themselves: then no free is so common
-    /// that it need not look at the way it takes.
-    pub(crate) fn published_at_once(self) -> Self {
-        Self { batch: 1, ..self }
-    }
-
     /// Adds pages. Returns how many there are then.
     pub(crate) fn add(&self, pages: u64) -> u64 {
         // Relaxed: a number that starts work, and protects nothing.

@@ -132,14 +132,14 @@ impl<P: Platform> Space<P> {
         true
     }
 
-    /// Frees in the common case where memory is unmapped later. Where frees trap at once, a node
-    /// publishes each page by itself, so that this refuses.
+    /// Frees in the common case where memory is unmapped later. Where frees trap at once it refuses
+    /// every address.
     #[inline(never)]
     fn free_to_lazy(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.offset_mask != 0 || leaf.may_be_annotated(page) {
+        if addr & self.lazy_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
         let id = self.platform.cpu();

@@ -81,6 +81,8 @@ pub struct Space<P: Platform> {
     shift: u32,
     /// The bits of an address inside its page.
     offset_mask: usize,
+    /// The bits that the address of an area does not have which may simply become lazy.
+    lazy_mask: usize,
     guard_pages: u64,
     /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
     /// area in the stacks.
@@ -129,12 +131,12 @@ impl<P: Platform> Space<P> {
         let cache_pages = (cache_bytes >> shift) as u64;
         let budget = Budget::new(cache_pages, count);
         let lazy = LazyPages::new(lazy_max, span.len() / 8, count);
-        let lazy = if config.trap_on_free { lazy.published_at_once() } else { lazy };
         let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
         let none = SpaceError::Metadata;
         Ok(Self {
             shift,
             offset_mask: (1 << shift) - 1,
+            lazy_mask: if config.trap_on_free { usize::MAX } else { (1 << shift) - 1 },
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: cache_pages != 0,
