@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Run the tests that Miri can run, and those of two threads under several of its seeds
 ///
-/// The unit tests of the core and of the Linux platform run once, with the borrow checks. The tests of a whole space
+/// The unit tests of the core, of the Linux platform and of stacks run once, with the borrow checks. The tests of a whole space
 /// used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
 /// are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
 /// when they end. Installs Miri by rustup where it may.
@@ -46,7 +46,7 @@ struct Part {
 }
 
 /// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
-const UNITS: [Part; 2] = [
+const UNITS: [Part; 3] = [
     Part {
         what: "unit tests of the core",
         words: &["-p", "vmalloc", "--lib"],
@@ -57,10 +57,15 @@ const UNITS: [Part; 2] = [
         words: &["-p", "vmalloc-linux", "--lib"],
         flags: "-Zmiri-permissive-provenance",
     },
+    Part {
+        what: "unit tests of stacks",
+        words: &["-p", "vmalloc-stacks", "--lib"],
+        flags: "-Zmiri-permissive-provenance",
+    },
 ];
 
 /// Each runs once a seed.
-const THREADS: [Part; 2] = [
+const THREADS: [Part; 3] = [
     Part {
         what: "two threads on one space",
         words: &["-p", "vmalloc", "--test", "two_threads"],
@@ -69,6 +74,11 @@ const THREADS: [Part; 2] = [
     Part {
         what: "threads on what the Linux platform shares",
         words: &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+    Part {
+        what: "threads on one magazine",
+        words: &["-p", "vmalloc-stacks", "--lib", "--", "magazine::", "registry::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
 ];
@@ -85,10 +95,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         return threads();
     }
     // The core takes as long as all others together, and Miri is one thread.
-    let [core, linux] = &UNITS;
+    let [core, others @ ..] = &UNITS;
     thread::scope(|scope| {
         let beside = scope.spawn(|| test(core, "", args));
-        let others = test(linux, "", args).and_then(|()| threads());
+        let others = others.iter().try_for_each(|part| test(part, "", args)).and_then(|()| threads());
         beside.join().expect("no part panics").and(others)
     })
 }

@@ -1,6 +1,7 @@
 //! Promises of the contract, each with its check.
 
 mod constants;
+mod discard;
 mod frames;
 mod locks;
 mod memory;
@@ -10,6 +11,7 @@ mod relocate;
 mod translate;
 
 pub(crate) use constants::constants;
+pub(crate) use discard::discard;
 pub(crate) use frames::{frames, supply};
 pub(crate) use locks::{locks, threads};
 pub(crate) use memory::memory;

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
-    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A call that can be made to fail.
@@ -35,11 +35,13 @@ pub enum Call {
     Relocate,
     /// [`Platform::unmap_now`].
     UnmapNow,
+    /// [`Discard::discard`].
+    Discard,
 }
 
 impl Call {
     /// Every call.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -50,6 +52,7 @@ impl Call {
         Self::Protect,
         Self::Relocate,
         Self::UnmapNow,
+        Self::Discard,
     ];
 }
 
@@ -212,6 +215,20 @@ unsafe impl<P: Relocate> Relocate for Faulty<P> {
         self.pass(Call::Relocate)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.relocate(from, to) }
+    }
+}
+
+// SAFETY: the platform below keeps the promises.
+unsafe impl<P: Discard> Discard for Faulty<P> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.pass(Call::Discard)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.discard(ranges) }
+    }
+
+    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.touched(range, found) }
     }
 }
 

@@ -10,7 +10,9 @@ use crate::{mapping, program};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use vmalloc::{DirectMemory, FrameSupply, MapFrames, Platform, Protect, ReadNofault, Relocate, Translate};
+use vmalloc::{
+    DirectMemory, Discard, FrameSupply, MapFrames, Platform, Protect, ReadNofault, Relocate, Translate,
+};
 use vmalloc_model::env;
 
 /// Operations of one random program, if the caller does not say otherwise.
@@ -104,6 +106,14 @@ impl<P: Platform + 'static> Conformance<P> {
         P: Relocate,
     {
         self.with(clauses::relocate())
+    }
+
+    /// Checks that discarded pages read as zero, and that used ones are reported.
+    pub fn discard(self) -> Self
+    where
+        P: Discard,
+    {
+        self.with(clauses::discard())
     }
 
     /// Checks reads of addresses that may lead nowhere.

@@ -3,13 +3,14 @@
 //! Add this crate as a dev-dependency, and check the platform in a test:
 //!
 //! ```no_run
-//! # fn boot() -> vmalloc_linux::Linux { unimplemented!() }
+//! # use vmalloc_linux::{Linux, Options};
+//! # let boot = || Linux::reserve(Options::new().exactly(64 << 20)).unwrap();
 //! // Memory at its own addresses, and nothing else:
 //! vmalloc_conformance::check(boot).unwrap();
 //!
 //! // With more powers, each a trait that the platform implements:
 //! let kit = vmalloc_conformance::Conformance::new(boot, vmalloc_conformance::Nofault);
-//! kit.threads().frames().protect().relocate().read_nofault().translate().check().unwrap();
+//! kit.threads().frames().protect().relocate().discard().read_nofault().translate().check().unwrap();
 //! ```
 //!
 //! A failure says what the contract promises, and what was seen instead.

@@ -45,7 +45,7 @@ fn failures(result: Result<Report, vmalloc_conformance::Breaches>) -> Vec<Failur
 fn on_memory(mistake: Mistake) -> Vec<Failure> {
     let options = |options| recording(options).relocates().huge_order(3);
     let kit = Conformance::new(move || Wrong::new(direct(options), mistake), Nofault);
-    failures(kit.protect().relocate().read_nofault().translate().check())
+    failures(kit.protect().relocate().discard().read_nofault().translate().check())
 }
 
 /// On a simulated machine with frames and TLBs.
@@ -82,6 +82,9 @@ fn mistakes_with_memory_are_caught() {
         (Mistake::ZeroFirstPage, "zero()"),
         (Mistake::ZeroTooMuch, "zero()"),
         (Mistake::RelocateLoses, "relocate()"),
+        (Mistake::DiscardNothing, "discard(): pages read"),
+        (Mistake::DiscardBeside, "discard(): pages next"),
+        (Mistake::TouchedInPart, "touched()"),
         (Mistake::ReadTooMuch, "read_nofault()"),
         (Mistake::OnePhysicalPage, "physical_page()"),
     ] {

@@ -1,5 +1,5 @@
 //! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on
-//! both, test tools on everything and nothing on them.
+//! both, what stands on a platform on these, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +17,9 @@ const TOOLS: [&str; 8] = [
     "vmalloc-bench",
     "xtask",
 ];
+
+/// Crates that stand on the platform for Linux.
+const ON_LINUX: [&str; 1] = ["vmalloc-stacks"];
 
 /// Returns our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
@@ -64,10 +67,18 @@ fn sub_spaces_depend_on_the_core_alone() {
 #[test]
 fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
-        if name.starts_with("vmalloc-") && !TOOLS.contains(&name.as_str()) {
+        let is_above = [&TOOLS[..], &ON_LINUX[..]].concat().contains(&name.as_str());
+        if name.starts_with("vmalloc-") && !is_above {
             let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
             assert!(links.iter().all(is_below), "{name} depends on {links:?}");
         }
+    }
+}
+
+#[test]
+fn what_stands_on_linux_depends_on_it_and_the_core_alone() {
+    for name in ON_LINUX {
+        assert_eq!(dependencies()[name], ["vmalloc", "vmalloc-linux"], "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
-use vmalloc_bench::memory::{GROUPS, Group, Row};
+use vmalloc_bench::memory::{self, GROUPS, Group, Row};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
 use vmalloc_lab::table::{figure, table};
@@ -24,6 +24,12 @@ struct Args {
     /// Three short rounds: a look, not a measurement.
     #[arg(long)]
     quick: bool,
+    /// Play the arrays with the one allocator of this name, and print the figures.
+    #[arg(long, hide = true, value_name = "NAME")]
+    arrays_of: Option<String>,
+    /// How many arrays that replaces.
+    #[arg(long, hide = true, default_value_t = 1500)]
+    replaced: usize,
     /// Rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -48,6 +54,10 @@ fn print_table(group: &Group, rows: &[Row]) -> io::Result<()> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(name) = &args.arrays_of {
+        let figures = memory::arrays::alone(name, args.replaced);
+        return output::end(output::line(&serde_json::json!(figures)));
+    }
     let groups: Vec<&Group> = GROUPS.iter().filter(|group| args.wants(group)).collect();
     if let Some(name) = args.groups.iter().find(|name| !GROUPS.iter().any(|group| group.name == **name)) {
         return output::fail(&format_args!("there is no group {name:?}"));

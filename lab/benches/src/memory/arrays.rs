@@ -4,6 +4,7 @@ use super::Row;
 use crate::buffers::{Buffers, PAGE_BYTES, Visitor, each, touch};
 use crate::rounds::{Limits, cpu_ns};
 use std::fs;
+use std::process::Command;
 use std::ptr::NonNull;
 use vmalloc_lab::rng::Rng;
 use vmalloc_lab::stats::median;
@@ -17,21 +18,54 @@ const LARGEST: u64 = 12;
 /// From this size on NumPy advises the kernel to use huge pages.
 const ADVISED_BYTES: usize = 4 << 20;
 
-/// Plays all allocators: arrays of random sizes are replaced, each advised and written to.
+/// Plays all allocators: arrays of random sizes are replaced, each advised and written to. Each has
+/// a process of its own, since huge pages are counted by process.
 pub fn run(limits: &Limits) -> Vec<Row> {
-    let mut play =
-        Play { replaced: if limits.rounds < 5 { REPLACED / 10 } else { REPLACED }, rows: Vec::new() };
-    each(&mut play);
-    play.rows
+    let replaced = if limits.rounds < 5 { REPLACED / 10 } else { REPLACED };
+    let mut names = Names(Vec::new());
+    each(&mut names);
+    names.0.into_iter().filter_map(|name| in_child(name, replaced)).flatten().collect()
 }
 
-struct Play {
-    replaced: usize,
-    rows: Vec<Row>,
-}
+struct Names(Vec<&'static str>);
 
-impl Visitor for Play {
+impl Visitor for Names {
     fn visit<B: Buffers + 'static>(&mut self) {
+        self.0.push(B::NAME);
+    }
+}
+
+/// Returns the rows of one allocator, from a process that does nothing else.
+fn in_child(name: &str, replaced: usize) -> Option<Vec<Row>> {
+    let mut child = Command::new(std::env::current_exe().ok()?);
+    let output = child.args(["--arrays-of", name, "--replaced", &replaced.to_string()]).output().ok()?;
+    let rows: Vec<(String, f64)> = serde_json::from_slice(&output.stdout).ok()?;
+    let load = format!("{LIVE} arrays, {replaced} replaced");
+    let unit = |name: &str| UNITS.into_iter().find(|unit| *unit == name);
+    Some(rows.iter().filter_map(|(it, value)| Some(Row::new(&load, name, *value, unit(it)?))).collect())
+}
+
+/// The figures of one allocator.
+const UNITS: [&str; 3] = ["µs an array", "MiB in huge pages", "page faults"];
+
+/// Plays the allocator of this name. Returns each figure with its unit; nothing if there is none.
+pub fn alone(name: &str, replaced: usize) -> Vec<(&'static str, f64)> {
+    let mut play = Play { name, replaced, figures: Vec::new() };
+    each(&mut play);
+    play.figures
+}
+
+struct Play<'a> {
+    name: &'a str,
+    replaced: usize,
+    figures: Vec<(&'static str, f64)>,
+}
+
+impl Visitor for Play<'_> {
+    fn visit<B: Buffers + 'static>(&mut self) {
+        if B::NAME != self.name {
+            return;
+        }
         let (faults, huge) = (minor_faults(), huge_kib());
         let (mut arrays, mut in_huge) = (Arrays::<B>::new(), 0);
         let ns = cpu_ns(|| {
@@ -40,13 +74,9 @@ impl Visitor for Play {
             in_huge = huge_kib().saturating_sub(huge);
         });
         drop(arrays);
-        let load = format!("{LIVE} arrays, {} replaced", self.replaced);
-        let rows = [
-            (ns / 1e3 / (LIVE + self.replaced) as f64, "µs an array"),
-            (in_huge as f64 / 1024.0, "MiB in huge pages"),
-            ((minor_faults() - faults) as f64, "page faults"),
-        ];
-        self.rows.extend(rows.map(|(value, unit)| Row::new(load.clone(), B::NAME, value, unit)));
+        let faults = minor_faults() - faults;
+        let values = [ns / 1e3 / (LIVE + self.replaced) as f64, in_huge as f64 / 1024.0, faults as f64];
+        self.figures = UNITS.into_iter().zip(values).collect();
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
-    PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A mistake.
@@ -29,6 +29,9 @@ pub(crate) enum Mistake {
     ZeroFirstPage,
     ZeroTooMuch,
     RelocateLoses,
+    DiscardNothing,
+    DiscardBeside,
+    TouchedInPart,
     ProtectNothing,
     ProtectTooMuch,
     ReadTooMuch,
@@ -181,6 +184,26 @@ unsafe impl<P: Relocate> Relocate for Wrong<P> {
             unsafe { self.inner.zero(to) };
         }
         Ok(())
+    }
+}
+
+// SAFETY: none: a promise is broken on purpose.
+unsafe impl<P: Discard> Discard for Wrong<P> {
+    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let beside: Vec<_> = ranges.iter().map(|range| longer(*range, 1)).collect();
+        let ranges = match self.mistake {
+            Mistake::DiscardNothing => return Ok(()),
+            Mistake::DiscardBeside if ranges.len() == 1 => &beside,
+            _ => ranges,
+        };
+        // SAFETY: the mistake that is wanted, on a simulated machine.
+        unsafe { self.inner.discard(ranges) }
+    }
+
+    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
+        let end = range.end() - if self.makes(Mistake::TouchedInPart) { range.len() / 2 } else { 0 };
+        // SAFETY: the caller owns the range, and part of it.
+        unsafe { self.inner.touched(PageRange::new(range.start(), end).unwrap_or(range), found) }
     }
 }
 

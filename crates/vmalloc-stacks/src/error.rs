@@ -1,0 +1,67 @@
+//! Errors.
+
+use thiserror::Error;
+use vmalloc::{AllocError, AreaError};
+
+/// The refusal of a stack. Nothing is lost or changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// A stack of less than a page was asked for.
+    #[error("a stack of {bytes} bytes is smaller than a page of {page_bytes}")]
+    TooSmall {
+        /// The size asked for.
+        bytes: usize,
+        /// The size of a page.
+        page_bytes: usize,
+    },
+    /// A stack was asked for that is larger than all addresses of the pool.
+    #[error("a stack of {bytes} bytes is larger than the {most} bytes of the pool")]
+    TooLarge {
+        /// The size asked for.
+        bytes: usize,
+        /// The most that a stack of this pool can have.
+        most: usize,
+    },
+    /// The alignment is not a power of two, or larger than all addresses of the pool.
+    #[error("a stack can't be aligned to {align} bytes")]
+    BadAlign {
+        /// The alignment asked for.
+        align: usize,
+    },
+    /// A growable stack was to begin, or to grow, with more than it may have at most.
+    #[error("{bytes} bytes are more than the {most} that the stack may grow to")]
+    BeyondMost {
+        /// The size asked for.
+        bytes: usize,
+        /// The most that the stack may have.
+        most: usize,
+    },
+    /// Another thread grows the stack at this moment.
+    #[error("another thread grows the stack at this moment")]
+    Growing,
+    /// The pool is out of addresses or memory.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// The pages of a growable stack could not be committed.
+    #[error(transparent)]
+    Commit(#[from] AreaError),
+}
+
+/// An error of [`Stacks::open`](crate::Stacks::open). Nothing is left behind.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The settings are wrong: no stack could ever be made.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// The addresses could not be had.
+    #[error(transparent)]
+    Space(#[from] vmalloc_linux::OpenError),
+    /// The C library refused to call a handler in the children of forks.
+    #[error("pthread_atfork failed (errno {code})")]
+    Fork {
+        /// The `errno` that it returned.
+        code: i32,
+    },
+}

@@ -1,0 +1,233 @@
+//! Stacks that grow.
+//!
+//! ```text
+//!   guard │ addresses alone                    │ committed             │ guard
+//!         bottom of the reservation       bottom()                    top()
+//!                                    ◄── grow(to)
+//! ```
+
+use crate::error::StackError;
+use crate::hold::Hold;
+use crate::shape::Extent;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vmalloc::{AreaError, Platform};
+
+/// Set in the size while a thread commits pages: sizes are multiples of the page.
+const GROWING: usize = 1;
+
+/// An owned stack that reserves addresses for its largest size, and has memory behind the top part.
+/// Below that part every access traps, down to the guard page.
+///
+/// It grows when its owner says so, or a [`Grower`] that code on the stack has. It never grows by
+/// itself: a signal handler would have to commit pages, and committing takes locks that the
+/// interrupted thread may hold.
+///
+/// ```
+/// use vmalloc_stacks::{Settings, Stacks};
+///
+/// let stacks = Stacks::open(&Settings::new())?;
+/// let stack = stacks.growable(16 << 10, 64 << 20)?;
+/// stack.grow(1 << 20)?;
+/// assert_eq!(stack.size(), 1 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Growable(Arc<Shared>);
+
+/// The right to grow a [`Growable`] stack, for the code that runs on it. It keeps the stack's
+/// memory, too.
+#[derive(Clone)]
+pub struct Grower(Arc<Shared>);
+
+/// The area of a growable stack.
+struct Shared {
+    hold: Hold,
+    reserved: Extent,
+    /// The bytes that have memory behind them, and [`GROWING`].
+    committed: AtomicUsize,
+}
+
+impl Growable {
+    pub(crate) fn new(
+        hold: &Hold,
+        name: Option<&str>,
+        first: usize,
+        most: usize,
+    ) -> Result<Self, StackError> {
+        let most = hold.shape.checked(most)?;
+        if hold.shape.checked(first)? > most {
+            return Err(StackError::BeyondMost { bytes: first, most });
+        }
+        let stack = Self::reserved(hold, name, most)?;
+        stack.grow(first)?;
+        Ok(stack)
+    }
+
+    /// Reserves the addresses of a stack that may grow to `most` bytes.
+    pub(crate) fn reserved(hold: &Hold, name: Option<&str>, most: usize) -> Result<Self, StackError> {
+        let most = hold.shape.checked(most)?;
+        let request = hold.request(most, name);
+        let bottom = hold.in_need(|| Ok(hold.space.raw().reserve(&request)?))?;
+        let reserved = Extent { bottom, bytes: most };
+        let shared = Shared { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// Returns the address behind the highest byte: where an empty stack begins.
+    #[must_use]
+    pub fn top(&self) -> usize {
+        self.0.reserved.top()
+    }
+
+    /// Returns the address of the lowest byte that has memory behind it.
+    #[must_use]
+    pub fn bottom(&self) -> usize {
+        self.top() - self.size()
+    }
+
+    /// Returns the bytes that have memory behind them.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// Returns the addresses below the stack that it may grow into, the guard page not among them.
+    #[must_use]
+    pub fn reserve(&self) -> Range<usize> {
+        self.0.reserved.bottom..self.bottom()
+    }
+
+    /// Returns the addresses of the guard page below the largest size.
+    #[must_use]
+    pub fn guard(&self) -> Range<usize> {
+        let bottom = self.0.reserved.bottom;
+        bottom - self.0.hold.space.geometry().page_bytes()..bottom
+    }
+
+    /// Grows the stack to `bytes`, rounded up to pages. Changes nothing if it has as much already.
+    ///
+    /// # Errors
+    /// [`StackError`]: it may not become so large, memory ran out, or another thread grows it at
+    /// this moment ([`StackError::Growing`]). The stack stays as it is.
+    pub fn grow(&self, bytes: usize) -> Result<(), StackError> {
+        self.0.grow(bytes)
+    }
+
+    /// Takes the memory below the top `bytes`, rounded up to pages, away. An access there traps
+    /// from now on. Changes nothing if the stack is not larger.
+    ///
+    /// # Safety
+    /// Nothing on the stack below that is needed any more.
+    ///
+    /// # Errors
+    /// [`StackError`]. If the system refused, the memory goes with the stack at the latest.
+    pub unsafe fn shrink(&mut self, bytes: usize) -> Result<(), StackError> {
+        // SAFETY: the caller's condition.
+        unsafe { self.0.shrink(bytes) }
+    }
+
+    /// Returns the right to grow the stack, for the code that will run on it.
+    #[must_use]
+    pub fn grower(&self) -> Grower {
+        Grower(Arc::clone(&self.0))
+    }
+}
+
+impl Grower {
+    /// Returns the bytes that have memory behind them.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// Grows the stack, as [`Growable::grow`] does.
+    ///
+    /// # Errors
+    /// [`StackError`]. The stack stays as it is.
+    pub fn grow(&self, bytes: usize) -> Result<(), StackError> {
+        self.0.grow(bytes)
+    }
+}
+
+impl Shared {
+    fn size(&self) -> usize {
+        // Acquire: pairs with the Release in `release`. The pages may be used.
+        self.committed.load(Ordering::Acquire) & !GROWING
+    }
+
+    fn grow(&self, bytes: usize) -> Result<(), StackError> {
+        let most = self.reserved.bytes;
+        if bytes > most {
+            return Err(StackError::BeyondMost { bytes, most });
+        }
+        let bytes = self.hold.shape.checked(bytes)?;
+        if self.size() >= bytes {
+            return Ok(());
+        }
+        let size = self.claim()?;
+        if size >= bytes {
+            return self.release(size, Ok(()));
+        }
+        let pages = self.reserved.top() - bytes..self.reserved.top() - size;
+        // SAFETY: this owns the area. No page of it below `size` is committed, and no other thread
+        // commits any while the size is claimed.
+        let committed = unsafe { self.hold.space.raw().commit(&[pages]) };
+        self.release(if committed.is_ok() { bytes } else { size }, committed)
+    }
+
+    /// Takes memory away.
+    ///
+    /// # Safety
+    /// That of [`Growable::shrink`].
+    unsafe fn shrink(&self, bytes: usize) -> Result<(), StackError> {
+        let bytes = self.hold.shape.checked(bytes)?;
+        let size = self.claim()?;
+        if bytes >= size {
+            return self.release(size, Ok(()));
+        }
+        let pages = self.reserved.top() - size..self.reserved.top() - bytes;
+        // SAFETY: this owns the area, the size is claimed, and the caller needs the pages no more.
+        let decommitted = unsafe { self.hold.space.raw().decommit(&[pages]) };
+        self.release(bytes, decommitted)
+    }
+
+    /// Claims the size, which no other thread changes then. Returns it.
+    fn claim(&self) -> Result<usize, StackError> {
+        // Relaxed: the exchange decides.
+        let size = self.committed.load(Ordering::Relaxed) & !GROWING;
+        // Acquire: pairs with the Release in `release`. What the thread before has changed is done.
+        let claimed =
+            self.committed.compare_exchange(size, size | GROWING, Ordering::Acquire, Ordering::Relaxed);
+        claimed.map_err(|_| StackError::Growing)
+    }
+
+    /// Sets a size that was claimed.
+    fn release(&self, size: usize, answer: Result<(), AreaError>) -> Result<(), StackError> {
+        // Release: pairs with the Acquire in `size` and `claim`.
+        self.committed.store(size, Ordering::Release);
+        Ok(answer?)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: this owned the area, which `new` reserved, and nothing runs on it any more.
+        if let Err(error) = unsafe { self.hold.space.raw().unreserve(self.reserved.bottom) } {
+            self.hold.space.platform().fatal(&error);
+        }
+    }
+}
+
+impl fmt::Debug for Growable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Growable({:#x}..{:#x}, down to {:#x})", self.bottom(), self.top(), self.0.reserved.bottom)
+    }
+}
+
+impl fmt::Debug for Grower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grower").field("size", &self.size()).finish_non_exhaustive()
+    }
+}

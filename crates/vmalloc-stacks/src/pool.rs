@@ -1,0 +1,135 @@
+//! The pool: a space of its own, and the magazines of each CPU.
+
+use crate::error::{OpenError, StackError};
+use crate::fork;
+use crate::hold::Hold;
+use crate::magazine::CAPACITY;
+use crate::registry::{self, Entry};
+use crate::settings::Settings;
+use crate::shape::{Extent, Shape};
+use crate::shard::Shard;
+use arrayvec::ArrayVec;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use vmalloc::{Config, Discard, PageRange, Platform, Request, Space, Tag};
+use vmalloc_linux::{Linux, Options};
+
+/// The fewest bytes of addresses that a pool takes where more are refused.
+const LEAST_SPAN_BYTES: usize = 16 << 20;
+
+/// Dropped stacks that are trimmed together.
+pub(crate) type Batch = ArrayVec<Extent, CAPACITY>;
+
+/// A pool of stacks. See [`hold`](crate::hold) for its life.
+pub(crate) struct Pool {
+    pub(crate) space: Arc<Space<Linux>>,
+    pub(crate) shape: Shape,
+    pub(crate) shards: Box<[Shard]>,
+    pub(crate) name: Tag,
+    pub(crate) has_threads: bool,
+    align: usize,
+    pub(crate) holds: AtomicUsize,
+    pub(crate) handles: AtomicUsize,
+    /// The place where signal handlers and the decay find the pool.
+    pub(crate) entry: &'static Entry,
+}
+
+impl Pool {
+    /// Opens a pool with one handle.
+    pub(crate) fn open(settings: &Settings) -> Result<Hold, OpenError> {
+        fork::watch()?;
+        let page_bytes = page_bytes();
+        let span_bytes = settings.span_bytes / page_bytes * page_bytes;
+        // Before anything is reserved, and again for the addresses that there are.
+        let shape = Shape::of(settings, page_bytes, span_bytes)?;
+        let space = open_space(settings, span_bytes, shape.cache_bytes(settings.warm_bytes))?;
+        let shape = Shape::of(settings, page_bytes, space.platform().reserved_bytes())?;
+        let shards = (0..space.geometry().cpus).map(|_| Shard::new()).collect();
+        let entry = registry::claim();
+        let hold = Hold::first(Box::new(Self {
+            space,
+            shape,
+            shards,
+            name: settings.name,
+            has_threads: settings.has_threads,
+            align: settings.align,
+            holds: AtomicUsize::new(1),
+            handles: AtomicUsize::new(1),
+            entry,
+        }));
+        entry.show(&hold);
+        Ok(hold)
+    }
+
+    /// Returns the shard of this CPU.
+    #[inline]
+    pub(crate) fn shard(&self) -> &Shard {
+        // The platform's answer is below its number of CPUs.
+        &self.shards[self.space.platform().cpu()]
+    }
+
+    /// Returns a request for an area that stacks are made in.
+    pub(crate) fn request(&self, bytes: usize, name: Option<&str>) -> Request {
+        let request = Request::new(bytes).align(self.align);
+        name.map_or(request, |name| request.tag(name))
+    }
+
+    /// Frees a stack: the space caches it.
+    pub(crate) fn free(&self, bottom: usize) {
+        // SAFETY: the caller owns the stack, which came from `alloc`, and nothing uses it.
+        if let Err(error) = unsafe { self.space.raw().free(bottom) } {
+            self.space.platform().fatal(&error);
+        }
+    }
+
+    /// Gives the memory below the kept parts of `stacks` back, with one call. The caller owns them.
+    /// Where the system refuses, they stay as they are, until the space frees them by their age.
+    pub(crate) fn discard(&self, stacks: &mut Batch) {
+        stacks.sort_unstable_by_key(|stack| stack.bottom);
+        let below = stacks.iter().filter_map(|stack| self.shape.below_kept(*stack));
+        let ranges: ArrayVec<PageRange, CAPACITY> = below.collect();
+        // SAFETY: the caller owns the stacks, which are mapped, and nothing needs their content.
+        // The ranges ascend, with a guard page or more between any two.
+        let _ = unsafe { self.space.platform().discard(&ranges) };
+    }
+
+    /// Returns the size of a stack that is in use, by the space's own records.
+    pub(crate) fn extent_of(&self, bottom: usize) -> Extent {
+        Extent { bottom, bytes: self.space.usable_size(bottom).unwrap_or(0) }
+    }
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: no conditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
+/// Opens the space, whose first page is no part of any stack: below the first one lies that page.
+fn open_space(
+    settings: &Settings,
+    span_bytes: usize,
+    cache_bytes: usize,
+) -> Result<Arc<Space<Linux>>, OpenError> {
+    let least = LEAST_SPAN_BYTES.max(settings.stack_bytes.saturating_mul(2)).min(span_bytes);
+    let options = Options::new().max_bytes(span_bytes).min_bytes(least).frame_bytes(0);
+    let options = if settings.has_threads { options } else { options.without_drain_thread() };
+    // Each area has a guard, and is of the size asked for: no slack between a stack and its guard.
+    let config = Config::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
+    let space = vmalloc_linux::open(options, config)?;
+    let (span, shift) = (space.geometry().span, space.geometry().page_shift);
+    let start = (span.start() << shift) as usize;
+    // A huge page at the top of each stack would be most of its memory. One advice for the whole
+    // span takes no further mapping. Kernels without huge pages refuse it, and need none.
+    // SAFETY: the span is the space's, and the advice changes no content.
+    unsafe {
+        let first = ptr::with_exposed_provenance_mut(start);
+        libc::madvise(first, (span.len() << shift) as usize, libc::MADV_NOHUGEPAGE);
+    }
+    let first = start..start + space.geometry().page_bytes();
+    let request = Request::new(first.len()).without_guard().within(first.start, first.end);
+    // Never freed: it goes with the span.
+    space.raw().reserve(&request).map_err(StackError::from)?;
+    Ok(space)
+}
