@@ -1,6 +1,7 @@
 //! Frees after which a stale access traps at once.
 //!
-//! Every design writes a byte to each page that a load touches, so that all of them pay for memory. A guard page lies behind each area.
+//! Every design writes a byte to each page that a load touches, so that all of them pay for memory.
+//! A guard page lies behind each area.
 
 use super::Row;
 use crate::rounds::{Limits, medians};
