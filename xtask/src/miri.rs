@@ -65,10 +65,15 @@ const UNITS: [Part; 3] = [
 ];
 
 /// Each runs once a seed.
-const THREADS: [Part; 3] = [
+const THREADS: [Part; 4] = [
     Part {
         what: "two threads on one space",
         words: &["-p", "vmalloc", "--test", "two_threads"],
+        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
+    },
+    Part {
+        what: "two threads on one pool of slots",
+        words: &["-p", "vmalloc-slots", "--test", "threads"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
     Part {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose atomics the table has.
-const PRODUCTS: [&str; 5] =
-    ["vmalloc", "vmalloc-subspaces", "vmalloc-linux", "vmalloc-stacks", "vmalloc-x86_64"];
+const PRODUCTS: [&str; 6] =
+    ["vmalloc", "vmalloc-subspaces", "vmalloc-slots", "vmalloc-linux", "vmalloc-stacks", "vmalloc-x86_64"];
 
 /// A file, by its crate and its path below `src`, and the name of a field, a type or a static in
 /// it.

@@ -1,5 +1,6 @@
-//! Dependencies point one way: the core on nothing of ours, sub-spaces on the core, platforms on
-//! both, what stands on a platform on these, test tools on everything and nothing on them.
+//! Dependencies point one way: the core on nothing of ours, sub-spaces and slots on the core,
+//! platforms on the core and sub-spaces, what stands on a platform on these, test tools on
+//! everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,6 +63,11 @@ fn the_core_depends_on_nothing_of_ours() {
 #[test]
 fn sub_spaces_depend_on_the_core_alone() {
     assert_eq!(dependencies()["vmalloc-subspaces"], ["vmalloc"]);
+}
+
+#[test]
+fn slots_depend_on_the_core_alone() {
+    assert_eq!(dependencies()["vmalloc-slots"], ["vmalloc"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Where values are built or page numbers are computed: the page has a reason for each whole.
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 12] = [
     "vmalloc/src/area_map",
     "vmalloc/src/addr.rs",
     "vmalloc/src/platform/geometry.rs",
@@ -17,6 +17,7 @@ const GROUPS: [&str; 11] = [
     "vmalloc/src/space/config.rs",
     "vmalloc-subspaces/src/config.rs",
     "vmalloc-subspaces/src/placement.rs",
+    "vmalloc-slots/src/options.rs",
     "vmalloc-linux/src/options.rs",
     "vmalloc-stacks/src/settings.rs",
 ];
@@ -50,7 +51,15 @@ fn every_public_function_is_in_the_page_on_soundness() {
     let page = fs::read_to_string(root.join("docs/soundness.md")).expect("the page is there");
     let (_, unsafe_part) = page.split_once("What ends something").expect("the list of unsafe functions");
     let mut files = Vec::new();
-    for name in ["vmalloc", "vmalloc-subspaces", "vmalloc-linux", "vmalloc-stacks", "vmalloc-x86_64"] {
+    let products = [
+        "vmalloc",
+        "vmalloc-subspaces",
+        "vmalloc-slots",
+        "vmalloc-linux",
+        "vmalloc-stacks",
+        "vmalloc-x86_64",
+    ];
+    for name in products {
         sources(&root.join("crates").join(name).join("src"), &mut files);
     }
     let (mut count, mut missing) = (0, Vec::new());

@@ -1,4 +1,5 @@
-//! Freed areas that are too large for a node and kept their memory.
+//! Freed areas that kept their memory and have no place in a node: they are too large for one, or
+//! lie in chunks that are not dense.
 //!
 //! They are few, and what their owners do with them takes far longer than a lock. So one list
 //! serves all CPUs. It is sorted by size, and a request takes the smallest area that is large
@@ -23,7 +24,7 @@ const MOST: usize = 1024;
 /// The most areas that one free evicts (contract: at most 32 under one hold of a lock).
 const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 
-/// Areas above [`MAX_PAGES`](super::MAX_PAGES), by size.
+/// Areas that have no place in a node, by size.
 pub(crate) struct Large {
     /// Ascending by pages.
     areas: Vec<Kept>,

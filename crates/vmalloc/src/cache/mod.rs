@@ -11,7 +11,7 @@
 //!
 //! - [`node`]: what one CPU, or a few, have. Each node has one lock.
 //! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
-//! - [`large`]: areas too large for a node that kept their memory, one list for all CPUs.
+//! - [`large`]: areas without a place in a node that kept their memory, one list for all CPUs.
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
 //!
@@ -46,7 +46,7 @@ pub(crate) struct Cache<L> {
     pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
     pub(crate) budget: Budget,
     pub(crate) lazy: LazyPages,
-    /// Areas that kept their memory and are too large for a node. Locked after a node.
+    /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) large: Padded<Mutex<L, Large>>,
 }
 

@@ -173,12 +173,9 @@ impl<P: Platform> Space<P> {
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
     }
 
-    /// Takes a large area that kept its memory, of which up to the configured part is not needed.
+    /// Takes an area that kept its memory and waits in no node, of which up to the configured part is not needed.
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
-        if SizeStacks::takes(fit.pages()) {
-            return None;
-        }
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
         let area = self.cache.large.0.lock().take(fit.pages(), fit.pages() + slack, fit.alignment())?;
         if checked.size == PageSize::Huge {

@@ -148,8 +148,14 @@ impl<P: Platform> Space<P> {
     ) -> Result<Vec<PageRange>, AreaError> {
         let mut all = Vec::new();
         all.try_reserve_exact(ranges.len()).map_err(|_| AllocError::Metadata)?;
+        // Many ranges of one area cost one look-up: the area is in use, and stays where it is.
+        let mut area: Option<PageRange> = None;
         for range in ranges {
-            all.push(self.range_of(range, &is_wanted)?);
+            let asked = self.pages_between(range)?;
+            if !area.is_some_and(|pages| pages.covers(&asked)) {
+                area = Some(self.area_around(asked, &is_wanted)?);
+            }
+            all.push(asked);
         }
         all.sort_unstable_by_key(PageRange::start);
         if let Some([first, second]) =
@@ -168,19 +174,24 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the pages of one range.
-    fn range_of(
+    fn pages_between(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
+        let (start, end) = (self.page(range.start)?, self.page(range.end)?);
+        Ok(PageRange::new(start, end).ok_or(RequestError::ZeroSize)?)
+    }
+
+    /// Returns the pages of the area that holds all of `asked`, if it is of a kind that is wanted.
+    fn area_around(
         &self,
-        range: &Range<usize>,
+        asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
     ) -> Result<PageRange, AreaError> {
-        let (start, end) = (self.page(range.start)?, self.page(range.end)?);
-        let asked = PageRange::new(start, end).ok_or(RequestError::ZeroSize)?;
-        let area = self.find(range.start).ok_or(FreeError::NotAnArea { page: start })?;
+        let page = asked.start();
+        let area = self.find(self.addr(page)).ok_or(FreeError::NotAnArea { page })?;
         let pages = self.pages_of(&area);
         if !is_wanted(area.kind) {
             return Err(FreeError::WrongKind { page: pages.start() }.into());
         }
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+        if pages.covers(&asked) { Ok(pages) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending.

@@ -265,14 +265,13 @@ impl<P: Platform> Space<P> {
             return self.unmap_freed(node, &freed);
         }
         let Freed { area, memory, owner_node, .. } = freed;
-        let is_small = SizeStacks::takes(area.len());
-        let fits = owner_node.is_some() && is_small;
+        let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
-        if may_cache && !is_small {
+        if may_cache && !fits {
             self.put_large(node, area, memory);
             return Ok(());
         }
-        if may_cache && fits {
+        if may_cache {
             let is_first = node.credit == 0;
             if self.cache.keep(&mut node, area) {
                 drop(node);
@@ -293,7 +292,8 @@ impl<P: Platform> Space<P> {
         Ok(())
     }
 
-    /// Caches a large area, or makes it lazy; those that it takes the place of are lazy then.
+    /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the place
+    /// of are lazy then.
     #[inline(never)]
     fn put_large(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
         let remote = &mut node.lazy.remote;

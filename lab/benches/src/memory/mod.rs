@@ -3,6 +3,7 @@
 //! Each module is a group of loads, which ours and its peers play in one run.
 
 pub mod arrays;
+pub mod by_hand;
 pub mod pages;
 pub mod sizes;
 pub mod slots;

@@ -1,0 +1,155 @@
+//! Batches: waiting slots that are reset together, by one discard and one decommit.
+//!
+//! A batch that the platform refuses is tried slot by slot. So one slot with, say, a locked page
+//! keeps no other from being reset. What is refused goes on waiting.
+
+use crate::pool::Slots;
+use crate::record::{Pages, State};
+use alloc::vec::Vec;
+use core::ops::Range;
+use vmalloc::{AreaError, Discard, SpaceRef};
+
+impl<S: SpaceRef<Platform: Discard>> Slots<S> {
+    /// Resets all waiting slots now: nothing of what their users wrote is left in memory then.
+    ///
+    /// # Errors
+    /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
+    pub fn flush(&self) -> Result<(), AreaError> {
+        let batches = self.waiting.len().div_ceil(self.options.batch_slots);
+        (0..batches).try_for_each(|_| self.reset_batch())
+    }
+
+    /// Resets all waiting slots, and gives free slots back to the space until `keep` are left, with
+    /// their addresses and memory.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); slots that can't be given back stay.
+    pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
+        self.flush()?;
+        while self.free.len() > keep
+            && let Some(index) = self.free.remove_lowest()
+        {
+            self.vacate(index)?;
+        }
+        Ok(())
+    }
+
+    /// Enters a slot that has `pages` of memory to lose, and resets a batch if one is due.
+    pub(crate) fn wait(&self, index: usize, pages: u64) {
+        let most = (self.options.waiting_bytes >> self.layout.shift) as u64;
+        let is_much = self.counts.wait(pages, most);
+        let count = self.waiting.insert(index);
+        // Of threads that fill a batch together, one finds it full. A batch that was refused is
+        // tried again when as many slots have come in.
+        if is_much || count.is_multiple_of(self.options.batch_slots) {
+            // What is refused goes on waiting.
+            let _ = self.reset_batch();
+        }
+    }
+
+    /// Resets up to a batch of waiting slots. Those that are more than the pool keeps are given
+    /// back to the space.
+    pub(crate) fn reset_batch(&self) -> Result<(), AreaError> {
+        let most = self.options.batch_slots.min(self.waiting.len());
+        let mut batch = Batch::new(most)?;
+        while batch.slots.len() < most
+            && let Some(index) = self.waiting.remove_lowest()
+        {
+            batch.slots.push((index, self.records.get(index)));
+        }
+        let room = self.options.warm_slots.saturating_sub(self.free.len());
+        let mut done = Ok(());
+        while batch.slots.len() > room
+            && let Some((index, _)) = batch.slots.pop()
+        {
+            done = done.and(self.vacate(index));
+        }
+        if batch.slots.is_empty() { done } else { done.and(self.reset(&mut batch)) }
+    }
+
+    /// Resets the slots of a batch together, or, if that is refused, each by itself.
+    fn reset(&self, batch: &mut Batch) -> Result<(), AreaError> {
+        let slots = core::mem::take(&mut batch.slots);
+        let mut done = self.reset_together(batch, &slots);
+        if let (Err(_), [_, _, ..]) = (done, &slots[..]) {
+            done = Ok(());
+            for slot in &slots {
+                let alone = self.reset_together(batch, core::slice::from_ref(slot));
+                done = done.and(alone.inspect_err(|_| _ = self.waiting.insert(slot.0)));
+            }
+        } else if let (Err(_), [slot]) = (done, &slots[..]) {
+            self.waiting.insert(slot.0);
+        }
+        done
+    }
+
+    /// Resets slots and makes them free; if that is refused, they are the caller's still.
+    fn reset_together(&self, batch: &mut Batch, slots: &[(usize, State)]) -> Result<(), AreaError> {
+        batch.discards.clear();
+        batch.decommits.clear();
+        for (_, state) in slots {
+            let limit = self.limit(state);
+            let beyond = Pages { start: limit, end: state.committed };
+            let enter = |list: &mut Vec<_>, pages: Pages| {
+                if !pages.is_empty() {
+                    list.push(self.bytes(state.base, pages));
+                }
+            };
+            enter(&mut batch.discards, state.discard);
+            enter(&mut batch.decommits, beyond);
+        }
+        // SAFETY: the slots are this call's (SLOT-1), all pages to be discarded are committed, and
+        // nothing uses them.
+        unsafe {
+            if !batch.discards.is_empty() {
+                self.space.raw().discard(&batch.discards)?;
+            }
+            if !batch.decommits.is_empty() {
+                self.space.raw().decommit(&batch.decommits)?;
+            }
+        }
+        self.counts.batch(slots.len());
+        for (index, state) in slots {
+            let (discard, committed) = (Pages::default(), self.limit(state));
+            self.records.set(*index, State { discard, committed, waiting: 0, ..*state });
+            self.counts.unwait(state.waiting);
+            self.free.insert(*index);
+        }
+        Ok(())
+    }
+
+    /// Gives a slot that the caller owns back to the space. If that is refused, it waits.
+    pub(crate) fn vacate(&self, index: usize) -> Result<(), AreaError> {
+        let state = self.records.get(index);
+        // SAFETY: the slot is this call's (SLOT-1), and nothing uses it.
+        if let Err(error) = unsafe { self.unreserve(&state) } {
+            self.waiting.insert(index);
+            return Err(error.into());
+        }
+        self.records.set(index, State::default());
+        self.counts.unkeep(state.kept);
+        self.counts.unwait(state.waiting);
+        self.vacant.insert(index);
+        Ok(())
+    }
+}
+
+/// Slots that are reset together, and room for the lists that this takes.
+struct Batch {
+    slots: Vec<(usize, State)>,
+    discards: Vec<Range<usize>>,
+    decommits: Vec<Range<usize>>,
+}
+
+impl Batch {
+    fn new(slots: usize) -> Result<Self, AreaError> {
+        Ok(Self { slots: list(slots)?, discards: list(slots)?, decommits: list(slots)? })
+    }
+}
+
+/// Returns an empty list with room for so many.
+fn list<T>(count: usize) -> Result<Vec<T>, AreaError> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| vmalloc::AllocError::Metadata)?;
+    Ok(list)
+}

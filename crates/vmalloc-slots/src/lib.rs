@@ -1,0 +1,105 @@
+//! Slots: reservations of one size, up to terabytes each, with a small head of memory in use. They
+//! are allocated, used, freed and reused without a system call as long as little of them was used.
+//!
+//! WebAssembly runtimes keep a linear memory of 4 GiB and its guards for each instance; arenas and
+//! stores of columns do the like. By `mmap` and `munmap` such a memory costs two system calls, a
+//! page fault for each page, and an interrupt of the other CPUs, each time.
+//!
+//! ```text
+//!   a slot      │ guard before │ head   │ grown          │ addresses only          │ guard after │
+//!               │  traps       │ memory │ memory         │  traps                  │  traps      │
+//!               area           addr     head             committed                 size
+//!
+//!   its life                ┌──────────────────── free: little to do ──────────────────┐
+//!                           ▼                                                          │
+//!      vacant ──reserve─► free ──alloc─► busy: grow, reset ──free: much to do─► waiting │
+//!        ▲                  │▲             └─────────────────────────────────────┼─────┘
+//!        └──── release ─────┘└───── a batch: one discard and one decommit ───────┘
+//! ```
+//!
+//! # Words
+//! A *slot* here is an area of [`Raw::reserve`](vmalloc::Raw::reserve), not a page of a block. A
+//! slot is *vacant* if it has no addresses yet, *free* if it can be handed out, *busy* while a
+//! [`Slot`] owns it, and *waiting* if it has to be reset before it is free. Memory is *kept* if it
+//! stays behind the pages of a free slot, full of zeros.
+//!
+//! # How a slot is reset
+//! The owner tells what it has written ([`Dirty`]). Little is filled with zeros at once: clearing
+//! a page takes 50 ns, and dropping it costs 2 µs until it is there again, most of that for the
+//! page fault. If the extent may hold pages that were never used, the platform is asked
+//! which were ([`Discard::touched`](vmalloc::Discard::touched)). What is too much to keep
+//! ([`Options::keep_bytes`], [`Options::resident_bytes`]) waits, with the slot, for a batch: one
+//! call of [`Raw::discard`](vmalloc::Raw::discard) for 64 slots, and one of
+//! [`Raw::decommit`](vmalloc::Raw::decommit) for memory beyond their heads. So the other CPUs are
+//! interrupted once or twice for 64 slots.
+//! The command `cargo run --release -p vmalloc-bench --bin memory -- slots` measures it.
+//!
+//! # Which slot is handed out
+//! [`Slots::alloc_for`] prefers a slot that the same user freed lately, the last first. Then come
+//! slots that this CPU freed lately, then the lowest free one, then a new one, and last those that
+//! wait. What was freed lately is remembered for 7 slots a user or CPU, in [`recent`].
+//!
+//! # Invariants
+//! - **SLOT-1** A slot is in one of the sets *vacant*, *free*, *waiting*, or has one owner: a
+//!   [`Slot`], or a call that is at work on it. Who removes a slot from a set owns it.
+//! - **SLOT-2** Of the area of a slot exactly the first `committed` pages behind the guard are
+//!   committed. If a decommit was refused, pages behind them are still memory, and the slot waits.
+//! - **SLOT-3** Everything committed of a free slot reads as zero.
+//! - **SLOT-4** At most `kept` pages of a free slot have memory behind them, all below `kept_end`.
+//! - **SLOT-5** Pages of a waiting slot that may not read as zero are in `discard`, or beyond the
+//!   head and to be decommitted.
+//!
+//! # Threads and forks
+//! There is no lock: a slot leaves a set by one atomic operation on a bit. So a fork finds nothing
+//! locked, and the child goes on, on a space that [survives
+//! forks](../vmalloc_linux/fn.open.html). Slots that other threads owned at the fork, those that
+//! they were resetting included, are lost to the child. Counts may be off by as many.
+//!
+//! # Failures
+//! A new slot whose head can't be committed is given back to the space. A slot that can't be reset,
+//! or given back, goes on waiting. So nothing is lost, and everything is tried again.
+//!
+//! ```
+//! use vmalloc_slots::{Dirty, Options, Slots};
+//! # use vmalloc::{Config, DirectMemory, Discard, Space};
+//! # fn example<P: DirectMemory + Discard>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
+//! let slots = Slots::new(space, options)?;
+//! let mut slot = slots.alloc()?;
+//! slot.grow(1 << 20)?;
+//! // SAFETY: the page is committed, and no other thread uses the slot. Only its first byte was
+//! // written, and it is not used any more.
+//! unsafe {
+//!     slot.as_ptr().write(7);
+//!     slot.free(Dirty::Below(1));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod batch;
+mod clear;
+mod dirty;
+mod error;
+mod index_set;
+#[cfg(all(test, loom))]
+mod models;
+mod options;
+mod pool;
+mod recent;
+mod record;
+mod slot;
+mod stats;
+mod sync;
+
+pub use dirty::Dirty;
+pub use error::{AllocError, GrowError, SlotsError};
+pub use options::{BeyondHead, Options};
+pub use pool::Slots;
+pub use slot::{Slot, SlotsRef};
+pub use stats::Stats;

@@ -1,0 +1,52 @@
+//! A slot that changes hands under weak memory: the next owner sees what the last one noted of it,
+//! and there is one owner.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test -p vmalloc-slots --lib models --target-dir target/loom
+//! ```
+//!
+//! With a relaxed exchange in `IndexSet::insert` or `IndexSet::remove` the first model fails, and
+//! with a load and a store in `remove` the second.
+
+use crate::index_set::IndexSet;
+use crate::record::{Records, State};
+use loom::sync::Arc;
+use loom::thread;
+
+fn state(committed: u64) -> State {
+    State { base: 16, committed, ..State::default() }
+}
+
+#[test]
+fn models_of_a_slot_that_changes_hands_hold() {
+    loom::model(|| {
+        let scene = Arc::new((IndexSet::new(2).expect("memory"), Records::new(2).expect("memory")));
+        let theirs = scene.clone();
+        let freeing = thread::spawn(move || {
+            let (free, records) = &*theirs;
+            records.set(1, state(3));
+            free.insert(1);
+        });
+        let (free, records) = &*scene;
+        if let Some(index) = free.remove_lowest() {
+            assert_eq!((index, records.get(1)), (1, state(3)));
+            records.set(1, state(4));
+            free.insert(1);
+        }
+        freeing.join().expect("no panic");
+        assert!(free.remove(1));
+    });
+}
+
+#[test]
+fn models_of_two_that_want_one_slot_hold() {
+    loom::model(|| {
+        let free = Arc::new(IndexSet::new(1).expect("memory"));
+        free.insert(0);
+        let theirs = free.clone();
+        let other = thread::spawn(move || theirs.remove(0));
+        let own = free.remove_lowest().is_some();
+        assert!(own != other.join().expect("no panic"), "one owner");
+        assert_eq!(free.len(), 0);
+    });
+}

@@ -1,0 +1,277 @@
+//! The pool: which slot is handed out, and where a freed one goes.
+
+use crate::clear::{Clearing, pages_at};
+use crate::dirty::Dirty;
+use crate::error::{AllocError, SlotsError};
+use crate::index_set::IndexSet;
+use crate::options::{BeyondHead, Layout, Options};
+use crate::recent::Recent;
+use crate::record::{Pages, Records, State};
+use crate::slot::Slot;
+use crate::stats::{Counts, Stats};
+use crate::sync::AtomicUsize;
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+use vmalloc::{AreaError, Discard, FreeError, Platform, Request, SpaceRef};
+
+/// Buckets in which the slots that users freed lately are remembered: 16 KiB.
+const USER_BUCKETS: usize = 256;
+
+/// A pool of slots on a space: see the [crate's documentation](crate). Any thread may call any
+/// method, and free any slot.
+///
+/// A [`Slot`] holds its pool by a reference or by an `Arc`, see [`Slot::new`]. When the pool is
+/// dropped, the addresses and memory of all its slots go back to the space.
+pub struct Slots<S: SpaceRef<Platform: Discard>> {
+    // Constant.
+    pub(crate) space: S,
+    pub(crate) options: Options,
+    pub(crate) layout: Layout,
+
+    /// Indices that were ever used: the first that was not.
+    used: AtomicUsize,
+    pub(crate) vacant: IndexSet,
+    pub(crate) free: IndexSet,
+    pub(crate) waiting: IndexSet,
+    pub(crate) records: Records,
+    users: Recent,
+    cpus: Recent,
+    pub(crate) counts: Counts,
+}
+
+impl<S: SpaceRef<Platform: Discard>> Slots<S> {
+    /// Makes a pool without slots. Each slot is reserved when it is first needed. O(1), and memory
+    /// for [`Options::max_slots`], which is not touched.
+    ///
+    /// # Errors
+    /// [`SlotsError`]; nothing is changed.
+    pub fn new(space: S, options: Options) -> Result<Self, SlotsError> {
+        let layout = options.check(space.geometry())?;
+        let (most, cpus, none) = (options.max_slots, space.geometry().cpus, SlotsError::Metadata);
+        Ok(Self {
+            used: AtomicUsize::new(0),
+            vacant: IndexSet::new(most).ok_or(none)?,
+            free: IndexSet::new(most).ok_or(none)?,
+            waiting: IndexSet::new(most).ok_or(none)?,
+            records: Records::new(most).ok_or(none)?,
+            users: Recent::new(USER_BUCKETS).ok_or(none)?,
+            cpus: Recent::new(cpus).ok_or(none)?,
+            counts: Counts::new(),
+            space,
+            options,
+            layout,
+        })
+    }
+
+    /// Returns the reference to the space.
+    pub fn space(&self) -> &S {
+        &self.space
+    }
+
+    /// Returns the options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Allocates a slot, as [`Slot::new`] does, for as long as the pool is borrowed.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost.
+    pub fn alloc(&self) -> Result<Slot<&Self>, AllocError> {
+        Slot::new(self)
+    }
+
+    /// Allocates a slot for `user`, as [`Slot::new_for`] does, for as long as the pool is borrowed.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing is lost.
+    pub fn alloc_for(&self, user: u64) -> Result<Slot<&Self>, AllocError> {
+        Slot::new_for(self, user)
+    }
+
+    /// Returns figures of the pool, each true at its moment.
+    pub fn stats(&self) -> Stats {
+        let reserved = self.used().saturating_sub(self.vacant.len());
+        let (free, waiting) = (self.free.len(), self.waiting.len());
+        self.counts.tell(self.layout.shift, Stats { reserved, free, waiting, ..Stats::default() })
+    }
+
+    /// Returns a slot that is the caller's alone, with its head committed.
+    pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, State), AllocError> {
+        let index = match self.take_free(user) {
+            Some(index) => index,
+            None => self.make_or_reset(user)?,
+        };
+        let mut state = self.records.get(index);
+        let head = Pages { start: state.committed, end: self.layout.head };
+        if !head.is_empty() {
+            // SAFETY: the slot is this call's (SLOT-1), and no page of the head is committed
+            // (SLOT-2).
+            if let Err(error) = unsafe { self.commit(&state, head) } {
+                // It is new. What is refused here as well waits.
+                let _ = self.vacate(index);
+                return Err(error.into());
+            }
+            state.committed = head.end;
+        }
+        self.counts.unkeep(state.kept);
+        Ok((index, state))
+    }
+
+    /// Clears a slot, and makes it free or lets it wait.
+    ///
+    /// # Safety
+    /// The caller owns the slot, of which this is the state, and nothing uses it any more. All its
+    /// committed pages that are not zero are in `dirty` or `state.discard`.
+    pub(crate) unsafe fn give_up(&self, index: usize, mut state: State, dirty: Dirty<'_>, user: Option<u64>) {
+        let limit = self.limit(&state);
+        let clearing = Clearing { platform: self.space.platform(), layout: &self.layout, limit, dirty };
+        let wanted = clearing.bound(&state).min(self.layout.keep);
+        let allowed = self.counts.keep(wanted, (self.options.resident_bytes >> self.layout.shift) as u64);
+        // SAFETY: the caller's promise is passed on; all pages below the limit are committed.
+        let left = unsafe { clearing.run(&mut state, allowed) };
+        self.counts.unkeep(allowed - state.kept);
+        let beyond = dirty.extent(&self.layout, state.committed).0;
+        let beyond = beyond.min(state.committed - limit);
+        state.waiting = left + beyond;
+        self.records.set(index, state);
+        self.note(index, user);
+        let is_clean = state.discard.is_empty() && state.committed == limit;
+        if is_clean && self.free.len() < self.options.warm_slots {
+            self.free.insert(index);
+        } else {
+            self.wait(index, state.waiting);
+        }
+    }
+
+    /// Returns how many pages of a slot stay committed when it is freed.
+    pub(crate) fn limit(&self, state: &State) -> u64 {
+        match self.options.beyond_head {
+            BeyondHead::Decommit => state.committed.min(self.layout.head),
+            BeyondHead::Commit => state.committed,
+        }
+    }
+
+    /// Commits pages of a slot.
+    ///
+    /// # Safety
+    /// The caller owns the slot, and the pages are not committed.
+    pub(crate) unsafe fn commit(&self, state: &State, pages: Pages) -> Result<(), AreaError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }?;
+        if !self.space.geometry().maps_zeroed
+            && let Some(range) = pages_at(state.base, pages)
+        {
+            // SAFETY: the pages are the caller's, and were just committed.
+            unsafe { self.space.platform().zero(range) };
+        }
+        Ok(())
+    }
+
+    /// Returns the addresses of pages of a slot.
+    pub(crate) fn bytes(&self, base: u64, pages: Pages) -> Range<usize> {
+        self.layout.bytes(base + pages.start)..self.layout.bytes(base + pages.end)
+    }
+
+    /// Gives the addresses of a slot back to the space, with what is committed.
+    ///
+    /// # Safety
+    /// The caller owns the slot, which has addresses, and nothing uses it any more.
+    pub(crate) unsafe fn unreserve(&self, state: &State) -> Result<(), FreeError> {
+        let addr = self.layout.bytes(state.base - self.layout.before);
+        // SAFETY: the area is the caller's, and nothing uses it any more.
+        unsafe { self.space.raw().unreserve(addr) }
+    }
+
+    /// Removes a free slot that `user`, or else this CPU, freed lately, or else the lowest.
+    fn take_free(&self, user: Option<u64>) -> Option<usize> {
+        let remove = |index| self.free.remove(index);
+        let of_user = user.map(place).and_then(|(bucket, key)| self.users.find(bucket, key, remove));
+        let cpu = self.space.platform().cpu();
+        of_user.or_else(|| self.cpus.find(cpu, 0, remove)).or_else(|| self.free.remove_lowest())
+    }
+
+    /// Reserves a new slot, or resets waiting ones to take one of them.
+    #[cold]
+    fn make_or_reset(&self, user: Option<u64>) -> Result<usize, AllocError> {
+        let refused = match self.make() {
+            Some(Ok(index)) => return Ok(index),
+            Some(Err(error)) => error.into(),
+            None => AllocError::Exhausted { slots: self.options.max_slots },
+        };
+        let reset = self.reset_batch();
+        // The batch has made slots free, or more than the pool keeps vacant.
+        let index = self.take_free(user).or_else(|| self.make().and_then(Result::ok));
+        index.ok_or(reset.err().map_or(refused, AllocError::Area))
+    }
+
+    /// Reserves addresses for a slot; `None` if no index is left.
+    fn make(&self) -> Option<Result<usize, vmalloc::AllocError>> {
+        let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
+        let align = self.layout.bytes(self.layout.align);
+        let request = Request::new(self.layout.bytes(self.layout.pages())).align(align).tag("slot");
+        let request = if self.layout.after > 0 { request.without_guard() } else { request };
+        match self.space.raw().reserve(&request) {
+            Ok(addr) => {
+                let base = (addr >> self.layout.shift) as u64 + self.layout.before;
+                self.records.set(index, State { base, ..State::default() });
+                Some(Ok(index))
+            }
+            Err(error) => {
+                self.vacant.insert(index);
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn next_unused(&self) -> Option<usize> {
+        let most = self.options.max_slots;
+        self.used.fetch_update(Relaxed, Relaxed, |next| (next < most).then_some(next + 1)).ok()
+    }
+
+    /// Returns the end of the indices that were ever used.
+    fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// Remembers by whom a slot was freed.
+    fn note(&self, index: usize, user: Option<u64>) {
+        if let Some((bucket, key)) = user.map(place) {
+            self.users.push(bucket, key, index);
+        }
+        self.cpus.push(self.space.platform().cpu(), 0, index);
+    }
+}
+
+/// Returns the bucket and the key of a user.
+fn place(user: u64) -> (usize, u32) {
+    // Fibonacci hashing: the upper half of the product depends on all bits.
+    let hash = user.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = hash ^ hash >> 29;
+    ((hash >> 24) as usize % USER_BUCKETS, (hash >> 32) as u32)
+}
+
+impl<S: SpaceRef<Platform: Discard>> Drop for Slots<S> {
+    fn drop(&mut self) {
+        for index in 0..self.used() {
+            let state = self.records.get(index);
+            if state.base == 0 {
+                continue;
+            }
+            // SAFETY: every slot borrows or shares the pool, so none is left.
+            match unsafe { self.unreserve(&state) } {
+                // The addresses are lost: there was no memory to remember them.
+                Ok(()) | Err(FreeError::NoMemory { .. }) => {}
+                Err(error) => self.space.platform().fatal(&error),
+            }
+        }
+    }
+}
+
+impl<S: SpaceRef<Platform: Discard>> fmt::Debug for Slots<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (options, stats) = (self.options(), self.stats());
+        f.debug_struct("Slots").field("options", options).field("stats", &stats).finish_non_exhaustive()
+    }
+}
