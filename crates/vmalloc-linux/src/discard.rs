@@ -1,8 +1,12 @@
 //! Memory that reads as zero again, and the look at which of it was used.
 
+use crate::guard::Guarding;
+use crate::guard::chunks::State;
+use crate::guard::userfault::Userfault;
 use crate::os::batch::drop_pages;
+use crate::os::madvise::Advice;
 use crate::platform::Linux;
-use vmalloc::{Discard, PageRange, PlatformError};
+use vmalloc::{Discard, PageRange, Platform, PlatformError};
 
 // SAFETY:
 // - When madvise(2) has returned, the kernel has taken the pages back, and flushed all CPUs. The
@@ -15,10 +19,16 @@ unsafe impl Discard for Linux {
             self.check(*range)?;
             if !self.table.is_plain(*range) {
                 self.restore(*range)?;
-                self.guarding.map(&self.memory, *range)?;
+                self.guarding.map(&self.memory, *range, self.cpu())?;
             }
         }
-        drop_pages(&self.memory, ranges)
+        match &self.guarding {
+            Guarding::Userfault(userfault) => {
+                ranges.iter().for_each(|range| self.zero_registered(userfault, *range));
+                Ok(())
+            }
+            Guarding::PteMarkers(_) | Guarding::Mprotect(_) => drop_pages(&self.memory, ranges),
+        }
     }
 
     unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
@@ -34,5 +44,17 @@ unsafe impl Discard for Linux {
         {
             found(rest);
         }
+    }
+}
+
+impl Linux {
+    /// Makes pages read as zero where missing pages trap: those of large areas by dropping them.
+    /// Others stay where they are, for a dropped page would trap.
+    pub(crate) fn zero_registered(&self, userfault: &Userfault, range: PageRange) {
+        let opened = userfault.parts(range, State::Open);
+        // SAFETY: the range is mapped, and that of the caller of `zero` or `discard`.
+        let clear = |part| unsafe { self.clear(part) };
+        opened.filter(|part| self.memory.advise(*part, Advice::DontNeed).is_err()).for_each(clear);
+        userfault.parts(range, State::Closed).for_each(clear);
     }
 }

@@ -3,30 +3,36 @@
 //! ```text
 //!  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
 //!  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
-//!  options.rs       what may be asked for;   means.rs  guards, batches;   error.rs  errors of a reservation
+//!  options.rs       what may be asked for;   means.rs  guards, batches;   error.rs  errors of a
+//!  reservation
 //!
-//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks in page tables, or mprotect
+//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks in page
+//!  tables, or mprotect
 //!                                          ├─► frames/        pages at several addresses
-//!                                          └─► page_kinds.rs  special pages, and how they become plain again
+//!                                          └─► page_kinds.rs  special pages, and how they become
+//!                                          plain again
 //!  relocate.rs      pages moved to other addresses
 //!  discard.rs       memory that reads as zero again
 //!  read_nofault.rs  reading addresses that may lead nowhere
 //!
+//!  trap_report/     a report on a trap: the area, and who freed it when
 //!  drain.rs         the thread that drains in the background
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
 //!
-//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu, futex, pagemap, own_descriptor, fatal
+//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu,
+//!  futex, pagemap, own_descriptor, fatal
 //! ```
 //!
 //! # What holds
 //! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
-//!   success), so a global allocator may stand on it. [`open()`] does, and the space and its drain
-//!   do, see [`on_drain_thread`]. [`Grace`](rcu::Grace) allocates too: for its collector, and for
-//!   records that are not embedded.
+//!   success, but with [`Guards::Userfault`]), so a global allocator may stand on it. [`open()`]
+//!   does, and the space and its drain do, see [`on_drain_thread`]. [`Grace`](rcu::Grace) allocates
+//!   too: for its collector, and for records that are not embedded.
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
-//!   pages and pages freed and purged raise `SIGSEGV`; system calls that are given their address
-//!   fail with `EFAULT`.
+//!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`Guards::Userfault`];
+//!   system calls that are given their address fail with `EFAULT`. With
+//!   [`Config::trap_on_free`](vmalloc::Config::trap_on_free) they do when the free has returned.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range.
 //!   Its price is a gap: between the two calls of a batch a use-after-free reads zeros (or writes
 //!   to a page that is then dropped) instead of trapping.
@@ -81,6 +87,7 @@ pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;
+pub mod trap_report;
 
 /// The core, whole: a program needs no other dependency.
 pub use vmalloc::{self, *};

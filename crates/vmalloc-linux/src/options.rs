@@ -18,6 +18,9 @@ const DEFAULT_FRAME_BYTES: usize = if usize::BITS >= 64 { 1 << 36 } else { 1 << 
 /// Below this the supply is not worth having, unless it was asked for.
 const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 
+/// The default budget of the stash: as much as a space caches by default.
+const DEFAULT_STASH_BYTES: usize = 64 << 20;
+
 /// A size to reserve, and the means to use. The default asks for 64 TiB, takes less where the
 /// machine has less, and chooses the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +31,8 @@ pub struct Options {
     pub(crate) guards: Option<Guards>,
     pub(crate) batch_advise: Option<BatchAdvise>,
     pub(crate) drain_thread: bool,
+    pub(crate) trap_frees: bool,
+    pub(crate) stash_bytes: usize,
 }
 
 impl Default for Options {
@@ -39,6 +44,8 @@ impl Default for Options {
             guards: None,
             batch_advise: None,
             drain_thread: true,
+            trap_frees: false,
+            stash_bytes: DEFAULT_STASH_BYTES,
         }
     }
 }
@@ -87,6 +94,24 @@ impl Options {
     #[must_use]
     pub fn guards(self, guards: Guards) -> Self {
         Self { guards: Some(guards), ..self }
+    }
+
+    /// Asks for the guards with which frees that trap at once
+    /// ([`Config::trap_on_free`](vmalloc::Config::trap_on_free)) cost least:
+    /// [`Guards::Userfault`], or where the kernel lacks that, those that would be chosen anyway. A
+    /// free traps at once with all of them. [`guards`](Self::guards) goes before it.
+    #[must_use]
+    pub fn trap_frees(self) -> Self {
+        Self { trap_frees: true, ..self }
+    }
+
+    /// Sets how many bytes of memory of unmapped areas are kept for new ones, with
+    /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
+    /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
+    /// with the drain of the space, and goes where memory is short.
+    #[must_use]
+    pub fn stash_bytes(self, bytes: usize) -> Self {
+        Self { stash_bytes: bytes, ..self }
     }
 
     /// Asks for one way to advise about many ranges, instead of probing.

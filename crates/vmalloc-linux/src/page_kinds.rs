@@ -62,6 +62,7 @@ impl Linux {
     fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
         let access = self.guarding.plain_access();
         self.table.hulls(range).try_for_each(|hull| {
+            self.set_opened(hull);
             // W3
             if let Guarding::PteMarkers(markers) = &self.guarding {
                 markers.admit(&self.memory, hull)?;
@@ -93,7 +94,16 @@ impl Linux {
             self.memory.budget().take(SPLIT)?;
             markers.admit(&self.memory, range)?;
         }
-        self.prepare(range).inspect_err(|_| self.put_back(range))
+        self.prepare(range).inspect_err(|_| self.put_back(range))?;
+        self.set_opened(range);
+        Ok(())
+    }
+
+    /// Notes that the mapping of `range` is about to be replaced: U1.
+    fn set_opened(&self, range: PageRange) {
+        if let Guarding::Userfault(userfault) = &self.guarding {
+            userfault.set_opened(range);
+        }
     }
 
     /// Makes room for entries of `range`.

@@ -12,12 +12,13 @@ use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::Reservation;
+use crate::trap_report::note_free;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use vmalloc::{
-    DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate,
+    DrainReason, Evict, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate,
 };
 
 /// Anonymous memory of this program, in one reserved span of addresses.
@@ -25,8 +26,9 @@ use vmalloc::{
 /// Made by [`Linux::reserve`]. Dropping it gives the span back.
 #[derive(Debug)]
 pub struct Linux {
-    pub(crate) memory: Reservation,
+    /// First: no hook around forks touches the span once it is given back.
     pub(crate) guarding: Guarding,
+    pub(crate) memory: Reservation,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
     pub(crate) huge: HugePages,
@@ -59,10 +61,22 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        if self.guarding.map(&self.memory, range)? == Below::Tables {
+        if self.guarding.map(&self.memory, range, self.cpu())? == Below::Tables {
             self.huge.admit(&self.memory, range);
         }
         Ok(())
+    }
+
+    /// Fills a range with zeros.
+    ///
+    /// # Safety
+    /// The caller owns it, and it is mapped readable and writable.
+    pub(crate) unsafe fn clear(&self, range: PageRange) {
+        let shift = self.memory.page_shift();
+        let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);
+        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written. The
+        // reservation has exposed the span's provenance.
+        unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
     }
 
     /// Unmaps plain pages.
@@ -83,8 +97,8 @@ impl Linux {
 // SAFETY:
 // - The span is a mapping of our own (M1), constant.
 // - Mapped ranges are accessible: F1 and F2 of `guard::chunks` for marks, mprotect(2) on the whole
-//   range for the other kind. Their pages are private and fresh or dropped before, so they read as
-//   zero.
+//   range for the second kind, `Userfault::map` for the third. Their pages are private and fresh or
+//   dropped before, so they read as zero, but for those of a stash, where the geometry says no.
 // - When madvise(2) has returned, the kernel has flushed all CPUs: `unmap` already keeps the
 //   promise of `flush`.
 // - `FutexLock` excludes.
@@ -101,6 +115,8 @@ unsafe impl Platform for Linux {
             // eighth less time than with an eighth (`buffers`).
             .max_slack_percent(25)
             .remaps_atomically(true)
+            .unmaps_now(true)
+            .maps_zeroed(self.guarding.maps_zeroed())
             .reset_zero_pages(64)
             .linear_map(self.supply.as_ref().map(Supply::linear))
     }
@@ -141,6 +157,19 @@ unsafe impl Platform for Linux {
         Ok(())
     }
 
+    /// Unmaps by one call of the kernel for plain pages, which returns when every CPU traps.
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        self.check(range)?;
+        let shift = self.memory.page_shift();
+        note_free((range.start() << shift) as usize, (range.len() << shift) as usize, tag);
+        self.restore(range)?;
+        self.guarding.unmap_now(&self.memory, range, self.cpu())
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.guarding.evict(part)
+    }
+
     unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
         self.check(range)?;
         self.mark_special(range)
@@ -157,11 +186,11 @@ unsafe impl Platform for Linux {
     }
 
     unsafe fn zero(&self, range: PageRange) {
-        let shift = self.memory.page_shift();
-        let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << shift) as usize);
-        // SAFETY: the caller owns the range and it is mapped, so its bytes may be written. The
-        // reservation has exposed the span's provenance.
-        unsafe { core::ptr::write_bytes(start, 0, (range.len() << shift) as usize) };
+        if let Guarding::Userfault(userfault) = &self.guarding {
+            return self.zero_registered(userfault, range);
+        }
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.clear(range) };
     }
 
     /// Wakes the drain thread, and creates it the first time. Only a space of

@@ -16,6 +16,7 @@
 
 use crate::error::{mapping_error, platform_error};
 use crate::frames::table::Entry;
+use crate::guard::Guarding;
 use crate::os::map_count::SPLIT;
 use crate::os::reservation::{Access, Stuck};
 use crate::platform::Linux;
@@ -33,11 +34,12 @@ unsafe impl DirectMemory for Linux {}
 // SAFETY: `relocate` moves the pages themselves, so `to` holds the content that `from` held.
 unsafe impl Relocate for Linux {
     /// Moves neither frame pages, nor pages of which the protection is not known, nor ranges of
-    /// more than eight mappings: for these it is unsupported. Protections go with the pages.
+    /// more than eight mappings, nor small areas with [`Guards::Userfault`](crate::Guards): for these
+    /// it is unsupported. Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;
         self.check(to)?;
-        let runs = self.movable_runs(from);
+        let runs = self.movable_runs(from).filter(|_| self.is_by_mapping(from));
         let runs = runs.filter(|_| from.len() == to.len() && from.intersection(&to).is_none());
         let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.restore(to)?;
@@ -50,6 +52,15 @@ unsafe impl Relocate for Linux {
 }
 
 impl Linux {
+    /// Returns true if the kernel moves `from` with its mapping. It would end the registration of
+    /// registered pages, which are few: these are copied.
+    fn is_by_mapping(&self, from: PageRange) -> bool {
+        match &self.guarding {
+            Guarding::Userfault(userfault) => userfault.is_opened(from),
+            Guarding::PteMarkers(_) | Guarding::Mprotect(_) => true,
+        }
+    }
+
     /// Moves all of `from` or, in the end, nothing.
     fn move_runs(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         for (number, (run, entry)) in (1..).zip(self.runs(from)) {

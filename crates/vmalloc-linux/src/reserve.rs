@@ -13,6 +13,7 @@ use crate::frames::table::Table;
 use crate::guard::Guarding;
 use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
+use crate::guard::userfault::Userfault;
 use crate::means::{BatchAdvise, Guards};
 use crate::options::{Options, Sizes};
 use crate::os::cpu::{self, CpuHint};
@@ -23,6 +24,7 @@ use crate::os::pagemap::Pagemap;
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::platform::Linux;
 use rustix::io::Errno;
+use std::sync::Arc;
 use vmalloc::{PageRange, PlatformError};
 
 impl Linux {
@@ -43,15 +45,18 @@ impl Linux {
         // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
         // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
-        let guarding = choose_guards(&memory, options.guards)?;
+        let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
+        let guarding = choose_guards(&memory, &options, cpus)?;
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
         let supply = options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes));
-        let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
+        if let Guarding::Userfault(userfault) = &guarding {
+            hooks::add(Arc::downgrade(userfault.shared()));
+        }
         Ok(Self {
-            memory,
             guarding,
+            memory,
             table,
             supply,
             huge: HugePages::default(),
@@ -101,19 +106,26 @@ fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     }
 }
 
-fn choose_guards(memory: &Reservation, wanted: Option<Guards>) -> Result<Guarding, ReserveError> {
-    match wanted {
-        Some(guards) => probe_guards(memory, guards),
-        // The last needs the least: its refusal is the one to report.
-        None => probe_guards(memory, Guards::PteMarkers).or_else(|_| probe_guards(memory, Guards::Mprotect)),
+fn choose_guards(memory: &Reservation, options: &Options, cpus: usize) -> Result<Guarding, ReserveError> {
+    let probe = |guards| probe_guards(memory, guards, options, cpus);
+    if let Some(guards) = options.guards {
+        return probe(guards);
     }
+    let trapping = options.trap_frees.then(|| probe(Guards::Userfault).ok()).flatten();
+    // The last needs the least: its refusal is the one to report.
+    trapping.map_or_else(|| probe(Guards::PteMarkers).or_else(|_| probe(Guards::Mprotect)), Ok)
 }
 
-fn probe_guards(memory: &Reservation, guards: Guards) -> Result<Guarding, ReserveError> {
+fn probe_guards(
+    memory: &Reservation,
+    guards: Guards,
+    options: &Options,
+    cpus: usize,
+) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);
     let advices: &[_] = match guards {
         Guards::PteMarkers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
-        Guards::Mprotect => &[Advice::DontNeed],
+        Guards::Mprotect | Guards::Userfault => &[Advice::DontNeed],
     };
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
     Ok(match guards {
@@ -121,6 +133,9 @@ fn probe_guards(memory: &Reservation, guards: Guards) -> Result<Guarding, Reserv
             Guarding::PteMarkers(PteMarkers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
         }
         Guards::Mprotect => Guarding::Mprotect(Mprotect),
+        Guards::Userfault => Userfault::new(memory, options.stash_bytes, cpus)
+            .map(Guarding::Userfault)
+            .map_err(|(means, errno)| ReserveError::Unsupported { means, code: errno.raw_os_error() })?,
     })
 }
 

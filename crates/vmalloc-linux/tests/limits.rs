@@ -131,7 +131,7 @@ fn mprotect_guards_stop_before_the_limit_on_mappings() {
 fn at_the_limit_on_mappings_nothing_is_lost() {
     in_own_process("at_the_limit_on_mappings_nothing_is_lost", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
             let whole = pages(&linux, 0, 16 * CHUNK_PAGES);
             let far = pages(&linux, 40 * CHUNK_PAGES + 5, 3);
@@ -184,7 +184,7 @@ fn window_until_refused(linux: &Linux, frames: &[Frame], most: u64) -> (u64, Pla
 fn windows_stop_before_the_limit_on_mappings() {
     in_own_process("windows_stop_before_the_limit_on_mappings", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
@@ -256,7 +256,7 @@ fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
 fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
     in_own_process("a_move_that_the_kernel_refuses_in_the_middle_moves_nothing", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
@@ -293,7 +293,7 @@ fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
 #[test]
 fn a_move_into_a_hole_of_the_span_is_undone() {
     in_own_process("a_move_into_a_hole_of_the_span_is_undone", || {
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
@@ -326,7 +326,7 @@ fn a_move_into_a_hole_of_the_span_is_undone() {
 fn windows_that_the_kernel_refuses_leave_nothing_behind() {
     in_own_process("windows_that_the_kernel_refuses_leave_nothing_behind", || {
         let Some(max) = map_limit() else { return };
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
             let frames = scattered_frames(&linux, 100);
             let (windows, plain, moved) =

@@ -8,8 +8,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
-    PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A sub-space whose memory can be read and written.
@@ -133,6 +133,17 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
             self.lease.mapped.lock().clear(*range);
         }
         Ok(())
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().unmap_now(range, tag)? };
+        self.lease.mapped.lock().clear(range);
+        Ok(())
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.parent().evict_memory(part)
     }
 
     unsafe fn zero(&self, range: PageRange) {

@@ -88,7 +88,7 @@ pub use owned::{
 };
 pub use page_set::PageSet;
 pub use platform::{
-    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
-    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A call that can be made to fail.
@@ -33,13 +33,15 @@ pub enum Call {
     Protect,
     /// [`Relocate::relocate`].
     Relocate,
+    /// [`Platform::unmap_now`].
+    UnmapNow,
     /// [`Discard::discard`].
     Discard,
 }
 
 impl Call {
     /// Every call.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -49,6 +51,7 @@ impl Call {
         Self::MapFrames,
         Self::Protect,
         Self::Relocate,
+        Self::UnmapNow,
         Self::Discard,
     ];
 }
@@ -165,6 +168,16 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.pass(Call::Flush)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        self.pass(Call::UnmapNow)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.unmap_now(range, tag) }
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.inner.evict_memory(part)
     }
 
     unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {

@@ -174,14 +174,15 @@ impl<P: Platform + 'static> Conformance<P> {
     }
 
     fn check_programs(&self, report: &mut Report) {
-        for (name, config) in program::configs() {
+        let geometry = (self.make)().geometry();
+        for (name, config) in program::configs(&geometry) {
             let result = caught(|| program::walk(&self.make, &self.look, config).map(drop));
             enter(report, format!("a space ({name}) survives each call that fails"), result);
         }
-        for narrow in Narrow::all(&(self.make)().geometry()) {
+        for narrow in Narrow::all(&geometry) {
             // What is hidden is one branch in the space: fewer operations come by it.
             let ops = if narrow == Narrow::default() { self.ops } else { self.ops / 4 };
-            for (name, config) in program::configs() {
+            for (name, config) in program::configs(&geometry) {
                 let promise = format!("a space ({name}; {narrow}) answers as the model does");
                 let result = caught(|| {
                     let platform = Faulty::new((self.make)(), Arc::clone(&self.look), narrow);

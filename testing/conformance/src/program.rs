@@ -5,7 +5,7 @@ use crate::faulty::{Call, Faulty};
 use crate::look::{Look, Seen};
 use crate::narrow::Narrow;
 use std::sync::Arc;
-use vmalloc::{AreaInfo, Config, Kind, PageRange, Platform, Space};
+use vmalloc::{AreaInfo, Config, Geometry, Kind, PageRange, Platform, Space};
 use vmalloc_model::space::{
     Behind, Call as ModelCall, Content, SpaceGenerator, SpaceOp, SpaceSession, Target, Wish, Witness,
 };
@@ -113,12 +113,14 @@ impl<P: Platform> Witness<Faulty<P>> for Looker {
 }
 
 /// Settings of a space that make different calls of the platform.
-pub(crate) fn configs() -> [(&'static str, Config); 3] {
-    [
+pub(crate) fn configs(geometry: &Geometry) -> impl Iterator<Item = (&'static str, Config)> + use<> {
+    let plain = [
         ("caching", Config::default()),
         ("unmapping on free", Config::default().unmap_on_free()),
         ("one node, no guards", Config::default().nodes(1).guard(false)),
-    ]
+    ];
+    let trapping = ("trapping on free", Config::default().trap_on_free(true));
+    plain.into_iter().chain(geometry.unmaps_now.then_some(trapping))
 }
 
 fn session<P: Platform>(platform: Faulty<P>, config: Config, seed: u64) -> Result<Session<P>, String> {

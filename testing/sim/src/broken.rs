@@ -63,7 +63,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
     type PurgeLock = L;
 
     fn geometry(&self) -> Geometry {
-        self.inner.geometry().huge_order(None)
+        self.inner.geometry().huge_order(None).unmaps_now(false)
     }
 
     fn cpu(&self) -> usize {

@@ -151,6 +151,14 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
         unsafe { self.sim.flush(ranges) }
     }
 
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on; by it nothing uses the range any more.
+        unsafe {
+            self.fill(range, POISON);
+            self.sim.unmap_now(range, tag)
+        }
+    }
+
     unsafe fn zero(&self, range: PageRange) {
         // SAFETY: the caller's promise is passed on.
         unsafe {

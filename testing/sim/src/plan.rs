@@ -28,13 +28,15 @@ pub enum Point {
     Relocate,
     /// A call of `discard`: the first half of its pages read as zero then.
     Discard,
+    /// A call of `unmap_now`: the first half of its pages are unmapped then, and not flushed.
+    UnmapNow,
 }
 
 const POINTS: usize = Point::ALL.len();
 
 impl Point {
     /// Each of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Frame,
         Self::Map,
         Self::MapHuge,
@@ -47,6 +49,7 @@ impl Point {
         Self::Protect,
         Self::Relocate,
         Self::Discard,
+        Self::UnmapNow,
     ];
 }
 

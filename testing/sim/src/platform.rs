@@ -22,6 +22,7 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
             .huge_order(self.huge_order)
             .maps_zeroed(self.new_pages == NewPages::Zeroed)
             .max_slack_percent(self.max_slack_percent)
+            .unmaps_now(true)
             .remaps_atomically(self.remap == RemapMode::Replaces)
             .linear_map(self.linear)
     }
@@ -46,6 +47,11 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.flush(cpu, ranges))
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange, _: Option<&str>) -> Result<(), PlatformError> {
+        let cpu = self.here();
+        self.step(|machine| machine.unmap_now(cpu, range))
     }
 
     unsafe fn zero(&self, range: PageRange) {

@@ -5,12 +5,14 @@
 //! can't be marked in advance. So the span is cut into **chunks**, and each is
 //!
 //! ```text
-//!   closed   no page of it can be touched, because the mapping does not allow it; nothing is mapped in it
-//!   open     the mapping allows everything; each page that is not in a mapped range carries a guard mark
+//!   closed   no page of it can be touched, because the mapping does not allow it; nothing is
+//!   mapped in it open     the mapping allows everything; each page that is not in a mapped range
+//!   carries a guard mark
 //!
 //!   span     │ open │ open │closed│closed│closed│ ……… │closed│ open │
 //!              ▲▲▲▲   ▲▲     nothing at all             ▲
-//!              mapped areas, everything else marked     an area placed from the top (percpu, randomized)
+//!              mapped areas, everything else marked     an area placed from the top (percpu,
+//!              randomized)
 //! ```
 //!
 //! **F1** An open page can be touched iff it is in a mapped range; a closed one never. **F2** The
@@ -53,6 +55,8 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Chunks {
     span: PageRange,
+    /// Pages in a chunk of this set.
+    unit: u64,
     chunks: usize,
     /// A mapping of its own, a 64 Mi-th of the span, of which only the touched part is ever backed
     /// by memory.
@@ -61,9 +65,14 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
-        let chunks = usize::try_from(span.len().div_ceil(CHUNK_PAGES)).map_err(|_| Errno::NOMEM)?;
+        Self::of_pages(span, CHUNK_PAGES)
+    }
+
+    /// Returns the states of chunks of `unit` pages.
+    pub(crate) fn of_pages(span: PageRange, unit: u64) -> Result<Self, Errno> {
+        let chunks = usize::try_from(span.len().div_ceil(unit)).map_err(|_| Errno::NOMEM)?;
         let bits = Mapping::new(chunks.div_ceil(WORD_CHUNKS) * size_of::<AtomicU64>(), Access::ReadWrite)?;
-        Ok(Self { span, chunks, bits })
+        Ok(Self { span, unit, chunks, bits })
     }
 
     /// Returns true if all of `range` is in open chunks.
@@ -94,11 +103,11 @@ impl Chunks {
 
     /// Returns the whole chunks inside `range`.
     pub(crate) fn round_in(&self, range: PageRange) -> Option<PageRange> {
-        let first = (range.start() - self.span.start()).div_ceil(CHUNK_PAGES);
+        let first = (range.start() - self.span.start()).div_ceil(self.unit);
         let end = if range.end() == self.span.end() {
             self.chunks as u64
         } else {
-            (range.end() - self.span.start()) / CHUNK_PAGES
+            (range.end() - self.span.start()) / self.unit
         };
         self.pages_of(first as usize, end as usize)
     }
@@ -146,16 +155,16 @@ impl Chunks {
     }
 
     fn chunks_touching(&self, range: PageRange) -> (usize, usize) {
-        let first = (range.start() - self.span.start()) / CHUNK_PAGES;
-        let end = (range.end() - self.span.start()).div_ceil(CHUNK_PAGES);
+        let first = (range.start() - self.span.start()) / self.unit;
+        let end = (range.end() - self.span.start()).div_ceil(self.unit);
         (first as usize, end as usize)
     }
 
     /// Returns the pages of the chunks `[first, end)`. The last chunk of the span may be a short
     /// one.
     fn pages_of(&self, first: usize, end: usize) -> Option<PageRange> {
-        let start = self.span.start() + first as u64 * CHUNK_PAGES;
-        let end = self.span.start() + end as u64 * CHUNK_PAGES;
+        let start = self.span.start() + first as u64 * self.unit;
+        let end = self.span.start() + end as u64 * self.unit;
         PageRange::new(start, end.min(self.span.end()))
     }
 }

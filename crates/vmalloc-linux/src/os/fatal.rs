@@ -5,18 +5,31 @@ use std::fmt::{self, Display, Write};
 /// Writes `damage` to the standard error, and stops the program. Takes no lock and no heap: both
 /// may be damaged.
 pub(crate) fn fatal(damage: &dyn Display) -> ! {
-    let mut message = Message { text: [0; 512], len: 0 };
+    let mut message = Message::default();
     // A message that is too long is cut.
     let _ = write!(message, "vmalloc: {damage}");
-    message.text[message.len] = b'\n';
-    let _ = rustix::io::write(rustix::stdio::stderr(), &message.text[..=message.len]);
+    message.send();
     std::process::abort()
 }
 
-/// A message put together in place.
-struct Message {
+/// A line of text, put together in place: it takes no lock and no heap.
+pub(crate) struct Message {
     text: [u8; 512],
     len: usize,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Self { text: [0; 512], len: 0 }
+    }
+}
+
+impl Message {
+    /// Writes the line to the standard error.
+    pub(crate) fn send(mut self) {
+        self.text[self.len] = b'\n';
+        let _ = rustix::io::write(rustix::stdio::stderr(), &self.text[..=self.len]);
+    }
 }
 
 impl Write for Message {

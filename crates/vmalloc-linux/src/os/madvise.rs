@@ -32,6 +32,10 @@ const TRIES: usize = 64;
 pub(crate) enum Advice {
     /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
     DontNeed = 4,
+    /// Leave the pages out of the child of a fork.
+    DontFork = 10,
+    /// Put no huge pages there.
+    NoHugePage = 15,
     /// Give the pages of shared memory back to the machine, for all processes.
     Remove = 9,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
@@ -50,6 +54,8 @@ impl Advice {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
             Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
             Self::Remove => "madvise(MADV_REMOVE)",
+            Self::DontFork => "madvise(MADV_DONTFORK)",
+            Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",
             Self::Collapse => "madvise(MADV_COLLAPSE)",
             Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
             Self::GuardRemove => "madvise(MADV_GUARD_REMOVE)",

@@ -12,3 +12,4 @@ pub(crate) mod map_count;
 pub(crate) mod own_descriptor;
 pub(crate) mod pagemap;
 pub(crate) mod reservation;
+pub(crate) mod userfaultfd;

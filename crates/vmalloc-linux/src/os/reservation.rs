@@ -8,7 +8,7 @@
 //!   once, at the boundary; from there on it is only debug-asserted.
 
 use crate::error::{mapping_error, platform_error};
-use crate::os::madvise::{Advice, Sender, advise};
+use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{Budget, SPLIT};
 use libc::iovec;
 use rustix::fd::OwnedFd;
@@ -75,6 +75,21 @@ impl Mapping {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Advises about all of it, with advice that leaves the content.
+    pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
+        debug_assert!(matches!(advice, Advice::DontFork | Advice::NoHugePage), "{advice:?} drops pages");
+        let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
+        // SAFETY: our own mapping, and the content stays.
+        unsafe { madvise::advise(run, advice) }
+    }
+
+    /// Maps it again in the child of a fork, which did not get it, readable and writable.
+    pub(crate) fn renew(&self) -> Result<(), Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: nothing of the child's is replaced.
+        unsafe { mmap_anonymous(self.base.as_ptr(), self.bytes, Access::ReadWrite.map(), flags) }.map(drop)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
+pub mod trapping;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,12 @@ pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Lin
     }
 }
 
+/// The kinds of guards with which every area may take mappings and be moved with them. Others are
+/// in `traps.rs`.
+pub fn guards_by_mapping() -> impl Iterator<Item = Guards> {
+    Guards::all().filter(|guards| *guards != Guards::Userfault)
+}
+
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
     for guards in Guards::all() {
@@ -71,6 +78,8 @@ macro_rules! for_all_strategies {
         for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, [$($scenario),*]);
         for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, [$($scenario),*]);
         for_all_strategies!(@ markers_loop, PteMarkers, Loop, [$($scenario),*]);
+        for_all_strategies!(@ userfault_self, Userfault, PidfdSelf, [$($scenario),*]);
+        for_all_strategies!(@ userfault_loop, Userfault, Loop, [$($scenario),*]);
         for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, [$($scenario),*]);
         for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, [$($scenario),*]);
         for_all_strategies!(@ mprotect_loop, Mprotect, Loop, [$($scenario),*]);

@@ -47,6 +47,9 @@ pub struct Geometry {
     /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range
     /// with more, the memory is given back. Default: 16.
     pub reset_zero_pages: u64,
+    /// True if [`unmap_now`](super::Platform::unmap_now) works, which
+    /// [`Config::trap_on_free`](crate::Config::trap_on_free) needs. Default: no.
+    pub unmaps_now: bool,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.
     pub linear_map: Option<PageRange>,
@@ -64,6 +67,7 @@ impl Geometry {
             maps_zeroed: true,
             remaps_atomically: false,
             max_slack_percent: 0,
+            unmaps_now: false,
             linear_map: None,
             reset_zero_pages: 16,
             huge_at_touch: false,
@@ -109,6 +113,12 @@ impl Geometry {
     /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
     pub const fn reset_zero_pages(mut self, pages: u64) -> Self {
         self.reset_zero_pages = pages;
+        self
+    }
+
+    /// Sets [`unmaps_now`](Self::unmaps_now).
+    pub const fn unmaps_now(mut self, now: bool) -> Self {
+        self.unmaps_now = now;
         self
     }
 

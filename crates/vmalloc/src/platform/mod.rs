@@ -68,12 +68,22 @@ pub enum DrainReason {
     Age,
 }
 
+/// The part of the memory that [`Platform::evict_memory`] gives back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Evict {
+    /// A quarter: memory decays.
+    Quarter,
+    /// All of it.
+    All,
+}
+
 /// The machine below the allocator.
 ///
 /// The allocator calls no method while it holds a lock that allocations and frees take, so an
-/// implementation may take its own locks freely. `unmap` and `flush` run under the
-/// [`PurgeLock`](Platform::PurgeLock), which only purges take. An implementation must not call back
-/// into the space that calls it.
+/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under the
+/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. An
+/// implementation must not call back into the space that calls it.
 ///
 /// # Safety
 /// The allocator hands out addresses as memory on the strength of these promises:
@@ -82,8 +92,8 @@ pub enum DrainReason {
 /// - After `map(range)` has returned `Ok`, every byte of `range` can be read and written until
 ///   `unmap` is called for it. Nothing else is reachable through it. Pages that were not mapped
 ///   before read as zero, if [`Geometry::maps_zeroed`] says so.
-/// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages
-///   through it any more.
+/// - After `unmap` and `flush` have both returned `Ok` for a range, or `unmap_now` has, no CPU
+///   reaches its former pages through it any more.
 /// - The locks exclude, as `lock_api::RawMutex` asks.
 pub unsafe trait Platform: Sync {
     /// The lock that protects the allocator's state. It is held for a bounded number of areas,
@@ -157,6 +167,32 @@ pub unsafe trait Platform: Sync {
     /// Some CPU may still translate some of `ranges`. They stay lazy, and the allocator unmaps and
     /// flushes them again, as for [`unmap`](Self::unmap).
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+
+    /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
+    /// to trap at once. The range holds no guard page, but may hold pages that were never mapped.
+    /// The tag is the area's, for a platform that reports traps. Many threads may be in this call,
+    /// and another in each of the other calls. The default is for platforms that can't: see
+    /// [`Geometry::unmaps_now`].
+    ///
+    /// # Safety
+    /// The caller owns all of `range` exclusively, and nothing uses its memory.
+    ///
+    /// # Errors
+    /// Any part of `range` may have been unmapped then. The allocator hands it to
+    /// [`unmap`](Self::unmap) and [`flush`](Self::flush) later.
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        let _ = (range, tag);
+        Err(PlatformError { call: "unmap_now", fault: PlatformFault::Unsupported, code: 0 })
+    }
+
+    /// Gives memory back to the machine that the platform has kept of unmapped ranges, to put it
+    /// behind others. Each purge that evicts pooled areas calls it, and so does a purge for an
+    /// allocation in need. Returns whether the platform still keeps some. The default is for
+    /// platforms that keep nothing.
+    fn evict_memory(&self, part: Evict) -> bool {
+        let _ = part;
+        false
+    }
 
     /// Notes that the program has changed what the machine does with the pages of `range`, behind
     /// the platform's back: locked them, protected them, or advised the system about them. The next

@@ -89,6 +89,8 @@ pub(crate) struct Counts {
     pub(crate) refused_blocks: AtomicU64,
     /// Ranges of areas in use that have still to be unmapped.
     pub(crate) pending: AtomicU64,
+    /// Frees that were to trap at once and became lazy.
+    pub(crate) late_frees: AtomicU64,
     /// Bytes of the purger's lists.
     pub(crate) list_bytes: AtomicU64,
 }

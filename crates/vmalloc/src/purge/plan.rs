@@ -1,7 +1,7 @@
 //! How much a purge does, and what it has done.
 
 use crate::cache::Fraction;
-use crate::platform::PlatformError;
+use crate::platform::{Evict, PlatformError};
 
 /// The work of a purge beside unmapping lazy areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Done {
     pub(crate) given: u64,
     /// Areas evicted from the cache or from pools.
     pub(crate) evicted: u64,
+    /// True if the platform keeps memory of unmapped areas.
+    pub(crate) keeps_memory: bool,
     /// Why something stays with the purger, if something does.
     pub(crate) refusal: Option<PlatformError>,
 }
@@ -62,6 +64,15 @@ impl PurgePlan {
         Self { cached: Some(Fraction::All), pooled: None, insists: true, sweep: true, ..Self::MAKE_ROOM };
     /// Everything, to the map.
     pub(crate) const ALL: Self = Self::at_most(u64::MAX);
+
+    /// Returns the part of the memory that the platform keeps which goes back as well: as much as
+    /// of the pooled areas. A purge of a certain number of areas is none of all.
+    pub(crate) fn memory(&self) -> Option<Evict> {
+        self.pooled.map(|fraction| match fraction {
+            Fraction::All if self.most == u64::MAX => Evict::All,
+            _ => Evict::Quarter,
+        })
+    }
 
     /// Returns the plan to release everything lazy, and at most so many cached and pooled areas.
     pub(crate) const fn at_most(most: u64) -> Self {

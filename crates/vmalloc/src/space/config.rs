@@ -2,6 +2,7 @@
 
 use crate::error::SpaceError;
 use crate::fit::Policy;
+use crate::platform::Geometry;
 use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 
 /// The most nodes that a space can have: where Linux stops (2024).
@@ -27,6 +28,13 @@ pub struct Config {
     /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
     /// as the purge has run. Default: 64 MiB for each bit of the number of CPUs.
     pub cache_bytes: Option<usize>,
+    /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
+    /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
+    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and short mappings stay lazy. So does an
+    /// area that the platform fails to unmap at once ([`Stats::late_frees`](crate::Stats)).
+    /// [`Space::new`](crate::Space::new) refuses it where the platform
+    /// [can't do that](crate::Geometry::unmaps_now). Default: no.
+    pub trap_on_free: bool,
     /// How much larger than a request, in percent, a cached area may be that serves it once most of
     /// the cache is in use. The guard page lies behind the area, and so up to that much behind the
     /// bytes asked for. 0 = only areas of the exact size. Default: what the
@@ -51,6 +59,7 @@ impl Default for Config {
         Self {
             guard: true,
             cache_bytes: None,
+            trap_on_free: false,
             max_slack_percent: None,
             lazy_max_pages: 0,
             nodes: 0,
@@ -76,6 +85,12 @@ impl Config {
     /// Unmaps freed areas at the next purge: `cache_bytes(0)`.
     pub const fn unmap_on_free(self) -> Self {
         self.cache_bytes(0)
+    }
+
+    /// Sets [`trap_on_free`](Self::trap_on_free).
+    pub const fn trap_on_free(mut self, trap: bool) -> Self {
+        self.trap_on_free = trap;
+        self
     }
 
     /// Sets [`max_slack_percent`](Self::max_slack_percent).
@@ -106,6 +121,15 @@ impl Config {
     pub const fn block_slots(mut self, slots: u64) -> Self {
         self.block_slots = slots;
         self
+    }
+
+    /// Returns the settings as they take effect on a machine.
+    pub(super) fn settled(self, geometry: &Geometry) -> Result<Self, SpaceError> {
+        match self.trap_on_free {
+            true if !geometry.unmaps_now => Err(SpaceError::NoTraps),
+            true => Ok(self.cache_bytes(0)),
+            false => Ok(self),
+        }
     }
 
     pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {

@@ -3,7 +3,7 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
-use crate::areas::{AreaInfo, Disposition, FreedBy, Retired};
+use crate::areas::{AreaInfo, Disposition, FreedBy, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
@@ -12,15 +12,19 @@ use lock_api::MutexGuard;
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
-struct Freed {
-    area: PageRange,
+pub(super) struct Freed {
+    pub(super) area: PageRange,
     /// Pages of memory behind it, or an upper bound.
     memory: u64,
     /// The node that owns it, if its chunk is dense enough for a pool.
-    owner_node: Option<usize>,
+    pub(super) owner_node: Option<usize>,
+    /// Pages at its end that were never mapped.
+    pub(super) guard_pages: u64,
+    pub(super) tag: Option<Tag>,
 }
 
-type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
+/// A node, locked.
+pub(super) type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
 
 impl<P: Platform> Raw<'_, P> {
     /// Frees the memory that [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared) or
@@ -128,13 +132,14 @@ impl<P: Platform> Space<P> {
         true
     }
 
-    /// Frees in the common case where memory is unmapped.
+    /// Frees in the common case where memory is unmapped later. Where frees trap at once it refuses
+    /// every address.
     #[inline(never)]
     fn free_to_lazy(&self, addr: usize) -> bool {
         let page = (addr >> self.shift) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.offset_mask != 0 || leaf.may_be_annotated(page) {
+        if addr & self.lazy_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
         let id = self.platform.cpu();
@@ -162,9 +167,8 @@ impl<P: Platform> Space<P> {
         {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
-                let freed = Freed { area, memory: area.len(), owner_node: leaf.owner_node() };
-                self.put_freed(id, node, freed, Disposition::MayCache);
-                return Ok(());
+                let freed = self.plain_freed(area, leaf.owner_node());
+                return self.put_freed(id, node, freed, Disposition::MayCache);
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -179,7 +183,7 @@ impl<P: Platform> Space<P> {
 
     /// Frees an area, and says what becomes of its memory.
     pub(super) fn free_as(&self, page: u64, by: FreedBy, disposition: Disposition) -> Result<(), FreeError> {
-        let memory = self.memory_behind(page, by);
+        let memory = if self.config.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
         let (id, node) = self.node_with_room(page)?;
         let table = self.areas.table(page);
         let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
@@ -188,8 +192,9 @@ impl<P: Platform> Space<P> {
         }
         let may_show = retired.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
-        let Retired { area, owner_node, disposition, .. } = retired;
-        self.put_freed(id, node, Freed { area, memory: memory.min(area.len()), owner_node }, disposition);
+        let Retired { area, owner_node, guard_pages, tag, .. } = retired;
+        let freed = Freed { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
+        self.put_freed(id, node, freed, retired.disposition)?;
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
             self.frame_sets.lock().release(share);
@@ -216,7 +221,7 @@ impl<P: Platform> Space<P> {
     /// Locks this CPU's node, with room for one more area to be unmapped: a freed area has to be
     /// remembered until then. Where memory for that is short, a purge makes room.
     #[inline]
-    fn node_with_room(&self, page: u64) -> Result<(usize, HeldNode<'_, P>), FreeError> {
+    pub(super) fn node_with_room(&self, page: u64) -> Result<(usize, HeldNode<'_, P>), FreeError> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         if has_room(&mut node.lazy.remote) { Ok((id, node)) } else { self.node_after_purge(page, node) }
     }
@@ -240,14 +245,31 @@ impl<P: Platform> Space<P> {
         Err(FreeError::NoMemory { page })
     }
 
-    /// Caches a retired area, or makes it lazy, for which the node has room.
+    /// Returns an area without an annotation that was freed.
+    #[inline(always)]
+    fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> Freed {
+        Freed { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
+    }
+
+    /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
+    /// fails only where frees trap, and the area is busy again then.
     #[inline]
-    fn put_freed(&self, id: usize, mut node: HeldNode<'_, P>, freed: Freed, disposition: Disposition) {
-        let Freed { area, memory, owner_node } = freed;
+    fn put_freed(
+        &self,
+        id: usize,
+        mut node: HeldNode<'_, P>,
+        freed: Freed,
+        disposition: Disposition,
+    ) -> Result<(), FreeError> {
+        if self.config.trap_on_free {
+            return self.unmap_freed(node, &freed);
+        }
+        let Freed { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
         if may_cache && !fits {
-            return self.put_large(node, area, memory);
+            self.put_large(node, area, memory);
+            return Ok(());
         }
         if may_cache {
             let is_first = node.credit == 0;
@@ -256,7 +278,7 @@ impl<P: Platform> Space<P> {
                 if is_first {
                     self.platform.drain_later(DrainReason::Age);
                 }
-                return;
+                return Ok(());
             }
         }
         let Lazy { own, remote, .. } = &mut node.lazy;
@@ -267,6 +289,7 @@ impl<P: Platform> Space<P> {
             remote.push(area);
         }
         self.count_lazy(node, area.len(), memory);
+        Ok(())
     }
 
     /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the
@@ -295,7 +318,7 @@ impl<P: Platform> Space<P> {
 
     /// Counts pages that became lazy in `node`, and triggers the drain where they are too many.
     #[inline]
-    fn count_lazy(&self, mut node: HeldNode<'_, P>, pages: u64, memory: u64) {
+    pub(super) fn count_lazy(&self, mut node: HeldNode<'_, P>, pages: u64, memory: u64) {
         node.unpublished += memory;
         let absent = pages - memory;
         node.lazy.absent += absent;
@@ -330,9 +353,8 @@ impl<P: Platform> Space<P> {
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
-        let freed = Freed { area, memory: area.len(), owner_node: leaf.owner_node() };
-        self.put_freed(id, node, freed, Disposition::MayCache);
-        true
+        let freed = self.plain_freed(area, leaf.owner_node());
+        self.put_freed(id, node, freed, Disposition::MayCache).is_ok()
     }
 }
 

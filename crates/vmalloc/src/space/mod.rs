@@ -45,6 +45,7 @@ mod reuse;
 mod short;
 mod sparse;
 mod stats;
+mod trap;
 mod verify_space;
 mod walk;
 
@@ -80,6 +81,8 @@ pub struct Space<P: Platform> {
     shift: u32,
     /// The bits of an address inside its page.
     offset_mask: usize,
+    /// The bits that the address of an area does not have which may simply become lazy.
+    lazy_mask: usize,
     guard_pages: u64,
     /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
     /// area in the stacks.
@@ -114,10 +117,11 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no
     /// sense, or memory for metadata is short.
-    pub fn new(platform: P, mut config: Config) -> Result<Self, SpaceError> {
+    pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
+        let mut config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),
@@ -132,6 +136,7 @@ impl<P: Platform> Space<P> {
         Ok(Self {
             shift,
             offset_mask: (1 << shift) - 1,
+            lazy_mask: if config.trap_on_free { usize::MAX } else { (1 << shift) - 1 },
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: cache_pages != 0,

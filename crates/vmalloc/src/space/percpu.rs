@@ -20,6 +20,7 @@ use crate::areas::{Annotation, Kind};
 use crate::cache::Trigger;
 use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
+use crate::purge::PurgePlan;
 use ::alloc::vec::Vec;
 
 /// Offsets and sizes in bytes, of which each may still be wrong.
@@ -177,6 +178,10 @@ impl<P: Platform> Raw<'_, P> {
         let total = self.count_taken(wanted.len() as u64, pages);
         drop(purger);
         self.trigger_drain(Trigger { total, added: pages, is_first: total == pages });
+        if self.config.trap_on_free {
+            // A refusal stays with the purger, as after any free.
+            let _ = self.purge_with(PurgePlan::FLUSH);
+        }
         Ok(())
     }
 }

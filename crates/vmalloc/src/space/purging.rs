@@ -62,10 +62,11 @@ impl<P: Platform> Space<P> {
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
-        self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;
+        let done = self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
         let is_idle = busy.count() == 0 && self.cache.large.0.lock().rest();
-        let is_done = is_idle && self.short.are_at_rest() && !self.counts.is_anything_refused();
+        let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
+        let is_done = is_empty && !self.counts.is_anything_refused();
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
 
@@ -163,7 +164,8 @@ impl<P: Platform> Space<P> {
         self.settle_frames(released, purger);
         let part = self.short.ready_part(plan.pooled).min(plan.most - done.evicted);
         let blocks = self.release_blocks(part);
-        Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, ..done })
+        let keeps_memory = plan.memory().is_some_and(|part| self.platform.evict_memory(part));
+        Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, keeps_memory, ..done })
     }
 
     /// Ends the first `count` shares in frame sets whose areas were flushed, and gives frames back

@@ -29,6 +29,9 @@ pub struct Stats {
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
     /// tries them again.
     pub pending_ranges: u64,
+    /// Frees so far that were to [trap at once](crate::Config::trap_on_free), and became lazy: the
+    /// platform failed to unmap the area.
+    pub late_frees: u64,
     /// Areas freed that keep their pages.
     pub cached_areas: u64,
     /// Pages of areas freed that keep their pages.
@@ -128,6 +131,7 @@ impl<P: Platform> Space<P> {
             refused_pages,
             refused_blocks: counts.refused_blocks.load(Relaxed),
             pending_ranges: counts.pending.load(Relaxed),
+            late_frees: counts.late_frees.load(Relaxed),
             purges: counts.purges.load(Relaxed),
             purged_areas: counts.purged_areas.load(Relaxed),
             longest_hold_areas: counts.longest_hold(),

@@ -3,7 +3,8 @@
 use super::Clause;
 use crate::bench::{Bench, Verdict, done, ensure};
 use crate::look::Seen;
-use vmalloc::{PageRange, Platform, Protection};
+use std::thread;
+use vmalloc::{Evict, PageRange, Platform, Protection};
 
 pub(crate) fn memory<P: Platform>() -> Vec<Clause<P>> {
     vec![
@@ -16,6 +17,10 @@ pub(crate) fn memory<P: Platform>() -> Vec<Clause<P>> {
         Clause { promise: "unmap() and flush(): pages next to the range stay as they are", check: kept },
         Clause { promise: "unmap(): twice, or of pages never mapped, does no harm", check: twice },
         Clause { promise: "unmap() and flush(): all ranges of a call are treated", check: many },
+        Clause { promise: "unmap_now(): no CPU reaches the pages any more", check: gone_now },
+        Clause { promise: "unmap_now(): pages next to the range stay as they are", check: kept_now },
+        Clause { promise: "unmap_now(): threads do not disturb each other", check: gone_together },
+        Clause { promise: "evict_memory(): mapped pages stay, others can be mapped", check: evicted },
         Clause { promise: "zero(): the range reads as zero, and no other page changes", check: zero },
         Clause { promise: "map_huge(): all of the range is memory, parts can be unmapped", check: huge },
         Clause { promise: "mark_altered(): the next unmap replaces the pages by new ones", check: altered },
@@ -108,6 +113,92 @@ fn kept<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     bench.write(bench.pages(30, 10), 2);
     bench.holds(bench.pages(20, 10), 1)?;
     bench.holds(bench.pages(30, 10), 2)
+}
+
+/// Unmaps at once, if the platform says that it can.
+fn unmap_now<P: Platform>(bench: &Bench<'_, P>, range: PageRange) -> Result<bool, String> {
+    // SAFETY: the kit owns the whole span, and keeps no reference into it.
+    let unmapped = unsafe { bench.platform.unmap_now(range, None) };
+    match bench.geometry.unmaps_now {
+        true => done("unmap_now", range, unmapped).map(|()| true),
+        false => ensure(unmapped.is_err(), || "it works, and Geometry::unmaps_now says no".to_owned())
+            .map(|()| false),
+    }
+}
+
+fn gone_now<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
+    for range in [bench.pages(7, 1), bench.pages(9, 40), bench.pages(9, 300), bench.pages(9, 40)] {
+        bench.map(range)?;
+        bench.write(range, 1);
+        bench.holds(range, 1)?;
+        if !unmap_now(bench, range)? {
+            return bench.unmap_and_flush(&[range]);
+        }
+        bench.leads_nowhere(range)?;
+    }
+    // Once more, and pages that were never mapped.
+    unmap_now(bench, bench.pages(5, 50))?;
+    bench.map(bench.pages(9, 300))?;
+    bench.write(bench.pages(9, 300), 2);
+    bench.holds(bench.pages(9, 300), 2)
+}
+
+fn kept_now<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
+    let (all, part) = (bench.pages(20, 30), bench.pages(30, 10));
+    bench.map(all)?;
+    bench.write(all, 1);
+    if unmap_now(bench, part)? {
+        bench.leads_nowhere(part)?;
+        bench.map(part)?;
+        bench.write(part, 2);
+        bench.holds(part, 2)?;
+    }
+    bench.holds(bench.pages(20, 10), 1)?;
+    bench.holds(bench.pages(40, 10), 1)
+}
+
+fn gone_together<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
+    let (platform, start) = (&bench.platform, bench.geometry.span.start());
+    let turns = |first: u64| {
+        (0..60).try_for_each(|turn| {
+            let Some(range) = PageRange::from_len(start + first + turn % 3, 1 + turn * 7 % 90) else {
+                return Ok(());
+            };
+            // SAFETY: each thread has pages of its own, and keeps no reference into them.
+            unsafe {
+                platform.map(range, Protection::ReadWrite)?;
+                platform.unmap_now(range, None)
+            }
+        })
+    };
+    if !bench.geometry.unmaps_now {
+        return Ok(());
+    }
+    let results = thread::scope(|scope| {
+        let threads = [0, 100, 200].map(|first| scope.spawn(move || turns(first)));
+        threads.map(|thread| thread.join().map_err(|_| "a panic".to_owned()))
+    });
+    for result in results {
+        done("unmap_now of several threads", "pages", result?)?;
+    }
+    bench.leads_nowhere(bench.pages(0, 300))
+}
+
+fn evicted<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
+    let (stays, goes) = (bench.pages(0, 30), bench.pages(40, 60));
+    bench.map(stays)?;
+    bench.write(stays, 1);
+    for part in [Evict::Quarter, Evict::All, Evict::All] {
+        bench.map(goes)?;
+        bench.write(goes, 2);
+        if !unmap_now(bench, goes)? {
+            bench.unmap_and_flush(&[goes])?;
+        }
+        let is_left = bench.platform.evict_memory(part);
+        ensure(!is_left || part != Evict::All, || "memory is left after all was to go".to_owned())?;
+    }
+    bench.holds(stays, 1)?;
+    bench.leads_nowhere(goes)
 }
 
 fn twice<P: Platform>(bench: &Bench<'_, P>) -> Verdict {

@@ -21,6 +21,9 @@ pub(crate) enum Mistake {
     UnmapFirstRange,
     UnmapTooMuch,
     UnmapTwicePanics,
+    UnmapNowNothing,
+    UnmapNowTooMuch,
+    UnmapNowUnclaimed,
     FlushNothing,
     ZeroNothing,
     ZeroFirstPage,
@@ -78,6 +81,7 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         match self.mistake {
             Mistake::SpanFromZero => geometry.span(PageRange::new(0, 1 << 11).expect("not empty")),
             Mistake::ChangingGeometry if nth > 20 => geometry.maps_zeroed(!geometry.maps_zeroed),
+            Mistake::UnmapNowUnclaimed => geometry.unmaps_now(false),
             Mistake::LinearOff => {
                 let off = |range: PageRange| PageRange::from_len(range.start() + 1, range.len());
                 geometry.linear_map(geometry.linear_map.and_then(off))
@@ -135,6 +139,16 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         }
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        let range = match self.mistake {
+            Mistake::UnmapNowNothing => return Ok(()),
+            Mistake::UnmapNowTooMuch => longer(range, 1),
+            _ => range,
+        };
+        // SAFETY: the mistake that is wanted, on a simulated machine.
+        unsafe { self.inner.unmap_now(range, tag) }
     }
 
     unsafe fn zero(&self, range: PageRange) {

@@ -26,6 +26,20 @@ impl Machine {
         Ok(())
     }
 
+    /// Unmaps `range`, makes every CPU forget it, and recycles the frames behind it.
+    pub(crate) fn unmap_now(&mut self, cpu: usize, range: PageRange) -> Result<(), PlatformError> {
+        let ranges = [range];
+        self.check_ranges(Point::UnmapNow, &ranges);
+        let is_refused = [Point::Unmap, Point::Flush].iter().any(|point| self.is_refused(*point, &range));
+        if self.plan.pass(Point::UnmapNow).is_err() || is_refused {
+            first_half(&ranges).for_each(|range| self.unmap_range(cpu, range));
+            return Err(self.refuse("unmap_now", PlatformFault::Other));
+        }
+        self.unmap_range(cpu, range);
+        self.finish(cpu, &ranges);
+        Ok(())
+    }
+
     /// Makes mapped pages read as zero: their frames stay.
     pub(crate) fn discard(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Discard, ranges);
@@ -66,12 +80,17 @@ impl Machine {
             self.flush_some(cpu, ranges);
             return Err(self.refuse("flush of a refused page", PlatformFault::Other));
         }
+        self.finish(cpu, ranges);
+        Ok(())
+    }
+
+    /// Ends a flush that does not fail.
+    fn finish(&mut self, cpu: usize, ranges: &[PageRange]) {
         let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
         ranges.iter().for_each(|&range| self.unflushed.remove(range));
         ranges.iter().for_each(|&range| self.forget_left(range));
         ranges.iter().for_each(|&range| self.recycle(range));
         self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
-        Ok(())
     }
 
     /// Returns whether such a call refuses a page of `range`.

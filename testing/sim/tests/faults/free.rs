@@ -1,16 +1,17 @@
 //! Giving memory and addresses back: nothing that is freed can be refused, whatever fails.
 
-use super::scene::{Areas, PAGE, Scene, configs};
+use super::scene::{Areas, PAGE, Scene, configs_of_frees};
 use super::table;
 use std::sync::mpsc;
 use std::time::Duration;
-use vmalloc::{Config, FreeError, Request, Space};
+use vmalloc::{Config, FreeError, Request, Space, SpaceError};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::heap::{self, Shortage};
-use vmalloc_sim::{Point, Sim};
+use vmalloc_sim::{Broken, Mistake, Point, Sim};
 
 const UNMAP: Step = Step::Machine(Point::Unmap);
 const FLUSH: Step = Step::Machine(Point::Flush);
+const UNMAP_NOW: Step = Step::Machine(Point::UnmapNow);
 
 /// Frees all areas, on a CPU that asked for some of them only.
 fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
@@ -33,7 +34,7 @@ fn free() {
             (space, areas)
         }
     };
-    for (config, settings) in configs() {
+    for (config, settings) in configs_of_frees() {
         let one = Request::new(PAGE);
         let used = Scene::used(settings);
         let case =
@@ -46,16 +47,25 @@ fn free() {
             Case::new("free of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
         ];
         // A page that is kept takes no step: its place in a list is there.
-        let may_fail = |case: &(usize, Case)| settings.cache_bytes == Some(0) || !matches!(case.0, 0 | 4);
+        let may_fail = |case: &(usize, Case)| {
+            settings.cache_bytes == Some(0) || settings.trap_on_free || !matches!(case.0, 0 | 4)
+        };
         let cases = cases.into_iter().enumerate().filter(may_fail).map(|(_, case)| case);
         let purges = settings.lazy_max_pages == 1;
-        table(config, cases.map(|case| if purges { case.meets([UNMAP, FLUSH]) } else { case }));
+        table(
+            config,
+            cases.map(|case| match settings.trap_on_free {
+                true => case.meets([UNMAP_NOW]),
+                false if purges => case.meets([UNMAP, FLUSH]),
+                false => case,
+            }),
+        );
     }
 }
 
 #[test]
 fn unreserve() {
-    for (config, settings) in configs() {
+    for (config, settings) in configs_of_frees() {
         let reserved = move || {
             let (space, mut areas) = Scene::empty(settings).build();
             let request = Request::new(2 * PAGE);
@@ -79,7 +89,7 @@ fn unreserve() {
 
 #[test]
 fn free_altered() {
-    for (config, settings) in configs() {
+    for (config, settings) in configs_of_frees() {
         let many = move || {
             let (space, mut areas) = Scene::empty(settings).build();
             let request = Request::new(2 * PAGE).tag("altered");
@@ -105,11 +115,17 @@ fn free_altered() {
 /// the area is still there to be freed when either helps again.
 #[test]
 fn free_where_everything_fails() {
+    everything_fails(Config::default().unmap_on_free());
+    everything_fails(Config::default().trap_on_free(true));
+}
+
+fn everything_fails(config: Config) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let (space, mut areas) = Scene::empty(Config::default().unmap_on_free()).build();
+        let (space, mut areas) = Scene::empty(config).build();
         areas.extend((0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("there is room")));
         space.platform().fail_from(Point::Unmap, 1);
+        space.platform().fail_from(Point::UnmapNow, 1);
         let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
         let _ = done.send(result);
         assert!(!areas.is_empty() && space.stats().busy_areas == areas.len() as u64);
@@ -123,4 +139,40 @@ fn free_where_everything_fails() {
     assert!(matches!(wait(), Ok(Err(FreeError::NoMemory { .. }))));
     assert_eq!(wait(), Ok(Ok(())));
     thread.join().unwrap();
+}
+
+/// A free that is to trap at once leaves nothing to a purge, and an area that the machine refuses
+/// is lazy, counted, and unmapped by the next purge.
+#[test]
+fn frees_trap_at_once_or_are_counted() {
+    let (space, _) = Scene::empty(Config::default().trap_on_free(true)).build();
+    let raw = space.raw();
+    let requests =
+        [Request::new(PAGE), Request::new(17 * PAGE).tag("a tag"), Request::new(10).without_guard()];
+    for request in requests {
+        let addr = raw.alloc(&request).expect("there is room");
+        let page = (addr / PAGE) as u64;
+        space.platform().write(0, page, 7).expect("it is mapped");
+        assert_eq!(space.platform().read(2, page), Ok(7));
+        // SAFETY: the area is the test's, and nothing uses it any more.
+        unsafe { raw.free(addr) }.unwrap();
+        assert!((0..3).all(|cpu| space.platform().read(cpu, page).is_err()), "{request:?}");
+    }
+    assert_eq!((space.stats().lazy_areas, space.stats().late_frees), (0, 0));
+    space.platform().fail_nth(Point::UnmapNow, 1);
+    let addr = raw.alloc(&Request::new(PAGE)).expect("there is room");
+    // SAFETY: as above.
+    unsafe { raw.free(addr) }.unwrap();
+    assert_eq!((space.stats().lazy_areas, space.stats().late_frees), (1, 1));
+    space.purge().unwrap();
+    assert_eq!((space.stats().lazy_areas, space.stats().busy_areas), (0, 0));
+    space.verify().unwrap();
+    assert_eq!(space.platform().check_end(), []);
+}
+
+#[test]
+fn a_platform_that_cannot_unmap_at_once_is_refused() {
+    let sim = Broken::new(Scene::empty(Config::default()).sim(), Mistake::NeverDiscard);
+    let refused = Space::new(sim, Config::default().trap_on_free(true));
+    assert_eq!(refused.err(), Some(SpaceError::NoTraps));
 }

@@ -174,3 +174,8 @@ pub(crate) fn configs() -> [(&'static str, Config); 3] {
     let unmapping = Config::default().unmap_on_free();
     [("lazy", unmapping), ("purged at once", unmapping.lazy_max_pages(1)), ("cached", Config::default())]
 }
+
+/// Returns these, and one in which nothing is left for a purge.
+pub(crate) fn configs_of_frees() -> impl Iterator<Item = (&'static str, Config)> {
+    configs().into_iter().chain([("trapping", Config::default().trap_on_free(true))])
+}

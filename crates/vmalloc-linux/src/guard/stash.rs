@@ -1,0 +1,446 @@
+//! The stash: memory of freed areas that waits to be moved behind others.
+//!
+//! ```text
+//!   slots      │ ■■■■■■ │ ■■■··· │ ······ │ ■■ │ ·· │  …      room of 6, 6, 6, 2, 2 pages; ■ a page
+//!   filled     by number of pages:  6: 1st   3: 2nd   2: 4th
+//!   empty      by room:             6: 3rd   2: 5th
+//! ```
+//!
+//! A **slot** is a range of addresses outside the span. Its pages are moved there with one call,
+//! and from there to an area with another. A request takes a slot with as many pages as it wants,
+//! or the end of a slot with more, or all of one with less. A slot with a part of its pages left is
+//! listed by what is left. It is filled again when it is empty.
+//!
+//! This file knows the slots, and moves nothing. A **run** is pages on their way: between
+//! [`Stash::take`] or [`Stash::room`] and the call that ends it, no other thread gets its pages.
+//!
+//! Invariants:
+//! - **S1** A slot is in one list: by its pages if it has some, else by its room. While it is empty
+//!   and has runs under way, it is in none.
+//! - **S2** `kept` is the number of pages in slots, and of pages that runs of [`Stash::room`] may
+//!   bring. It never passes the budget.
+//!
+//! Each shard has slots of its own, and one lock, which is held for a few steps and over no call.
+//! A child of a fork does not have the pages: it begins with empty shards.
+
+use crate::os::futex::FutexLock;
+use crate::os::reservation::{Access, Mapping};
+use lock_api::{Mutex, MutexGuard};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages of the largest run, and one.
+pub(crate) const RUN_END: u64 = 1024;
+
+/// The most shards: CPUs that share one rarely meet in it, for the calls of the kernel around it
+/// take a hundred times as long.
+const SHARDS: usize = 8;
+
+/// Rooms up to this many pages are exact; above, there are four for each doubling.
+const EXACT: u64 = 8;
+
+/// How many rooms there are: up to 1, 2 … 8, 10, 12, 14, 16, 20 … 1024 pages.
+const ROOMS: usize = 36;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// The index of the smallest room for so many pages.
+const fn room_index(pages: u64) -> usize {
+    if pages <= EXACT {
+        return pages as usize - 1;
+    }
+    // For 9 … 16 pages the step is 2, for 17 … 32 it is 4.
+    let doubling = (pages - 1).ilog2() - EXACT.ilog2();
+    let step = pages.div_ceil(2 << doubling) - 4;
+    EXACT as usize + 4 * doubling as usize + step as usize - 1
+}
+
+/// Returns the pages of the room at `index`.
+const fn room_pages(index: usize) -> u64 {
+    let index = index as u64;
+    if index < EXACT {
+        return index + 1;
+    }
+    let (doubling, step) = ((index - EXACT) / 4, (index - EXACT) % 4 + 1);
+    (4 + step) * (2 << doubling)
+}
+
+/// The largest room is that of the largest run.
+const _: () = assert!(room_pages(ROOMS - 1) == RUN_END && room_index(RUN_END - 1) == ROOMS - 1);
+
+/// A range of addresses for the pages of one run.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Slot {
+    /// The next slot of its list.
+    next: u32,
+    /// The first page, from the start of the shard.
+    first: u32,
+    /// Pages that it holds, from the first.
+    len: u16,
+    /// The index of its room.
+    room: u16,
+    /// Runs of it that are under way.
+    runs: u32,
+}
+
+/// Pages on their way into a slot, or out of one.
+#[derive(Debug)]
+#[must_use = "the slot is in no list before the run ends"]
+pub(crate) struct Run {
+    /// The first page.
+    pub(crate) page: u64,
+    /// How many pages it has.
+    pub(crate) pages: u64,
+    shard: usize,
+    slot: u32,
+}
+
+/// The state that the lock of a shard protects.
+#[derive(Debug)]
+struct Shard {
+    /// The memory of the slots; only what is touched is there.
+    slots: Mapping,
+    /// Slots that were made.
+    made: u32,
+    /// Pages that they take.
+    used: u64,
+    /// Slots by the pages that they hold.
+    filled: [u32; RUN_END as usize],
+    /// A bit for each such list that is not empty.
+    lists: [u64; RUN_END as usize / 64],
+    /// Empty slots, by room.
+    empty: [u32; ROOMS],
+}
+
+/// The stash of one span.
+#[derive(Debug)]
+pub(crate) struct Stash {
+    memory: Mapping,
+    /// The first page of the memory.
+    base: u64,
+    /// Pages of a shard.
+    shard_pages: u64,
+    /// The most pages to keep.
+    budget: u64,
+    kept: AtomicU64,
+    shards: Box<[Mutex<FutexLock, Shard>]>,
+}
+
+impl Stash {
+    /// Returns an empty stash that keeps up to `bytes`, on a machine with `cpus` CPUs.
+    pub(crate) fn new(bytes: usize, page_shift: u32, cpus: usize) -> Result<Self, Errno> {
+        let (budget, count) = ((bytes >> page_shift) as u64, cpus.clamp(1, SHARDS));
+        // Room for all of the budget in slots of any one size; and one larger slot for each size.
+        let shard_pages = ROOMS as u64 * (budget + RUN_END);
+        // The number of a page in a shard is a word.
+        let total = Some(shard_pages).filter(|pages| *pages < u64::from(NONE));
+        let total = total.and_then(|pages| (pages as usize).checked_mul(count)?.checked_shl(page_shift));
+        let memory = Mapping::new(total.ok_or(Errno::NOMEM)?, Access::ReadWrite)?;
+        let shards = (0..count).map(|_| Shard::new(budget).map(Mutex::new)).collect::<Result<_, _>>()?;
+        let base = memory.base().addr().get() as u64 >> page_shift;
+        Ok(Self { memory, base, shard_pages, budget, kept: AtomicU64::new(0), shards })
+    }
+
+    /// Returns the addresses of the slots.
+    pub(crate) fn memory(&self) -> &Mapping {
+        &self.memory
+    }
+
+    /// Returns how many pages are kept.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// Takes up to `wanted` pages, of the shard of `cpu` if it has some.
+    pub(crate) fn take(&self, cpu: usize, wanted: u64) -> Option<Run> {
+        if self.kept() == 0 {
+            return None;
+        }
+        let own = cpu % self.shards.len();
+        self.take_of(own, self.shards[own].lock(), wanted).or_else(|| self.take_elsewhere(own, wanted))
+    }
+
+    #[cold]
+    fn take_elsewhere(&self, own: usize, wanted: u64) -> Option<Run> {
+        let others = (0..self.shards.len()).filter(|other| *other != own);
+        // A shard that is held is passed by.
+        others
+            .filter_map(|id| Some((id, self.shards[id].try_lock()?)))
+            .find_map(|(id, shard)| self.take_of(id, shard, wanted))
+    }
+
+    fn take_of(&self, id: usize, mut shard: MutexGuard<'_, FutexLock, Shard>, wanted: u64) -> Option<Run> {
+        let (slot, first, pages) = shard.take(wanted)?;
+        drop(shard);
+        // Relaxed: a number and nothing else.
+        self.kept.fetch_sub(pages, Ordering::Relaxed);
+        Some(Run { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+    }
+
+    /// Ends a run of [`take`](Self::take): its pages have left the slot.
+    pub(crate) fn taken(&self, run: Run) {
+        self.shards[run.shard].lock().end_run(run.slot);
+    }
+
+    /// Returns an empty slot for `pages` pages, fewer than [`RUN_END`], if the budget allows it.
+    pub(crate) fn room(&self, cpu: usize, pages: u64) -> Option<Run> {
+        // Relaxed: a number and nothing else.
+        let kept = self.kept.fetch_add(pages, Ordering::Relaxed) + pages;
+        let id = cpu % self.shards.len();
+        let found = (kept <= self.budget).then(|| self.shards[id].lock().room(pages, self.shard_pages));
+        let Some((slot, first)) = found.flatten() else {
+            self.kept.fetch_sub(pages, Ordering::Relaxed);
+            return None;
+        };
+        Some(Run { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+    }
+
+    /// Ends a run of [`room`](Self::room): `moved` pages are in the slot now.
+    pub(crate) fn filled(&self, run: Run, moved: u64) {
+        self.kept.fetch_sub(run.pages - moved, Ordering::Relaxed);
+        self.shards[run.shard].lock().fill(run.slot, moved);
+    }
+
+    /// Empties the stash in a child of a fork, which has neither its pages nor other threads.
+    pub(crate) fn start_anew(&self) {
+        self.kept.store(0, Ordering::Relaxed);
+        for shard in &self.shards {
+            if shard.is_locked() {
+                // SAFETY: another thread of the parent has locked it, which the child does not
+                // have.
+                unsafe { shard.force_unlock() };
+            }
+            shard.lock().clear();
+        }
+    }
+}
+
+impl Shard {
+    fn new(budget: u64) -> Result<Self, Errno> {
+        // As many slots as pages would do if there were no larger ones; slots of all sizes at once
+        // are fewer than four times that.
+        let slots = 4 * (budget + RUN_END) as usize * size_of::<Slot>();
+        let slots = Mapping::new(slots, Access::ReadWrite)?;
+        let (filled, lists) = ([NONE; RUN_END as usize], [0; RUN_END as usize / 64]);
+        Ok(Self { slots, made: 0, used: 0, filled, lists, empty: [NONE; ROOMS] })
+    }
+
+    fn clear(&mut self) {
+        (self.made, self.used) = (0, 0);
+        (self.filled, self.lists) = ([NONE; RUN_END as usize], [0; RUN_END as usize / 64]);
+        self.empty = [NONE; ROOMS];
+    }
+
+    fn slots(&mut self) -> &mut [Slot] {
+        let count = self.slots.bytes() / size_of::<Slot>();
+        // SAFETY: `new` has mapped room for so many slots, zeroed and aligned to a page, and any
+        // bytes are a slot. The mapping is this shard's alone, which is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.slots.base().as_ptr().cast(), count) }
+    }
+
+    fn slot(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots()[slot as usize]
+    }
+
+    /// Takes up to `wanted` pages of a slot. Returns the slot, the first page, and how many.
+    fn take(&mut self, wanted: u64) -> Option<(u32, u64, u64)> {
+        let len = self.list_from(wanted).or_else(|| self.list_below(wanted))?;
+        let id = self.pop_filled(len);
+        let slot = self.slot(id);
+        let pages = wanted.min(len);
+        slot.runs += 1;
+        slot.len -= pages as u16;
+        let (first, left) = (u64::from(slot.first), u64::from(slot.len));
+        if left != 0 {
+            self.push_filled(id, left);
+        }
+        Some((id, first + left, pages))
+    }
+
+    /// Ends a run of a slot.
+    fn end_run(&mut self, id: u32) {
+        let slot = self.slot(id);
+        slot.runs -= 1;
+        if slot.runs == 0 && slot.len == 0 {
+            self.push_empty(id);
+        }
+    }
+
+    /// Takes an empty slot, or makes one. Returns it, and its first page.
+    fn room(&mut self, pages: u64, shard_pages: u64) -> Option<(u32, u64)> {
+        let room = room_index(pages);
+        let id = match self.empty[room] {
+            NONE => self.make(room, shard_pages)?,
+            id => {
+                self.empty[room] = self.slot(id).next;
+                id
+            }
+        };
+        let slot = self.slot(id);
+        slot.runs += 1;
+        Some((id, u64::from(slot.first)))
+    }
+
+    #[cold]
+    fn make(&mut self, room: usize, shard_pages: u64) -> Option<u32> {
+        let (id, first) = (self.made, self.used as u32);
+        let used = self.used + room_pages(room);
+        if used > shard_pages || id as usize >= self.slots().len() {
+            return None;
+        }
+        (self.made, self.used) = (id + 1, used);
+        *self.slot(id) = Slot { next: NONE, first, len: 0, room: room as u16, runs: 0 };
+        Some(id)
+    }
+
+    /// Notes that `pages` pages are in a slot that was taken empty, whose run ends.
+    fn fill(&mut self, id: u32, pages: u64) {
+        let slot = self.slot(id);
+        slot.len = pages as u16;
+        if pages != 0 {
+            self.push_filled(id, pages);
+        }
+        self.end_run(id);
+    }
+
+    fn push_filled(&mut self, id: u32, pages: u64) {
+        let next = std::mem::replace(&mut self.filled[pages as usize], id);
+        self.slot(id).next = next;
+        self.lists[pages as usize / 64] |= 1 << (pages % 64);
+    }
+
+    fn pop_filled(&mut self, pages: u64) -> u32 {
+        let id = self.filled[pages as usize];
+        let next = self.slot(id).next;
+        self.filled[pages as usize] = next;
+        if next == NONE {
+            self.lists[pages as usize / 64] &= !(1 << (pages % 64));
+        }
+        id
+    }
+
+    fn push_empty(&mut self, id: u32) {
+        let room = self.slot(id).room as usize;
+        let next = std::mem::replace(&mut self.empty[room], id);
+        self.slot(id).next = next;
+    }
+
+    /// Returns the smallest number of pages, from `pages` on, that a slot holds.
+    fn list_from(&self, pages: u64) -> Option<u64> {
+        let (first, bit) = (pages as usize / 64, pages % 64);
+        let words = self.lists.iter().enumerate().skip(first);
+        let masked = words.map(|(at, word)| (at, if at == first { word >> bit << bit } else { *word }));
+        masked.filter(|(_, word)| *word != 0).map(|(at, word)| lowest(at, word)).next()
+    }
+
+    /// Returns the largest number of pages below `pages` that a slot holds.
+    fn list_below(&self, pages: u64) -> Option<u64> {
+        let (last, bit) = (pages as usize / 64, pages % 64);
+        let words = self.lists.iter().enumerate().take(last + 1).rev();
+        let masked = words.map(|(at, word)| (at, if at == last { word & ((1 << bit) - 1) } else { *word }));
+        masked.filter(|(_, word)| *word != 0).map(|(at, word)| highest(at, word)).next()
+    }
+}
+
+fn lowest(at: usize, word: u64) -> u64 {
+    at as u64 * 64 + u64::from(word.trailing_zeros())
+}
+
+fn highest(at: usize, word: u64) -> u64 {
+    at as u64 * 64 + 63 - u64::from(word.leading_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHIFT: u32 = 12;
+
+    fn stash(pages: usize) -> Stash {
+        Stash::new(pages << SHIFT, SHIFT, 1).unwrap()
+    }
+
+    fn put(stash: &Stash, pages: u64) -> u64 {
+        let run = stash.room(0, pages).unwrap();
+        let page = run.page;
+        stash.filled(run, pages);
+        page
+    }
+
+    #[test]
+    fn every_number_of_pages_has_the_smallest_room() {
+        for pages in 1..RUN_END {
+            let index = room_index(pages);
+            assert!(room_pages(index) >= pages, "{pages}");
+            assert!(index == 0 || room_pages(index - 1) < pages, "{pages}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_exact_or_cut_from_a_larger_one_or_all_of_a_smaller_one() {
+        let stash = stash(1000);
+        let [ten, three] = [10, 3].map(|pages| put(&stash, pages));
+        let exact = stash.take(0, 3).unwrap();
+        assert_eq!((exact.page, exact.pages), (three, 3));
+        let cut = stash.take(0, 4).unwrap();
+        assert_eq!((cut.page, cut.pages), (ten + 6, 4));
+        let rest = stash.take(0, 20).unwrap();
+        assert_eq!((rest.page, rest.pages, stash.kept()), (ten, 6, 0));
+        assert!(stash.take(0, 1).is_none());
+        // The slot is empty, but not before the last of its runs has ended.
+        stash.taken(rest);
+        assert_ne!(put(&stash, 10), ten);
+        stash.taken(cut);
+        stash.taken(exact);
+        assert_eq!(put(&stash, 9), ten);
+    }
+
+    #[test]
+    fn the_budget_holds_and_failed_runs_give_it_back() {
+        let stash = stash(10);
+        let run = stash.room(0, 7).unwrap();
+        assert!(stash.room(0, 4).is_none());
+        stash.filled(run, 2);
+        assert_eq!(stash.kept(), 2);
+        let all = stash.room(0, 8).unwrap();
+        stash.filled(all, 0);
+        assert_eq!(stash.kept(), 2);
+        assert!(self::stash(0).room(0, 1).is_none());
+    }
+
+    #[test]
+    fn random_runs_never_meet() {
+        let (stash, mut x, mut held) = (stash(3000), 1_u64, Vec::new());
+        let mut random = |below: u64| {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (x >> 33) % below
+        };
+        let turns = if cfg!(miri) { 200 } else { 20_000 };
+        let mut filled = std::collections::BTreeSet::new();
+        for _ in 0..turns {
+            let pages = 1 + random(100);
+            match random(3) {
+                0 => {
+                    let Some(run) = stash.room(0, pages) else { continue };
+                    let moved = random(pages + 1);
+                    for page in run.page..run.page + moved {
+                        assert!(filled.insert(page), "a page was there");
+                    }
+                    stash.filled(run, moved);
+                }
+                1 => {
+                    let Some(run) = stash.take(0, pages) else { continue };
+                    assert!(run.pages <= pages);
+                    (run.page..run.page + run.pages).for_each(|page| assert!(filled.remove(&page)));
+                    held.push(run);
+                }
+                _ => held.drain(..).for_each(|run| stash.taken(run)),
+            }
+            assert_eq!(stash.kept(), filled.len() as u64);
+        }
+        stash.start_anew();
+        assert!(stash.kept() == 0 && stash.take(0, 1).is_none());
+    }
+}

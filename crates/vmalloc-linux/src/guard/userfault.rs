@@ -1,0 +1,412 @@
+//! Guards by userfaultfd(2): a page that is not there raises `SIGBUS`, at once and everywhere.
+//!
+//! ```text
+//!   span   │ pages │g│ pages │g│   freed   │ … │  large area: opened   │g│  free …
+//!            there            missing: traps      appears at a touch      missing: traps
+//!              ▲ │
+//!         moved│ │moved             a page is at one address: in the span, or in the stash
+//!              │ ▼
+//!   stash  │ pages │ pages │ …
+//! ```
+//!
+//! The whole span can be read and written, and is one mapping, registered so that the kernel raises
+//! `SIGBUS` where a page is missing. So guards, free pages and freed pages need no marks, and areas
+//! no mappings. `map` fills a range: with pages from the [stash](super::stash), which are moved,
+//! and with copies of a page of zeros for the rest. `unmap_now` moves the pages to the stash while
+//! its budget lasts, and drops them beyond. Either way nothing is left that a stale pointer could
+//! reach.
+//!
+//! # Opened ranges
+//! An area of [`LARGE`] pages or more is *opened* instead: its registration ends while it is in
+//! use, so that its pages appear at a touch. That costs up to two mappings. Pages that are
+//! [special](crate::frames::table) are opened, too: the kernel keeps them in mappings of their own.
+//!
+//! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before
+//!   a registration ends, and cleared after it is there again.)
+//! - **U2** A page that has no bit in `opened` and is in no mapped range is missing.
+//!
+//! Bits belong to the owner of their page, so no lock is needed.
+//!
+//! # What can't be moved
+//! Pages that a child of a fork shares, that are locked, or that the kernel uses for the moment are
+//! dropped instead, and so is what follows them in their area. The stash itself is not copied to
+//! children, so it shares nothing.
+//!
+//! # Forks
+//! The child inherits the mappings and no registration. Its hook opens a descriptor and registers
+//! everything but opened ranges, before the child goes on. If the kernel refuses that, the child
+//! can use and free what it has, and can map nothing more.
+
+use crate::error::{mapping_error, platform_error};
+use crate::fork::hooks::AtFork;
+use crate::fork::locks::OPENING;
+use crate::guard::chunks::{Chunks, State};
+use crate::guard::stash::{RUN_END, Stash};
+use crate::os::batch::drop_pages;
+use crate::os::madvise::{Advice, advise};
+use crate::os::map_count::SPLIT;
+use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::os::userfaultfd::{Mode, Range, Stuck, Userfaultfd};
+use libc::iovec;
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{Evict, PageRange, PlatformError};
+
+/// Areas from this size on are opened instead of filled.
+///
+/// It is a matter of memory, not of time: moving pages is faster than faulting at every size, even
+/// where an eighth of them is touched (`memory traps`, 1000 pages against 2000). But a filled area
+/// has all its memory at once. 4 MiB is what an area may cost that is not used.
+pub(crate) const LARGE: u64 = RUN_END;
+
+/// Pages that one call copies: few enough to stay in the first cache.
+const ZERO_PAGES: u64 = 64;
+
+/// The most runs of the stash that one range is filled with. Each costs a call, and more than two
+/// pages of copies; what is left after so many small ones is copied.
+const MOST_RUNS: usize = 4;
+
+/// Pages in a bit of `groups`.
+const GROUP_PAGES: u64 = 1 << 15;
+
+/// Guards of one reservation. Dropped before the span is given back.
+#[derive(Debug)]
+pub(crate) struct Userfault(Arc<Shared>);
+
+/// The state that the hook around forks repairs.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    span: PageRange,
+    page_shift: u32,
+    fd: Userfaultfd,
+    /// A bit for each page: *open* ones are not registered.
+    opened: Chunks,
+    /// A bit for each group of pages of which some were ever opened.
+    groups: Chunks,
+    stash: Option<Stash>,
+    /// Pages of zeros, all of them one page of memory.
+    zeros: Mapping,
+    /// True while the span is there, and its registration is as it should be.
+    is_ready: AtomicBool,
+}
+
+impl Userfault {
+    /// Registers the span, and opens a stash of up to `stash_bytes`. If that fails, the span is as
+    /// before.
+    pub(crate) fn new(
+        memory: &Reservation,
+        stash_bytes: usize,
+        cpus: usize,
+    ) -> Result<Self, (&'static str, Errno)> {
+        let (span, page_shift) = (memory.span(), memory.page_shift());
+        let fd = Userfaultfd::open().map_err(|errno| ("userfaultfd", errno))?;
+        let mmap = |errno| ("mmap", errno);
+        let zeros = Mapping::new((ZERO_PAGES << page_shift) as usize, Access::Read).map_err(mmap)?;
+        let shared = Shared {
+            span,
+            page_shift,
+            fd,
+            opened: Chunks::of_pages(span, 1).map_err(mmap)?,
+            groups: Chunks::of_pages(span, GROUP_PAGES).map_err(mmap)?,
+            stash: open_stash(stash_bytes, page_shift, cpus),
+            zeros,
+            is_ready: AtomicBool::new(true),
+        };
+        memory.protect(span, Access::ReadWrite).map_err(|errno| ("mprotect of the span", errno))?;
+        match shared.register_stash().and_then(|()| shared.register(span)) {
+            Ok(()) => Ok(Self(Arc::new(shared))),
+            Err(errno) => {
+                // The descriptor is closed, and the registration with it. Nothing was ever touched.
+                drop(shared);
+                let _ = memory.protect(span, Access::None);
+                Err(("userfaultfd", errno))
+            }
+        }
+    }
+
+    /// Returns what takes part in forks.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// Returns true if pages that were just mapped read as zero.
+    pub(crate) fn maps_zeroed(&self) -> bool {
+        self.0.stash.is_none()
+    }
+
+    pub(crate) fn map(
+        &self,
+        memory: &Reservation,
+        range: PageRange,
+        cpu: usize,
+    ) -> Result<(), PlatformError> {
+        let shared = &*self.0;
+        if !shared.is_ready.load(Ordering::Relaxed) {
+            return Err(platform_error("userfaultfd in the child of a fork", Errno::NOSYS));
+        }
+        if !shared.opened.is_closed(range) {
+            self.unmap(memory, &[range])?;
+        }
+        if range.len() >= LARGE || self.grows_opened(range) {
+            return self.open(memory, range);
+        }
+        let filled = shared.fill(range, cpu).or_else(|errno| {
+            let _ = memory.advise(range, Advice::DontNeed);
+            match errno {
+                // A stale write, while nothing trapped: see `renew`.
+                Errno::EXIST => {}
+                _ => shared.renew(errno)?,
+            }
+            shared.fill(range, cpu)
+        });
+        filled.or_else(|errno| {
+            memory.advise(range, Advice::DontNeed)?;
+            match errno {
+                // It is in several mappings, as parts of the program's memory are that were locked.
+                Errno::NOENT | Errno::INVAL => self.open(memory, range),
+                _ => Err(platform_error("UFFDIO_COPY", errno)),
+            }
+        })
+    }
+
+    /// Returns true if the page before `range` is opened: an area that grows stays of one kind, and
+    /// of one mapping.
+    fn grows_opened(&self, range: PageRange) -> bool {
+        let before = PageRange::new(range.start() - 1, range.start());
+        before.is_some_and(|page| self.0.span.covers(&page) && self.is_opened(page))
+    }
+
+    /// Lets the pages of `range`, which are missing, appear at a touch.
+    fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+        memory.budget().take(SPLIT)?;
+        self.set_opened(range);
+        let unregister = || self.0.fd.unregister(self.0.bytes(range));
+        let again = |errno| self.0.renew(errno).and_then(|()| unregister());
+        unregister().or_else(again).map_err(|errno| {
+            self.0.opened.set(range, State::Closed);
+            mapping_error(["UFFDIO_UNREGISTER", "UFFDIO_UNREGISTER (at vm.max_map_count)"], errno)
+        })
+    }
+
+    /// Notes that `range` is about to lose its registration, with its mapping.
+    pub(crate) fn set_opened(&self, range: PageRange) {
+        self.0.groups.set(self.0.groups.round_out(range), State::Open);
+        self.0.opened.set(range, State::Open);
+    }
+
+    /// Returns true if all of `range` is opened.
+    pub(crate) fn is_opened(&self, range: PageRange) -> bool {
+        self.0.opened.is_open(range)
+    }
+
+    /// Returns the parts of `range` that are opened, or those that are not.
+    pub(crate) fn parts(&self, range: PageRange, state: State) -> impl Iterator<Item = PageRange> {
+        self.0.opened.runs(range, state)
+    }
+
+    /// Drops the memory behind `ranges`. What was opened is registered first, so that there is no
+    /// moment at which a dropped page could appear again.
+    pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        ranges.iter().try_for_each(|range| {
+            self.parts(*range, State::Open).try_for_each(|part| {
+                let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
+                self.0.register(part).or_else(again).map_err(|errno| {
+                    mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
+                })
+            })
+        })?;
+        drop_pages(memory, ranges)?;
+        ranges.iter().for_each(|range| self.0.close(*range));
+        Ok(())
+    }
+
+    /// Moves the pages of `range` to the stash, or drops them.
+    pub(crate) fn unmap_now(
+        &self,
+        memory: &Reservation,
+        range: PageRange,
+        cpu: usize,
+    ) -> Result<(), PlatformError> {
+        let shared = &*self.0;
+        if range.len() >= LARGE || !shared.opened.is_closed(range) {
+            return self.unmap(memory, &[range]);
+        }
+        match PageRange::new(range.start() + shared.stow(range, cpu), range.end()) {
+            Some(rest) => memory.advise(rest, Advice::DontNeed),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives memory of the stash back. Returns whether some is left.
+    pub(crate) fn evict(&self, part: Evict) -> bool {
+        let Some(stash) = &self.0.stash else { return false };
+        let kept = stash.kept();
+        let mut left = if part == Evict::All { kept } else { kept.div_ceil(4) };
+        // From all shards in turn, the largest runs first.
+        while left != 0
+            && let Some(run) = stash.take(left as usize, RUN_END - 1)
+        {
+            left = left.saturating_sub(run.pages);
+            self.0.drop_kept(run.page, run.pages);
+            stash.taken(run);
+        }
+        stash.kept() != 0
+    }
+}
+
+impl Drop for Userfault {
+    fn drop(&mut self) {
+        // A hook may hold the rest for the time of a fork. In its child the span may be gone.
+        self.0.is_ready.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn bytes(&self, range: PageRange) -> Range {
+        Range { start: range.start() << self.page_shift, len: range.len() << self.page_shift }
+    }
+
+    fn register(&self, range: PageRange) -> Result<(), Errno> {
+        self.fd.register(self.bytes(range), Mode::Missing)
+    }
+
+    /// Registers the stash, for pages are moved to registered addresses alone. It is not copied to
+    /// children, and gets no huge pages, which would have to be split.
+    fn register_stash(&self) -> Result<(), Errno> {
+        let Some(stash) = &self.stash else { return Ok(()) };
+        let memory = stash.memory();
+        memory.advise_whole(Advice::DontFork)?;
+        // A kernel without huge pages has no such advice either.
+        let _ = memory.advise_whole(Advice::NoHugePage);
+        let range = Range { start: memory.base().addr().get() as u64, len: memory.bytes() as u64 };
+        self.fd.register(range, Mode::Plain)
+    }
+
+    /// Puts memory behind `range`, of any content.
+    fn fill(&self, range: PageRange, cpu: usize) -> Result<(), Errno> {
+        let (mut page, mut runs) = (range.start(), 0);
+        while let Some(stash) = &self.stash
+            && runs < MOST_RUNS
+            && page != range.end()
+            && let Some(run) = stash.take(cpu, range.end() - page)
+        {
+            let (first, pages) = (run.page, run.pages);
+            let moved = self.move_pages(page, first, pages);
+            if moved < pages {
+                // They are in use by the kernel, or were dropped by the program.
+                self.drop_kept(first + moved, pages - moved);
+            }
+            stash.taken(run);
+            (page, runs) = (page + moved, runs + 1);
+        }
+        PageRange::new(page, range.end()).map_or(Ok(()), |rest| self.fill_new(rest))
+    }
+
+    /// Puts new memory behind `range`.
+    fn fill_new(&self, range: PageRange) -> Result<(), Errno> {
+        let zeros = self.zeros.base().addr().get() as u64;
+        let starts = (range.start()..range.end()).step_by(ZERO_PAGES as usize);
+        starts.map(|start| PageRange::from_len(start, ZERO_PAGES.min(range.end() - start))).try_for_each(
+            |part| {
+                let to = self.bytes(part.unwrap_or(range));
+                // SAFETY: the range is that of `map`'s caller and registered (U1), and there are as
+                // many zeros.
+                unsafe { self.fd.copy(to, zeros) }.map_err(|stuck| stuck.errno)
+            },
+        )
+    }
+
+    /// Moves pages of `range` to the stash, from its begin on. Returns how many.
+    fn stow(&self, range: PageRange, cpu: usize) -> u64 {
+        let Some(stash) = &self.stash else { return 0 };
+        let Some(run) = stash.room(cpu, range.len()) else { return 0 };
+        let moved = self.move_pages(run.page, range.start(), range.len());
+        stash.filled(run, moved);
+        moved
+    }
+
+    /// Moves `pages` pages as far as that goes. Returns how many.
+    fn move_pages(&self, to: u64, from: u64, pages: u64) -> u64 {
+        let range = Range { start: to << self.page_shift, len: pages << self.page_shift };
+        // SAFETY: one is a run of the stash, which is this thread's. The other is a range of the
+        // caller of `map`, or of `unmap_now`, which says that nothing uses it. Both are registered.
+        match unsafe { self.fd.move_pages(range, from << self.page_shift) } {
+            Ok(()) => pages,
+            Err(Stuck { done, .. }) => done >> self.page_shift,
+        }
+    }
+
+    /// Drops pages of the stash.
+    fn drop_kept(&self, page: u64, pages: u64) {
+        let start = std::ptr::without_provenance_mut((page << self.page_shift) as usize);
+        let run = iovec { iov_base: start, iov_len: (pages << self.page_shift) as usize };
+        // SAFETY: the pages are of a run that is this thread's, and nothing uses what they hold.
+        // If the kernel refuses, they are found again when the slot is filled, and dropped then.
+        let _ = unsafe { advise(run, Advice::DontNeed) };
+    }
+
+    /// Notes that `range` is registered.
+    fn close(&self, range: PageRange) {
+        while let Some(part) = self.opened.runs(range, State::Open).next() {
+            self.opened.set(part, State::Closed);
+        }
+    }
+
+    /// Registers everything but opened ranges.
+    fn register_again(&self) -> Result<(), Errno> {
+        let mut start = self.span.start();
+        for group in self.groups.runs(self.span, State::Open) {
+            for part in self.opened.runs(group, State::Open) {
+                PageRange::new(start, part.start()).map_or(Ok(()), |before| self.register(before))?;
+                start = part.end();
+            }
+        }
+        PageRange::new(start, self.span.end()).map_or(Ok(()), |rest| self.register(rest))
+    }
+
+    /// Registers everything again where the program has closed the descriptor, which made all pages
+    /// appear at a touch. Returns `errno` where it has not.
+    #[cold]
+    fn renew(&self, errno: Errno) -> Result<(), Errno> {
+        let _one_at_a_time = OPENING.lock();
+        if !self.fd.is_closed() {
+            // Another thread was faster, or it was another error.
+            return if matches!(errno, Errno::BADF | Errno::NOTTY) { Ok(()) } else { Err(errno) };
+        }
+        self.fd.reopen()?;
+        self.register_stash()?;
+        self.register_again()
+    }
+
+    fn repair(&self) -> Result<(), Errno> {
+        if let Some(stash) = &self.stash {
+            stash.start_anew();
+            stash.memory().renew()?;
+        }
+        self.fd.reopen()?;
+        self.register_stash()?;
+        self.register_again()
+    }
+}
+
+impl AtFork for Arc<Shared> {
+    /// Does nothing: the calls of the kernel are whole or not begun at a fork, and the child needs
+    /// no lock of the stash.
+    fn quiesce(&self) {}
+
+    unsafe fn resume(&self) {}
+
+    unsafe fn resume_in_child(&self) {
+        if self.is_ready.load(Ordering::Relaxed) && self.repair().is_err() {
+            self.is_ready.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Opens a stash of the first of `bytes`, a half, a quarter … of it for which there are addresses.
+fn open_stash(bytes: usize, page_shift: u32, cpus: usize) -> Option<Stash> {
+    let sizes = std::iter::successors(Some(bytes), |bytes| Some(bytes / 2));
+    let sizes = sizes.take_while(|bytes| bytes >> page_shift != 0);
+    sizes.filter_map(|bytes| Stash::new(bytes, page_shift, cpus).ok()).next()
+}

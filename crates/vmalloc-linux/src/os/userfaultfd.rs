@@ -1,0 +1,241 @@
+//! A descriptor of userfaultfd(2), and its calls: pages that are missing raise `SIGBUS`, and pages
+//! move from address to address.
+//!
+//! By libc alone: the calls are five ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
+
+use libc::{c_int, c_ulong};
+use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Faults of the program alone: without it the call takes a privilege (Linux 5.11).
+const USER_MODE_ONLY: u32 = 1;
+
+/// `UFFD_API`.
+const API: u64 = 0xaa;
+/// A fault on a missing page raises `SIGBUS`, and fails a system call with `EFAULT`.
+const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Pages can be moved (Linux 6.8).
+const FEATURE_MOVE: u64 = 1 << 16;
+
+/// `UFFDIO_COPY_MODE_DONTWAKE` and `UFFDIO_MOVE_MODE_DONTWAKE`: no thread waits for a page.
+const DONTWAKE: u64 = 1;
+
+/// The number of tries while the kernel is busy with the same addresses, yielding the CPU each
+/// time.
+const TRIES: usize = 64;
+
+/// Returns the number of the call `nr` that exchanges a `T` with the kernel.
+const fn request<T>(nr: u32) -> u32 {
+    3 << 30 | (size_of::<T>() as u32) << 16 | 0xaa << 8 | nr
+}
+
+const UFFDIO_API: u32 = request::<Api>(0x3f);
+const UFFDIO_REGISTER: u32 = request::<Register>(0);
+/// It reads its argument only.
+const UFFDIO_UNREGISTER: u32 = 2 << 30 | (request::<Range>(1) & !(3 << 30));
+const UFFDIO_COPY: u32 = request::<Transfer>(3);
+const UFFDIO_MOVE: u32 = request::<Transfer>(5);
+
+/// `struct uffdio_api`.
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_range`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+/// `struct uffdio_register`.
+#[repr(C)]
+struct Register {
+    range: Range,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// `struct uffdio_copy` and `struct uffdio_move`.
+#[repr(C)]
+struct Transfer {
+    to: u64,
+    from: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+/// The registration of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum Mode {
+    /// A touch of a missing page raises `SIGBUS`.
+    Missing = 1,
+    /// Nothing changes, but pages can be moved to the range.
+    Plain = 2,
+}
+
+/// A transfer that has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stuck {
+    /// The bytes at the begin that were transferred.
+    pub(crate) done: u64,
+    pub(crate) errno: Errno,
+}
+
+/// The descriptor of this process.
+#[derive(Debug)]
+pub(crate) struct Userfaultfd(AtomicI32);
+
+impl Userfaultfd {
+    /// Opens a descriptor with the features that are needed.
+    pub(crate) fn open() -> Result<Self, Errno> {
+        open().map(|fd| Self(AtomicI32::new(fd.into_raw_fd())))
+    }
+
+    /// Closes the descriptor, which is the parent's in the child of a fork, and opens another. All
+    /// registrations are new then.
+    pub(crate) fn reopen(&self) -> Result<(), Errno> {
+        self.close();
+        self.0.store(open()?.into_raw_fd(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns true if the program has closed the descriptor, as daemons do.
+    pub(crate) fn is_closed(&self) -> bool {
+        !is_userfaultfd(self.0.load(Ordering::Relaxed))
+    }
+
+    fn close(&self) {
+        let fd = self.0.swap(-1, Ordering::Relaxed);
+        // Where the program has closed it, the number may be a file's by now.
+        if is_userfaultfd(fd) {
+            // SAFETY: opened by `open` and owned by this alone, which has just given it up.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+
+    /// Registers `range`, which is memory of this process.
+    pub(crate) fn register(&self, range: Range, mode: Mode) -> Result<(), Errno> {
+        let mut register = Register { range, mode: mode as u64, ioctls: 0 };
+        // SAFETY: the structure is the call's.
+        unsafe { self.call(UFFDIO_REGISTER, &mut register) }
+    }
+
+    /// Ends the registration of `range`: missing pages appear at a touch.
+    pub(crate) fn unregister(&self, mut range: Range) -> Result<(), Errno> {
+        // SAFETY: the structure is the call's.
+        unsafe { self.call(UFFDIO_UNREGISTER, &mut range) }
+    }
+
+    /// Puts copies of the pages at `from` behind `to`, where nothing is.
+    ///
+    /// # Safety
+    /// The caller owns `to.len` bytes at `to`, which are registered, and may read as many at
+    /// `from`.
+    pub(crate) unsafe fn copy(&self, to: Range, from: u64) -> Result<(), Stuck> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.transfer(UFFDIO_COPY, to, from) }
+    }
+
+    /// Moves the pages at `from` to `to`, where nothing is. It ends before a page that is missing,
+    /// shared with another process, locked, or in use by the kernel.
+    ///
+    /// # Safety
+    /// The caller owns both ranges, which are registered, and nothing uses what is at `from`.
+    pub(crate) unsafe fn move_pages(&self, to: Range, from: u64) -> Result<(), Stuck> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.transfer(UFFDIO_MOVE, to, from) }
+    }
+
+    /// # Safety
+    /// Those of the two calls.
+    unsafe fn transfer(&self, request: u32, to: Range, from: u64) -> Result<(), Stuck> {
+        let (mut done, mut tries) = (0, 0);
+        loop {
+            let (start, len) = (to.start + done, to.len - done);
+            let mut transfer = Transfer { to: start, from: from + done, len, mode: DONTWAKE, done: 0 };
+            // SAFETY: the structure is the call's, and the caller's promise is passed on.
+            let Err(errno) = (unsafe { self.call(request, &mut transfer) }) else { return Ok(()) };
+            let more = u64::try_from(transfer.done).unwrap_or(0);
+            (done, tries) = (done + more, if more == 0 { tries + 1 } else { 0 });
+            if errno != Errno::AGAIN || tries == TRIES {
+                return Err(Stuck { done, errno });
+            }
+            if more == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// # Safety
+    /// `argument` is the structure that `request` exchanges, and what the call does to this
+    /// process's memory is allowed.
+    unsafe fn call<T>(&self, request: u32, argument: &mut T) -> Result<(), Errno> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { ioctl(self.0.load(Ordering::Relaxed), request, argument) }
+    }
+}
+
+impl Drop for Userfaultfd {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Returns true if `fd` is a descriptor of userfaultfd(2), or there is no telling.
+fn is_userfaultfd(fd: c_int) -> bool {
+    if fd < 0 {
+        return false;
+    }
+    let (mut path, mut link) = ([0_u8; 32], [0_u8; 64]);
+    // The buffer has room for any number.
+    let _ = write!(&mut path[..31], "/proc/self/fd/{fd}");
+    // SAFETY: the path ends in a zero, and the link has that much room.
+    let len = unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    match usize::try_from(len) {
+        Ok(len) => &link[..len] == b"anon_inode:[userfaultfd]",
+        Err(_) => Errno::from_io_error(&std::io::Error::last_os_error()) != Some(Errno::NOENT),
+    }
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: a descriptor alone changes nothing.
+    let fd = unsafe { userfaultfd(flags)? };
+    let mut api = Api { api: API, features: FEATURE_SIGBUS | FEATURE_MOVE, ioctls: 0 };
+    use rustix::fd::AsRawFd;
+    // SAFETY: the structure is the call's, and it changes the descriptor alone.
+    unsafe { ioctl(fd.as_raw_fd(), UFFDIO_API, &mut api)? };
+    Ok(fd)
+}
+
+/// # Safety
+/// See [`Userfaultfd::call`].
+unsafe fn ioctl<T>(fd: c_int, request: u32, argument: &mut T) -> Result<(), Errno> {
+    // SAFETY: the kernel reads and writes a `T`. What else it does is the caller's to answer for.
+    match unsafe { libc::ioctl(fd, c_ulong::from(request) as _, std::ptr::from_mut(argument)) } {
+        -1 => {
+            let last = std::io::Error::last_os_error().raw_os_error();
+            Err(Errno::from_raw_os_error(last.unwrap_or(libc::EIO)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The numbers of `linux/userfaultfd.h`.
+const _: () = assert!(
+    UFFDIO_API == 0xc018_aa3f
+        && UFFDIO_REGISTER == 0xc020_aa00
+        && UFFDIO_UNREGISTER == 0x8010_aa01
+        && UFFDIO_COPY == 0xc028_aa03
+        && UFFDIO_MOVE == 0xc028_aa05
+);

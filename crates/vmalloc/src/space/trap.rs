@@ -1,0 +1,74 @@
+//! Frees after which a stale access traps at once.
+//!
+//! ```text
+//!   free ── retire ──► in no list ── unmap_now ──► pool of the owner node, or the map
+//!                          │ refused
+//!                          └────────► lazy: a purge unmaps it, and tells why not
+//! ```
+//!
+//! No lock is held over the call of the platform. Meanwhile the area is in no list, as in
+//! [`free_atomic`](super::Raw::free_atomic): the child of a fork makes it lazy, and an allocation
+//! in need does not wait for it. Its free has not returned yet.
+
+use super::Space;
+use super::free::{Freed, HeldNode};
+use crate::addr::PageRange;
+use crate::cache::SizeStacks;
+use crate::error::FreeError;
+use crate::platform::{DrainReason, Platform};
+use core::sync::atomic::Ordering::Relaxed;
+
+impl<P: Platform> Space<P> {
+    /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
+    /// the area becomes lazy.
+    #[inline(never)]
+    pub(super) fn unmap_freed(&self, mut node: HeldNode<'_, P>, freed: &Freed) -> Result<(), FreeError> {
+        let area = freed.area;
+        // Its addresses will wait in a pool, and its memory perhaps with the platform.
+        let is_first = core::mem::replace(&mut node.publish_at, self.cache.lazy.batch()) == 0;
+        drop(node);
+        if is_first {
+            self.platform.drain_later(DrainReason::Age);
+        }
+        // An area is not its guard alone.
+        let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
+        // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
+        let may_unmap = !self.counts.is_anything_pending();
+        // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
+        if may_unmap && unsafe { self.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
+            self.give_unmapped(area, freed.owner_node);
+            return Ok(());
+        }
+        self.make_lazy(area)
+    }
+
+    /// Gives the addresses of an unmapped and flushed area back.
+    fn give_unmapped(&self, area: PageRange, owner_node: Option<usize>) {
+        let node = owner_node.filter(|_| SizeStacks::takes(area.len()));
+        let node = node.map(|owner| &self.cache.nodes[owner % self.cache.nodes.len()]);
+        if !node.is_some_and(|node| node.0.lock().pooled.put(area)) {
+            self.release(&[area]);
+        }
+    }
+
+    /// Makes a retired area lazy that could not be unmapped at once. Without memory to remember it
+    /// the area is busy again, so that it can be freed again.
+    #[cold]
+    fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
+        // Relaxed: a number and nothing else.
+        self.counts.late_frees.fetch_add(1, Relaxed);
+        match self.node_with_room(area.start()) {
+            Ok((_, mut node)) => {
+                node.lazy.remote.push(area);
+                self.count_lazy(node, area.len(), area.len());
+                Ok(())
+            }
+            Err(error) => {
+                if !self.areas.make_busy(area.start()) {
+                    self.platform.fatal(&"an area that is being freed is busy");
+                }
+                Err(error)
+            }
+        }
+    }
+}
