@@ -2,6 +2,7 @@
 
 use crate::error::ReserveError;
 use crate::means::{BatchAdvise, FRAMES_MAX, Guards};
+use std::ffi::CStr;
 
 /// The default size: 64 TiB, half of the 47-bit addresses that a program has. Reserving it takes as
 /// long as reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
@@ -33,6 +34,8 @@ pub struct Options {
     pub(crate) drain_thread: bool,
     pub(crate) trap_frees: bool,
     pub(crate) stash_bytes: usize,
+    pub(crate) dont_dump: bool,
+    pub(crate) name: Option<&'static CStr>,
 }
 
 impl Default for Options {
@@ -46,6 +49,8 @@ impl Default for Options {
             drain_thread: true,
             trap_frees: false,
             stash_bytes: DEFAULT_STASH_BYTES,
+            dont_dump: false,
+            name: None,
         }
     }
 }
@@ -88,6 +93,21 @@ impl Options {
     #[must_use]
     pub fn frame_bytes(self, bytes: usize) -> Self {
         Self { frame_bytes: bytes, ..self }
+    }
+
+    /// Leaves the span out of core dumps (`MADV_DONTDUMP`). Pages that were mapped to frames,
+    /// protected or moved, and are plain again, are in them all the same.
+    #[must_use]
+    pub fn dont_dump(self) -> Self {
+        Self { dont_dump: true, ..self }
+    }
+
+    /// Names the span in `/proc/self/maps`: `[anon:NAME]` (`PR_SET_VMA_ANON_NAME`, Linux 5.17,
+    /// where the kernel is built with it). Up to 79 bytes, without control characters,
+    /// brackets, `$`, `\` and backticks; of any other name the kernel takes no note.
+    #[must_use]
+    pub fn name(self, name: &'static CStr) -> Self {
+        Self { name: Some(name), ..self }
     }
 
     /// Asks for one kind of guards, instead of probing.

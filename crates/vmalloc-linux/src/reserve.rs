@@ -45,6 +45,12 @@ impl Linux {
         // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
         // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
+        if options.dont_dump {
+            memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
+        }
+        if let Some(name) = options.name {
+            memory.set_name(name);
+        }
         let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
         let guarding = choose_guards(&memory, &options, cpus)?;
         let sender = choose_batch_advise(&memory, options.batch_advise)?;

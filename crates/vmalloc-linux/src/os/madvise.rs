@@ -38,6 +38,8 @@ pub(crate) enum Advice {
     NoHugePage = 15,
     /// Give the pages of shared memory back to the machine, for all processes.
     Remove = 9,
+    /// Leave the pages out of core dumps.
+    DontDump = 16,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
     DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
@@ -53,6 +55,7 @@ impl Advice {
         match self {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
             Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
+            Self::DontDump => "madvise(MADV_DONTDUMP)",
             Self::Remove => "madvise(MADV_REMOVE)",
             Self::DontFork => "madvise(MADV_DONTFORK)",
             Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",

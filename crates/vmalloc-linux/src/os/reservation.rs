@@ -15,7 +15,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
 use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munlock, munmap};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
@@ -227,6 +227,13 @@ impl Reservation {
     /// Chooses how many runs are advised at once. Only while reserving: afterwards it is constant.
     pub(crate) fn set_sender(&mut self, sender: Sender) {
         self.sender = sender;
+    }
+
+    /// Names the span in the list of mappings, where the kernel has names.
+    pub(crate) fn set_name(&self, name: &'static CStr) {
+        let (base, bytes) = (self.mapping.base().as_ptr(), self.mapping.bytes());
+        // SAFETY: the kernel copies the name, and notes it of our own mapping.
+        unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, base, bytes, name.as_ptr()) };
     }
 
     /// Returns the addresses of `range`.

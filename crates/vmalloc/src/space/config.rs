@@ -35,6 +35,11 @@ pub struct Config {
     /// [`Space::new`](crate::Space::new) refuses it where the platform
     /// [can't do that](crate::Geometry::unmaps_now). Default: no.
     pub trap_on_free: bool,
+    /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
+    /// through a stale pointer. An area of more than 256 pages is unmapped instead. Of shared
+    /// memory and code the system takes the pages back in any case.
+    /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
+    pub zero_on_free: bool,
     /// How much larger than a request, in percent, a cached area may be that serves it once most of
     /// the cache is in use. The guard page lies behind the area, and so up to that much behind the
     /// bytes asked for. 0 = only areas of the exact size. Default: what the
@@ -60,6 +65,7 @@ impl Default for Config {
             guard: true,
             cache_bytes: None,
             trap_on_free: false,
+            zero_on_free: false,
             max_slack_percent: None,
             lazy_max_pages: 0,
             nodes: 0,
@@ -90,6 +96,12 @@ impl Config {
     /// Sets [`trap_on_free`](Self::trap_on_free).
     pub const fn trap_on_free(mut self, trap: bool) -> Self {
         self.trap_on_free = trap;
+        self
+    }
+
+    /// Sets [`zero_on_free`](Self::zero_on_free).
+    pub const fn zero_on_free(mut self, zero: bool) -> Self {
+        self.zero_on_free = zero;
         self
     }
 

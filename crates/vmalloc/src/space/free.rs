@@ -3,7 +3,7 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
-use crate::areas::{AreaInfo, Disposition, FreedBy, Retired, Tag};
+use crate::areas::{AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
@@ -114,7 +114,7 @@ impl<P: Platform> Space<P> {
         let page = (addr >> self.shift) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.offset_mask != 0 || leaf.may_be_annotated(page) {
+        if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
@@ -139,7 +139,7 @@ impl<P: Platform> Space<P> {
         let page = (addr >> self.shift) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.lazy_mask != 0 || leaf.may_be_annotated(page) {
+        if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
         let id = self.platform.cpu();
@@ -162,6 +162,10 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
+        if self.config.zero_on_free {
+            let disposition = self.clear_freed(addr);
+            return self.free_as(page, FreedBy::Free, disposition);
+        }
         if let Some(leaf) = self.areas.bitmaps.sure_home(page)
             && !leaf.may_be_annotated(page)
         {
@@ -172,6 +176,24 @@ impl<P: Platform> Space<P> {
             }
         }
         self.free_slow(page, FreedBy::Free)
+    }
+
+    /// Fills memory with zeros that is about to be freed, if it is little. Returns what becomes of
+    /// it.
+    #[cold]
+    fn clear_freed(&self, addr: usize) -> Disposition {
+        match self.area_starting(addr) {
+            Ok(area) if area.kind != Kind::Vmalloc || !SizeStacks::takes(area.pages + 1) => {
+                Disposition::MustUnmap
+            }
+            Ok(area) => {
+                // SAFETY: the area's owner frees it, and it is mapped as a whole.
+                unsafe { self.platform.zero(self.pages_of(&area)) };
+                Disposition::MayCache
+            }
+            // The free tells what is wrong.
+            Err(_) => Disposition::MayCache,
+        }
     }
 
     /// Frees where there may be an annotation, where it takes the map to find the area, or where

@@ -81,8 +81,9 @@ pub struct Space<P: Platform> {
     shift: u32,
     /// The bits of an address inside its page.
     offset_mask: usize,
-    /// The bits that the address of an area does not have which may simply become lazy.
-    lazy_mask: usize,
+    /// The bits that the address of an area does not have which may be freed in a common case: all,
+    /// where every free has more to do.
+    free_mask: usize,
     guard_pages: u64,
     /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
     /// area in the stacks.
@@ -136,7 +137,10 @@ impl<P: Platform> Space<P> {
         Ok(Self {
             shift,
             offset_mask: (1 << shift) - 1,
-            lazy_mask: if config.trap_on_free { usize::MAX } else { (1 << shift) - 1 },
+            free_mask: match config.trap_on_free || config.zero_on_free {
+                true => usize::MAX,
+                false => (1 << shift) - 1,
+            },
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: cache_pages != 0,

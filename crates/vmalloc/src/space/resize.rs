@@ -17,12 +17,18 @@ use crate::fit::Fit;
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
 
+/// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again.
+const ROOMY_PAGES: u64 = 1024;
+/// That room, in percent of the area: the system is called once for so much.
+const ROOM_PERCENT: u64 = 12;
+
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
     /// now. The content is kept as far as it fits; new bytes are of any content, or zeros if the
-    /// request asks for them. It grows in place when the addresses behind it are free, and else its
-    /// pages are moved, without copying them where the platform can do that. Pages that it no
-    /// longer needs are given back at once. Its tag and its guard stay.
+    /// request asks for them. It grows in place when the addresses behind it are free, large areas
+    /// by up to an eighth more, as far as [`Config::max_slack_percent`](crate::Config) allows;
+    /// else its pages are moved, without copying them where the platform can do that. Pages
+    /// that it no longer needs are given back at once. Its tag and its guard stay.
     ///
     /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
     /// for a purge under way when it shrinks.
@@ -41,9 +47,13 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         let stays = page & (checked.fit.alignment() - 1) == 0;
         let new_addr = if stays && checked.fit.pages() <= old.len() {
-            self.shrink_area(old, &info, &checked)?;
+            if request.bytes() < info.bytes {
+                self.shrink_area(old, &info, &checked)?;
+            } else {
+                self.areas.reannotate(old, checked.annotation_of(old, &info))?;
+            }
             addr
-        } else if stays && self.grow_area(old, &info, &checked)? {
+        } else if stays && self.grow_with_room(old, &info, &checked)? {
             addr
         } else {
             self.move_area(old, &info, &checked)?
@@ -75,10 +85,11 @@ impl<P: Platform> Raw<'_, P> {
             return self.areas.reannotate(old, annotation).map_err(AreaError::from);
         }
         // Areas that wait for reuse behind it give way.
-        let is_grown = self.grow_area(old, &info, &checked)?
+        let pages = checked.fit.pages();
+        let is_grown = self.grow_area(old, &info, &checked, pages)?
             || self.is_idle(old.end(), asked.end())
                 && self.purge_with(PurgePlan::ALL).is_ok()
-                && self.grow_area(old, &info, &checked)?;
+                && self.grow_area(old, &info, &checked, pages)?;
         if is_grown {
             return Ok(());
         }
@@ -168,9 +179,26 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Grows `old` if the addresses behind it are free. Returns whether they were.
-    fn grow_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
-        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
+    /// Grows `old`, a large area by an eighth more than was asked for: so that it has room the next
+    /// time. Returns whether the addresses behind it were free.
+    fn grow_with_room(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
+        let pages = checked.fit.pages();
+        let may_have_room = pages >= ROOMY_PAGES && self.max_slack_percent >= ROOM_PERCENT;
+        if may_have_room && self.grow_area(old, info, checked, pages + pages * ROOM_PERCENT / 100)? {
+            return Ok(true);
+        }
+        self.grow_area(old, info, checked, pages)
+    }
+
+    /// Grows `old` to `pages` pages if the addresses behind it are free. Returns whether they were.
+    fn grow_area(
+        &self,
+        old: PageRange,
+        info: &AreaInfo,
+        checked: &Checked,
+        pages: u64,
+    ) -> Result<bool, AreaError> {
+        let new = PageRange::of(old.start(), old.start() + pages);
         if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
             return Ok(false);
         }

@@ -6,8 +6,10 @@ use crate::rounds::{Limits, cpu_ns};
 use std::fs;
 use std::process::Command;
 use std::ptr::NonNull;
+use vmalloc::{Config, Request, Space};
 use vmalloc_lab::rng::Rng;
 use vmalloc_lab::stats::median;
+use vmalloc_linux::{Linux, Options, open};
 
 /// Arrays that are live at a time, and how often one is replaced.
 const LIVE: usize = 50;
@@ -156,8 +158,10 @@ const GROWN: usize = 512;
 /// Measures `vrealloc` in steps of a MiB with room in front, and what the C library makes of it.
 pub fn growth(limits: &Limits) -> Vec<Row> {
     let load = format!("grown to {GROWN} MiB by 1 MiB");
-    let players: [(&str, fn()); 2] = [("vmalloc, caching", grow_ours), ("libc realloc", grow_libc)];
-    let row = |(name, grow): (&'static str, fn())| {
+    let space = open(Options::new(), Config::default()).expect("addresses for a space");
+    let players: [(&str, &dyn Fn()); 2] =
+        [("vmalloc, caching", &|| grow_ours(&space)), ("libc realloc", &grow_libc)];
+    let row = |(name, grow): (&'static str, &dyn Fn())| {
         let rounds: Vec<f64> = (0..limits.rounds).map(|_| cpu_ns(grow) / 1e3 / GROWN as f64).collect();
         Row::new(load.clone(), name, median(&rounds), "µs a step")
     };
@@ -165,16 +169,14 @@ pub fn growth(limits: &Limits) -> Vec<Row> {
 }
 
 /// Touches the last byte of each step, as a program that appends would.
-fn grow_ours() {
-    let space = vmalloc_linux::open(vmalloc_linux::Options::new(), vmalloc::Config::default())
-        .expect("addresses for a space");
+fn grow_ours(space: &Space<Linux>) {
     let raw = space.raw();
-    let mut addr = raw.alloc(&vmalloc::Request::new(1 << 20)).expect("memory");
+    let mut addr = raw.alloc(&Request::new(1 << 20)).expect("memory");
     for mib in 2..=GROWN {
         let bytes = mib << 20;
         // SAFETY: the area is this function's alone, and has that many bytes then.
         unsafe {
-            addr = raw.realloc(addr, &vmalloc::Request::new(bytes)).expect("memory");
+            addr = raw.realloc(addr, &Request::new(bytes)).expect("memory");
             std::ptr::with_exposed_provenance_mut::<u8>(addr + bytes - 1).write_volatile(1);
         }
     }
