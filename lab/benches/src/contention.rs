@@ -161,14 +161,14 @@ enum Lock {
 
 /// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
-    // In the order of the space's documentation, which is that of `quiesce`. Blocks have a queue
-    // for each node, and a shelf.
+    // In the order of the space's documentation, which is that of `quiesce`. Behind the nodes is the
+    // list of large areas. Blocks have a queue for each node, and a list.
     match number as usize {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),
-        queue if queue <= 2 * nodes + 1 => Lock::Rest,
-        table if table <= 3 * nodes + 1 => Lock::Notes,
-        map if map == 3 * nodes + 4 => Lock::Map,
+        queue if queue <= 2 * nodes + 2 => Lock::Rest,
+        table if table <= 3 * nodes + 2 => Lock::Notes,
+        map if map == 3 * nodes + 5 => Lock::Map,
         // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
     }
@@ -212,7 +212,7 @@ impl Stage {
         unsafe { space.resume() };
         let mut taken = Vec::new();
         recorded_lock::take(&mut taken);
-        assert_eq!(taken.len(), 3 * nodes + 5, "a lock more than this module knows of");
+        assert_eq!(taken.len(), 3 * nodes + 6, "a lock more than this module knows of");
         Self {
             scene,
             nodes,

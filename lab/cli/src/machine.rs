@@ -273,6 +273,8 @@ struct StatsFields {
     lazy_pages: u64,
     cached_areas: u64,
     cached_pages: u64,
+    large_areas: u64,
+    large_pages: u64,
     pooled_areas: u64,
     pooled_pages: u64,
     purges: u64,

@@ -46,7 +46,7 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
 
 #[test]
 fn json_has_the_same_areas_and_counts() {
-    for (strategy, cached) in [("retain", 2), ("unmap", 0)] {
+    for (strategy, cached) in [("retain", 3), ("unmap", 0)] {
         let (report, code) = json(&format!("info --json --strategy {strategy}"));
         assert_eq!(code, Some(0));
         let areas = report["areas"].as_array().expect("areas");
@@ -80,9 +80,10 @@ fn nodes_are_listed_and_their_number_can_be_chosen() {
         assert_eq!(report["machine"]["nodes"], nodes);
         let lines = report["nodes"].as_array().expect("nodes");
         assert_eq!(lines.len(), nodes);
-        for name in ["cached_areas", "cached_pages"] {
+        for (name, large) in [("cached_areas", "large_areas"), ("cached_pages", "large_pages")] {
             let sum: u64 = lines.iter().filter_map(|node| node[name].as_u64()).sum();
-            assert_eq!(report["stats"][name], sum, "{name}");
+            let large = report["stats"][large].as_u64().expect("a count");
+            assert_eq!(report["stats"][name], sum + large, "{name}");
         }
     }
     let text = text("info --nodes 64");

@@ -47,7 +47,7 @@ fn resident(addr: usize, pages: usize) -> usize {
 
 #[test]
 fn an_area_grows_where_it_is_while_there_is_room_behind() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(Config::default().max_slack_percent(0), |space| {
         let addr = vmalloc(space, 3 * PAGE);
         number(addr, 0..3);
         // What the node keeps for the next of this size is in the way.
@@ -62,6 +62,26 @@ fn an_area_grows_where_it_is_while_there_is_room_behind() {
         assert_numbered(addr, 0..5000);
         free(space, addr);
     });
+}
+
+/// Large areas that grow leave room for an eighth more, and use it without a call of the system.
+#[test]
+fn a_large_area_that_grows_has_room_to_grow_again() {
+    let space = open(Options::new(), Config::default()).unwrap();
+    let addr = vmalloc(&space, MIB);
+    number(addr, 0..256);
+    assert_eq!(realloc(&space, addr, 8 * MIB), addr);
+    let usable = space.usable_size(addr).unwrap();
+    assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
+    assert!(traps(&space, addr + usable) && !traps(&space, addr + usable - PAGE));
+    number(addr, 256..300);
+    assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
+    assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), 8 * MIB + 3));
+    assert_eq!(realloc(&space, addr, 2 * MIB), addr);
+    assert_eq!(space.usable_size(addr), Some(2 * MIB));
+    assert!(traps(&space, addr + 2 * MIB));
+    assert_numbered(addr, 0..300);
+    free(&space, addr);
 }
 
 #[test]
@@ -102,7 +122,7 @@ fn what_moves_is_not_copied() {
 
 #[test]
 fn from_one_mib_to_sixty_four_page_by_page() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(Config::default().max_slack_percent(0), |space| {
         let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
         let mut addr = vmalloc(space, MIB);
         // In its way, so that it has to move at first.

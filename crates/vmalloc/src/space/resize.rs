@@ -17,7 +17,8 @@ use crate::fit::Fit;
 use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
 
-/// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again.
+/// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again, where
+/// areas are cached: elsewhere guards are to be right behind them.
 const ROOMY_PAGES: u64 = 1024;
 /// That room, in percent of the area: the system is called once for so much.
 const ROOM_PERCENT: u64 = 12;
@@ -183,7 +184,8 @@ impl<P: Platform> Space<P> {
     /// time. Returns whether the addresses behind it were free.
     fn grow_with_room(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
         let pages = checked.fit.pages();
-        let may_have_room = pages >= ROOMY_PAGES && self.max_slack_percent >= ROOM_PERCENT;
+        let may_slack = self.caches && self.max_slack_percent >= ROOM_PERCENT;
+        let may_have_room = pages >= ROOMY_PAGES && may_slack;
         if may_have_room && self.grow_area(old, info, checked, pages + pages * ROOM_PERCENT / 100)? {
             return Ok(true);
         }

@@ -36,6 +36,10 @@ pub struct Stats {
     pub cached_areas: u64,
     /// Pages of areas freed that keep their pages.
     pub cached_pages: u64,
+    /// Areas among the cached ones that wait in no node: large ones.
+    pub large_areas: u64,
+    /// Pages of these.
+    pub large_pages: u64,
     /// Areas freed and flushed whose addresses wait in a node for reuse.
     pub pooled_areas: u64,
     /// Pages of these.
@@ -92,8 +96,9 @@ impl<P: Platform> Space<P> {
             stats.metadata_bytes += node.bytes() as u64;
         }
         let large = self.cache.large.0.lock();
-        stats.cached_areas += large.iter().len() as u64;
-        stats.cached_pages += large.pages();
+        (stats.large_areas, stats.large_pages) = (large.iter().len() as u64, large.pages());
+        stats.cached_areas += stats.large_areas;
+        stats.cached_pages += stats.large_pages;
         stats.metadata_bytes += large.bytes() as u64;
         drop(large);
         let blocks = self.short.counts();

@@ -67,7 +67,7 @@ impl Report {
         human_bytes(pages.saturating_mul(self.machine.page_bytes as u64))
     }
 
-    fn statistics(&self) -> [(&'static str, String); 12] {
+    fn statistics(&self) -> [(&'static str, String); 13] {
         let stats = &self.stats.0;
         let pages = |pages| self.pages(pages);
         let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
@@ -78,6 +78,7 @@ impl Report {
             ("busy", with_areas(stats.busy_pages, stats.busy_areas)),
             ("freed, lazy", with_areas(stats.lazy_pages, stats.lazy_areas)),
             ("freed, cached", with_areas(stats.cached_pages, stats.cached_areas)),
+            ("of these, large", with_areas(stats.large_pages, stats.large_areas)),
             ("freed, pooled", with_areas(stats.pooled_pages, stats.pooled_areas)),
             ("purges", stats.purges.to_string()),
             ("areas purged", stats.purged_areas.to_string()),
