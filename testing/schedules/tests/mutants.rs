@@ -3,7 +3,7 @@
 #![cfg(shuttle)]
 
 use vmalloc_schedules::scenes::blocks::{self, Slots};
-use vmalloc_schedules::scenes::{areas, forks, look_ups, purges, roots, shortage};
+use vmalloc_schedules::scenes::{areas, forks, look_ups, roots, shortage};
 use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, tell};
 
 /// Schedules within which every mutant is caught.
