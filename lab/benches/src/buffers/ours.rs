@@ -10,6 +10,13 @@ use vmalloc_linux::{Linux, Options, open};
 /// its default) or unmaps them.
 pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
 
+impl<const RETAIN: bool> Ours<RETAIN> {
+    /// Gives back all that is cached.
+    pub(crate) fn purge(&self) {
+        self.0.purge().expect("nothing is locked");
+    }
+}
+
 impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     const NAME: &'static str = if RETAIN { "vmalloc, caching" } else { "vmalloc, unmap on free" };
     const GUARD: &'static str = "yes";

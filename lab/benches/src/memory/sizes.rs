@@ -1,15 +1,68 @@
 //! Areas of all sizes: allocated, touched, freed; and arrays that come and go.
 
 use super::Row;
-use crate::buffers::{Buffers, PAGE_BYTES, Visitor, each, touch};
-use crate::rounds::{Limits, medians};
+use crate::buffers::{Buffers, Ours, PAGE_BYTES, Visitor, each, touch};
+use crate::rounds::{Limits, cpu_ns, medians};
+use vmalloc_lab::stats::median;
 
 /// Pages of the areas. The first ones are around 256 pages, from which on an area is in no node.
 const PAGES: [usize; 9] = [3, 16, 100, 255, 256, 257, 1024, 4096, 16_384];
 
 /// Measures the group.
 pub fn run(limits: &Limits) -> Vec<Row> {
-    PAGES.into_iter().flat_map(|pages| bounce_all(pages, limits)).collect()
+    PAGES
+        .into_iter()
+        .flat_map(|pages| bounce_all(pages, limits))
+        .chain(cliffs(limits, Between::Purge))
+        .chain(cliffs(limits, Between::Nothing))
+        .collect()
+}
+
+/// The sizes that are searched for cliffs, and the turns of one window.
+const LAST: usize = 1024;
+const TURNS: usize = 4096;
+/// Neighbours on either side through which the line is drawn.
+const NEIGHBOURS: usize = 8;
+
+/// What happens between two sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Between {
+    /// All that is cached is given back: each size has the budget for itself.
+    Purge,
+    /// Areas of all sizes before are cached: at 255 pages they are more than the budget of two CPUs.
+    Nothing,
+}
+
+/// Measures every size up to 1,024 pages, and compares each with the line through its neighbours:
+/// the median of those below, and of those above.
+fn cliffs(limits: &Limits, between: Between) -> [Row; 2] {
+    let mut ours: Ours<true> = Ours::build();
+    let mut best = vec![f64::INFINITY; LAST + NEIGHBOURS + 1];
+    for _ in 0..limits.rounds.max(5) {
+        for (pages, best) in best.iter_mut().enumerate().skip(1) {
+            let turns = TURNS.div_ceil(pages);
+            if between == Between::Purge {
+                ours.purge();
+                bounce(&mut ours, pages * PAGE_BYTES, 1);
+            }
+            let ns = cpu_ns(|| bounce(&mut ours, pages * PAGE_BYTES, turns)) / turns as f64;
+            *best = best.min(ns);
+        }
+    }
+    let line = |pages: usize| {
+        let (below, above) = (&best[pages - NEIGHBOURS..pages], &best[pages + 1..=pages + NEIGHBOURS]);
+        (median(below) + median(above)) / 2.0
+    };
+    let ratio = |pages: &usize| best[*pages] / line(*pages);
+    let worst = (NEIGHBOURS + 1..=LAST).max_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap_or(LAST);
+    let load = match between {
+        Between::Purge => "highest over its neighbours, each size alone",
+        Between::Nothing => "highest over its neighbours, all sizes in turn",
+    };
+    [
+        Row::new(load, "vmalloc, caching", ratio(&worst), "times the line"),
+        Row::new(load, "vmalloc, caching", worst as f64, "pages"),
+    ]
 }
 
 /// Every allocator: allocate so many pages, write one byte a page, free.
