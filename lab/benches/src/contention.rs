@@ -161,8 +161,8 @@ enum Lock {
 
 /// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
-    // In the order of the space's documentation, which is that of `quiesce`. Behind the nodes is the
-    // list of large areas. Blocks have a queue for each node, and a list.
+    // In the order of the space's documentation, which is that of `quiesce`. Behind the nodes is
+    // the list of large areas. Blocks have a queue for each node, and a list.
     match number as usize {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),

@@ -24,12 +24,13 @@ const TURNS: usize = 4096;
 /// Neighbours on either side through which the line is drawn.
 const NEIGHBOURS: usize = 8;
 
-/// What happens between two sizes.
+/// The step between two sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Between {
     /// All that is cached is given back: each size has the budget for itself.
     Purge,
-    /// Areas of all sizes before are cached: at 255 pages they are more than the budget of two CPUs.
+    /// Areas of all sizes before are cached. At 255 pages they are more than the budget of two
+    /// CPUs.
     Nothing,
 }
 
