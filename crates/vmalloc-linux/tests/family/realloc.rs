@@ -1,6 +1,6 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
-use super::common::mappings;
+use super::common::{in_own_process, mappings};
 use super::*;
 use vmalloc::Request;
 
@@ -147,25 +147,32 @@ fn from_one_mib_to_sixty_four_page_by_page() {
 
 #[test]
 fn what_shrinks_gives_its_memory_back() {
-    in_both_modes(Config::default(), |space| {
-        let addr = vmalloc(space, 16 * MIB);
-        number(addr, 0..4096);
-        let before = resident_bytes();
-        assert_eq!(realloc(space, addr, MIB), addr);
-        assert!(before - resident_bytes() > 14 * MIB, "{before} bytes before, {} after", resident_bytes());
-        assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
-        assert_numbered(addr, 0..256);
-        // Others may have what it gave back, and it can have it again.
-        let other = vmalloc(space, MIB);
-        assert!(other > addr && other < addr + 16 * MIB);
-        free(space, other);
-        space.purge().unwrap();
-        assert_eq!(realloc(space, addr, 2 * MIB), addr);
-        assert_numbered(addr, 0..256);
-        assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
-        assert_eq!(realloc(space, addr, 1), addr);
-        assert!(traps(space, addr + PAGE) && !traps(space, addr));
-        free(space, addr);
+    // Other tests would change what is resident.
+    in_own_process("realloc::what_shrinks_gives_its_memory_back", || {
+        in_both_modes(Config::default(), |space| {
+            let addr = vmalloc(space, 16 * MIB);
+            number(addr, 0..4096);
+            let before = resident_bytes();
+            assert_eq!(realloc(space, addr, MIB), addr);
+            assert!(
+                before - resident_bytes() > 14 * MIB,
+                "{before} bytes before, {} after",
+                resident_bytes()
+            );
+            assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
+            assert_numbered(addr, 0..256);
+            // Others may have what it gave back, and it can have it again.
+            let other = vmalloc(space, MIB);
+            assert!(other > addr && other < addr + 16 * MIB);
+            free(space, other);
+            space.purge().unwrap();
+            assert_eq!(realloc(space, addr, 2 * MIB), addr);
+            assert_numbered(addr, 0..256);
+            assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
+            assert_eq!(realloc(space, addr, 1), addr);
+            assert!(traps(space, addr + PAGE) && !traps(space, addr));
+            free(space, addr);
+        });
     });
 }
 
