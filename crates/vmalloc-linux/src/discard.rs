@@ -12,7 +12,7 @@ use vmalloc::{Discard, PageRange, Platform, PlatformError};
 // - When madvise(2) has returned, the kernel has taken the pages back, and flushed all CPUs. The
 //   next touch of private memory finds zeros. Pages that are not plain are replaced before.
 // - A page that the page map does not report is neither in memory nor in swap, or is the page of
-//   zeros. Where the page map can't be asked, all pages are reported.
+//   zeros. Where the page map can't be asked, and where frames are mapped, all pages are reported.
 unsafe impl Discard for Linux {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         for range in ranges {
@@ -32,6 +32,10 @@ unsafe impl Discard for Linux {
     }
 
     unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
+        if !self.table.is_plain(range) {
+            // A frame may hold something that this mapping has not shown yet.
+            return found(range);
+        }
         let (shift, mut told) = (self.memory.page_shift(), range.start());
         let scanned = self.pagemap.written(self.memory.run(range), |run| {
             if let Some(run) = PageRange::new(run.start >> shift, run.end >> shift) {

@@ -120,6 +120,16 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection)) })
     }
 
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().resident(range) }
+    }
+
+    unsafe fn make_huge(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().make_huge(range) }
+    }
+
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().unmap(ranges) }

@@ -155,6 +155,16 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         Ok(())
     }
 
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.resident(range) }
+    }
+
+    unsafe fn make_huge(&self, range: PageRange) {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.make_huge(range) }
+    }
+
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         if let Err(error) = self.pass(Call::Unmap) {
             // SAFETY: the caller's promises are those asked for, for a part of the ranges.

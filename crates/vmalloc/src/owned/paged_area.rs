@@ -87,13 +87,12 @@ impl<S: SpaceRef> PagedArea<S> {
         if let Some(page) = self.kind.committed.first(pages, true) {
             return Err(AreaError::Mapped { page });
         }
-        // SAFETY: this owns the area and is borrowed exclusively, and nothing is committed there.
-        let committed = self
-            .kind
-            .committed
-            .insert(pages)
-            .map_err(AreaError::from)
-            .and_then(|()| unsafe { self.raw().commit(&[self.addrs(&range)]) });
+        let addrs = self.addrs(&range);
+        let entered = self.kind.committed.insert(pages).map_err(AreaError::from);
+        let committed = entered.and_then(|()| {
+            // SAFETY: this owns the area and is borrowed exclusively, and nothing is committed there.
+            unsafe { self.raw().commit(&[addrs]) }
+        });
         if committed.is_err() {
             self.kind.committed.remove(pages);
         }

@@ -8,7 +8,12 @@ use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
+use crate::sync::size;
 use lock_api::MutexGuard;
+
+/// From this size on, 256 KiB in pages of 4 KiB, an area for which the budget of the nodes has no
+/// room may wait in the list that all CPUs share: new memory takes a hundred times as long.
+const SHARED_PAGES: u64 = size(64, 4);
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
@@ -289,19 +294,18 @@ impl<P: Platform> Space<P> {
         let Freed { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
-        if may_cache && !fits {
-            self.put_large(node, area, memory);
+        let is_first = node.credit == 0;
+        if may_cache && fits && self.cache.keep(&mut node, area) {
+            drop(node);
+            if is_first {
+                self.platform.drain_later(DrainReason::Age);
+            }
             return Ok(());
         }
-        if may_cache {
-            let is_first = node.credit == 0;
-            if self.cache.keep(&mut node, area) {
-                drop(node);
-                if is_first {
-                    self.platform.drain_later(DrainReason::Age);
-                }
-                return Ok(());
-            }
+        // Where areas of other sizes use the nodes' budget up, its memory is worth a shared lock.
+        if may_cache && (!fits || area.len() >= SHARED_PAGES) {
+            self.put_large(node, area, memory);
+            return Ok(());
         }
         let Lazy { own, remote, .. } = &mut node.lazy;
         let is_own = owner_node == Some(id) && fits && has_room(own);
