@@ -106,8 +106,13 @@ unsafe impl Platform for Linux {
     type RawLock = FutexLock;
     type PurgeLock = FutexLock;
 
+    // On other machines Linux tells the size of pages only when it runs.
+    #[cfg(target_arch = "x86_64")]
+    const PAGE_SHIFT: Option<u32> = Some(12);
+
     fn geometry(&self) -> Geometry {
         Geometry::new(self.memory.span(), self.memory.page_shift(), self.cpus)
+            .heap_is_lazy(true)
             .huge_order(self.huge.order(self.memory.page_shift()))
             .huge_at_touch(self.huge.come_at_touch())
             // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page

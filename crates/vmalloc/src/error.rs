@@ -129,6 +129,14 @@ pub enum SpaceError {
         /// log2 of the platform's page size in bytes.
         page_shift: u32,
     },
+    /// The platform's geometry and its constant name different page sizes.
+    #[error("pages of 2^{page_shift} bytes, and of 2^{constant} by `Platform::PAGE_SHIFT`")]
+    PageShift {
+        /// log2 of the page size in bytes, by the geometry.
+        page_shift: u32,
+        /// The same, by the constant.
+        constant: u32,
+    },
     /// More nodes than there can be.
     #[error("{nodes} nodes are more than 128")]
     TooManyNodes {

@@ -60,16 +60,18 @@ impl<'m> Bitmaps<'m> {
     /// Bytes that bitmaps in lent memory take beside their leaves, at most.
     pub(super) const LENT_BYTES: usize = size_of::<Self>() + align_of::<Self>();
 
-    fn of(span: PageRange, lent: Option<&'m [Leaf]>) -> Self {
+    fn of(span: PageRange, lent: Option<&'m [Leaf]>, dense: Chunks<Leaf, LEAVES>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         let (nowhere, version) = (Leaf::default(), Version::new());
         let (start, end) = (span.start(), Long::new(span.end()));
-        Self { start, end, base, nowhere, version, sparse: OnceBox::new(), lent, dense: Chunks::default() }
+        Self { start, end, base, nowhere, version, sparse: OnceBox::new(), lent, dense }
     }
 
-    /// Returns bitmaps on the heap.
-    pub(super) fn on_heap(span: PageRange) -> Result<Shared<'m, Self>, OutOfMemory> {
-        try_box(Self::of(span, None)).map(Shared::boxed)
+    /// Returns bitmaps on the heap, those of the first leaves in one piece if the heap is `lazy`.
+    pub(super) fn on_heap(span: PageRange, lazy: bool) -> Result<Shared<'m, Self>, OutOfMemory> {
+        let groups = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT) + 1;
+        let flat = if lazy { groups } else { 0 };
+        try_box(Self::of(span, None, Chunks::flat(flat))).map(Shared::boxed)
     }
 
     /// Returns bitmaps of at most `count` leaves at the front of `memory`, which shrinks.
@@ -82,7 +84,7 @@ impl<'m> Bitmaps<'m> {
         let leaves = carve::<Leaf>(memory, count)?;
         leaves.fill(0);
         let leaves = <[Leaf]>::mut_from_bytes(leaves).map_err(|_| OutOfMemory)?;
-        Ok(Shared::lent(place(home, Self::of(span, Some(leaves)))))
+        Ok(Shared::lent(place(home, Self::of(span, Some(leaves), Chunks::default()))))
     }
 
     #[inline(always)]

@@ -1,11 +1,13 @@
 //! Arrays that grow while they are read: chunks of zeroed records that never move.
 //!
 //! ```text
+//!   flat   │ record│ record│ record│ …          the first records in one piece, where that costs nothing
 //!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
 //!   far    │ table │   –   │ …                  the others: tables of as many, found in two steps
 //!              └─► │ chunk │   –   │ …
 //! ```
 
+use super::cell::Long;
 use super::metadata::OutOfMemory;
 use crate::sync::size;
 use alloc::boxed::Box;
@@ -31,25 +33,54 @@ type Tables<T, const SIZE: usize> = [OnceBox<Table<T, SIZE>>; TABLES];
 pub(crate) struct Chunks<T, const SIZE: usize> {
     far: OnceBox<Tables<T, SIZE>>,
     near: Table<T, SIZE>,
+    /// The records of the first chunks, or none. They stand in for those of `near`.
+    flat: Box<[T]>,
+    /// The end of those that are in use. One thread at a time writes it.
+    flat_end: Long,
 }
 
 impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
     fn default() -> Self {
-        Self { far: OnceBox::new(), near: [const { OnceBox::new() }; TABLE] }
+        Self {
+            far: OnceBox::new(),
+            near: [const { OnceBox::new() }; TABLE],
+            flat: Box::default(),
+            flat_end: Long::new(0),
+        }
     }
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
+    /// Returns an array whose first records, up to `most`, lie in one piece: where the heap has
+    /// memory only for what is touched, that takes no more of it, and one step less to find each.
+    pub(crate) fn flat(most: u64) -> Self {
+        let count = most.min((TABLE * SIZE) as u64) as usize;
+        // Without memory for it the chunks do.
+        let flat = <[T]>::new_box_zeroed_with_elems(count).unwrap_or_default();
+        Self { flat, ..Self::default() }
+    }
+
     /// Returns the record at `index`, if its chunk is there and one of the first, which take fewer
     /// steps. O(1).
     #[inline(always)]
     pub(crate) fn near(&self, index: usize) -> Option<&T> {
+        if let Some(record) = self.flat.get(index) {
+            return Some(record);
+        }
+        self.near_chunk(index)
+    }
+
+    #[inline]
+    fn near_chunk(&self, index: usize) -> Option<&T> {
         Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
     }
 
     /// Returns the record at `index`, if its chunk is there. O(1).
     #[inline(never)]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        if let Some(record) = self.flat.get(index) {
+            return Some(record);
+        }
         let table = match index / (SIZE * TABLE) {
             0 => &self.near,
             table => self.far.get()?.get(table)?.get()?,
@@ -61,6 +92,10 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
     /// changed where it fails.
     #[cold]
     pub(crate) fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
+        if index < self.flat.len() {
+            self.flat_end.set(self.flat_end.get().max(index as u64 + 1));
+            return Ok(());
+        }
         let chunk = || <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory);
         let table = match index / (SIZE * TABLE) {
             0 => &self.near,
@@ -76,7 +111,8 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         let tables = || self.far.get().into_iter().flatten().filter_map(OnceBox::get);
         let chunks = tables().flatten().chain(&self.near).filter(|chunk| chunk.get().is_some()).count();
         let far = self.far.get().map_or(0, size_of_val) + tables().map(size_of_val).sum::<usize>();
-        size_of_val(self) + far + chunks * size_of::<[T; SIZE]>()
+        let flat = self.flat_end.get() as usize * size_of::<T>();
+        size_of_val(self) + far + flat + chunks * size_of::<[T; SIZE]>()
     }
 }
 

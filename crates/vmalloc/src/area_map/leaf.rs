@@ -92,6 +92,12 @@ impl Leaf {
         ((self.counts.get() >> OWNER_SHIFT) as usize).checked_sub(1)
     }
 
+    /// Returns the owner node; if there is none, a number that is no node's.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> usize {
+        ((self.counts.get() >> OWNER_SHIFT) as usize).wrapping_sub(1)
+    }
+
     /// Returns true if node `id` took addresses here last.
     #[inline(always)]
     pub(crate) fn is_owned_by(&self, id: usize) -> bool {
@@ -303,7 +309,7 @@ impl Leaf {
     }
 
     /// Returns the first start behind `bit`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_start(&self, bit: u32) -> Option<u32> {
         let word = (bit >> 6) as usize & (WORDS - 1);
         let behind = self.starts.get(word) & (u64::MAX - 1) << (bit & 63);

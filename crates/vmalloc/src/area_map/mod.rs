@@ -140,7 +140,12 @@ impl<'m> AreaMap<'m> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        Self::assemble(Bitmaps::on_heap(span)?, Pool::on_heap()?, Pool::on_heap()?)
+        Self::on_heap(span, false)
+    }
+
+    /// Returns an empty map over `span`. A lazy heap has memory only for what is touched.
+    pub(crate) fn on_heap(span: PageRange, is_lazy: bool) -> Result<Self, AllocError> {
+        Self::assemble(Bitmaps::on_heap(span, is_lazy)?, Pool::on_heap()?, Pool::on_heap()?)
     }
 
     /// Returns an empty map over `span`, with its records in `memory`: it works before a heap

@@ -37,10 +37,10 @@ pub(crate) use map::HeldMap;
 pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
-use crate::addr::PageRange;
 use crate::area_map::{AreaMap, Bitmaps};
 use crate::cache::Padded;
 use crate::error::SpaceError;
+use crate::platform::Geometry;
 use crate::shared::Shared;
 use annotations::Annotations;
 use lock_api::{Mutex, RawMutex};
@@ -56,9 +56,10 @@ pub(crate) struct Areas<L> {
 }
 
 impl<L: RawMutex> Areas<L> {
-    /// Returns a map over `span`, all of it free, with as many tables of annotations.
-    pub(crate) fn new(span: PageRange, shift: u32, guard: bool, tables: usize) -> Result<Self, SpaceError> {
-        let map = AreaMap::new(span).map_err(|_| SpaceError::Metadata)?;
+    /// Returns a map over the machine's span, all of it free, with as many tables of annotations.
+    pub(crate) fn new(geometry: &Geometry, guard: bool, tables: usize) -> Result<Self, SpaceError> {
+        let (span, shift) = (geometry.span, geometry.page_shift);
+        let map = AreaMap::on_heap(span, geometry.heap_is_lazy).map_err(|_| SpaceError::Metadata)?;
         Ok(Self {
             shift,
             guard,

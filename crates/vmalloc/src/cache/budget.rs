@@ -6,23 +6,46 @@ use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Pages that may be cached, and are no node's credit.
+///
+/// ```text
+///   0                 least                                  total
+///   │ always allowed    │ allowed as more is in use ─► │ withheld │
+/// ```
 pub(crate) struct Budget {
     free: Padded<AtomicU64>,
+    /// Free pages that no node gets, since too little is in use.
+    withheld: Padded<AtomicU64>,
+    /// All pages.
+    total: u64,
+    /// Pages that may be cached however little is in use.
+    least: u64,
     /// Pages that a node takes at a time.
     batch: u64,
-    /// Free pages that leave no reason to reuse larger areas.
-    plenty: u64,
 }
+
+/// The part of the addresses in use that may be cached beyond the least: an allocator that keeps a
+/// twelfth for later spreads what is in use over no more than a twelfth of addresses more.
+const PART: u64 = 12;
 
 /// The largest batch: 1 MiB in pages of 4 KiB.
 const MAX_BATCH: u64 = crate::sync::size(256, 2);
 
 impl Budget {
-    /// Returns a budget of `pages` pages for `nodes` nodes. Each node takes its part in about four
-    /// batches.
-    pub(crate) fn new(pages: u64, nodes: usize) -> Self {
-        let batch = (pages / nodes as u64 / 4).clamp(1, MAX_BATCH);
-        Self { free: Padded(AtomicU64::new(pages)), batch, plenty: pages / 4 }
+    /// Returns a budget of `least` to `total` pages for `nodes` nodes. Each node takes its part in
+    /// about four batches.
+    pub(crate) fn new(least: u64, total: u64, nodes: usize) -> Self {
+        let batch = (total / nodes as u64 / 4).clamp(1, MAX_BATCH);
+        let withheld = Padded(AtomicU64::new(total - least));
+        Self { free: Padded(AtomicU64::new(total)), withheld, total, least, batch }
+    }
+
+    /// Sets how much may be cached while `used` pages of addresses are in use.
+    pub(crate) fn set_used(&self, used: u64) {
+        if self.least < self.total {
+            let allowed = (used / PART).clamp(self.least, self.total);
+            // Relaxed, here and below: numbers that protect nothing.
+            self.withheld.0.store(self.total - allowed, Relaxed);
+        }
     }
 
     pub(crate) fn batch(&self) -> u64 {
@@ -31,16 +54,16 @@ impl Budget {
 
     /// Returns whether much is free: then new areas let every size have its own.
     pub(crate) fn is_plenty(&self) -> bool {
-        self.free.0.load(Relaxed) > self.plenty
+        self.free.0.load(Relaxed).saturating_sub(self.withheld.0.load(Relaxed)) > self.least / 4
     }
 
     /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
     /// fewer.
     pub(crate) fn take(&self, pages: u64) -> Option<u64> {
-        let wanted = pages.max(self.batch);
-        let rest = |free: u64| (free >= pages).then(|| free - free.min(wanted));
-        // Relaxed: a number that protects nothing.
-        self.free.0.fetch_update(Relaxed, Relaxed, rest).ok().map(|free| free.min(wanted))
+        let (wanted, withheld) = (pages.max(self.batch), self.withheld.0.load(Relaxed));
+        let granted = |free: u64| free.saturating_sub(withheld).min(wanted);
+        let rest = |free: u64| (granted(free) >= pages).then(|| free - granted(free));
+        self.free.0.fetch_update(Relaxed, Relaxed, rest).ok().map(granted)
     }
 
     /// Gives pages back.

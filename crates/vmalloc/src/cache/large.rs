@@ -169,7 +169,7 @@ impl Large {
         match fraction {
             Fraction::All => self.areas.len(),
             Fraction::Quarter => self.areas.len().div_ceil(4),
-            Fraction::QuarterOfIdle => idle.div_ceil(4),
+            Fraction::Idle => idle,
         }
     }
 
@@ -266,11 +266,15 @@ mod tests {
             let _ = put(&mut large, area(nth << 12, 300));
         }
         let mut out = Vec::new();
-        let mut evict = |due, most| large.evict(Fraction::QuarterOfIdle, due, most, &mut out);
+        let mut evict = |due, most| large.evict(Fraction::Idle, due, most, &mut out);
         assert_eq!(evict(None, 32), Evicted { memory: 0, due: 0 }, "all are new");
-        assert_eq!(evict(None, 1), Evicted { memory: 300, due: 1 });
-        assert_eq!(evict(Some(1), 32), Evicted { memory: 300, due: 0 });
-        assert_eq!(out, [area(0, 300), area(1 << 12, 300)]);
+        assert_eq!(evict(None, 1), Evicted { memory: 300, due: 7 });
+        assert_eq!(evict(Some(7), 32), Evicted { memory: 2100, due: 0 });
+        assert_eq!(out.len(), 8);
+        assert_eq!(out[..2], [area(0, 300), area(1 << 12, 300)]);
+        for nth in 0..8 {
+            let _ = put(&mut large, area(nth << 12, 300));
+        }
         while large.pages() > 0 {
             let _ = large.evict(Fraction::Quarter, None, 32, &mut out);
         }

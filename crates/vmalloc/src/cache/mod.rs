@@ -41,6 +41,14 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
 
+impl<T> core::ops::Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// The nodes of a space, and the numbers that they share.
 pub(crate) struct Cache<L> {
     pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
@@ -48,18 +56,33 @@ pub(crate) struct Cache<L> {
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) large: Padded<Mutex<L, Large>>,
+    /// Pages that the pools of all nodes may hold together after a purge.
+    most_pooled: u64,
 }
 
+/// Nodes that are looked at in turn for credit that they do not use.
+const LOOKED_AT: usize = 4;
+/// Pages that the pools may hold in any case: 4 MiB in pages of 4 KiB.
+const LEAST_POOLED: u64 = 1024;
+
 impl<L: RawMutex> Cache<L> {
-    /// Returns `count` empty nodes; `None` when memory is short.
-    pub(crate) fn new(count: usize, budget: Budget, large: Large, lazy: LazyPages) -> Option<Self> {
+    /// Returns `count` empty nodes; `None` when memory is short. The pools of all take up to
+    /// `most_pooled` pages.
+    pub(crate) fn new(
+        count: usize,
+        budget: Budget,
+        large: Large,
+        lazy: LazyPages,
+        most_pooled: u64,
+    ) -> Option<Self> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(count).ok()?;
         for _ in 0..count {
             nodes.push(Padded(Mutex::new(Node::new()?)));
         }
         let large = Padded(Mutex::new(large));
-        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy, large })
+        let most_pooled = most_pooled.max(LEAST_POOLED);
+        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy, large, most_pooled })
     }
 
     /// Locks the node of `cpu`. The CPU is a hint: any node would do.
@@ -118,8 +141,11 @@ impl<L: RawMutex> Cache<L> {
     /// reused it will want to keep again.
     #[cold]
     fn gather_credit(&self, node: &mut Node, missing: u64) {
-        for other in &self.nodes {
+        let next = node.looked_at;
+        node.looked_at = next.wrapping_add(LOOKED_AT);
+        for step in 0..LOOKED_AT.min(self.nodes.len()) {
             // Nothing is waited for: our own node is among those that are held.
+            let other = &self.nodes[next.wrapping_add(step) % self.nodes.len()];
             let Some(mut other) = other.0.try_lock() else { continue };
             if other.credit > 4 * self.budget.batch() {
                 let half = other.credit / 2;
@@ -163,11 +189,24 @@ impl<L: RawMutex> Cache<L> {
         self.budget.put(core::mem::take(&mut node.credit));
     }
 
-    /// Puts areas into the pool of node `id`. Those that do not go in are in `rest` then.
-    pub(crate) fn pool(&self, id: usize, areas: &[PageRange], rest: &mut Vec<PageRange>) {
+    /// Puts areas into the pool of node `id`, up to `room` pages. Those that do not go in are in
+    /// `rest` then.
+    pub(crate) fn pool(&self, id: usize, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) {
         rest.clear();
         let mut node = self.nodes[id].0.lock();
-        rest.extend(areas.iter().filter(|area| !node.pooled.put(**area)));
+        rest.extend(areas.iter().filter(|area| {
+            let is_pooled = area.len() <= *room && node.pooled.put(**area);
+            if is_pooled {
+                *room -= area.len();
+            }
+            !is_pooled
+        }));
+    }
+
+    /// Returns how many pages the pools may still take. Addresses that wait in them are missing
+    /// elsewhere: what is in use spreads over as many more. O(nodes).
+    pub(crate) fn room_in_pools(&self) -> u64 {
+        self.most_pooled.saturating_sub(self.each().map(|node| node.pooled.pages()).sum())
     }
 
     /// Locks all nodes, for a fork.

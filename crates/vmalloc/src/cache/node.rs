@@ -26,8 +26,15 @@ pub(crate) struct Node {
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: usize,
     /// How often no credit was given.
-    refusals: u32,
+    refusals: u16,
+    /// How many looks at other nodes in a row found nothing.
+    vain_looks: u8,
+    /// Misses until it is worth while to look at another node again.
+    pause: u8,
 }
+
+/// The longest pause, in misses, after looks at other nodes that found nothing.
+const LONGEST_PAUSE: u8 = 16;
 
 /// Areas freed on one node and not unmapped yet.
 #[derive(Default)]
@@ -51,6 +58,22 @@ impl Node {
     pub(crate) fn may_search(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);
         self.refusals % 32 == 1
+    }
+
+    /// Returns whether a miss here is reason to look at another node. The more looks have been in
+    /// vain, the longer the pauses between them: where every node has just what it needs, each look
+    /// would only take another CPU's cache lines.
+    pub(crate) fn may_look(&mut self) -> bool {
+        let may_look = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        may_look
+    }
+
+    /// Notes a look at node `other`, and whether it had something.
+    pub(crate) fn looked(&mut self, other: usize, found: bool) {
+        self.looked_at = if found { other } else { other + 1 };
+        self.vain_looks = if found { 0 } else { self.vain_looks.saturating_add(1) };
+        self.pause = (self.vain_looks / 2).min(LONGEST_PAUSE);
     }
 
     /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages

@@ -71,8 +71,8 @@ pub(crate) enum Fraction {
     /// A quarter of each size. A remainder is owed to the next time, so that the last area goes as
     /// well.
     Quarter,
-    /// A quarter of those of each size that were not needed since the last decay.
-    QuarterOfIdle,
+    /// Those of each size that were not needed since the last decay.
+    Idle,
     /// Everything.
     All,
 }
@@ -214,7 +214,7 @@ impl SizeStacks {
             let due = cursor.due.unwrap_or_else(|| stack.due(fraction)).min(stack.count as usize);
             let count = due.min(most.saturating_sub(out.len()));
             stack.evict(count, order, size as u64 + 1, out);
-            if stack.count == 0 && fraction != Fraction::QuarterOfIdle {
+            if stack.count == 0 && fraction != Fraction::Idle {
                 stack.starts = Vec::new();
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
             } else if count < due {
@@ -273,15 +273,17 @@ impl Stack {
 
     /// Returns how many areas are to go.
     fn due(&mut self, fraction: Fraction) -> usize {
-        let of = match fraction {
+        let due = match fraction {
             Fraction::All => return self.count as usize,
-            Fraction::Quarter => self.count,
-            Fraction::QuarterOfIdle => self.least,
+            Fraction::Idle => self.least,
+            Fraction::Quarter => {
+                let quarters = self.count + self.owed;
+                self.owed = quarters % 4;
+                quarters / 4
+            }
         };
-        let quarters = of + self.owed;
-        self.owed = quarters % 4;
-        self.least = self.count - quarters / 4;
-        (quarters / 4) as usize
+        self.least = self.count - due;
+        due as usize
     }
 
     /// Moves `count` areas of `pages` pages to `out`.
@@ -405,13 +407,13 @@ mod tests {
 
     #[test]
     fn eviction_ends_when_areas_are_taken_meanwhile() {
-        for fraction in [Fraction::Quarter, Fraction::QuarterOfIdle, Fraction::All] {
+        for fraction in [Fraction::Quarter, Fraction::Idle, Fraction::All] {
             let mut kept = SizeStacks::default();
             for start in 1..=40 {
                 assert!(kept.put(area(start * 10, 3)));
             }
             // Idle are those that were there at the decay before.
-            let _ = evict(&mut kept, Fraction::QuarterOfIdle, 100);
+            let _ = evict(&mut kept, Fraction::Idle, 100);
             let (mut cursor, mut batch) = (Cursor::default(), Vec::new());
             assert!(kept.evict(fraction, EvictOrder::Oldest, &mut cursor, 2, &mut batch));
             while kept.take(3, 1).is_some() {}

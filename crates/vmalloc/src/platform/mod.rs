@@ -106,6 +106,11 @@ pub unsafe trait Platform: Sync {
     /// CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
+    /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at
+    /// it in every call. [`Space::new`](crate::Space::new) refuses a geometry that differs.
+    /// Default: not known.
+    const PAGE_SHIFT: Option<u32> = None;
+
     /// Returns the constants of this machine. The allocator asks once, when a space is made.
     fn geometry(&self) -> Geometry;
 

@@ -41,10 +41,10 @@ impl Done {
 }
 
 impl PurgePlan {
-    /// Lazy pages have passed the threshold: a quarter of the idle areas goes as well.
+    /// Lazy pages have passed the threshold: idle areas go as well.
     pub(crate) const MAKE_ROOM: Self = Self {
-        cached: Some(Fraction::QuarterOfIdle),
-        pooled: Some(Fraction::QuarterOfIdle),
+        cached: Some(Fraction::Idle),
+        pooled: Some(Fraction::Idle),
         most: u64::MAX,
         refill: true,
         insists: false,

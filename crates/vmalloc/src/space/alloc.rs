@@ -94,7 +94,7 @@ impl<P: Platform> Space<P> {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        Ok(request.check(self.shift, self.config.guard, self.config.policy)?)
+        Ok(request.check(self.shift(), self.config.guard, self.config.policy)?)
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.
@@ -139,9 +139,9 @@ impl<P: Platform> Space<P> {
             {
                 return Ok((area, Backing::Cached));
             } else {
-                let (_, mut node) = self.cache.lock(self.platform.cpu());
-                if let Some(start) = node.pooled.take(fit.pages(), fit.alignment()) {
-                    return Ok((PageRange::of(start, start + fit.pages()), Backing::None));
+                let may_have_memory = may_have_memory && checked.size == PageSize::Base;
+                if let Some(found) = self.take_pooled(fit, may_have_memory) {
+                    return Ok(found);
                 }
             }
         }

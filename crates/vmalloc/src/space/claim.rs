@@ -17,6 +17,9 @@ use crate::sync::{Mutant, is, size};
 const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: a lock may be held for so many.
 const RUN_AREAS: u64 = size(32, 2);
+/// Chunks for each node near the start of the span in which no other node's areas are: little for
+/// a program, and all that a program of few areas ever uses.
+pub(super) const CHUNKS_APART: u64 = 2;
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
 pub(super) const ROUNDS: usize = 8;
@@ -128,6 +131,7 @@ impl<P: Platform> Space<P> {
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(id);
         leaf.withhold(area.start());
+        self.cache.budget.set_used(self.geometry.span.len() - map.free_pages());
         let others_wait = self.need.0.is_any() && !is(Mutant::Hoard);
         let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
         let more = if is_small && !others_wait {
@@ -170,7 +174,8 @@ impl<P: Platform> Space<P> {
         if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
     }
 
-    /// Moves an area just placed to a chunk of its own, if one is free.
+    /// Moves an area just placed to a chunk of its own, if one is free near the start of the span.
+    /// Farther up, chunks of one node each would spread the areas over several times the addresses.
     #[inline(never)]
     fn move_apart(
         &self,
@@ -179,9 +184,13 @@ impl<P: Platform> Space<P> {
         fit: &Fit,
         area: PageRange,
     ) -> Result<PageRange, AllocError> {
-        let Ok(chunk) = map.alloc(&Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT)) else {
+        // No chunk is free below the lowest place of a small area.
+        if area.start() >= self.apart_end {
             return Ok(area);
-        };
+        }
+        let chunk = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
+        let chunk = chunk.within(self.geometry.span.start(), self.apart_end);
+        let Ok(chunk) = map.alloc(&chunk) else { return Ok(area) };
         self.sure(map.free(area.start()).and_then(|_| map.free(chunk.start())));
         node.private_chunk = Some(chunk);
         map.alloc(&fit.within(chunk.start(), chunk.end()))

@@ -8,12 +8,7 @@ use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
-use crate::sync::size;
 use lock_api::MutexGuard;
-
-/// From this size on, 256 KiB in pages of 4 KiB, an area for which the budget of the nodes has no
-/// room may wait in the list that all CPUs share: new memory takes a hundred times as long.
-const SHARED_PAGES: u64 = size(64, 4);
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
@@ -116,13 +111,16 @@ impl<P: Platform> Space<P> {
     /// thread that waits for the node.
     #[inline(never)]
     fn free_to_cache(&self, addr: usize) -> bool {
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
         if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
+        // Where each chunk is one node's, an area goes home to it: two CPUs that reuse areas of one
+        // chunk would wait for each other's cache lines.
+        let id = if page < self.apart_end { leaf.owner() } else { self.platform.cpu() };
+        let Some(mut node) = self.cache.try_lock(id) else { return false };
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
         // it is not used.
         let Some(pages) = bitmaps.pages_near(leaf, page) else { return refuse(node) };
@@ -141,7 +139,7 @@ impl<P: Platform> Space<P> {
     /// every address.
     #[inline(never)]
     fn free_to_lazy(&self, addr: usize) -> bool {
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
         if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
@@ -302,8 +300,7 @@ impl<P: Platform> Space<P> {
             }
             return Ok(());
         }
-        // Where areas of other sizes use the nodes' budget up, its memory is worth a shared lock.
-        if may_cache && (!fits || area.len() >= SHARED_PAGES) {
+        if may_cache && !fits {
             self.put_large(node, area, memory);
             return Ok(());
         }

@@ -74,7 +74,7 @@ impl<P: Platform> Space<P> {
         let remote = purger.remote();
         let mut addr = self.deferred.take();
         while addr != 0 {
-            let page = (addr >> self.shift) as u64;
+            let page = (addr >> self.shift()) as u64;
             // SAFETY: only `free_atomic` enters areas, so this platform's memory is direct, and the
             // area begins with the word that was written there. It is mapped until the purge that
             // holds the purger has unmapped it.
@@ -141,7 +141,7 @@ impl<P: Platform> Space<P> {
     fn each_deferred(&self, mut act: impl FnMut(PageRange)) {
         let mut addr = self.deferred.last();
         while addr != 0 {
-            let page = (addr >> self.shift) as u64;
+            let page = (addr >> self.shift()) as u64;
             let segment = self.areas.map().segments_from(page).next();
             segment.into_iter().for_each(|area| act(area.range));
             // SAFETY: as in `take_deferred`: none purges.

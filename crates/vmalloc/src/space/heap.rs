@@ -18,7 +18,7 @@ impl<P: DirectMemory> Raw<'_, P> {
         if layout.size() == 0 {
             return Err(RequestError::ZeroSize.into());
         }
-        if layout.size() <= 1 << self.shift {
+        if layout.size() <= 1 << self.shift() {
             // SAFETY: the size is not zero.
             let memory = unsafe { alloc::alloc::alloc(layout) };
             // A heap may stand on this very space. Then its memory would be taken for ours when it

@@ -109,7 +109,7 @@ impl<P: MapFrames> Raw<'_, P> {
         if area.kind != Kind::Shared {
             return Err(FreeError::WrongKind { page: pages.start() }.into());
         }
-        let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift) as u64);
+        let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift()) as u64);
         let asked = asked.ok_or(RequestError::ZeroSize)?;
         if !pages.covers(&asked) {
             return Err(AreaError::Beyond { asked, pages });
@@ -172,7 +172,7 @@ impl<P: Platform> Space<P> {
         if pages == 0 {
             return Err(RequestError::ZeroSize.into());
         }
-        if pages >= isize::MAX as u64 >> self.shift {
+        if pages >= isize::MAX as u64 >> self.shift() {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
         let area = self.claim_high(Fit::new(pages + guard_pages))?;
@@ -199,7 +199,7 @@ impl<P: Platform> Space<P> {
 
     /// Has the area at `addr` show the frame set of `share`. Returns false when memory is short.
     pub(crate) fn show(&self, share: &FrameShare, addr: usize) -> bool {
-        self.frame_sets.lock().show(share, (addr >> self.shift) as u64)
+        self.frame_sets.lock().show(share, (addr >> self.shift()) as u64)
     }
 
     /// Returns one more share in a frame set; `None` when memory is short.

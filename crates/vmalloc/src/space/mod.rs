@@ -57,12 +57,14 @@ pub use stats::{NodeStats, Stats};
 pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::addr::PageRange;
+use crate::area_map::LEAF_SHIFT;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Budget, Cache, Large, LazyPages, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
 use crate::short_map::ShortMaps;
+use claim::CHUNKS_APART;
 use core::fmt;
 use lock_api::Mutex;
 use pressure::{Need, Notifiers};
@@ -78,9 +80,6 @@ pub struct Space<P: Platform> {
     platform: P,
     config: Config,
     geometry: Geometry,
-    shift: u32,
-    /// The bits of an address inside its page.
-    offset_mask: usize,
     /// The bits that the address of an area does not have which may be freed in a common case: all,
     /// where every free has more to do.
     free_mask: usize,
@@ -92,16 +91,18 @@ pub struct Space<P: Platform> {
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
+    /// The end of the first chunks, each of which is one node's.
+    apart_end: u64,
     /// Pages from which on an area begins at a huge page, if there is such a place.
     aligned_from: u64,
 
     areas: Areas<P::RawLock>,
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
-    counts: Counts,
+    counts: Padded<Counts>,
     pub(crate) short: ShortMaps<P::RawLock>,
-    frame_sets: FrameSets<P, P::RawLock>,
-    deferred: Deferred,
+    frame_sets: Padded<FrameSets<P, P::RawLock>>,
+    deferred: Padded<Deferred>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
     notifiers: Notifiers<P::RawLock>,
@@ -122,21 +123,33 @@ impl<P: Platform> Space<P> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
+        if let Some(constant) = P::PAGE_SHIFT.filter(|&constant| constant != shift) {
+            return Err(SpaceError::PageShift { page_shift: shift, constant });
+        }
         let mut config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
         let lazy_max = match config.lazy_max_pages {
             0 => (32 << 20 >> shift) * fls(cpus),
             pages => pages,
         };
-        let cache_bytes = *config.cache_bytes.get_or_insert((64 << 20) * fls(cpus) as usize);
+        let is_dear = config.max_slack_percent.unwrap_or(geometry.max_slack_percent) != 0;
+        // How much is cached by default follows what is in use.
+        let shares_of_default = if config.cache_bytes.is_some() {
+            1
+        } else if is_dear {
+            2
+        } else {
+            4
+        };
+        let cache_bytes = *config.cache_bytes.get_or_insert((32 << 20) * cpus.clamp(4, MAX_NODES));
         let cache_pages = (cache_bytes >> shift) as u64;
-        let budget = Budget::new(cache_pages, count);
+        let least_cached = cache_pages / shares_of_default;
+        let most_pooled = if cache_pages == 0 { lazy_max } else { lazy_max / 2 };
+        let budget = Budget::new(least_cached, cache_pages, count);
         let lazy = LazyPages::new(lazy_max, span.len() / 8, count);
         let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
         let none = SpaceError::Metadata;
         Ok(Self {
-            shift,
-            offset_mask: (1 << shift) - 1,
             free_mask: match config.trap_on_free || config.zero_on_free {
                 true => usize::MAX,
                 false => (1 << shift) - 1,
@@ -145,24 +158,37 @@ impl<P: Platform> Space<P> {
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: cache_pages != 0,
             max_slack_percent: u64::from(percent),
+            apart_end: (span.start() + ((CHUNKS_APART * count as u64) << LEAF_SHIFT)).min(span.end()),
             aligned_from: match geometry.huge_order {
                 Some(order) if geometry.huge_at_touch => 2 << order,
                 _ => u64::MAX,
             },
-            areas: Areas::new(span, shift, config.guard, count)?,
-            cache: Cache::new(count, budget, Large::new(cache_pages), lazy).ok_or(none)?,
+            areas: Areas::new(&geometry, config.guard, count)?,
+            cache: Cache::new(count, budget, Large::new(2 * least_cached), lazy, most_pooled).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
-            counts: Counts::default(),
+            counts: Padded(Counts::default()),
             short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
                 .ok_or(none)?,
-            frame_sets: FrameSets::new(),
-            deferred: Deferred::default(),
+            frame_sets: Padded(FrameSets::new()),
+            deferred: Padded(Deferred::default()),
             need: Padded(Need::default()),
             notifiers: Notifiers::new(),
             geometry,
             platform,
             config,
         })
+    }
+
+    /// Returns log2 of the page size in bytes.
+    #[inline(always)]
+    fn shift(&self) -> u32 {
+        P::PAGE_SHIFT.unwrap_or(self.geometry.page_shift)
+    }
+
+    /// Returns the bits of an address inside its page.
+    #[inline(always)]
+    fn offset_mask(&self) -> usize {
+        (1 << self.shift()) - 1
     }
 
     /// Returns the platform below.
@@ -191,7 +217,7 @@ impl<P: Platform> Space<P> {
     #[doc(alias = "is_vmalloc_addr")]
     #[must_use]
     pub fn contains(&self, addr: usize) -> bool {
-        self.geometry.span.contains((addr >> self.shift) as u64)
+        self.geometry.span.contains((addr >> self.shift()) as u64)
     }
 
     /// Returns the area that holds `addr`, which may be anywhere inside it, guard page included.
@@ -200,7 +226,7 @@ impl<P: Platform> Space<P> {
     #[doc(alias = "find_vm_area")]
     #[must_use]
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
-        self.areas.find((addr >> self.shift) as u64)
+        self.areas.find((addr >> self.shift()) as u64)
     }
 
     /// Returns the area that holds `addr`, without waiting: for profilers and crash dumps, which
@@ -210,7 +236,7 @@ impl<P: Platform> Space<P> {
     /// [`Contended`] when the look-up needs a lock that is held, perhaps by the very thread that
     /// was interrupted. Also when other threads allocate and free there all the time.
     pub fn try_find(&self, addr: usize) -> Result<Option<AreaInfo>, Contended> {
-        self.areas.try_find((addr >> self.shift) as u64)
+        self.areas.try_find((addr >> self.shift()) as u64)
     }
 
     /// Returns how many bytes of the area that starts at `addr` can be used: at least as many as
@@ -224,21 +250,21 @@ impl<P: Platform> Space<P> {
 
     #[inline(always)]
     fn addr(&self, page: u64) -> usize {
-        (page << self.shift) as usize
+        (page << self.shift()) as usize
     }
 
     /// Returns the bytes of `pages` pages, or as many as there are numbers for.
     fn bytes(&self, pages: u64) -> usize {
-        usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift)
+        usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift())
     }
 
     /// Returns the page that `addr` starts.
     #[inline(always)]
     fn page(&self, addr: usize) -> Result<u64, FreeError> {
-        if addr & self.offset_mask != 0 {
+        if addr & self.offset_mask() != 0 {
             return Err(FreeError::Unaligned { addr });
         }
-        Ok((addr >> self.shift) as u64)
+        Ok((addr >> self.shift()) as u64)
     }
 
     /// Returns the area that starts at `addr`.
@@ -246,7 +272,7 @@ impl<P: Platform> Space<P> {
         let page = self.page(addr)?;
         let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
         if area.addr != addr {
-            let start = (area.addr >> self.shift) as u64;
+            let start = (area.addr >> self.shift()) as u64;
             return Err(FreeError::Interior { page, start });
         }
         Ok(area)
@@ -254,7 +280,7 @@ impl<P: Platform> Space<P> {
 
     /// Returns the pages of an area without its guard.
     fn pages_of(&self, area: &AreaInfo) -> PageRange {
-        let start = (area.addr >> self.shift) as u64;
+        let start = (area.addr >> self.shift()) as u64;
         PageRange::of(start, start + area.pages)
     }
 

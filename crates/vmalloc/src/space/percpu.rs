@@ -133,7 +133,7 @@ impl<P: Platform> Raw<'_, P> {
         sizes: &[usize],
         align: usize,
     ) -> Result<usize, PercpuError> {
-        let group = Group::check(Wanted::new(offsets, sizes, self.shift)?, align)?;
+        let group = Group::check(Wanted::new(offsets, sizes, self.shift())?, align)?;
         self.balance();
         let base = self.claim_group(&group)?;
         self.hand_out_group(&group, base)?;
@@ -156,7 +156,7 @@ impl<P: Platform> Raw<'_, P> {
         offsets: &[usize],
         sizes: &[usize],
     ) -> Result<(), PercpuFreeError> {
-        let wanted = Wanted::new(offsets, sizes, self.shift)?;
+        let wanted = Wanted::new(offsets, sizes, self.shift())?;
         let base = self.page(base).map_err(|cause| PercpuFreeError::Area { index: 0, cause })?;
         let mut purger = self.purger.0.lock();
         if purger.remote().try_reserve(wanted.len()).is_err() {

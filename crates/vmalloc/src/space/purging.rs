@@ -126,8 +126,10 @@ impl<P: Platform> Space<P> {
         let means = self.unmapper();
         let mut done = Done { refusal: purger.finish_pending(&means, |_| true), ..Done::default() };
         if !purger.refused.is_empty() {
-            let give =
-                |areas: &[PageRange], rest: &mut Vec<PageRange>| self.give_remote(areas, &mut 0, plan, rest);
+            let mut room = self.room_for(plan);
+            let give = |areas: &[PageRange], rest: &mut Vec<PageRange>| {
+                self.give_remote(areas, &mut 0, &mut room, rest)
+            };
             purger.retry(&means, plan, &mut done, give);
         }
         if !purger.is_empty() {
@@ -261,32 +263,41 @@ impl<P: Platform> Space<P> {
     /// Gives flushed areas to pools or to the map (step 5). Returns how many went to the map.
     fn give_back(&self, purger: &mut Purger, plan: PurgePlan) -> u64 {
         let Purger { taken, batch, blocks, .. } = purger;
-        let (mut given, mut purged) = (0, 0);
+        let (mut given, mut purged, mut room) = (0, 0, self.room_for(plan));
         let trigger = self.short.put_blocks(&self.cache.lazy, blocks);
         self.trigger_drain(trigger);
         for (id, taken) in taken.iter_mut().enumerate() {
             purged += taken.areas();
             for areas in taken.own.chunks(BATCH) {
-                given += if plan.refill { self.pool(id, areas, batch) } else { self.release(areas) };
+                given += if room != 0 { self.pool(id, areas, &mut room, batch) } else { self.release(areas) };
                 self.count_given(areas, &mut taken.absent);
             }
-            given += self.give_remote(&taken.remote, &mut taken.absent, plan, batch);
+            given += self.give_remote(&taken.remote, &mut taken.absent, &mut room, batch);
             taken.clear();
         }
         self.counts.purged_areas.fetch_add(purged, Relaxed);
         given
     }
 
-    /// Gives areas of any node back. Returns how many went to the map.
+    /// Returns how many pages of flushed areas a purge may put into pools.
+    fn room_for(&self, plan: PurgePlan) -> u64 {
+        if plan.refill { self.cache.room_in_pools() } else { 0 }
+    }
+
+    /// Gives areas of any node back, up to `room` pages of them to pools. Returns how many went to
+    /// the map.
     fn give_remote(
         &self,
         areas: &[PageRange],
         absent: &mut u64,
-        plan: PurgePlan,
+        room: &mut u64,
         rest: &mut Vec<PageRange>,
     ) -> u64 {
         let give = |areas: &[PageRange]| {
-            let given = if plan.refill { self.return_to_owners(areas, rest) } else { self.release(areas) };
+            let given = match *room {
+                0 => self.release(areas),
+                _ => self.return_to_owners(areas, room, rest),
+            };
             self.count_given(areas, absent);
             given
         };
@@ -308,14 +319,14 @@ impl<P: Platform> Space<P> {
     }
 
     /// Puts areas into the pool of a node; those that do not go in go to the map.
-    fn pool(&self, id: usize, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
-        self.cache.pool(id, areas, rest);
+    fn pool(&self, id: usize, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
+        self.cache.pool(id, areas, room, rest);
         self.counts.held(areas.len());
         self.release(rest)
     }
 
     /// Puts areas into the pools of their owner nodes.
-    fn return_to_owners(&self, areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
+    fn return_to_owners(&self, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
         let owner_node = |area: &PageRange| {
             let home = self.areas.bitmaps.sure_home(area.start());
             let home = home.filter(|_| SizeStacks::takes(area.len()));
@@ -324,7 +335,7 @@ impl<P: Platform> Space<P> {
         let mut given = 0;
         for areas in areas.chunk_by(|a, b| owner_node(a) == owner_node(b)) {
             given += match areas.first().and_then(owner_node) {
-                Some(id) => self.pool(id, areas, rest),
+                Some(id) => self.pool(id, areas, room, rest),
                 None => self.release(areas),
             };
         }

@@ -15,7 +15,7 @@ impl<P: ReadNofault> Space<P> {
         to.fill(0);
         let end = addr.saturating_add(to.len());
         // From the next page on: the area that holds the first one is found already.
-        let next = (addr | self.offset_mask).saturating_add(1);
+        let next = (addr | self.offset_mask()).saturating_add(1);
         let mut areas = self.find(addr).into_iter().chain(self.areas_from(next));
         let mut copied = 0;
         while let Some(area) = areas.next().filter(|area| area.addr < end) {
@@ -48,7 +48,7 @@ impl<P: ReadNofault> Space<P> {
             (at, copied) = (at + done, copied + done);
             if done < wanted {
                 // Past the page that could not be read.
-                at = (at | self.offset_mask).saturating_add(1);
+                at = (at | self.offset_mask()).saturating_add(1);
             }
         }
         copied
@@ -62,7 +62,7 @@ impl<P: Translate> Space<P> {
     #[doc(alias = "vmalloc_to_pfn")]
     pub fn physical_page(&self, addr: usize) -> Option<u64> {
         let area = self.find(addr)?;
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let is_mapped = area.kind.is_memory() && self.pages_of(&area).contains(page);
         if is_mapped { self.platform.physical_page(page) } else { None }
     }

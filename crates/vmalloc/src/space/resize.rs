@@ -44,7 +44,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     pub unsafe fn realloc(&self, addr: usize, request: &Request) -> Result<usize, AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, request)?;
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         let stays = page & (checked.fit.alignment() - 1) == 0;
         let new_addr = if stays && checked.fit.pages() <= old.len() {
@@ -78,7 +78,7 @@ impl<P: Platform> Raw<'_, P> {
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         let asked = PageRange::of(page, page + checked.fit.pages());
         if asked.len() <= old.len() {
@@ -109,7 +109,7 @@ impl<P: Platform> Raw<'_, P> {
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, &Request::new(bytes))?;
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         if checked.fit.pages() > old.len() {
             let asked = PageRange::of(page, page + checked.fit.pages());
@@ -124,7 +124,7 @@ impl<P: Platform> Space<P> {
         let info = self.area_starting(addr)?;
         match info.kind {
             Kind::Vmalloc => Ok(info),
-            _ => Err(FreeError::WrongKind { page: (addr >> self.shift) as u64 }),
+            _ => Err(FreeError::WrongKind { page: (addr >> self.shift()) as u64 }),
         }
     }
 

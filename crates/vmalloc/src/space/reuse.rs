@@ -2,7 +2,7 @@
 //! nothing that CPUs share.
 
 use super::Space;
-use super::alloc::payload;
+use super::alloc::{Backing, payload};
 use super::free::refuse;
 use crate::addr::PageRange;
 use crate::cache::{Node, SizeStacks};
@@ -16,7 +16,7 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     pub(super) fn reuse(&self, bytes: usize, align: usize) -> usize {
         let below = align.wrapping_sub(1);
-        if below > self.offset_mask || align & below != 0 || bytes & self.offset_mask != 0 {
+        if below > self.offset_mask() || align & below != 0 || bytes & self.offset_mask() != 0 {
             return self.reuse_aligned(bytes, align);
         }
         if !self.caches {
@@ -24,7 +24,7 @@ impl<P: Platform> Space<P> {
         }
         // For no bytes this is no size, or that of a guard page alone, of which nothing is ever
         // cached.
-        let size = (bytes >> self.shift).wrapping_add(self.guard_less_one);
+        let size = (bytes >> self.shift()).wrapping_add(self.guard_less_one);
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
         let this = &mut *node;
         let Some(start) = this.cached.pop(size) else { return usize::from(refuse(node)) };
@@ -38,12 +38,12 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn reuse_aligned(&self, bytes: usize, align: usize) -> usize {
         let size = self.size_of(bytes);
-        let is_whole = bytes & self.offset_mask == 0;
+        let is_whole = bytes & self.offset_mask() == 0;
         if !is_whole || !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
             return 0;
         }
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let (pages, align) = (size as u64 + 1, (align >> self.shift) as u64);
+        let (pages, align) = (size as u64 + 1, (align >> self.shift()) as u64);
         let this = &mut *node;
         let stacks = if self.caches { &mut this.cached } else { &mut this.pooled };
         let Some(start) = stacks.take(pages, align) else { return usize::from(refuse(node)) };
@@ -70,7 +70,7 @@ impl<P: Platform> Space<P> {
     /// size.
     #[inline(always)]
     fn size_of(&self, bytes: usize) -> usize {
-        (bytes >> self.shift).wrapping_sub(1).saturating_add(self.guard_pages as usize)
+        (bytes >> self.shift()).wrapping_sub(1).saturating_add(self.guard_pages as usize)
     }
 
     /// Puts memory behind an area just taken from a pool. If there is none, the area goes back, and
@@ -92,18 +92,58 @@ impl<P: Platform> Space<P> {
     pub(super) fn take_cached(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let found = self.take_cached_of(&mut node, fit);
-        let nodes = &self.cache.nodes;
-        // Where new memory is cheap, another CPU's cache lines are not worth it.
-        if found.is_some() || self.max_slack_percent == 0 || nodes.len() == 1 {
+        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
+        if found.is_some() || self.max_slack_percent == 0 {
             return found;
         }
-        // One after the other, but first the node that had something the last time.
-        let others = [node.looked_at, node.looked_at + 1].map(|other| other % nodes.len());
+        let looked_at = node.looked_at;
         drop(node);
+        let found = self.take_of_others(id, looked_at, |node| self.take_cached_of(node, fit));
+        found.inspect(|area| self.bring_home(area, id))
+    }
+
+    /// Claims addresses that wait in a node, this CPU's or another's, before new ones are taken:
+    /// else the areas in use spread farther and farther. In another's it may also be an area with
+    /// memory.
+    pub(super) fn take_pooled(&self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        let pooled = |node: &mut Node| {
+            let start = node.pooled.take(fit.pages(), fit.alignment())?;
+            Some((PageRange::of(start, start + fit.pages()), Backing::None))
+        };
+        let (id, mut node) = self.cache.lock(self.platform.cpu());
+        let found = pooled(&mut node);
+        if found.is_some() || !node.may_look() {
+            return found;
+        }
+        let looked_at = node.looked_at;
+        drop(node);
+        let found = self.take_of_others(id, looked_at, |node| {
+            let cached = if may_have_memory { self.take_cached_of(node, fit) } else { None };
+            cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(node))
+        });
+        found.inspect(|(area, _)| self.bring_home(area, id))
+    }
+
+    /// Makes node `id` the owner of the chunk of an area that it took from another: freed areas go
+    /// to the owner, and so to the CPU that needed one.
+    fn bring_home(&self, area: &PageRange, id: usize) {
+        self.areas.map().leaf(area.start()).set_owner_node(id);
+    }
+
+    /// Takes something from a node other than node `id`, or from the next one: one after the other in
+    /// turn, but first the one that had something the last time.
+    fn take_of_others<T>(
+        &self,
+        id: usize,
+        looked_at: usize,
+        mut take: impl FnMut(&mut Node) -> Option<T>,
+    ) -> Option<T> {
+        let nodes = &self.cache.nodes;
+        let others = [looked_at, looked_at + 1].map(|other| other % nodes.len());
         others.into_iter().filter(|&other| other != id).find_map(|other| {
             // A node that is held is passed by.
-            let found = self.take_cached_of(&mut *nodes[other].0.try_lock()?, fit);
-            nodes[id].0.lock().looked_at = if found.is_some() { other } else { other + 1 };
+            let found = take(&mut *nodes[other].0.try_lock()?);
+            nodes[id].0.lock().looked(other, found.is_some());
             found
         })
     }

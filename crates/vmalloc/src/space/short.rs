@@ -145,7 +145,7 @@ impl<P: MapFrames> Space<P> {
             Some(page) => self.addr(page),
             None => self.raw().reserve_short(pages)?,
         };
-        let page = (addr >> self.shift) as u64;
+        let page = (addr >> self.shift()) as u64;
         let range = PageRange::of(page, page + pages);
         // SAFETY: the pages were just obtained for this caller alone, and the frames were checked.
         unsafe { self.map_or_purge(range, frames, Protection::ReadWrite) }
@@ -230,8 +230,8 @@ impl<P: Platform> Space<P> {
     /// Returns slots in the common case: a live run of one of the first blocks.
     #[inline(never)]
     fn give_slots(&self, addr: usize, pages: u64) -> bool {
-        let page = (addr >> self.shift) as u64;
-        if addr & self.offset_mask != 0 {
+        let page = (addr >> self.shift()) as u64;
+        if addr & self.offset_mask() != 0 {
             return false;
         }
         match self.short.give_near(page, pages) {

@@ -159,7 +159,7 @@ impl<P: Platform> Space<P> {
     /// Returns the busy areas that start at `addr` or behind it, in address order. See
     /// [`areas`](Self::areas).
     pub fn areas_from(&self, addr: usize) -> Areas<'_, P> {
-        let page = addr.div_ceil(1 << self.shift) as u64;
+        let page = addr.div_ceil(1 << self.shift()) as u64;
         Areas { space: self, page: page.max(self.geometry.span.start()) }
     }
 

@@ -103,8 +103,10 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
     type RawLock = L;
     type PurgeLock = L;
 
+    const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
+
     fn geometry(&self) -> Geometry {
-        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus())
+        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus()).heap_is_lazy(true)
     }
 
     #[inline]

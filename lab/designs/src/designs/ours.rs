@@ -173,8 +173,10 @@ unsafe impl Platform for Addresses {
     type RawLock = Spin;
     type PurgeLock = Sleep;
 
+    const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
+
     fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, PAGE_SHIFT, self.cpus)
+        Geometry::new(self.span, PAGE_SHIFT, self.cpus).heap_is_lazy(true)
     }
 
     #[inline]

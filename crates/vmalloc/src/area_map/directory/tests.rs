@@ -18,7 +18,7 @@ struct Bench<'m> {
 
 impl<'m> Bench<'m> {
     fn new(start: u64, end: u64) -> Self {
-        Self::of(Pool::on_heap().unwrap(), Bitmaps::on_heap(PageRange::of(start, end)).unwrap())
+        Self::of(Pool::on_heap().unwrap(), Bitmaps::on_heap(PageRange::of(start, end), false).unwrap())
     }
 
     /// One with room for so many nodes.

@@ -1,0 +1,152 @@
+//! How far a space spreads: areas in use lie close together, however long a load goes on and
+//! however its threads move from CPU to CPU.
+
+#![allow(unsafe_code)]
+
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc_model::space::NullPlatform;
+
+const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
+const START: u64 = 1 << 20;
+
+fn space(cpus: usize, config: Config) -> Space<NullPlatform> {
+    let span = PageRange::from_len(START, 1 << 24).unwrap();
+    Space::new(NullPlatform::new(span, cpus), config.guard(false)).unwrap()
+}
+
+fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
+}
+
+fn free(space: &Space<NullPlatform>, addr: usize) {
+    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Areas that replace one another at random, each call on any CPU.
+struct Load {
+    space: Space<NullPlatform>,
+    rng: SplitMix64,
+    cpus: usize,
+    live: Vec<(usize, usize)>,
+    pages: usize,
+}
+
+impl Load {
+    fn new(cpus: usize, config: Config, areas: usize) -> Self {
+        let rng = SplitMix64::seed_from_u64(1);
+        let mut load = Self { space: space(cpus, config), rng, cpus, live: Vec::new(), pages: 0 };
+        (0..areas).for_each(|_| load.grow());
+        load
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.rng.next_u64() as usize % bound
+    }
+
+    fn move_somewhere(&mut self) {
+        let cpu = self.below(self.cpus);
+        self.space.platform().move_to(cpu);
+    }
+
+    /// Sizes from 1 to 256 pages, each doubling as likely as the next.
+    fn grow(&mut self) {
+        self.move_somewhere();
+        let pages = 256f64.powf(self.below(1 << 20) as f64 / f64::from(1 << 20)) as usize;
+        self.live.push((alloc(&self.space, pages), pages));
+        self.pages += pages;
+    }
+
+    fn shrink(&mut self) {
+        self.move_somewhere();
+        let nth = self.below(self.live.len());
+        let (addr, pages) = self.live.swap_remove(nth);
+        free(&self.space, addr);
+        self.pages -= pages;
+    }
+
+    /// Replaces areas. Returns the largest span on the way, in hundredths of the pages in use then.
+    fn run(&mut self, steps: usize) -> usize {
+        let mut widest = 0;
+        for step in 0..steps {
+            self.shrink();
+            self.grow();
+            if step % 500 == 0 {
+                let end = self.live.iter().map(|(addr, pages)| addr / PAGE + pages).max().unwrap();
+                widest = widest.max(100 * (end - START as usize) / self.pages);
+            }
+        }
+        widest
+    }
+}
+
+/// On 1 and on 4 CPUs, cached and unmapped, the first run and a later one.
+#[test]
+fn the_span_of_a_steady_load_stops_growing() {
+    for (cpus, config) in [(1, Config::default()), (4, Config::default())]
+        .into_iter()
+        .flat_map(|(cpus, config)| [(cpus, config), (cpus, config.unmap_on_free())])
+    {
+        let mut load = Load::new(cpus, config, 8_000);
+        let (first, _, last) = (load.run(40_000), load.run(40_000), load.run(40_000));
+        assert!(last <= first + 4, "{first} and later {last} hundredths on {cpus} CPUs, {config:?}");
+        assert!(last <= 135, "{last} hundredths of what is in use on {cpus} CPUs, {config:?}");
+        load.space.verify().unwrap();
+    }
+}
+
+#[test]
+fn addresses_that_wait_in_one_node_serve_another() {
+    let space = space(2, Config::default().unmap_on_free());
+    let areas: Vec<usize> = (0..300).map(|_| alloc(&space, 100)).collect();
+    let end = areas.iter().max().unwrap() + 100 * PAGE;
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.flush().unwrap();
+    assert!(space.stats().pooled_areas > 100, "they wait in the pools of node 0");
+    space.platform().move_to(1);
+    let first = alloc(&space, 100);
+    assert!(first < end, "{first:#x} is new, and {} areas wait", space.stats().pooled_areas);
+}
+
+#[test]
+fn pools_hold_no_more_than_the_threshold() {
+    let space = space(2, Config::default().unmap_on_free().lazy_max_pages(4_000));
+    let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 100)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.flush().unwrap();
+    let stats = space.stats();
+    assert_eq!(stats.lazy_pages, 0);
+    assert!(stats.pooled_pages <= 4_000 && stats.pooled_pages > 2_000, "{} pages", stats.pooled_pages);
+}
+
+#[test]
+fn what_no_node_has_used_for_a_cycle_goes_back() {
+    let space = space(1, Config::default().unmap_on_free());
+    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 70)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.flush().unwrap();
+    let pooled = space.stats().pooled_areas;
+    assert_eq!(pooled, 100);
+    // Two cycles: the first begins when the areas come in.
+    for _ in 0..2 {
+        let many: Vec<usize> = (0..20_000).map(|_| alloc(&space, 1)).collect();
+        many.iter().for_each(|&addr| free(&space, addr));
+    }
+    let left = space.cached().filter(|(area, _)| area.len() == 70).count();
+    assert_eq!(left, 0, "areas of a size that nobody has asked for");
+}
+
+#[test]
+fn the_cache_grows_with_what_is_in_use() {
+    let cached_after = |live: usize| {
+        let space = space(4, Config::default());
+        let _kept: Vec<usize> = (0..live).map(|_| alloc(&space, 100)).collect();
+        let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 200)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+        space.stats().cached_pages
+    };
+    let (little, much) = (cached_after(0), cached_after(20_000));
+    assert!(little < 9_000 && much > 30_000, "{little} and {much} pages");
+}
