@@ -199,6 +199,10 @@ pub trait Design: Send + Sync {
     /// Gives what is lazy back, to pools or free ranges, as the threshold makes a design do.
     fn purge(&self);
 
+    /// Gives pooled areas back, and cached ones where a design has them: memory is short. Designs
+    /// without either do nothing.
+    fn relieve(&self) {}
+
     /// Gives everything back that is not busy: afterwards what is not busy is free, and free
     /// neighbours are merged.
     fn settle(&self);

@@ -41,7 +41,7 @@ pub(super) enum Did {
 impl<'s> Stage<'s> {
     pub(super) fn new(script: &'s Script, name: Name) -> Self {
         let setup = Setup::with_cpus(script.cpus());
-        let designs = script.windows.iter().map(|&window| name.build(&setup.span(window))).collect();
+        let designs = name.build_windows(&setup, &script.windows);
         let slots = (0..script.slots).map(|_| AtomicU64::new(NOTHING)).collect();
         Self { script, designs, slots, gone: AtomicBool::new(false) }
     }
