@@ -213,6 +213,12 @@ pub trait Design: Send + Sync {
     /// Lazy pages now: cheap enough for every sample of a timeline.
     fn lazy_pages(&self) -> u64;
 
+    /// Pages in free ranges now, where a design keeps some areas for reuse and so can serve a request
+    /// without them: cheap enough to be asked around each call. `None` where it keeps none.
+    fn free_pages(&self) -> Option<u64> {
+        None
+    }
+
     /// All segments in address order, from the first page of the span to its last.
     fn segments(&self) -> Vec<Segment>;
 

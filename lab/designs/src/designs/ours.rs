@@ -145,6 +145,10 @@ impl Design for Ours {
         self.space.stats().lazy_pages
     }
 
+    fn free_pages(&self) -> Option<u64> {
+        Some(self.space.stats().free_pages)
+    }
+
     fn segments(&self) -> Vec<Segment> {
         let kept: HashSet<u64> = self.space.cached().map(|(area, _)| area.start()).collect();
         let state = |segment: &vmalloc::area_map::Segment| match segment.state {

@@ -36,6 +36,7 @@ mod shared;
 mod show;
 
 use super::areas::{Group, Want};
+use super::pair::FreeSpace;
 use crate::cpu;
 use crate::design::{Ask, Counts, Design, Refusal, Segment, Setup};
 use drain::Decay;
@@ -160,6 +161,10 @@ impl Design for Nodes {
     /// The lazy pages of all windows.
     fn lazy_pages(&self) -> u64 {
         self.shared.lazy.load(Relaxed)
+    }
+
+    fn free_pages(&self) -> Option<u64> {
+        Some(self.window().heap.lock().ranges().pages())
     }
 
     fn segments(&self) -> Vec<Segment> {

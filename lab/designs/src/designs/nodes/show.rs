@@ -17,9 +17,8 @@ impl Nodes {
     }
 
     fn bytes_of_nodes(&self) -> usize {
-        let of_node = |node: &Node| {
-            node.busy.lock().bytes() + node.pools.lock().bytes() + node.lazy.lock().bytes()
-        };
+        let of_node =
+            |node: &Node| node.busy.lock().bytes() + node.pools.lock().bytes() + node.lazy.lock().bytes();
         let nodes = &self.shared.nodes;
         size_of_val(&**nodes) + nodes.iter().map(of_node).sum::<usize>()
     }
