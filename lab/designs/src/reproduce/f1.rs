@@ -1,6 +1,5 @@
 //! F1: a list of free ranges instead of a scan of busy areas (request for comments, 2018).
 
-use super::judge::rounds;
 use super::measure::{Place, column, loop_us, medians, sampled};
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
@@ -48,9 +47,6 @@ fn least_rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
 
-/// Rounds of a row whose claim does not hold before.
-const MOST_ROUNDS: usize = 7;
-
 fn size(effort: Effort, row: &Row) -> Size {
     let long = row.place == Place::LivedIn;
     Size::loops(if long { effort.choose(2_000, 50_000) } else { effort.choose(50_000, 1_000_000) })
@@ -82,7 +78,7 @@ fn measure(row: &Row, effort: Effort, progress: &Progress) -> Vec<Vec<Sample>> {
         Sample { value, disturbed }
     };
     let is_settled = |rounds: &[_]| claim(row, rounds).verdict.is_settled();
-    rounds(least_rounds(effort), MOST_ROUNDS, || DESIGNS.map(one).to_vec(), is_settled)
+    effort.patience(least_rounds(effort)).rounds(|| DESIGNS.map(one).to_vec(), is_settled)
 }
 
 fn claim(row: &Row, rounds: &[Vec<Sample>]) -> Claim {

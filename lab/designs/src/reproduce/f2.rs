@@ -1,6 +1,5 @@
 //! F2: the largest free range below each node of a tree, instead of lists (merged series, 2019).
 
-use super::judge::rounds;
 use super::measure::{column, medians, sampled, sequence_seconds, shuffled};
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
@@ -20,9 +19,6 @@ const BAR: f64 = 3.35;
 fn least_rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
-
-/// Rounds where a claim does not hold before.
-const MOST_ROUNDS: usize = 5;
 
 fn sequence_size(effort: Effort) -> Size {
     effort.choose(Size::loops(10_000).held_by(4), Size::loops(20_000))
@@ -100,7 +96,7 @@ impl Way {
         };
         let round = || (0..DESIGNS.len()).map(&mut one).collect();
         let are_settled = |rounds: &[_]| self.claims(rounds).iter().all(|claim| claim.verdict.is_settled());
-        rounds(least_rounds(effort), MOST_ROUNDS, round, are_settled)
+        effort.patience(least_rounds(effort)).rounds(round, are_settled)
     }
 
     /// From each of the lists to the tree; and from there to ours, which has no bar.

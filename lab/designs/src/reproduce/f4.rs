@@ -7,7 +7,7 @@
 //!        timer        │►│ wake-up
 //! ```
 
-use super::judge::{self, least};
+use super::judge::least;
 use super::measure::sampled;
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::clock::cpu_time;
@@ -47,9 +47,6 @@ fn least_rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
 
-/// Rounds where a claim does not hold before.
-const MOST_ROUNDS: usize = 7;
-
 /// What a thread that purges may lose of its CPU meanwhile: interrupts, and what the clocks differ by.
 const LOSS: Duration = Duration::from_micros(100);
 /// Purges without loss that make a round: less are no median.
@@ -86,8 +83,18 @@ struct Shown {
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     micros: f64,
-    /// The purging thread lost its CPU: whoever waits for it then waits for the machine.
+    /// One of both threads lost its CPU. An allocation that waits for a purge that does not run waits
+    /// for the machine, and a thread that does not run meets no purge.
     disturbed: bool,
+}
+
+impl Stall {
+    fn during(purge: &Freed, long: &[Long]) -> Self {
+        let met = || long.iter().filter(|it| it.start < purge.end && purge.start < it.end);
+        let took = met().map(|it| it.took).max().unwrap_or_default().max(SHORT);
+        let lost = purge.lost + met().map(|it| it.lost).sum::<Duration>();
+        Self { micros: took.as_secs_f64() * 1e6, disturbed: lost > LOSS }
+    }
 }
 
 type Part = fn(&Shown) -> f64;
@@ -101,7 +108,7 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
         shown
     };
     let are_settled = |rounds: &[_]| claims(rounds).iter().all(|claim| claim.verdict.is_settled());
-    let rounds = judge::rounds(least_rounds(effort), MOST_ROUNDS, || DESIGNS.map(measure), are_settled);
+    let rounds = effort.patience(least_rounds(effort)).rounds(|| DESIGNS.map(measure), are_settled);
     let claims = claims(&rounds);
     Outcome::new(Figure::F4, effort, claims, vec![Runs(&rounds).table()], &NOTES)
 }
@@ -264,40 +271,66 @@ fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Stall> {
         is_over.store(true, Relaxed);
         receiver.iter().for_each(|area| design.free(area).expect("an area"));
         let long = allocator.join().expect("no panic");
-        let worst = |purge: &Freed| {
-            let met = long.iter().filter(|it| it.start < purge.end && purge.start < it.end);
-            let took = met.map(|it| it.took).max().unwrap_or(SHORT);
-            Stall { micros: took.as_secs_f64() * 1e6, disturbed: purge.lost > LOSS }
-        };
+        let worst = |purge: &Freed| Stall::during(purge, &long);
         purges[WARM_UP as usize..].iter().map(worst).collect()
     })
 }
 
-/// An allocation that was not short.
+/// An allocation that was not short, or a wait for room in the ring.
 struct Long {
     start: Instant,
     end: Instant,
     /// By the time that its thread ran: a thread that waits for a lock here spins.
     took: Duration,
+    /// What its thread did not run of it.
+    lost: Duration,
+}
+
+/// The clocks of a thread: on the wall, and its own.
+#[derive(Clone, Copy)]
+struct Moment {
+    wall: Instant,
+    ran: Duration,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self { wall: Instant::now(), ran: cpu_time() }
+    }
+
+    /// Adds what happened since then, if it was not short; the next moment.
+    fn note(self, long: &mut Vec<Long>) -> Self {
+        let now = Self::now();
+        let (passed, took) = (now.wall - self.wall, now.ran - self.ran);
+        if passed > SHORT {
+            let lost = passed.saturating_sub(took);
+            long.push(Long { start: self.wall, end: now.wall, took, lost });
+        }
+        now
+    }
 }
 
 /// Allocates until it is over.
 fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool) -> Vec<Long> {
-    let mut long = Vec::new();
-    let mut ran = cpu_time();
+    let (mut long, mut last) = (Vec::new(), Moment::now());
     while !is_over.load(Relaxed) {
-        let mut area = design.alloc(&guarded(PAGES)).expect("space");
-        let now = cpu_time();
-        let took = now - std::mem::replace(&mut ran, now);
-        if took > SHORT {
-            let end = Instant::now();
-            long.push(Long { start: end - took, end, took });
-        }
-        // Without sleeping: to be woken would be part of what is measured.
-        while let Err(TrySendError::Full(again)) = sender.try_send(area) {
-            area = again;
-            std::hint::spin_loop();
-            ran = cpu_time();
+        let area = design.alloc(&guarded(PAGES)).expect("space");
+        last = last.note(&mut long);
+        if let Err(TrySendError::Full(mut area)) = sender.try_send(area) {
+            // Without sleeping: to be woken would be part of what is measured.
+            while let Err(TrySendError::Full(again)) = sender.try_send(area) {
+                area = again;
+                std::hint::spin_loop();
+            }
+            // Whoever waits for room meets no purge.
+            let now = Moment::now();
+            long.push(Long {
+                start: last.wall,
+                end: now.wall,
+                took: Duration::ZERO,
+                lost: now.wall - last.wall,
+            });
+            last = now;
         }
     }
     long
@@ -337,6 +370,48 @@ const NOTES: [&str; 3] = [
      Claims are about the least of the runs, before and after: what else the machine does makes a worst case worse, never better.",
     "Allocations: one thread allocates all the time, another frees what it gets, and so purges; what counts is the longest allocation during each purge, by the time \
      that its thread runs, which it also does while it waits. When the machine \
-     takes the CPU from a thread that holds a lock, a thread that waits for it runs on. So claims are about the median of the purges of a run whose thread lost no CPU; \
+     takes the CPU from a thread that holds a lock, a thread that waits for it runs on. So claims are about the median of the purges of a run during which neither thread lost its CPU; \
      the table has all, and its upper quarter is the machine's.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_disturbed_where_one_of_both_threads_did_not_run() {
+        let (began, micros) = (Instant::now(), Duration::from_micros);
+        let purge =
+            |lost| Freed { start: began + micros(1000), end: began + micros(3000), lost: micros(lost) };
+        let long = |from, to, took| {
+            let lost = micros(to - from).saturating_sub(micros(took));
+            Long { start: began + micros(from), end: began + micros(to), took: micros(took), lost }
+        };
+        let told = |purge: &Freed, long: &[Long]| {
+            let stall = Stall::during(purge, long);
+            (stall.micros.round(), stall.disturbed)
+        };
+        assert_eq!(told(&purge(0), &[]), (5.0, false), "all allocations were short");
+        let met = [long(900, 2900, 2000), long(2950, 2990, 40)];
+        assert_eq!(told(&purge(0), &met), (2000.0, false));
+        assert_eq!(told(&purge(500), &met), (2000.0, true), "the purge stood still");
+        assert_eq!(told(&purge(0), &[long(500, 2500, 10)]), (10.0, true), "the allocating thread did");
+        assert_eq!(
+            told(&purge(0), &[long(10, 900, 0), long(3100, 9000, 70)]),
+            (5.0, false),
+            "at another time"
+        );
+    }
+
+    #[test]
+    fn purges_without_loss_make_a_sample_if_there_are_enough() {
+        let stalls = |list: &[(f64, bool)]| {
+            let stalls: Vec<_> =
+                list.iter().map(|&(micros, disturbed)| Stall { micros, disturbed }).collect();
+            let sample = stall(&stalls);
+            (sample.value, sample.disturbed)
+        };
+        assert_eq!(stalls(&[(1.0, false), (3.0, false), (900.0, true)]), (2.0, false));
+        assert_eq!(stalls(&[(1.0, false), (3.0, true), (900.0, true)]), (3.0, true));
+    }
+}

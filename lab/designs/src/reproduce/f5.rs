@@ -1,6 +1,5 @@
 //! F5: a node for each CPU, with pools, before the one tree (2024).
 
-use super::judge;
 use super::measure::{Crowd, sampled, shuffled};
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
@@ -25,9 +24,6 @@ fn least_rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
 
-/// Rounds where a claim does not hold before.
-const MOST_ROUNDS: usize = 4;
-
 /// Divides the same work among all threads, whatever their number.
 fn size(effort: Effort, threads: usize) -> Size {
     let threads = threads as u64;
@@ -40,7 +36,7 @@ pub(super) fn steps(effort: Effort) -> u64 {
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let are_settled = |rounds: &[_]| Runs(rounds).all_claims().iter().all(|claim| claim.verdict.is_settled());
-    let rounds = judge::rounds(least_rounds(effort), MOST_ROUNDS, || round(effort, progress), are_settled);
+    let rounds = effort.patience(least_rounds(effort)).rounds(|| round(effort, progress), are_settled);
     let runs = Runs(&rounds);
     let mut outcome = Outcome::new(Figure::F5, effort, runs.all_claims(), vec![runs.table()], &NOTES);
     outcome.notes.push(of_this_machine());

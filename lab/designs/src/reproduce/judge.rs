@@ -12,6 +12,7 @@
 //! * `J4` Else the machine is too busy to judge. That is no failure, and no success.
 
 use super::Verdict;
+use std::time::{Duration, Instant};
 
 /// Samples that refute a claim: with three the middle is not the worst.
 const FEW: usize = 3;
@@ -78,18 +79,32 @@ impl Rule<'_> {
     }
 }
 
-/// Does rounds until there are enough to decide, at least `least` and at most `most`.
-pub(super) fn rounds<T>(
-    least: usize,
-    most: usize,
-    mut round: impl FnMut() -> T,
-    is_decided: impl Fn(&[T]) -> bool,
-) -> Vec<T> {
-    let mut all = Vec::new();
-    while all.len() < least || all.len() < most && !is_decided(&all) {
-        all.push(round());
+/// How often a figure is measured again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Rounds in any case.
+    pub(super) least: usize,
+    /// Rounds at most.
+    pub(super) most: usize,
+    /// The time that all rounds may have taken when another one begins. On a busy machine rounds take
+    /// longer, and more of them say no more.
+    pub(super) time: Duration,
+}
+
+impl Patience {
+    /// Does rounds until there are enough to decide.
+    pub(super) fn rounds<T>(
+        &self,
+        mut round: impl FnMut() -> T,
+        is_decided: impl Fn(&[T]) -> bool,
+    ) -> Vec<T> {
+        let (began, mut all) = (Instant::now(), Vec::new());
+        let may_go_on = |rounds: usize| rounds < self.most && began.elapsed() < self.time;
+        while all.len() < self.least || may_go_on(all.len()) && !is_decided(&all) {
+            all.push(round());
+        }
+        all
     }
-    all
 }
 
 fn values(samples: &[Sample]) -> Vec<f64> {
@@ -193,15 +208,17 @@ mod tests {
     }
 
     #[test]
-    fn rounds_end_when_they_decide() {
-        let count = |decided: usize| {
+    fn rounds_end_when_they_decide_or_take_too_long() {
+        let count = |decided: usize, time| {
             let mut nth = 0;
             let round = || {
                 nth += 1;
                 nth
             };
-            rounds(2, 5, round, |all| all.len() >= decided).len()
+            Patience { least: 2, most: 5, time }.rounds(round, |all| all.len() >= decided).len()
         };
-        assert_eq!([0, 1, 2, 3, 5, 9].map(count), [2, 2, 2, 3, 5, 5]);
+        let decided = [0, 1, 2, 3, 5, 9];
+        assert_eq!(decided.map(|it| count(it, Duration::MAX)), [2, 2, 2, 3, 5, 5]);
+        assert_eq!(decided.map(|it| count(it, Duration::ZERO)), [2; 6]);
     }
 }

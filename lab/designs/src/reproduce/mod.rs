@@ -21,10 +21,12 @@ pub mod f5;
 mod judge;
 mod measure;
 
+use judge::Patience;
 pub(crate) use judge::{Clock, Rule, Sample};
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A published result.
@@ -57,6 +59,11 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// How often a figure is measured, and again where a claim does not hold.
+    fn patience(self, least: usize) -> Patience {
+        Patience { least, most: 7, time: Duration::from_secs(self.choose(12, 120)) }
+    }
+
     /// One of two.
     pub(crate) fn choose<T>(self, quick: T, full: T) -> T {
         match self {
