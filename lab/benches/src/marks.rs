@@ -5,7 +5,7 @@ use crate::threads::{Row, Workload};
 use serde::Serialize;
 use std::fmt;
 
-/// What is compared with the mark.
+/// The number that is compared with the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -24,7 +24,7 @@ pub struct Mark {
     pub threads: usize,
     /// Of CPUs, to be judged at all.
     pub cpus: usize,
-    /// What is compared.
+    /// The number that is compared.
     pub measure: Measure,
     /// The mark.
     pub mark: f64,
@@ -38,7 +38,7 @@ pub enum Passed {
     Pass,
     /// It is not.
     Miss,
-    /// There are fewer CPUs than that takes, or so many threads were not run.
+    /// It takes more CPUs than there are, or so many threads were not run.
     NotJudged,
 }
 

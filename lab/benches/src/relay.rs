@@ -5,9 +5,9 @@
 //!   CPU 2   allocate ──► ring ──► free   CPU 3
 //! ```
 //!
-//! Every free is of an area that another CPU asked for: the worst case of designs whose areas belong
-//! to CPUs. With one thread, that thread fills its ring and empties it in turn: the same calls
-//! without another CPU.
+//! Every free is of an area that another CPU asked for: the worst case of designs whose areas
+//! belong to CPUs. With one thread, that thread fills its ring and empties it in turn: the same
+//! calls without another CPU.
 
 use crate::adapter::{Drained, House, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
@@ -25,8 +25,8 @@ const RING: usize = 256;
 /// Looks at a ring before a thread lets others run.
 const LOOKS: u32 = 64;
 
-/// Plays areas of `scene` through rings with each number of `threads`, which are 1 or even; a thread
-/// of the space's own drains.
+/// Plays areas of `scene` through rings with each number of `threads`, which are 1 or even; a
+/// thread of the space's own drains.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
@@ -133,8 +133,8 @@ impl<H: House + Sync> Stage<H> {
         0
     }
 
-    /// Puts an area into a ring as soon as that has room. Without sleeping: to be woken would be part of
-    /// what is measured.
+    /// Puts an area into a ring as soon as that has room. Without sleeping: to be woken would be
+    /// part of what is measured.
     fn send(&self, ring: &SyncSender<usize>, mut area: usize) -> Result<(), ConsumerGone> {
         let mut looks = 0;
         loop {

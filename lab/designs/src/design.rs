@@ -213,8 +213,8 @@ pub trait Design: Send + Sync {
     /// Lazy pages now: cheap enough for every sample of a timeline.
     fn lazy_pages(&self) -> u64;
 
-    /// Pages in free ranges now, where a design keeps some areas for reuse and so can serve a request
-    /// without them: cheap enough to be asked around each call. `None` where it keeps none.
+    /// Pages in free ranges now, where a design keeps some areas for reuse and so can serve a
+    /// request without them: cheap enough to be asked around each call. `None` where it keeps none.
     fn free_pages(&self) -> Option<u64> {
         None
     }

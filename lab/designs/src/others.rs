@@ -16,7 +16,7 @@ const MUCH: f64 = 0.1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     began: Instant,
-    /// What the CPUs did until then; `None` where nobody says.
+    /// The time that the CPUs were busy until then; `None` where the system does not say.
     busy: Option<Duration>,
     own: Duration,
 }
@@ -27,8 +27,8 @@ impl Watch {
         Self { began: Instant::now(), busy: busy(), own: own() }
     }
 
-    /// Returns true if others have taken much since then. Where nobody says how much, nobody took
-    /// any.
+    /// Returns true if others have taken much since then. Where the system does not say how much,
+    /// none.
     pub(crate) fn is_disturbed(&self) -> bool {
         let (Some(before), Some(now)) = (self.busy, busy()) else { return false };
         let (all, ran) = (now.saturating_sub(before), own().saturating_sub(self.own));
@@ -44,7 +44,7 @@ fn share(all: Duration, ran: Duration, time: Duration, cpus: usize) -> f64 {
     others.as_secs_f64() / (time.as_secs_f64() * cpus as f64).max(f64::MIN_POSITIVE)
 }
 
-/// What this program ran, in all threads.
+/// The time that this program ran, in all threads.
 fn own() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -68,7 +68,8 @@ fn busy_ticks(stat: &str, allowed: impl Fn(usize) -> bool) -> Option<u64> {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();
         let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
-        // User, nice, system, idle, disk, interrupts of both kinds, stolen; guests are in the first.
+        // User, nice, system, idle, disk, interrupts of both kinds, stolen; guests are in the
+        // first.
         let counts: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
         let idle = counts.get(3)? + counts.get(4)?;
         allowed(cpu).then(|| counts.iter().sum::<u64>() - idle)

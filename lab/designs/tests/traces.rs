@@ -115,8 +115,8 @@ fn each_window_is_a_design_of_its_own() {
 /// Traces long enough for many drains: forks, and control groups with modules.
 const LONG: [&[u8]; 2] = [include_bytes!("data/forks.vmt.xz"), include_bytes!("data/cgroups.vmt.xz")];
 
-/// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as many
-/// addresses as Linux did.
+/// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as
+/// many addresses as Linux did.
 #[test]
 fn nodes_span_what_linux_spanned_when_they_purge_as_it_did() {
     for bytes in LONG {

@@ -64,7 +64,7 @@ enum Plan {
 /// Threads of a crowd.
 const CROWD: usize = 64;
 
-/// What becomes of freed areas.
+/// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Freed {
     Cached,
@@ -134,7 +134,7 @@ struct Measured {
     #[serde(skip)]
     title: String,
     rows: Vec<Row>,
-    /// What became of the marks that are about these rows.
+    /// The outcomes of the marks that are about these rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<String>,
 }

@@ -130,8 +130,8 @@ impl Buffers for Jemalloc {
 
     fn version() -> String {
         let (mut text, mut size) = (null::<libc::c_char>(), size_of::<*const libc::c_char>());
-        // SAFETY: the name ends with a zero byte; a pointer to a text is written where there is room
-        // for a pointer; nothing is set.
+        // SAFETY: the name ends with a zero byte; a pointer to a text is written where there is
+        // room for a pointer; nothing is set.
         let code = unsafe {
             let out = (&raw mut text).cast();
             tikv_jemalloc_sys::mallctl(c"version".as_ptr(), out, &raw mut size, null_mut(), 0)

@@ -38,8 +38,8 @@ impl Buffers for Snmalloc {
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
-        // SAFETY: `buffer` came from `sn_rust_alloc` with this alignment and size and is freed once, as
-        // the caller promises.
+        // SAFETY: `buffer` came from `sn_rust_alloc` with this alignment and size and is freed
+        // once, as the caller promises.
         unsafe { snmalloc_sys::sn_rust_dealloc(buffer.as_ptr().cast(), PAGE_BYTES, bytes) };
     }
 }
@@ -72,8 +72,8 @@ impl Buffers for Rpmalloc {
     }
 
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the alignment is a power of two, and `build` has initialized the allocator for this
-        // thread.
+        // SAFETY: the alignment is a power of two, and `build` has initialized the allocator for
+        // this thread.
         let buffer = unsafe { rpmalloc_sys::rpaligned_alloc(PAGE_BYTES, bytes) };
         NonNull::new(buffer.cast()).expect("memory for every scene")
     }

@@ -24,8 +24,8 @@ pub enum Purges {
     #[default]
     Own,
     /// When the trace says that it did, and at no threshold: else most purges would come twice, and
-    /// pools decay twice as fast. It says so afterwards, so designs purge somewhat later than it did.
-    /// Where the trace has no purge, as [`Own`](Self::Own).
+    /// pools decay twice as fast. It says so afterwards, so designs purge somewhat later than it
+    /// did. Where the trace has no purge, as [`Own`](Self::Own).
     Trace,
 }
 

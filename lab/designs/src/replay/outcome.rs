@@ -41,8 +41,8 @@ pub struct Outcome {
     pub longest_hold_areas: u64,
     /// The most lazy pages in any sample, or at the end where nothing is sampled.
     pub peak_lazy_pages: u64,
-    /// Allocations by where they came from; `None` where a design keeps nothing for reuse, or threads
-    /// ran.
+    /// Allocations by where they came from; `None` where a design keeps nothing for reuse, or
+    /// threads ran.
     pub hits: Option<Hits>,
     /// Locks taken in the row of calls, and waits for them.
     pub waits: Waits,

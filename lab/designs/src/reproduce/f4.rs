@@ -47,7 +47,7 @@ fn least_rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
 
-/// What a thread that purges may lose of its CPU meanwhile: interrupts, and what the clocks differ by.
+/// The CPU time that a purging thread may lose meanwhile: to interrupts, and to clocks that differ.
 const LOSS: Duration = Duration::from_micros(100);
 /// Purges without loss that make a round: less are no median.
 const ENOUGH: usize = 2;
@@ -83,8 +83,8 @@ struct Shown {
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     micros: f64,
-    /// One of both threads lost its CPU. An allocation that waits for a purge that does not run waits
-    /// for the machine, and a thread that does not run meets no purge.
+    /// One of both threads lost its CPU. An allocation that waits for a purge that does not run
+    /// waits for the machine, and a thread that does not run meets no purge.
     disturbed: bool,
 }
 
@@ -165,8 +165,8 @@ impl Runs<'_> {
             Measured { what, published, before, after, unit: "µs", clock, middle }
                 .claim(Unit::Times, Some(BAR))
         };
-        // Other work of the machine makes a worst case worse, never better: the least is the nearest
-        // to the design's.
+        // Other work of the machine makes a worst case worse, never better: the least is the
+        // nearest to the design's.
         let wake_ups = claim("worst wake-up", &|design| self.wake_ups(design), Clock::Own, least);
         let stalls = |design: usize| self.0.iter().map(|round| stall(&round[design].stalls)).collect();
         [wake_ups, claim("worst allocation", &stalls, Clock::Wall, median)]
@@ -282,7 +282,7 @@ struct Long {
     end: Instant,
     /// By the time that its thread ran: a thread that waits for a lock here spins.
     took: Duration,
-    /// What its thread did not run of it.
+    /// The part in which its thread did not run.
     lost: Duration,
 }
 
@@ -322,7 +322,7 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
                 area = again;
                 std::hint::spin_loop();
             }
-            // Whoever waits for room meets no purge.
+            // A thread that waits for room meets no purge.
             let now = Moment::now();
             long.push(Long {
                 start: last.wall,
@@ -340,12 +340,12 @@ fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool)
 struct Freed {
     start: Instant,
     end: Instant,
-    /// What the thread did not run of it.
+    /// The part in which the thread did not run.
     lost: Duration,
 }
 
-/// Frees what comes, in as many rounds; the longest free of each. A round has more frees than lead to
-/// a purge, so that was one.
+/// Frees what comes, in as many rounds; the longest free of each. A round has more frees than lead
+/// to a purge, so that was one.
 fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Freed> {
     // Without sleeping: the sender would have to wake this thread.
     let tries = || std::iter::repeat_with(|| receiver.try_recv());

@@ -3,12 +3,13 @@
 //! Both designs are measured in turn, some times each. A sample is *disturbed* if other programs
 //! took much of the CPUs meanwhile.
 //!
-//! * `J1` Times of a thread's own are compared by their middle, disturbed or not: others don't count in them. Times by the
-//!   clock on the wall, and waits for threads that may not have run, are compared by the middle of undisturbed samples.
-//! * `J2` A claim also holds if the worst sample of the newer design beats the best of the older one by as much as it has to:
-//!   then no choice of samples would say otherwise.
-//! * `J3` A claim is refuted by [`FEW`] undisturbed samples of each design at least. These must agree with each other, within
-//!   [`NOISE`], or be too bad in every combination.
+//! * `J1` Times of a thread's own are compared by their middle, disturbed or not: others don't
+//!   count in them. Times by the clock on the wall, and waits for threads that may not have run,
+//!   are compared by the middle of undisturbed samples.
+//! * `J2` A claim also holds if the worst sample of the newer design beats the best of the older
+//!   one by as much as it has to: then no choice of samples would say otherwise.
+//! * `J3` A claim is refuted by [`FEW`] undisturbed samples of each design at least. These must
+//!   agree with each other, within [`NOISE`], or be too bad in every combination.
 //! * `J4` Else the machine is too busy to judge. That is no failure, and no success.
 
 use super::Verdict;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Samples that refute a claim: with three the middle is not the worst.
 const FEW: usize = 3;
-/// The same thing measured again may take so many times as long on a machine that can judge.
+/// How much longer a repeated measurement may take on a machine that can judge.
 const NOISE: f64 = 1.25;
 
 /// Something measured once.
@@ -41,7 +42,7 @@ pub(crate) struct Rule<'a> {
     pub(crate) clock: Clock,
     /// The number that stands for many.
     pub(crate) middle: fn(&[f64]) -> f64,
-    /// What is gained from one value to another: more, if the first is more or the second less.
+    /// The gain from one value to another: more, if the first is more or the second less.
     pub(crate) gain: &'a dyn Fn(f64, f64) -> f64,
     /// The least gain.
     pub(crate) bar: f64,
@@ -86,8 +87,8 @@ pub(super) struct Patience {
     pub(super) least: usize,
     /// Rounds at most.
     pub(super) most: usize,
-    /// The time that all rounds may have taken when another one begins. On a busy machine rounds take
-    /// longer, and more of them say no more.
+    /// The time that all rounds may have taken when another one begins. On a busy machine rounds
+    /// take longer, and more of them say no more.
     pub(super) time: Duration,
 }
 

@@ -251,7 +251,7 @@ impl Verdict {
 }
 
 impl Unit {
-    /// What is gained from one value to another.
+    /// Returns the gain from one value to another.
     pub(crate) fn gain(self, before: f64, after: f64) -> f64 {
         match self {
             Self::PercentSaved => 100.0 * (1.0 - after / before),

@@ -7,12 +7,14 @@
 //!                  └────────────────────────────────────┴────► heap, under one hold of its lock
 //! ```
 //!
-//! * `D1` Each pool first loses a quarter of its areas, rounded down; one of fewer than four loses all. So do pools where nothing
-//!   is lazy: a drain with nothing to flush still decays.
-//! * `D2` Areas come to a pool in rising address order. A pool hands out the last that came, and loses that first.
-//! * `D3` Frees that find too much lazy while a drain is under way ask for a second one, which follows at once.
-//! * `D4` Where addresses are short the pools lose everything, and nothing goes to a pool. Where memory is, the pools lose
-//!   everything, and what is lazy stays.
+//! * `D1` Each pool first loses a quarter of its areas, rounded down; one of fewer than four loses
+//!   all. So do pools where nothing is lazy: a drain with nothing to flush still decays.
+//! * `D2` Areas come to a pool in rising address order. A pool hands out the last that came, and
+//!   loses that first.
+//! * `D3` Frees that find too much lazy while a drain is under way ask for a second one, which
+//!   follows at once.
+//! * `D4` Where addresses are short the pools lose everything, and nothing goes to a pool. Where
+//!   memory is, the pools lose everything, and what is lazy stays.
 
 use super::node::Area;
 use super::shared::Shared;

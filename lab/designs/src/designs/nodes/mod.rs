@@ -9,26 +9,30 @@
 //!    │ busy     │   │ busy     │   │ busy     │   areas whose address is in one of the node's zones: zone % nodes,
 //!    │ lazy     │   │ lazy     │   │ lazy     │   a zone is 16 pages
 //!    └────▲─────┘   └────┬─────┘   └──────────┘
-//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of the askers
+//!         │ refill       │ purge: all lazy sets, one flush, back to the pools of the nodes
 //!    ─────┴──────────────▼──────────────────────  what is too large for a pool, and what pools lose, in one go:
 //!                 heap: Augmented                 one global lock, for each window
 //! ```
 //!
-//! * `N1` An area is in the busy tree or the lazy set of the node of its first page's zone, or in the pool of its size at the node
-//!   that asked for it, or its pages are in the heap of its window. Only areas of the main window are in pools.
-//! * `N2` `lazy` is at least the pages of all areas, of every window, that are neither busy, pooled nor free. It rises before an
-//!   area leaves the busy tree, and falls after it has come to a pool or to the heap. While no call is under way it is exactly that.
-//! * `N3` A request is refused only where, with the purge lock and the locks of all pools and of the heap held, no free range
-//!   takes it, all pools are empty and `lazy` is 0: nothing is on its way back then, and nothing can begin to be.
+//! * `N1` An area is in the busy tree or the lazy set of the node of its first page's zone, or in
+//!   the pool of its size at the node that asked for it, or its pages are in the heap of its
+//!   window. Only areas of the main window are in pools.
+//! * `N2` `lazy` is at least the pages of all areas, of every window, that are neither busy, pooled
+//!   nor free. It rises before an area leaves the busy tree, and falls after it has come to a pool
+//!   or to the heap. While no call is under way it is exactly that.
+//! * `N3` A request is refused only where, with the purge lock and the locks of all pools and of
+//!   the heap held, no free range takes it, all pools are empty and `lazy` is 0: nothing is on its
+//!   way back then, and nothing can begin to be.
 //!
-//! **Windows.** A kernel has one window for most areas and another for modules. They share the nodes, the count of lazy pages and
-//! the drain; the main window alone, the largest, has pools. [`drain`] has the rules of a drain.
+//! **Windows.** A kernel has one window for most areas and another for modules. They share the
+//! nodes, the count of lazy pages and the drain; the main window alone, the largest, has pools.
+//! [`drain`] has the rules of a drain.
 //!
 //! Locks, in this order: the purge lock, the pools by node, the heap; busy trees by node; a lazy
 //! set last. No busy tree is locked while a pool or the heap is.
 //!
-//! A hit in a pool is O(1), and the busy tree of the zone O(log n). Source: the posting of 2024, and the addresses in traces of
-//! Linux 6.12.
+//! A hit in a pool is O(1), and the busy tree of the zone O(log n). Source: the posting of 2024,
+//! and the addresses in traces of Linux 6.12.
 
 mod drain;
 mod node;

@@ -69,7 +69,8 @@ impl Shared {
         (page / ZONE_PAGES % self.nodes.len() as u64) as usize
     }
 
-    /// Returns true if a purge may keep an area in a pool: one of the main window, and small enough.
+    /// Returns true if a purge may keep an area in a pool: one of the main window, and small
+    /// enough.
     pub(super) fn pools_take(&self, area: PageRange) -> bool {
         Pools::take_in(area) && self.windows[self.main].span.covers(&area)
     }

@@ -64,8 +64,8 @@ fn pools_lose_a_quarter_at_a_drain_and_those_of_fewer_than_four_everything() {
     let nodes = nodes(80, 1);
     let starts: Vec<_> = (0..8).map(|_| alloc_on(&nodes, 0, Ask::new(10))).collect();
     starts.iter().for_each(|&start| nodes.free(start).unwrap());
-    // Filled, then 8 − 2, 6 − 1, 5 − 1, 4 − 1, and the last three at once. But for the first, nothing
-    // is lazy at these drains.
+    // Filled, then 8 − 2, 6 − 1, 5 − 1, 4 − 1, and the last three at once. But for the first,
+    // nothing is lazy at these drains.
     let counts = [8, 6, 5, 4, 3, 0].map(|left| {
         nodes.purge();
         nodes.verify().unwrap();
