@@ -8,6 +8,8 @@
 //! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
 //! | [`contest`] | several allocators through one workload, round by round |
 //! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
+//! | [`relay`] | one CPU allocates, another frees, a ring between |
+//! | [`pinning`], [`marks`] | which CPUs threads run on; what so many threads have to reach |
 //! | [`pairs`] | single pairs: the tail of their distribution |
 //! | [`mappings`] | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
@@ -31,12 +33,15 @@ pub mod counting_lock;
 pub mod heap;
 #[cfg(feature = "buffers")]
 pub mod mappings;
+pub mod marks;
 #[cfg(feature = "buffers")]
 pub mod memory;
 pub mod output;
 pub mod pairs;
+pub mod pinning;
 pub mod ranges;
 pub mod recorded_lock;
+pub mod relay;
 pub mod rounds;
 pub mod scene;
 pub mod stage;

@@ -7,6 +7,7 @@
 
 use crate::adapter::{Caller, Drained, House, RealCpu, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
+use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,16 @@ impl Drain {
     }
 }
 
+/// The partners of an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Each thread frees what it allocated.
+    Own,
+    /// One thread allocates, another frees: [`relay`](crate::relay).
+    Relay,
+}
+
 /// How much is measured, and what becomes of freed areas.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -52,6 +63,8 @@ pub struct Limits {
     pub window: Duration,
     /// The settings of the space, but for its guards.
     pub config: Config,
+    /// The CPUs that threads run on.
+    pub placement: Placement,
 }
 
 /// The result of one number of threads in one scene.
@@ -59,6 +72,8 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
+    /// The thread that frees.
+    pub workload: Workload,
     /// The thread that drains.
     pub drain: Drain,
     /// How many threads.
@@ -116,26 +131,43 @@ fn contest<H: House + Sync, N: House + Sync>(
     drop(stages);
     progress("counting locks");
     let counted = threads.iter().map(|&count| Stage::<N>::new(scene, count, limits).play(limits.window));
-    let first = rates.first().map_or(1.0, |rates| median(rates));
-    let row = |((&threads, rates), counted): ((&usize, &Vec<f64>), Played)| Row {
-        scene,
-        drain: Drain::Callers,
-        threads,
-        mpairs_per_s: median(rates) / 1e6,
-        range: [
-            rates.iter().copied().fold(f64::MAX, f64::min) / 1e6,
-            rates.iter().copied().fold(0.0, f64::max) / 1e6,
-        ],
-        ratio: median(rates) / first,
-        locks_per_pair: counted.taken.locks as f64 / counted.pairs.max(1) as f64,
-        waited_percent: counted.taken.waited_percent(),
-    };
-    threads.iter().zip(&rates).zip(counted).map(row).collect()
+    let counted: Vec<_> = counted.map(|played| (played.pairs, played.taken)).collect();
+    Row::all(scene, Workload::Own, threads, &rates, &counted)
+}
+
+impl Row {
+    /// Sums up the rates of each number of threads in all rounds, and the pairs and locks of a pass
+    /// that was not timed.
+    pub(crate) fn all(
+        scene: Scene,
+        workload: Workload,
+        threads: &[usize],
+        rates: &[Vec<f64>],
+        counted: &[(u64, Taken)],
+    ) -> Vec<Self> {
+        let first = rates.first().map_or(1.0, |rates| median(rates));
+        let row = |((&threads, rates), (pairs, taken)): ((&usize, &Vec<f64>), &(u64, Taken))| Self {
+            scene,
+            workload,
+            drain: Drain::Callers,
+            threads,
+            mpairs_per_s: median(rates) / 1e6,
+            range: [
+                rates.iter().copied().fold(f64::MAX, f64::min) / 1e6,
+                rates.iter().copied().fold(0.0, f64::max) / 1e6,
+            ],
+            ratio: median(rates) / first,
+            locks_per_pair: taken.locks as f64 / (*pairs).max(1) as f64,
+            waited_percent: taken.waited_percent(),
+        };
+        threads.iter().zip(rates).zip(counted).map(row).collect()
+    }
 }
 
 /// A space, and the areas that each thread has in it.
 struct Stage<H> {
     scene: Scene,
+    placement: Placement,
     space: H,
     workers: Vec<Mutex<Worker>>,
 }
@@ -165,7 +197,8 @@ impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
         let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
         let space = H::open(scene.config(limits.config));
-        let stage = Self { scene, space, workers: (0..threads).map(worker).collect() };
+        let workers = (0..threads).map(worker).collect();
+        let stage = Self { scene, placement: limits.placement, space, workers };
         if scene == Scene::W5 {
             stage.fill(LIVE_AREAS / threads);
         }
@@ -175,6 +208,7 @@ impl<H: House + Sync> Stage<H> {
     /// Lets each worker make its areas, all at the same time, and replace each a few times.
     fn fill(&self, each: usize) {
         let work = |number: usize| {
+            self.placement.place(number);
             let worker = &mut lock(&self.workers[number]);
             for _ in 0..each {
                 let area = self.allocate(&self.scene.request(&mut worker.rng));
@@ -189,7 +223,10 @@ impl<H: House + Sync> Stage<H> {
     /// Lets all threads work at once for so long.
     fn play(&self, window: Duration) -> Played {
         let stop = &AtomicBool::new(false);
-        let work = |number: usize| self.work(&mut lock(&self.workers[number]), stop);
+        let work = |number: usize| {
+            self.placement.place(number);
+            self.work(&mut lock(&self.workers[number]), stop)
+        };
         let time = |_: &_| {
             let start = Instant::now();
             std::thread::sleep(window);
@@ -251,7 +288,12 @@ mod tests {
 
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
-        let limits = Limits { rounds: 1, window: Duration::from_millis(20), config: Config::default() };
+        let limits = Limits {
+            rounds: 1,
+            window: Duration::from_millis(20),
+            config: Config::default(),
+            placement: Placement::Pinned,
+        };
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
         {
             let rows = run::<FutexLock>(scene, drain, &[1, 3], &limits, &|_| {});
@@ -268,7 +310,12 @@ mod tests {
 
     #[test]
     fn live_sets_are_kept_from_window_to_window() {
-        let limits = Limits { rounds: 1, window: Duration::from_millis(5), config: Config::default() };
+        let limits = Limits {
+            rounds: 1,
+            window: Duration::from_millis(5),
+            config: Config::default(),
+            placement: Placement::Anywhere,
+        };
         let stage = Stage::<Drained<FutexLock, RealCpu>>::new(Scene::W5, 8, &limits);
         for _ in 0..2 {
             let _ = stage.play(limits.window);

@@ -6,8 +6,9 @@ use crate::output;
 use crate::test::help;
 use crate::worker_threads::MAX_THREADS;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::Purges;
@@ -121,7 +122,7 @@ f3  blocks of short mappings at the tail of their queue (2015)
 f4  purge without a held lock (2016)
 f5  a node for each CPU instead of one tree (2024)
 
-Exit codes: 0 all of them are reproduced, 1 one is not, 2 bad usage.")]
+Exit codes: 0 all of them are reproduced, or the machine is too busy to judge some, 1 one is not reproduced, 2 bad usage.")]
 pub(crate) struct ReproduceOptions {
     /// Which results: f1 to f5 [default: all five]
     #[arg(value_name = "FIGURE", value_parser = crate::reproduce::figure)]
@@ -163,6 +164,34 @@ pub(crate) struct ReportOptions {
     pub(crate) live_max: Option<u64>,
 }
 
+/// The purges of a replay: a replay for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Replayed {
+    Own,
+    Trace,
+    Both,
+}
+
+impl Replayed {
+    /// Returns the name as it is written.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Trace => "trace",
+            Self::Both => "both",
+        }
+    }
+
+    /// The replays.
+    pub(crate) const fn purges(self) -> &'static [Purges] {
+        match self {
+            Self::Own => &[Purges::Own],
+            Self::Trace => &[Purges::Trace],
+            Self::Both => &[Purges::Own, Purges::Trace],
+        }
+    }
+}
+
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
@@ -179,14 +208,18 @@ pub(crate) struct ReplayOptions {
     /// Make each CPU of the trace a thread, instead of one thread that plays them all
     #[arg(long)]
     pub(crate) threads: bool,
-    /// When designs purge: at their own thresholds, or also when the trace did
-    #[arg(long, value_name = "own|trace", default_value_t)]
-    pub(crate) purges: Purges,
+    /// When designs purge: at their own thresholds, when the trace did, or first the one and then
+    /// the other, and spans side by side
+    #[arg(long, value_name = "WHEN", default_value = "own")]
+    pub(crate) purges: Replayed,
+    /// Let memory be short after every N calls: designs give back what they keep for reuse
+    #[arg(long, value_name = "N")]
+    pub(crate) pressure: Option<NonZeroU64>,
     /// Replay a made-up trace of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
     /// Write the trace in the compact format to this file, and replay nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "threads", "purges"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "threads", "purges", "pressure"])]
     pub(crate) write: Option<PathBuf>,
 }
 

@@ -111,7 +111,7 @@ fn the_text_names_what_was_read_and_each_design() {
         "la57.txt.xz: ftrace in xz, 825 lines",
         "813 events, 12 headers, 0 others, 0 damaged",
         "by kind: 395 allocations, 385 frees, 33 purges",
-        "777 events replayed as 777 calls on 2 CPUs",
+        "777 events replayed as 777 calls on 2 CPUs, purges at thresholds",
         "unmatched: 3 frees of areas from before the trace",
         "ignored: 33 purges",
         "areas: 13 live at the end",
@@ -154,6 +154,26 @@ fn threads_and_purges_of_the_trace_can_be_chosen() {
         assert_eq!(input["designs"][0]["threads"], if threads { 2 } else { 1 });
         assert_eq!(input["events"]["ignored"]["purges"] == 0, line.contains("trace"), "{report}");
     }
+}
+
+#[test]
+fn spans_with_both_kinds_of_purges_are_side_by_side() {
+    let line = format!("--purges both --design nodes --design augmented {}", data("modules.txt.zst"));
+    let (report, code) = json(&format!("replay --json {line}"));
+    assert_eq!((code, &report["purges"]), (Some(0), &"both".into()), "{report}");
+    let inputs = report["inputs"].as_array().expect("inputs");
+    assert_eq!(inputs.iter().map(|input| &input["purges"]).collect::<Vec<_>>(), ["own", "trace"]);
+    let hits = |design: usize| &inputs[0]["designs"][design]["hits"];
+    assert!(hits(0)["allocs"].as_u64() > hits(0)["kept"].as_u64() && hits(1).is_null(), "{report}");
+    let text = text(&format!("replay {line}"));
+    for words in
+        ["purges at thresholds", "purges as in the trace", "÷ traced", "own purges:", "traced purges:"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let (pressed, code) = json(&format!("replay --json --pressure 10 {}", data("modules.txt.zst")));
+    let calls = |report: &Value| report["inputs"][0]["calls"].as_u64().expect("calls");
+    assert_eq!((code, calls(&pressed)), (Some(0), calls(&report) + calls(&report) / 10));
 }
 
 #[test]
@@ -216,6 +236,7 @@ fn bad_usage_and_files_that_are_no_traces_are_one_line() {
         (format!("replay {}", data("vmallocinfo.txt")), "a listing from /proc/vmallocinfo"),
         (format!("replay --design slab {short}"), "no design is named 'slab'; there are "),
         (format!("replay --purges never {short}"), "never"),
+        (format!("replay --pressure 0 {short}"), "zero"),
         (format!("replay --synthetic 5 {short}"), "takes the place of a FILE"),
         ("replay --synthetic 0".to_owned(), "0 is not in 1..="),
         ("replay - -".to_owned(), "read once only"),

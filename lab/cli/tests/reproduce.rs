@@ -13,6 +13,10 @@ fn published_block_counts_are_reproduced() {
     let output = vmalloc("reproduce f3 --quick --json");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((output.status.code(), &report["reproduced"]), (Some(0), &true.into()), "{report:#}");
+    assert_eq!(
+        (&report["verdict"], &report["outcomes"][0]["verdict"]),
+        (&"reproduced".into(), &"reproduced".into())
+    );
     let claims = report["outcomes"][0]["claims"].as_array().expect("claims");
     let exact: Vec<_> = claims
         .iter()

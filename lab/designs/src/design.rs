@@ -199,6 +199,10 @@ pub trait Design: Send + Sync {
     /// Gives what is lazy back, to pools or free ranges, as the threshold makes a design do.
     fn purge(&self);
 
+    /// Gives pooled areas back, and cached ones where a design has them: memory is short. Designs
+    /// without either do nothing.
+    fn relieve(&self) {}
+
     /// Gives everything back that is not busy: afterwards what is not busy is free, and free
     /// neighbours are merged.
     fn settle(&self);
@@ -208,6 +212,12 @@ pub trait Design: Send + Sync {
 
     /// Lazy pages now: cheap enough for every sample of a timeline.
     fn lazy_pages(&self) -> u64;
+
+    /// Pages in free ranges now, where a design keeps some areas for reuse and so can serve a
+    /// request without them: cheap enough to be asked around each call. `None` where it keeps none.
+    fn free_pages(&self) -> Option<u64> {
+        None
+    }
 
     /// All segments in address order, from the first page of the span to its last.
     fn segments(&self) -> Vec<Segment>;

@@ -35,6 +35,7 @@ pub mod design;
 pub mod designs;
 pub mod lock;
 pub mod measure;
+mod others;
 pub mod picture;
 pub mod replay;
 pub mod reproduce;

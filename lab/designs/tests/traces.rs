@@ -112,6 +112,22 @@ fn each_window_is_a_design_of_its_own() {
     assert_eq!(windows, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
 }
 
+/// Traces long enough for many drains: forks, and control groups with modules.
+const LONG: [&[u8]; 2] = [include_bytes!("data/forks.vmt.xz"), include_bytes!("data/cgroups.vmt.xz")];
+
+/// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as
+/// many addresses as Linux did.
+#[test]
+fn nodes_span_what_linux_spanned_when_they_purge_as_it_did() {
+    for bytes in LONG {
+        let (events, _) = events(bytes);
+        let outcome = played(&script(&events, Purges::Trace), Name::Nodes, Mode::OneThread);
+        let main = outcome.main_window().expect("a window");
+        let ratio = main.span_ratio().expect("a trace that names its windows");
+        assert!((0.9..=1.2).contains(&ratio), "{ratio}: {main:?}");
+    }
+}
+
 #[test]
 fn a_converted_trace_is_the_same_trace() {
     for bytes in ALL {

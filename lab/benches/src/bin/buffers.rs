@@ -69,6 +69,7 @@ impl Visitor for PrintRss {
 /// Properties of an allocator besides its speed.
 struct Trait {
     name: &'static str,
+    version: String,
     rss_per_live: Option<f64>,
     guard: &'static str,
     traps: &'static str,
@@ -83,7 +84,8 @@ impl Visitor for Traits<'_> {
     fn visit<B: Buffers + 'static>(&mut self) {
         if self.args.wants(B::NAME) {
             let rss_per_live = rss_in_child(B::NAME);
-            self.traits.push(Trait { name: B::NAME, rss_per_live, guard: B::GUARD, traps: B::TRAPS });
+            let (name, version) = (B::NAME, B::version());
+            self.traits.push(Trait { name, version, rss_per_live, guard: B::GUARD, traps: B::TRAPS });
         }
     }
 }
@@ -110,14 +112,15 @@ fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
     let head = [&["ratio"][..], &scenes].concat();
     let ratios = table("lr", &head, ratios.collect());
-    output::line(&format_args!("{times}\n\n{ratios}"))
+    let versions: Vec<_> = traits.iter().map(|it| format!("{} {}", it.name, it.version)).collect();
+    output::line(&format_args!("{times}\n\n{ratios}\n\nVersions: {}", versions.join("; ")))
 }
 
 fn print_json(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
     let object = |it: &Trait| {
         let scenes: Vec<&Row> = rows.iter().filter(|row| row.allocator == it.name).collect();
         serde_json::json!({
-            "allocator": it.name, "rss_per_live": it.rss_per_live, "guard": it.guard,
+            "allocator": it.name, "version": it.version, "rss_per_live": it.rss_per_live, "guard": it.guard,
             "use_after_free_traps": it.traps, "scenes": scenes,
         })
     };

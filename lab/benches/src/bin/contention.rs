@@ -45,7 +45,20 @@ fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
         std::iter::once(row.nodes.to_string()).chain(cells).chain(rest).collect()
     };
     let table = table("lr", &head, rows.iter().map(cells).collect());
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("CPU"), mode.about()))
+    let mark = foreign_mark(scene, rows).map_or_else(String::new, |mark| format!("{mark}\n"));
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n{mark}", scene.about("CPU"), mode.about()))
+}
+
+/// The most locks of other nodes that a pair may take in W5, with a node for each CPU.
+const MOST_FOREIGN: f64 = 0.3;
+
+fn foreign_mark(scene: Scene, rows: &[Row]) -> Option<String> {
+    let row = rows.iter().find(|row| scene == Scene::W5 && row.nodes == CPUS)?;
+    let outcome = if row.other_nodes <= MOST_FOREIGN { "pass" } else { "MISS" };
+    Some(format!(
+        "mark: locks of other nodes ≤ {MOST_FOREIGN} a pair with {CPUS} nodes: {outcome} ({:.3})",
+        row.other_nodes
+    ))
 }
 
 fn measure(args: &Args) -> io::Result<()> {

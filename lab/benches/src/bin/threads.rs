@@ -1,13 +1,16 @@
 //! Measures one space under many threads.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
 use std::io;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use vmalloc::Config;
-use vmalloc_bench::output;
+use vmalloc_bench::marks::Mark;
+use vmalloc_bench::pinning::{self, Placement};
 use vmalloc_bench::scene::Scene;
-use vmalloc_bench::threads::{self, Drain, Limits, Row};
+use vmalloc_bench::threads::{self, Drain, Limits, Row, Workload};
+use vmalloc_bench::{output, relay};
 use vmalloc_lab::table::{figure, table};
 use vmalloc_linux::FutexLock;
 
@@ -20,13 +23,20 @@ use vmalloc_linux::FutexLock;
 /// its share of 100,000 live ones, 1…64 pages. No memory is behind the addresses; the loop and its
 /// random numbers are part of the figures. Each scene is played twice: with callers that purge, and
 /// with a thread that drains.
+///
+/// `--plan cores`: threads pinned to a CPU each, 1, 2, 4, … up to the CPUs there are, cached and
+/// unmapped; then pairs of threads of which one allocates and the other frees, with a ring between.
+/// `--plan crowd`: 64 threads against as many as there are CPUs. Both print pass marks.
 #[derive(Parser)]
 struct Args {
     /// Numbers of threads.
     #[arg(default_values_t = [1, 2, 4, 64], value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
-    /// Unmap what is freed, instead of keeping up to 64 MiB of it for reuse.
-    #[arg(long)]
+    /// Numbers of threads for a purpose, instead of a list of them.
+    #[arg(long, conflicts_with = "threads")]
+    plan: Option<Plan>,
+    /// Unmap what is freed, instead of keeping up to 64 MiB of it for reuse. Plans do both.
+    #[arg(long, conflicts_with = "plan")]
     unmap: bool,
     /// Locks of parking_lot, instead of the product's.
     #[arg(long)]
@@ -42,46 +52,206 @@ struct Args {
     rounds: u16,
 }
 
-impl Args {
-    fn limits(&self) -> Limits {
+/// Numbers of threads for a purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Plan {
+    /// Scaling: a CPU for each thread.
+    Cores,
+    /// Fairness: many threads for each CPU.
+    Crowd,
+}
+
+/// Threads of a crowd.
+const CROWD: usize = 64;
+
+/// The treatment of freed areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Freed {
+    Cached,
+    Unmapped,
+}
+
+/// Everything that is measured.
+struct Job {
+    threads: Vec<usize>,
+    /// For pairs of threads that hand areas on; none without a plan for them.
+    relays: Vec<usize>,
+    freed: Vec<Freed>,
+    placement: Placement,
+    marks: Vec<Mark>,
+}
+
+impl Job {
+    fn new(args: &Args) -> Self {
+        let cpus = pinning::allowed().len();
+        let both = vec![Freed::Cached, Freed::Unmapped];
+        match args.plan {
+            None => Self {
+                threads: args.threads.iter().map(|&threads| usize::from(threads)).collect(),
+                relays: Vec::new(),
+                freed: vec![if args.unmap { Freed::Unmapped } else { Freed::Cached }],
+                placement: Placement::Anywhere,
+                marks: Vec::new(),
+            },
+            Some(Plan::Cores) => {
+                let threads = pinning::doubling(cpus);
+                let relays = threads.iter().copied().filter(|&count| count == 1 || count % 2 == 0).collect();
+                let (placement, marks) = (Placement::Pinned, Mark::CORES.to_vec());
+                Self { threads, relays, freed: both, placement, marks }
+            }
+            Some(Plan::Crowd) => Self {
+                threads: vec![cpus, CROWD],
+                relays: Vec::new(),
+                freed: both,
+                placement: Placement::Anywhere,
+                marks: Scene::ALL.map(|scene| Mark::crowd(scene, CROWD)).to_vec(),
+            },
+        }
+    }
+
+    fn limits(&self, args: &Args, freed: Freed) -> Limits {
         let config = Config::default();
-        let config = if self.unmap { config.unmap_on_free() } else { config };
+        let config = if freed == Freed::Unmapped { config.unmap_on_free() } else { config };
         // Many time slices of each of 64 threads on two CPUs.
-        let window = Duration::from_millis(if self.quick { 20 } else { 500 });
-        Limits { rounds: usize::from(self.rounds), window, config }
+        let window = Duration::from_millis(if args.quick { 20 } else { 500 });
+        Limits { rounds: usize::from(args.rounds), window, config, placement: self.placement }
     }
 }
 
-fn print_table(scene: Scene, drain: Drain, rows: &[Row]) -> io::Result<()> {
-    let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
-    let cells = |row: &Row| {
-        let figures =
-            [row.mpairs_per_s, row.range[0], row.range[1], row.ratio, row.locks_per_pair, row.waited_percent];
-        let threads = std::iter::once(row.threads.to_string());
-        threads.chain(figures.into_iter().map(figure)).collect()
-    };
-    let table = table("lr", &head, rows.iter().map(cells).collect());
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("thread"), drain.about()))
+impl Freed {
+    const fn about(self) -> &'static str {
+        match self {
+            Self::Cached => "64 MiB cached",
+            Self::Unmapped => "unmapped on free",
+        }
+    }
+}
+
+/// The rows of one table, and what it is about.
+#[derive(Serialize)]
+struct Measured {
+    freed: &'static str,
+    #[serde(skip)]
+    title: String,
+    rows: Vec<Row>,
+    /// The outcomes of the marks that are about these rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<String>,
+}
+
+impl Measured {
+    fn new(job: &Job, freed: Freed, rows: Vec<Row>) -> Option<Self> {
+        let first = rows.first()?;
+        let (scene, drain, freed) = (first.scene, first.drain, freed.about());
+        let (title, marks) = match first.workload {
+            Workload::Own => {
+                let marks = job.marks.iter().filter(|mark| mark.scene == scene);
+                let cpus = pinning::allowed().len();
+                let marks = marks.map(|mark| mark.told(&rows, cpus)).collect();
+                (format!("{scene:?}: {}; {}; {freed}", scene.about("thread"), drain.about()), marks)
+            }
+            Workload::Relay => {
+                let title =
+                    format!("Relay of areas as in {scene:?}: one thread allocates, another frees; {freed}");
+                (title, Vec::new())
+            }
+        };
+        Some(Self { freed, title, rows, marks })
+    }
+
+    fn print(&self) -> io::Result<()> {
+        let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
+        let cells = |row: &Row| {
+            let figures = [
+                row.mpairs_per_s,
+                row.range[0],
+                row.range[1],
+                row.ratio,
+                row.locks_per_pair,
+                row.waited_percent,
+            ];
+            let threads = std::iter::once(row.threads.to_string());
+            threads.chain(figures.into_iter().map(figure)).collect()
+        };
+        let table = table("lr", &head, self.rows.iter().map(cells).collect());
+        let marks: String = self.marks.iter().map(|mark| format!("{mark}\n")).collect();
+        output::line(&format_args!("{}\n{table}\n{marks}", self.title))
+    }
 }
 
 fn measure(args: &Args) -> io::Result<()> {
-    let threads: Vec<_> = args.threads.iter().map(|&threads| usize::from(threads)).collect();
-    let bar = indicatif::ProgressBar::new_spinner();
+    let (job, bar) = (Job::new(args), indicatif::ProgressBar::new_spinner());
     let mut all = Vec::new();
-    let run =
-        if args.parking_lot { threads::run::<parking_lot::RawMutex> } else { threads::run::<FutexLock> };
-    for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain))) {
-        let rows = run(scene, drain, &threads, &args.limits(), &|step| {
-            bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
-            bar.tick();
-        });
-        if !args.json {
-            bar.suspend(|| print_table(scene, drain, &rows))?;
+    let mut tell = |freed, rows| {
+        let Some(measured) = Measured::new(&job, freed, rows) else { return Ok(()) };
+        let printed = if args.json { Ok(()) } else { bar.suspend(|| measured.print()) };
+        all.push(measured);
+        printed
+    };
+    for &freed in &job.freed {
+        let limits = job.limits(args, freed);
+        for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
+        {
+            let progress = |step: &str| {
+                bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
+                bar.tick();
+            };
+            tell(freed, play(args, scene, drain, &job.threads, &limits, &progress))?;
         }
-        all.extend(rows);
+        for scene in Scene::ALL {
+            tell(freed, relay(args, scene, &job.relays, &limits))?;
+        }
     }
     bar.finish_and_clear();
-    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { Ok(()) }
+    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { tell_of_c2c(args) }
+}
+
+fn play(
+    args: &Args,
+    scene: Scene,
+    drain: Drain,
+    threads: &[usize],
+    limits: &Limits,
+    progress: &dyn Fn(&str),
+) -> Vec<Row> {
+    let run =
+        if args.parking_lot { threads::run::<parking_lot::RawMutex> } else { threads::run::<FutexLock> };
+    run(scene, drain, threads, limits, progress)
+}
+
+fn relay(args: &Args, scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
+    if args.parking_lot {
+        relay::run::<parking_lot::RawMutex>(scene, threads, limits)
+    } else {
+        relay::run::<FutexLock>(scene, threads, limits)
+    }
+}
+
+/// Says how to see which cache lines the threads fight for, or that this machine can't tell.
+fn tell_of_c2c(args: &Args) -> io::Result<()> {
+    if args.plan != Some(Plan::Cores) {
+        return Ok(());
+    }
+    match c2c() {
+        Ok(()) => output::line(
+            &"Cache lines that CPUs fight for: perf c2c record -- target/release/threads --plan cores --quick; \
+              perf c2c report --stdio",
+        ),
+        Err(why) => {
+            output::line(&format_args!("Cache lines that CPUs fight for: perf c2c can't tell here ({why})"))
+        }
+    }
+}
+
+/// Tries it on a program that does nothing.
+fn c2c() -> Result<(), String> {
+    let words = ["c2c", "record", "-o", "/dev/null", "--", "true"];
+    let done = Command::new("perf").args(words).output().map_err(|error| format!("perf: {error}"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").trim().to_owned())
 }
 
 fn main() -> ExitCode {

@@ -1,7 +1,8 @@
 //! The allocators that a program would use instead of vmalloc.
 
 use super::{Buffers, PAGE_BYTES};
-use std::ptr::{NonNull, null_mut};
+use std::ffi::CStr;
+use std::ptr::{NonNull, null, null_mut};
 
 /// `mmap` and `munmap`, with so many guard pages behind each buffer.
 #[derive(Debug)]
@@ -14,6 +15,11 @@ impl<const GUARD_PAGES: usize> Buffers for Mmap<GUARD_PAGES> {
 
     fn build() -> Self {
         Self
+    }
+
+    fn version() -> String {
+        let name = rustix::system::uname();
+        format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
     }
 
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
@@ -51,6 +57,18 @@ impl Buffers for Glibc {
         Self
     }
 
+    #[cfg(target_env = "gnu")]
+    fn version() -> String {
+        // SAFETY: takes nothing; returns a constant text.
+        let text = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+        format!("glibc {}", text.to_string_lossy())
+    }
+
+    #[cfg(not(target_env = "gnu"))]
+    fn version() -> String {
+        "unknown".to_owned()
+    }
+
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the alignment is a power of two, the size a multiple of it.
         let buffer = unsafe { libc::aligned_alloc(PAGE_BYTES, bytes) };
@@ -74,6 +92,13 @@ impl Buffers for Mimalloc {
 
     fn build() -> Self {
         Self
+    }
+
+    fn version() -> String {
+        // SAFETY: takes nothing and changes nothing.
+        let number = unsafe { libmimalloc_sys::mi_version() };
+        // From 2.3 on two digits each for what follows the first.
+        format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
     }
 
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
@@ -101,6 +126,22 @@ impl Buffers for Jemalloc {
 
     fn build() -> Self {
         Self
+    }
+
+    fn version() -> String {
+        let (mut text, mut size) = (null::<libc::c_char>(), size_of::<*const libc::c_char>());
+        // SAFETY: the name ends with a zero byte; a pointer to a text is written where there is
+        // room for a pointer; nothing is set.
+        let code = unsafe {
+            let out = (&raw mut text).cast();
+            tikv_jemalloc_sys::mallctl(c"version".as_ptr(), out, &raw mut size, null_mut(), 0)
+        };
+        if code != 0 || text.is_null() {
+            return "unknown".to_owned();
+        }
+        // SAFETY: jemalloc's version is a constant text.
+        let told = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        told.split('-').next().unwrap_or_default().to_owned()
     }
 
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {

@@ -3,6 +3,8 @@
 mod allocators;
 mod contest;
 mod ours;
+#[cfg(feature = "peers")]
+mod peers;
 mod rss;
 
 pub use allocators::{Glibc, Jemalloc, Mimalloc, Mmap};
@@ -26,6 +28,9 @@ pub trait Buffers {
 
     /// One ready for use.
     fn build() -> Self;
+
+    /// Returns its version, by what it says of itself; else by that of the crate that carries it.
+    fn version() -> String;
 
     /// A buffer of `bytes`, a multiple of the page size, that can be read and written.
     fn allocate(&mut self, bytes: usize) -> NonNull<u8>;
@@ -51,6 +56,8 @@ pub fn each(visitor: &mut impl Visitor) {
     visitor.visit::<Glibc>();
     visitor.visit::<Mimalloc>();
     visitor.visit::<Jemalloc>();
+    #[cfg(feature = "peers")]
+    peers::each(visitor);
 }
 
 /// Writes one byte to each page of a buffer.

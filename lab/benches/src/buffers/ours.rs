@@ -29,6 +29,10 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
         Self(space)
     }
 
+    fn version() -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }
+
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         let addr = self.0.raw().alloc(&vmalloc::Request::new(bytes)).expect("memory for every scene");
         NonNull::new(core::ptr::with_exposed_provenance_mut(addr)).expect("no area at null")

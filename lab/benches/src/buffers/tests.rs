@@ -6,6 +6,7 @@ struct Check;
 
 impl Visitor for Check {
     fn visit<B: Buffers + 'static>(&mut self) {
+        assert!(B::version().contains(|c: char| c.is_ascii_digit()), "{}: {}", B::NAME, B::version());
         let mut buffers = B::build();
         let sizes = [1, 3, 16, 100, 256].map(|pages| pages * PAGE_BYTES);
         let live = sizes.map(|bytes| buffers.allocate(bytes));

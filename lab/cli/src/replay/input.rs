@@ -49,13 +49,18 @@ pub(super) struct Trace {
 }
 
 impl Input {
-    /// Reads all of it, and makes it ready to be replayed.
-    pub(super) fn compile(&self, plan: &Plan) -> Result<(Trace, Script), Stop> {
-        let mut compiler = Compiler::new(plan.purges);
+    /// Reads all of it once, and makes it ready for a replay with each kind of purges.
+    pub(super) fn compile(&self, plan: &Plan) -> Result<(Trace, Vec<Script>), Stop> {
+        let compiler = |&purges: &_| match plan.pressure {
+            Some(calls) => Compiler::new(purges).pressure_every(calls),
+            None => Compiler::new(purges),
+        };
+        let mut compilers: Vec<_> = plan.purges.purges().iter().map(compiler).collect();
         let read = self.read(plan.damage, |event| {
-            compiler.push(event).map_err(|error| Failure::new(format!("{self}: {error}")))
+            let pushed = compilers.iter_mut().try_for_each(|compiler| compiler.push(event));
+            pushed.map_err(|error| Failure::new(format!("{self}: {error}")))
         })?;
-        Ok((read, compiler.finish()))
+        Ok((read, compilers.into_iter().map(Compiler::finish).collect()))
     }
 
     /// Reads all of it, and gives each event to `take`.

@@ -10,6 +10,7 @@ mod convert;
 mod input;
 mod plan;
 mod report;
+mod spans;
 mod sparkline;
 mod table;
 
@@ -21,7 +22,8 @@ use input::Input;
 use plan::Plan;
 use report::{InputReport, Report};
 use std::sync::atomic::{AtomicU64, Ordering};
-use vmalloc_lab::replay;
+use vmalloc_lab::designs::Name;
+use vmalloc_lab::replay::{self, Outcome, Purges, Script};
 
 /// Why a trace is not replayed to its end.
 #[derive(Debug)]
@@ -56,22 +58,31 @@ pub(crate) fn run(options: &ReplayOptions, json: bool) -> Result<Exit, Failure> 
 }
 
 fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
-    let inputs = plan.inputs.iter().map(|input| replay_one(plan, input)).collect::<Result<_, Stop>>()?;
+    let mut inputs = Vec::new();
+    for input in &plan.inputs {
+        inputs.extend(replay_one(plan, input)?);
+    }
     let report = Report::new(plan, inputs);
     report.warn();
     output::tell("replay", &report, &report.to_string(), json)?;
     Ok(Exit::of(report.ok))
 }
 
-fn replay_one(plan: &Plan, input: &Input) -> Result<InputReport, Stop> {
-    let (read, script) = input.compile(plan)?;
-    let outcome = |&design: &_| {
-        let done = AtomicU64::new(0);
-        let work = || replay::replay(&script, design, plan.mode, &done);
-        // Relaxed: for people to look at.
-        let outcome = watched("steps", replay::steps(&script), &|| done.load(Ordering::Relaxed), work)?;
-        outcome.map_err(|error| Failure::new(error.to_string()))
+/// Replays a trace on every design, with each kind of purges.
+fn replay_one(plan: &Plan, input: &Input) -> Result<Vec<InputReport>, Stop> {
+    let (read, scripts) = input.compile(plan)?;
+    let report = |(&purges, script): (&Purges, &_)| {
+        let outcome = |&design: &_| outcome(plan, script, design);
+        let outcomes = plan.designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
+        Ok(InputReport::new(read.clone(), purges, script, outcomes))
     };
-    let outcomes = plan.designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
-    Ok(InputReport::new(read, &script, outcomes))
+    plan.purges.purges().iter().zip(&scripts).map(report).collect()
+}
+
+fn outcome(plan: &Plan, script: &Script, design: Name) -> Result<Outcome, Failure> {
+    let done = AtomicU64::new(0);
+    let work = || replay::replay(script, design, plan.mode, &done);
+    // Relaxed: for people to look at.
+    let outcome = watched("steps", replay::steps(script), &|| done.load(Ordering::Relaxed), work)?;
+    outcome.map_err(|error| Failure::new(error.to_string()))
 }

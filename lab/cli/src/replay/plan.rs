@@ -1,11 +1,12 @@
 //! The plan of a replay: the options, checked once.
 
 use super::input::Input;
-use crate::args::ReplayOptions;
+use crate::args::{ReplayOptions, Replayed};
 use crate::error::Failure;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use vmalloc_lab::designs::Name;
-use vmalloc_lab::replay::{Mode, Purges};
+use vmalloc_lab::replay::Mode;
 
 /// The checked options.
 #[derive(Debug)]
@@ -13,7 +14,9 @@ pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
     pub(super) designs: Vec<Name>,
     pub(super) mode: Mode,
-    pub(super) purges: Purges,
+    pub(super) purges: Replayed,
+    /// Calls after which memory is short again.
+    pub(super) pressure: Option<NonZeroU64>,
     pub(super) damage: OnDamage,
     /// Where to write the trace instead of replaying it.
     pub(super) write: Option<PathBuf>,
@@ -38,6 +41,7 @@ impl Plan {
             designs: designs(&options.design)?,
             mode: if options.threads { Mode::Threads } else { Mode::OneThread },
             purges: options.purges,
+            pressure: options.pressure,
             damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },
             write: options.write.clone(),
         })

@@ -2,11 +2,12 @@
 
 use super::input::Trace;
 use super::plan::Plan;
+use super::spans;
 use super::table;
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display, Write};
-use vmalloc_lab::replay::{Mode, Outcome, Script, Tally};
+use vmalloc_lab::replay::{Mode, Outcome, Purges, Script, Tally};
 use vmalloc_lab::trace::Compression;
 
 /// All of a run.
@@ -24,18 +25,24 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 pub(super) struct InputReport {
     #[serde(flatten)]
-    read: Trace,
+    pub(super) read: Trace,
+    /// When the designs purged.
+    #[serde(skip)]
+    pub(super) purges: Purges,
+    #[serde(rename = "purges")]
+    purges_told: &'static str,
     /// Counts of the events, by what became of them.
     events: Tally,
     cpus: usize,
     /// Calls of a design.
     calls: u64,
-    designs: Vec<Outcome>,
+    pub(super) designs: Vec<Outcome>,
 }
 
 impl InputReport {
-    pub(super) fn new(read: Trace, script: &Script, designs: Vec<Outcome>) -> Self {
-        Self { read, events: *script.tally(), cpus: script.cpus(), calls: script.calls(), designs }
+    pub(super) fn new(read: Trace, purges: Purges, script: &Script, designs: Vec<Outcome>) -> Self {
+        let (events, cpus, calls) = (*script.tally(), script.cpus(), script.calls());
+        Self { read, purges, purges_told: purges.into(), events, cpus, calls, designs }
     }
 
     fn complaints(&self) -> impl Iterator<Item = String> {
@@ -55,7 +62,7 @@ impl Report {
         let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
         Self {
             threads: plan.mode == Mode::Threads,
-            purges: plan.purges.into(),
+            purges: plan.purges.as_str(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
             inputs,
             ok: complaints.is_empty(),
@@ -112,6 +119,7 @@ impl Display for Report {
             f.write_str(if index == 0 { "" } else { "\n" })?;
             write!(f, "{input}")?;
         }
+        f.write_str(&spans::told(&self.inputs))?;
         if self.ok { writeln!(f, "\nEverything was free again, and whole") } else { Ok(()) }
     }
 }
@@ -121,7 +129,12 @@ impl Display for InputReport {
         let events = &self.events;
         f.write_str(&self.read.told())?;
         let (calls, cpus) = (self.calls, self.cpus);
-        writeln!(f, "  {} events replayed as {calls} calls on {cpus} CPUs", events.replayed)?;
+        let purges = match self.purges {
+            Purges::Own => "at thresholds",
+            Purges::Trace => "as in the trace",
+        };
+        let replayed = events.replayed;
+        writeln!(f, "  {replayed} events replayed as {calls} calls on {cpus} CPUs, purges {purges}")?;
         List("unmatched", &events.unmatched.causes()).fmt(f)?;
         List("ignored", &events.ignored.kinds()).fmt(f)?;
         let areas = [

@@ -1,10 +1,11 @@
 //! Outcomes of designs side by side.
 
+use super::spans::percent;
 use super::sparkline::{self, Pick};
 use std::fmt;
 use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::replay::{Latency, Outcome, Sample, WindowOutcome};
-use vmalloc_lab::table::table;
+use vmalloc_lab::table::{figure, table};
 use vmalloc_lab::units::human_bytes;
 
 /// All tables of one trace.
@@ -15,13 +16,23 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Res
 }
 
 fn totals(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
-    let head =
-        ["design", "time ms", "ns a call", "purges", "refused", "missed fits", "lazy peak", "lock waits"];
+    let head = [
+        "design",
+        "time ms",
+        "ns a call",
+        "pool hits",
+        "purges",
+        "refused",
+        "missed fits",
+        "lazy peak",
+        "lock waits",
+    ];
     let row = |it: &Outcome| {
         vec![
             it.design.to_owned(),
             format!("{:.3}", it.total_ns as f64 / 1e6),
             format!("{:.1}", it.ns_per_call),
+            percent(it.hits),
             it.purges.to_string(),
             it.refused.to_string(),
             it.missed_fits.to_string(),
@@ -65,7 +76,7 @@ fn extremes(
     traced: Option<u64>,
     windows: &[(&str, &WindowOutcome)],
 ) -> fmt::Result {
-    let head = ["", "peak span", "peak busy", "most areas", "largest free: least", "at the end"];
+    let head = ["", "peak span", "÷ traced", "peak busy", "most areas", "largest free: least", "at the end"];
     let traced = traced.map(|pages| {
         let cells = ["(in the trace)".to_owned(), bytes(pages)];
         cells.into_iter().chain(std::iter::repeat_n(String::new(), head.len() - 2)).collect()
@@ -81,6 +92,7 @@ fn extreme(design: &str, it: &WindowOutcome) -> Vec<String> {
     vec![
         design.to_owned(),
         told(it.peak_span_pages),
+        figure(it.span_ratio()),
         told(it.peak_busy_pages),
         it.peak_busy_areas.unwrap_or(0).to_string(),
         told_free(free.clone().min()),

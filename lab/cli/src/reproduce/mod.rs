@@ -8,7 +8,7 @@ use crate::error::{Exit, Failure};
 use crate::output;
 use crate::progress::watched;
 use report::Report;
-use vmalloc_lab::reproduce::{Effort, Figure, Progress};
+use vmalloc_lab::reproduce::{Effort, Figure, Progress, Verdict};
 
 /// Runs the command.
 pub(crate) fn run(options: &ReproduceOptions, json: bool) -> Result<Exit, Failure> {
@@ -23,7 +23,8 @@ pub(crate) fn run(options: &ReproduceOptions, json: bool) -> Result<Exit, Failur
     let all = figures.iter().map(|figure| figure.steps(effort)).sum();
     let run = || figures.iter().map(|figure| figure.run(effort, &progress)).collect();
     let report = Report::new(watched("measurements", all, &|| progress.done(), run)?);
-    output::tell("reproduce", &report, &report.to_string(), json).map(|()| Exit::of(report.reproduced))
+    output::tell("reproduce", &report, &report.to_string(), json)
+        .map(|()| Exit::of(report.verdict != Verdict::NotReproduced))
 }
 
 /// Reads the name of a figure.

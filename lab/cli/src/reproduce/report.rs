@@ -2,20 +2,24 @@
 
 use serde::Serialize;
 use std::fmt;
-use vmalloc_lab::reproduce::{Claim, Outcome, Unit};
+use vmalloc_lab::reproduce::{Claim, Outcome, Unit, Verdict};
 use vmalloc_lab::table::{NONE, figure, table};
 
 /// All results of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    pub(super) reproduced: bool,
+    /// True if every result is reproduced.
+    reproduced: bool,
+    /// The worst verdict of all results.
+    pub(super) verdict: Verdict,
     outcomes: Vec<Outcome>,
 }
 
 impl Report {
     /// Sums up these results.
     pub(super) fn new(outcomes: Vec<Outcome>) -> Self {
-        Self { reproduced: outcomes.iter().all(|outcome| outcome.reproduced), outcomes }
+        let verdict = Verdict::of_all(outcomes.iter().map(|outcome| outcome.verdict));
+        Self { reproduced: verdict == Verdict::Reproduced, verdict, outcomes }
     }
 }
 
@@ -24,13 +28,17 @@ impl fmt::Display for Report {
         for outcome in &self.outcomes {
             write_outcome(f, outcome)?;
         }
-        let count = self.outcomes.iter().filter(|outcome| outcome.reproduced).count();
-        writeln!(f, "Reproduced: {count} of {}", self.outcomes.len())
+        let count = |verdict| self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
+        write!(f, "Reproduced: {} of {}", count(Verdict::Reproduced), self.outcomes.len())?;
+        match count(Verdict::TooBusy) {
+            0 => writeln!(f),
+            busy => writeln!(f, "; too busy to judge: {busy}"),
+        }
     }
 }
 
 fn write_outcome(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    let verdict = if outcome.reproduced { "reproduced" } else { "NOT REPRODUCED" };
+    let verdict = outcome.verdict;
     let name = outcome.figure.as_str().to_uppercase();
     writeln!(f, "{name}  {}: {verdict}\n", outcome.title)?;
     write_indented(f, &claims(&outcome.claims))?;

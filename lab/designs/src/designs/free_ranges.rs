@@ -114,6 +114,11 @@ impl<A: Augment> FreeRanges<A> {
         self.tree.ranges().any(|free| want.place(free).is_some())
     }
 
+    /// Pages of all ranges: `F2`.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.tree.bytes()
     }

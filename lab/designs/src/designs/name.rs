@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 use strum::{IntoStaticStr, VariantArray};
+use vmalloc::PageRange;
 
 /// A design by its name on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, IntoStaticStr, VariantArray)]
@@ -90,6 +91,22 @@ impl Name {
             Self::Nodes => Box::new(Nodes::new(setup)),
             Self::Vmalloc => Box::new(Ours::new(setup, Reuse::AfterFlush)),
             Self::VmallocCached => Box::new(Ours::new(setup, Reuse::AsItIs)),
+        }
+    }
+}
+
+impl Name {
+    /// Builds an empty one for each window. Windows of [`Nodes`](Self::Nodes) share all but their
+    /// addresses, as Linux's do; those of other designs share nothing.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build), and where there is no window.
+    #[must_use]
+    pub fn build_windows(self, setup: &Setup, windows: &[PageRange]) -> Vec<Box<dyn Design>> {
+        let boxed = |nodes| Box::new(nodes) as Box<dyn Design>;
+        match self {
+            Self::Nodes => Nodes::of_windows(setup, windows).into_iter().map(boxed).collect(),
+            _ => windows.iter().map(|&window| self.build(&setup.span(window))).collect(),
         }
     }
 }

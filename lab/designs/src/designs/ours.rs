@@ -117,6 +117,10 @@ impl Design for Ours {
         let _ = self.space.drain().expect("this platform refuses nothing");
     }
 
+    fn relieve(&self) {
+        self.space.shrink(u64::MAX).expect("this platform refuses nothing");
+    }
+
     fn settle(&self) {
         self.space.purge().expect("this platform refuses nothing");
     }
@@ -139,6 +143,10 @@ impl Design for Ours {
 
     fn lazy_pages(&self) -> u64 {
         self.space.stats().lazy_pages
+    }
+
+    fn free_pages(&self) -> Option<u64> {
+        Some(self.space.stats().free_pages)
     }
 
     fn segments(&self) -> Vec<Segment> {

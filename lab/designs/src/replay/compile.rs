@@ -23,8 +23,9 @@ pub enum Purges {
     /// At their own thresholds.
     #[default]
     Own,
-    /// Also when the trace says that it did. It says so afterwards, so that designs purge somewhat
-    /// later than it did.
+    /// When the trace says that it did, and at no threshold: else most purges would come twice, and
+    /// pools decay twice as fast. It says so afterwards, so designs purge somewhat later than it
+    /// did. Where the trace has no purge, as [`Own`](Self::Own).
     Trace,
 }
 
@@ -37,6 +38,8 @@ pub struct TooLong;
 #[derive(Debug, Default)]
 pub struct Compiler {
     purges: Purges,
+    /// Calls after which memory is short again; never, if 0.
+    pressure: u64,
     steps: Vec<Step>,
     shapes: Shapes,
     live: Live,
@@ -73,6 +76,13 @@ impl Compiler {
         Self { purges, ..Self::default() }
     }
 
+    /// Lets memory be short after every so many calls. No trace of allocations says when it was.
+    #[must_use]
+    pub fn pressure_every(mut self, calls: std::num::NonZeroU64) -> Self {
+        self.pressure = calls.get();
+        self
+    }
+
     /// Compiles the next event.
     ///
     /// # Errors
@@ -94,6 +104,7 @@ impl Compiler {
         let left: Vec<_> = self.live.into_areas().map(|area| (area.slot, area.shape)).collect();
         self.tally.live_at_end = left.len() as u64;
         self.steps.shrink_to_fit();
+        let purges_by_steps = self.steps.iter().any(|step| step.deed == Deed::Purge);
         Script {
             steps: self.steps,
             shapes,
@@ -102,6 +113,7 @@ impl Compiler {
             slots: self.slots,
             left,
             cpus: self.cpu as usize + 1,
+            purges_by_steps,
             tally: self.tally,
         }
     }
@@ -235,5 +247,10 @@ impl Compiler {
 
     fn step(&mut self, cpu: u16, deed: Deed) {
         self.steps.push(Step { cpu, deed });
+        let calls = self.steps.len() as u64;
+        // The step that this adds is one of them.
+        if self.pressure != 0 && calls % (self.pressure + 1) == self.pressure {
+            self.steps.push(Step { cpu, deed: Deed::Relieve });
+        }
     }
 }

@@ -30,7 +30,7 @@ impl Clocks {
         match deed {
             Deed::Alloc { .. } => self.alloc.record(time),
             Deed::Free { .. } if did != Did::Nothing => self.free.record(time),
-            Deed::Free { .. } | Deed::Purge => {}
+            Deed::Free { .. } | Deed::Purge | Deed::Relieve => {}
         }
         did
     }

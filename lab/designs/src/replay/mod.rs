@@ -5,6 +5,7 @@
 //!              │           alloc  slot, shape                     │
 //!              │           free   slot, shape                     ├─ pace: all calls in a row, one time for all
 //!              │           purge                                  ├─ look: each call by itself: latencies, peaks, samples
+//!              │                                                  ├─ hits: which allocations came from a pool or a cache
 //!              └─ Tally: what became of each event                └─ end:  everything freed, settled and verified, after each
 //! ```
 //!
@@ -17,7 +18,7 @@
 //! that overlap are joined, and each joined window is a design of its own with that span. So a
 //! request for the whole window is one for the whole span, which designs may serve from pools, and
 //! no area leaves its window. What is shared in a kernel, the count of lazy pages, is each window's
-//! own. A trace without windows has one of 8 TiB, or twice what is busy at most.
+//! own, but for the design that follows Linux in this ([`Name::build_windows`]). A trace without windows has one of 8 TiB, or twice what is busy at most.
 //!
 //! **Unmatched.** Areas from before the trace are freed in it, and those of per-CPU chunks have no
 //! allocation there. Such frees are counted, and not replayed. An area that is allocated over
@@ -38,6 +39,7 @@
 //! for comes before it.
 
 mod compile;
+mod hits;
 mod live;
 mod look;
 mod measure;
@@ -52,7 +54,7 @@ mod threads;
 
 pub use compile::{Compiler, Purges, TooLong};
 pub use measure::Latency;
-pub use outcome::{Outcome, Sample, WindowOutcome};
+pub use outcome::{Hits, Outcome, Sample, WindowOutcome};
 pub use script::Script;
 pub use tally::{Ignored, Tally, Unmatched};
 
@@ -99,6 +101,7 @@ pub fn replay(script: &Script, design: Name, mode: Mode, done: &AtomicU64) -> Re
         Mode::OneThread => {
             pace::run(script, design, done, &mut outcome);
             look::run(script, design, done, &mut outcome);
+            hits::run(script, design, &mut outcome);
         }
         Mode::Threads => {
             threads::pace(script, design, done, &mut outcome)?;

@@ -41,12 +41,32 @@ pub struct Outcome {
     pub longest_hold_areas: u64,
     /// The most lazy pages in any sample, or at the end where nothing is sampled.
     pub peak_lazy_pages: u64,
+    /// Allocations by where they came from; `None` where a design keeps nothing for reuse, or
+    /// threads ran.
+    pub hits: Option<Hits>,
     /// Locks taken in the row of calls, and waits for them.
     pub waits: Waits,
     /// Each design by itself.
     pub windows: Vec<WindowOutcome>,
     /// The first faults that were found.
     pub complaints: Vec<String>,
+}
+
+/// Allocations of the first million calls, in all windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Hits {
+    /// All that were not refused.
+    pub allocs: u64,
+    /// Those that took nothing from the free ranges, but an area kept for reuse.
+    pub kept: u64,
+}
+
+impl Hits {
+    /// Returns the hundredths of all allocations that were hits.
+    #[must_use]
+    pub fn percent(&self) -> f64 {
+        100.0 * self.kept as f64 / self.allocs.max(1) as f64
+    }
 }
 
 /// One window of the trace.
@@ -66,6 +86,15 @@ pub struct WindowOutcome {
     pub peak_busy_areas: Option<u64>,
     /// The state over time; empty where threads ran.
     pub samples: Vec<Sample>,
+}
+
+impl WindowOutcome {
+    /// Returns the peak span over that in the trace, where both are known.
+    #[must_use]
+    pub fn span_ratio(&self) -> Option<f64> {
+        let traced = self.traced_span_pages.filter(|&pages| pages != 0)?;
+        Some(self.peak_span_pages? as f64 / traced as f64)
+    }
 }
 
 /// A design at a moment.
@@ -101,6 +130,12 @@ impl Outcome {
             windows: script.windows().iter().zip(&script.placed).map(window).collect(),
             ..Self::default()
         }
+    }
+
+    /// The window with the most pages: of a kernel, that of most areas.
+    #[must_use]
+    pub fn main_window(&self) -> Option<&WindowOutcome> {
+        self.windows.iter().max_by_key(|window| window.end - window.start)
     }
 
     pub(super) fn took(&mut self, time: Duration) {

@@ -16,6 +16,8 @@ pub struct Script {
     /// Areas that the trace does not free: slot and shape.
     pub(super) left: Vec<(u32, u32)>,
     pub(super) cpus: usize,
+    /// Designs purge where the steps say so, and nowhere else.
+    pub(super) purges_by_steps: bool,
     pub(super) tally: Tally,
 }
 
@@ -29,9 +31,17 @@ pub(super) struct Step {
 /// Which one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
-    Alloc { slot: u32, shape: u32 },
-    Free { slot: u32, shape: u32 },
+    Alloc {
+        slot: u32,
+        shape: u32,
+    },
+    Free {
+        slot: u32,
+        shape: u32,
+    },
     Purge,
+    /// Memory is short.
+    Relieve,
 }
 
 /// The request that areas of one shape share.

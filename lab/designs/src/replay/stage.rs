@@ -40,8 +40,7 @@ pub(super) enum Did {
 
 impl<'s> Stage<'s> {
     pub(super) fn new(script: &'s Script, name: Name) -> Self {
-        let setup = Setup::with_cpus(script.cpus());
-        let designs = script.windows.iter().map(|&window| name.build(&setup.span(window))).collect();
+        let designs = name.build_windows(&setup(script), &script.windows);
         let slots = (0..script.slots).map(|_| AtomicU64::new(NOTHING)).collect();
         Self { script, designs, slots, gone: AtomicBool::new(false) }
     }
@@ -57,6 +56,10 @@ impl<'s> Stage<'s> {
             },
             Deed::Purge => {
                 self.designs.iter().for_each(|design| design.purge());
+                Did::Nothing
+            }
+            Deed::Relieve => {
+                self.designs.iter().for_each(|design| design.relieve());
                 Did::Nothing
             }
         }
@@ -151,6 +154,14 @@ impl<'s> Stage<'s> {
             }
         }
     }
+}
+
+/// The CPUs of the trace and Linux's threshold for them, or one that is never reached.
+fn setup(script: &Script) -> Setup {
+    let setup = Setup::with_cpus(script.cpus());
+    // No more can be lazy than all windows have.
+    let all: u64 = script.windows.iter().map(vmalloc::PageRange::len).sum();
+    if script.purges_by_steps { setup.lazy_max(all) } else { setup }
 }
 
 /// Everything is one free range.

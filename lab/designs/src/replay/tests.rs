@@ -108,6 +108,66 @@ fn purges_of_the_trace_are_replayed_on_request() {
     assert_eq!((lazy(&own), lazy(&traced)), (5, 0));
 }
 
+/// Areas that are allocated and freed, more than a threshold has pages.
+fn much(pages: u64) -> Vec<Kind> {
+    let pair = |at: u64| [alloc(1000 + at * pages, pages), Kind::Free { start: 1000 + at * pages }];
+    (0..200).flat_map(pair).collect()
+}
+
+#[test]
+fn purges_of_the_trace_come_instead_of_those_at_thresholds() {
+    // 32 MiB times two for three CPUs are 16,384 pages.
+    let mut kinds = much(200);
+    let purges = |purges, kinds: &[Kind]| played(&compiled(purges, kinds), Mode::OneThread).purges;
+    assert!(purges(Purges::Own, &kinds) > 1);
+    assert_eq!(purges(Purges::Own, &kinds), purges(Purges::Trace, &kinds), "a trace without purges");
+    kinds.push(Kind::Purge { hull: None, areas: 200 });
+    assert_eq!(purges(Purges::Trace, &kinds), 1);
+}
+
+#[test]
+fn pressure_comes_after_every_so_many_calls_and_empties_pools() {
+    let kinds: Vec<_> = (0..9).map(|at| alloc(1000 + 9 * at, 5)).collect();
+    let frees = (0..8).map(|at| Kind::Free { start: 1000 + 9 * at });
+    let kinds: Vec<_> =
+        kinds.into_iter().chain(frees).chain([Kind::Purge { hull: None, areas: 8 }]).collect();
+    let script = |calls| {
+        let mut compiler = Compiler::new(Purges::Trace);
+        if let Some(calls) = std::num::NonZeroU64::new(calls) {
+            compiler = compiler.pressure_every(calls);
+        }
+        kinds.iter().for_each(|&kind| compiler.push(&event(0, kind)).expect("short"));
+        compiler.finish()
+    };
+    for (calls, relieved, pooled) in [(0, 0, 40), (100, 0, 40), (18, 1, 0), (6, 3, 0)] {
+        let script = script(calls);
+        assert_eq!(script.calls(), 18 + relieved);
+        assert!(script.tally().adds_up());
+        let outcome = replay(&script, Name::Nodes, Mode::OneThread, &AtomicU64::new(0)).expect("threads");
+        let last = outcome.windows[0].samples.last().expect("samples");
+        assert_eq!((last.pooled_pages, outcome.complaints), (pooled, vec![]));
+    }
+}
+
+#[test]
+fn hits_are_allocations_that_leave_the_free_ranges_as_they_are() {
+    let kinds = [
+        alloc(100, 5),
+        Kind::Free { start: 100 },
+        Kind::Purge { hull: None, areas: 1 },
+        alloc(100, 5),
+        alloc(200, 7),
+    ];
+    let script = compiled(Purges::Trace, &kinds[..]);
+    let hits = |name| replay(&script, name, Mode::OneThread, &AtomicU64::new(0)).expect("threads").hits;
+    assert_eq!(hits(Name::Augmented), None);
+    // The CPUs of the steps differ: the pool is that of the one that asked.
+    assert_eq!(hits(Name::Nodes), Some(Hits { allocs: 3, kept: 1 }));
+    assert!((hits(Name::Nodes).expect("hits").percent() - 33.3).abs() < 0.1);
+    let threads = replay(&script, Name::Nodes, Mode::Threads, &AtomicU64::new(0)).expect("threads");
+    assert_eq!(threads.hits, None);
+}
+
 #[test]
 fn one_thread_gives_the_same_each_time() {
     let mut compiler = Compiler::new(Purges::Own);

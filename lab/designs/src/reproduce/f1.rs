@@ -1,9 +1,10 @@
 //! F1: a list of free ranges instead of a scan of busy areas (request for comments, 2018).
 
-use super::measure::{Place, loop_us, medians};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use super::measure::{Place, column, loop_us, medians, sampled};
+use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::stats::median;
 use crate::table::figure;
 use crate::workload::{Case, FITS, Size};
 
@@ -42,7 +43,7 @@ impl Row {
     }
 }
 
-fn rounds(effort: Effort) -> usize {
+fn least_rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
 
@@ -52,32 +53,45 @@ fn size(effort: Effort, row: &Row) -> Size {
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
-    (ROWS.len() * DESIGNS.len() * rounds(effort)) as u64
+    (ROWS.len() * DESIGNS.len() * least_rounds(effort)) as u64
 }
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
-    let setup = Setup::of_this_machine();
-    let measure = |row: &Row| {
-        medians(&DESIGNS, rounds(effort), |name| {
-            let us = loop_us(name, &setup, row.place, row.case, size(effort, row));
-            progress.step();
-            us
-        })
-    };
-    let measured: Vec<Vec<f64>> = ROWS.iter().map(measure).collect();
-    let claim = |(row, us): (&Row, &Vec<f64>)| {
-        let pair = Pair { before: us[0], after: us[1], unit: "µs a loop" };
-        let what = format!("{}: busy list → free list", row.name());
-        Claim::of_times(what, row.published, pair, Unit::PercentSaved, row.bar)
-    };
-    let cells = |(row, us): (&Row, &Vec<f64>)| {
-        std::iter::once(row.name()).chain(us.iter().map(|&us| figure(us))).collect()
+    let measured: Vec<_> = ROWS.iter().map(|row| measure(row, effort, progress)).collect();
+    let claims = ROWS.iter().zip(&measured).map(|(row, rounds)| claim(row, rounds));
+    let cells = |(row, rounds): (&Row, &Vec<Vec<Sample>>)| {
+        std::iter::once(row.name()).chain(medians(rounds).into_iter().map(figure)).collect()
     };
     let head: Vec<&str> = std::iter::once("µs a loop").chain(DESIGNS.map(Name::as_str)).collect();
-    let rows = ROWS.iter().zip(&measured);
-    let table =
-        Table::new("Every design, medians, addresses alone", &head, rows.clone().map(cells).collect());
-    Outcome::new(Figure::F1, effort, rows.map(claim).collect(), vec![table], &NOTES)
+    let rows = ROWS.iter().zip(&measured).map(cells).collect();
+    let table = Table::new("Every design, medians, addresses alone", &head, rows);
+    Outcome::new(Figure::F1, effort, claims.collect(), vec![table], &NOTES)
+}
+
+/// Measures every design in each round.
+fn measure(row: &Row, effort: Effort, progress: &Progress) -> Vec<Vec<Sample>> {
+    let setup = Setup::of_this_machine();
+    let one = |name| {
+        let size = size(effort, row);
+        let (value, disturbed) = sampled(|| loop_us(name, &setup, row.place, row.case, size));
+        progress.step();
+        Sample { value, disturbed }
+    };
+    let is_settled = |rounds: &[_]| claim(row, rounds).verdict.is_settled();
+    effort.patience(least_rounds(effort)).rounds(|| DESIGNS.map(one).to_vec(), is_settled)
+}
+
+fn claim(row: &Row, rounds: &[Vec<Sample>]) -> Claim {
+    Measured {
+        what: format!("{}: busy list → free list", row.name()),
+        published: row.published,
+        before: column(rounds, 0),
+        after: column(rounds, 1),
+        unit: "µs a loop",
+        clock: Clock::Own,
+        middle: median,
+    }
+    .claim(Unit::PercentSaved, row.bar)
 }
 
 const NOTES: [&str; 4] = [

@@ -1,9 +1,10 @@
 //! F2: the largest free range below each node of a tree, instead of lists (merged series, 2019).
 
-use super::measure::{medians, sequence_seconds, shuffled};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use super::measure::{column, medians, sampled, sequence_seconds, shuffled};
+use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
+use crate::stats::median;
 use crate::table::figure;
 use crate::workload::{CASES, Size};
 
@@ -14,10 +15,8 @@ const AFTER: usize = 2;
 
 /// The published gain of all tests in sequence, on the machine that gained less.
 const BAR: f64 = 3.35;
-const SEQUENCE: &str = "646.9 → 193.3 · 10⁹ cycles, 3.35× (7.5× on arm64)";
-const SHUFFLED: &str = "6,083 → 56.8 s, 107× (arm64: over a day → 265 s)";
 
-fn rounds(effort: Effort) -> usize {
+fn least_rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
 
@@ -30,26 +29,21 @@ fn shuffled_size(effort: Effort) -> Size {
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
-    (2 * DESIGNS.len() * rounds(effort)) as u64
+    (2 * DESIGNS.len() * least_rounds(effort)) as u64
 }
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let setup = Setup::of_this_machine();
     let mut by_case = vec![Vec::new(); DESIGNS.len()];
-    let sequence = medians(&[0, 1, 2, 3, 4, 5], rounds(effort), |index| {
+    let sequence = IN_SEQUENCE.measure(effort, progress, |index| {
         by_case[index] = sequence_seconds(DESIGNS[index], &setup, CASES, sequence_size(effort));
-        progress.step();
         by_case[index].iter().sum()
     });
-    let crowd = medians(&DESIGNS, rounds(effort), |name| {
-        let crowd = shuffled(name, &setup, CASES, shuffled_size(effort), crate::cpu::count());
-        progress.step();
-        crowd.seconds
+    let crowd = SHUFFLED.measure(effort, progress, |index| {
+        shuffled(DESIGNS[index], &setup, CASES, shuffled_size(effort), crate::cpu::count()).seconds
     });
-    let mut claims = claims("all tests in sequence", SEQUENCE, &sequence, Some(BAR));
-    // The loss of the list of free ranges with several CPUs was not published.
-    claims.extend(self::claims("all tests on all CPUs, shuffled", SHUFFLED, &crowd, None));
-    let head: Vec<&str> = std::iter::once("seconds").chain(DESIGNS.map(Name::as_str)).collect();
+    let claims = [IN_SEQUENCE.claims(&sequence), SHUFFLED.claims(&crowd)].concat();
+    let (sequence, crowd) = (medians(&sequence), medians(&crowd));
     let row = |name: &str, seconds: &dyn Fn(usize) -> f64| {
         std::iter::once(name.to_owned())
             .chain((0..DESIGNS.len()).map(|index| figure(seconds(index))))
@@ -58,22 +52,74 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let cases = CASES.iter().enumerate().map(|(nth, case)| row(case.name, &|index| by_case[index][nth]));
     let sums =
         [row("all in sequence", &|index| sequence[index]), row("all CPUs, shuffled", &|index| crowd[index])];
+    let head: Vec<&str> = std::iter::once("seconds").chain(DESIGNS.map(Name::as_str)).collect();
     let table = Table::new("Every design; single tests: the last round", &head, cases.chain(sums).collect());
     Outcome::new(Figure::F2, effort, claims, vec![table], &NOTES)
 }
 
-/// From each of the lists to the tree; and from there to ours, which has no bar.
-fn claims(what: &str, published: &str, seconds: &[f64], of_free_list: Option<f64>) -> Vec<Claim> {
-    let claim = |before: usize, after: usize, published, bar| {
-        let pair = Pair { before: seconds[before], after: seconds[after], unit: "s" };
-        let what = format!("{what}: {} → {}", DESIGNS[before].as_str(), DESIGNS[after].as_str());
-        Claim::of_times(what, published, pair, Unit::Times, bar)
-    };
-    vec![
-        claim(0, AFTER, published, Some(BAR)),
-        claim(1, AFTER, "(not merged)", of_free_list),
-        claim(AFTER, 4, "(ours)", None),
-    ]
+/// A way to run all tests.
+struct Way {
+    what: &'static str,
+    published: &'static str,
+    clock: Clock,
+    /// The bar from the list of free ranges to the tree.
+    of_free_list: Option<f64>,
+}
+
+const IN_SEQUENCE: Way = Way {
+    what: "all tests in sequence",
+    published: "646.9 → 193.3 · 10⁹ cycles, 3.35× (7.5× on arm64)",
+    clock: Clock::Own,
+    of_free_list: Some(BAR),
+};
+
+const SHUFFLED: Way = Way {
+    what: "all tests on all CPUs, shuffled",
+    published: "6,083 → 56.8 s, 107× (arm64: over a day → 265 s)",
+    clock: Clock::Wall,
+    // The loss of the list of free ranges with several CPUs was not published.
+    of_free_list: None,
+};
+
+impl Way {
+    /// Measures the seconds of every design in each round.
+    fn measure(
+        &self,
+        effort: Effort,
+        progress: &Progress,
+        mut seconds: impl FnMut(usize) -> f64,
+    ) -> Vec<Vec<Sample>> {
+        let mut one = |index| {
+            let (value, disturbed) = sampled(|| seconds(index));
+            progress.step();
+            Sample { value, disturbed }
+        };
+        let round = || (0..DESIGNS.len()).map(&mut one).collect();
+        let are_settled = |rounds: &[_]| self.claims(rounds).iter().all(|claim| claim.verdict.is_settled());
+        effort.patience(least_rounds(effort)).rounds(round, are_settled)
+    }
+
+    /// From each of the lists to the tree; and from there to ours, which has no bar.
+    fn claims(&self, rounds: &[Vec<Sample>]) -> Vec<Claim> {
+        let claim = |before: usize, after: usize, published, bar| {
+            let [from, to] = [before, after].map(|design| DESIGNS[design].as_str());
+            Measured {
+                what: format!("{}: {from} → {to}", self.what),
+                published,
+                before: column(rounds, before),
+                after: column(rounds, after),
+                unit: "s",
+                clock: self.clock,
+                middle: median,
+            }
+            .claim(Unit::Times, bar)
+        };
+        vec![
+            claim(0, AFTER, self.published, Some(BAR)),
+            claim(1, AFTER, "(not merged)", self.of_free_list),
+            claim(AFTER, 4, "(ours)", None),
+        ]
+    }
 }
 
 const NOTES: [&str; 4] = [

@@ -7,7 +7,9 @@
 //!        timer        │►│ wake-up
 //! ```
 
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use super::judge::least;
+use super::measure::sampled;
+use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::clock::cpu_time;
 use crate::design::{Design, Setup};
 use crate::designs::Name;
@@ -15,7 +17,6 @@ use crate::lock::{NeverSleep, wakeups};
 use crate::stats::median;
 use crate::table::figure;
 use crate::workload::guarded;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
 use std::time::{Duration, Instant};
@@ -42,9 +43,14 @@ const SHORT: Duration = Duration::from_micros(5);
 const BAR: f64 = 4.0;
 const PUBLISHED: &str = "1177–2886 → 284–321 µs, 4–9×";
 
-fn rounds(effort: Effort) -> usize {
+fn least_rounds(effort: Effort) -> usize {
     effort.choose(3, 5)
 }
+
+/// The CPU time that a purging thread may lose meanwhile: to interrupts, and to clocks that differ.
+const LOSS: Duration = Duration::from_micros(100);
+/// Purges without loss that make a round: less are no median.
+const ENOUGH: usize = 2;
 
 /// Purges of a run in which wake-ups are measured.
 fn purges(effort: Effort) -> u64 {
@@ -57,7 +63,7 @@ fn stalling_purges(effort: Effort) -> usize {
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
-    (DESIGNS.len() * rounds(effort)) as u64
+    (DESIGNS.len() * least_rounds(effort)) as u64
 }
 
 /// The results of a run on one design, in microseconds.
@@ -65,10 +71,30 @@ pub(super) fn steps(effort: Effort) -> u64 {
 struct Shown {
     worst_wake_up: f64,
     mean_wake_up: f64,
+    /// Others used the CPUs.
+    disturbed: bool,
     /// During each purge.
-    worst_allocations: Vec<f64>,
+    stalls: Vec<Stall>,
     pairs: f64,
     longest_hold: f64,
+}
+
+/// The worst allocation during a purge.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    micros: f64,
+    /// One of both threads lost its CPU. An allocation that waits for a purge that does not run
+    /// waits for the machine, and a thread that does not run meets no purge.
+    disturbed: bool,
+}
+
+impl Stall {
+    fn during(purge: &Freed, long: &[Long]) -> Self {
+        let met = || long.iter().filter(|it| it.start < purge.end && purge.start < it.end);
+        let took = met().map(|it| it.took).max().unwrap_or_default().max(SHORT);
+        let lost = purge.lost + met().map(|it| it.lost).sum::<Duration>();
+        Self { micros: took.as_secs_f64() * 1e6, disturbed: lost > LOSS }
+    }
 }
 
 type Part = fn(&Shown) -> f64;
@@ -81,9 +107,14 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
         progress.step();
         shown
     };
-    let runs = Runs((0..rounds(effort)).map(|_| DESIGNS.map(measure)).collect());
-    let claims = COMPARED.into_iter().flat_map(|(before, after)| runs.claims(before, after));
-    Outcome::new(Figure::F4, effort, claims.collect(), vec![runs.table()], &NOTES)
+    let are_settled = |rounds: &[_]| claims(rounds).iter().all(|claim| claim.verdict.is_settled());
+    let rounds = effort.patience(least_rounds(effort)).rounds(|| DESIGNS.map(measure), are_settled);
+    let claims = claims(&rounds);
+    Outcome::new(Figure::F4, effort, claims, vec![Runs(&rounds).table()], &NOTES)
+}
+
+fn claims(rounds: &[[Shown; DESIGNS.len()]]) -> Vec<Claim> {
+    COMPARED.into_iter().flat_map(|(before, after)| Runs(rounds).claims(before, after)).collect()
 }
 
 /// Which designs are compared: P0 with P1 over the busy list, with P1 and P2 over the tree, and
@@ -91,9 +122,19 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
 const COMPARED: [(usize, usize); 4] = [(0, 1), (2, 3), (2, 4), (2, 6)];
 
 /// All rounds.
-struct Runs(Vec<[Shown; DESIGNS.len()]>);
+struct Runs<'a>(&'a [[Shown; DESIGNS.len()]]);
 
-impl Runs {
+/// The median of purges without loss; where there are too few, of all.
+fn stall(stalls: &[Stall]) -> Sample {
+    let quiet: Vec<f64> = stalls.iter().filter(|stall| !stall.disturbed).map(|stall| stall.micros).collect();
+    if quiet.len() >= ENOUGH {
+        return Sample { value: median(&quiet), disturbed: false };
+    }
+    let all: Vec<f64> = stalls.iter().map(|stall| stall.micros).collect();
+    Sample { value: median(&all), disturbed: true }
+}
+
+impl Runs<'_> {
     fn all(&self, design: usize, of: Part) -> impl Iterator<Item = f64> {
         self.0.iter().map(move |round| of(&round[design]))
     }
@@ -102,31 +143,33 @@ impl Runs {
         median(&self.all(design, of).collect::<Vec<_>>())
     }
 
-    /// Returns the least of the runs. Other work of the machine makes a worst case worse, never
-    /// better: the least is the nearest to the design's.
-    fn least(&self, design: usize, of: Part) -> f64 {
-        self.all(design, of).fold(f64::INFINITY, f64::min)
+    /// Returns the worst wake-up of each run.
+    fn wake_ups(&self, design: usize) -> Vec<Sample> {
+        let sample = |shown: &Shown| Sample { value: shown.worst_wake_up, disturbed: shown.disturbed };
+        self.0.iter().map(|round| sample(&round[design])).collect()
     }
 
-    /// The worst allocation during a purge: all purges of all runs, in order.
+    /// Returns the worst allocation during a purge: all purges of all runs, in order.
     fn stalls(&self, design: usize) -> Vec<f64> {
         let mut all: Vec<f64> =
-            self.0.iter().flat_map(|round| &round[design].worst_allocations).copied().collect();
+            self.0.iter().flat_map(|round| &round[design].stalls).map(|stall| stall.micros).collect();
         all.sort_by(f64::total_cmp);
         all
     }
 
     fn claims(&self, before: usize, after: usize) -> [Claim; 2] {
         let published = if DESIGNS[after] == Name::Vmalloc { "(ours)" } else { PUBLISHED };
-        let claim = |what, of: &dyn Fn(usize) -> f64| {
-            let pair = Pair { before: of(before), after: of(after), unit: "µs" };
+        let claim = |what, samples: &dyn Fn(usize) -> Vec<Sample>, clock, middle| {
             let what = format!("{what}: {} → {}", DESIGNS[before].as_str(), DESIGNS[after].as_str());
-            Claim::of_times(what, published, pair, Unit::Times, Some(BAR))
+            let (before, after) = (samples(before), samples(after));
+            Measured { what, published, before, after, unit: "µs", clock, middle }
+                .claim(Unit::Times, Some(BAR))
         };
-        [
-            claim("worst wake-up", &|design| self.least(design, |it| it.worst_wake_up)),
-            claim("worst allocation", &|design| median(&self.stalls(design))),
-        ]
+        // Other work of the machine makes a worst case worse, never better: the least is the
+        // nearest to the design's.
+        let wake_ups = claim("worst wake-up", &|design| self.wake_ups(design), Clock::Own, least);
+        let stalls = |design: usize| self.0.iter().map(|round| stall(&round[design].stalls)).collect();
+        [wake_ups, claim("worst allocation", &stalls, Clock::Wall, median)]
     }
 
     fn table(&self) -> Table {
@@ -136,7 +179,7 @@ impl Runs {
                 |quarters: usize| stalls.get(stalls.len() * quarters / 4).copied().unwrap_or(f64::NAN);
             let cells = [
                 self.middle(design, |it| it.worst_wake_up),
-                self.least(design, |it| it.worst_wake_up),
+                least(&self.all(design, |it| it.worst_wake_up).collect::<Vec<_>>()),
                 self.middle(design, |it| it.mean_wake_up),
                 quarter(1),
                 quarter(2),
@@ -187,7 +230,7 @@ fn watch(name: Name, setup: &Setup, effort: Effort) -> Shown {
     let design = name.build(setup);
     // Lists have grown to what purges take when the measurement begins.
     (0..WARM_UP * share).for_each(|_| pair(&*design));
-    let (late, pairs) = wake_ups(&*design, purges(effort) * share);
+    let ((late, pairs), disturbed) = sampled(|| wake_ups(&*design, purges(effort) * share));
     let longest_hold = design.counts().longest_hold_areas as f64;
     drop(design);
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -195,7 +238,8 @@ fn watch(name: Name, setup: &Setup, effort: Effort) -> Shown {
     Shown {
         worst_wake_up: late.iter().copied().max().map_or(0.0, micros),
         mean_wake_up: late.iter().copied().map(micros).sum::<f64>() / late.len().max(1) as f64,
-        worst_allocations: stalls.into_iter().map(micros).collect(),
+        disturbed,
+        stalls,
         pairs,
         longest_hold,
     }
@@ -216,7 +260,7 @@ fn pair(design: &dyn Design) {
 
 /// The longest allocation during each of so many purges. One thread does nothing but allocate, so
 /// it meets every purge; another frees what it gets, and with that purges.
-fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
+fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Stall> {
     // As much as becomes lazy until the next purge, so that neither thread waits for the other
     // during one.
     let (sender, receiver) = mpsc::sync_channel(share);
@@ -227,55 +271,91 @@ fn stalls(design: &dyn Design, purges: usize, share: usize) -> Vec<Duration> {
         is_over.store(true, Relaxed);
         receiver.iter().for_each(|area| design.free(area).expect("an area"));
         let long = allocator.join().expect("no panic");
-        let worst = |purge: &Range<Instant>| {
-            let met = long.iter().filter(|it| it.start < purge.end && purge.start < it.end);
-            met.map(|it| it.took).max().unwrap_or(SHORT)
-        };
+        let worst = |purge: &Freed| Stall::during(purge, &long);
         purges[WARM_UP as usize..].iter().map(worst).collect()
     })
 }
 
-/// An allocation that was not short.
+/// An allocation that was not short, or a wait for room in the ring.
 struct Long {
     start: Instant,
     end: Instant,
     /// By the time that its thread ran: a thread that waits for a lock here spins.
     took: Duration,
+    /// The part in which its thread did not run.
+    lost: Duration,
+}
+
+/// The clocks of a thread: on the wall, and its own.
+#[derive(Clone, Copy)]
+struct Moment {
+    wall: Instant,
+    ran: Duration,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self { wall: Instant::now(), ran: cpu_time() }
+    }
+
+    /// Adds what happened since then, if it was not short; the next moment.
+    fn note(self, long: &mut Vec<Long>) -> Self {
+        let now = Self::now();
+        let (passed, took) = (now.wall - self.wall, now.ran - self.ran);
+        if passed > SHORT {
+            let lost = passed.saturating_sub(took);
+            long.push(Long { start: self.wall, end: now.wall, took, lost });
+        }
+        now
+    }
 }
 
 /// Allocates until it is over.
 fn allocate(design: &dyn Design, sender: &SyncSender<u64>, is_over: &AtomicBool) -> Vec<Long> {
-    let mut long = Vec::new();
-    let mut ran = cpu_time();
+    let (mut long, mut last) = (Vec::new(), Moment::now());
     while !is_over.load(Relaxed) {
-        let mut area = design.alloc(&guarded(PAGES)).expect("space");
-        let now = cpu_time();
-        let took = now - std::mem::replace(&mut ran, now);
-        if took > SHORT {
-            let end = Instant::now();
-            long.push(Long { start: end - took, end, took });
-        }
-        // Without sleeping: to be woken would be part of what is measured.
-        while let Err(TrySendError::Full(again)) = sender.try_send(area) {
-            area = again;
-            std::hint::spin_loop();
-            ran = cpu_time();
+        let area = design.alloc(&guarded(PAGES)).expect("space");
+        last = last.note(&mut long);
+        if let Err(TrySendError::Full(mut area)) = sender.try_send(area) {
+            // Without sleeping: to be woken would be part of what is measured.
+            while let Err(TrySendError::Full(again)) = sender.try_send(area) {
+                area = again;
+                std::hint::spin_loop();
+            }
+            // A thread that waits for room meets no purge.
+            let now = Moment::now();
+            long.push(Long {
+                start: last.wall,
+                end: now.wall,
+                took: Duration::ZERO,
+                lost: now.wall - last.wall,
+            });
+            last = now;
         }
     }
     long
 }
 
-/// Frees what comes, in as many rounds; when the longest free of each was. A round has more frees
-/// than lead to a purge, so that was one.
-fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Range<Instant>> {
+/// A free, of which those that purge are long.
+struct Freed {
+    start: Instant,
+    end: Instant,
+    /// The part in which the thread did not run.
+    lost: Duration,
+}
+
+/// Frees what comes, in as many rounds; the longest free of each. A round has more frees than lead
+/// to a purge, so that was one.
+fn free(design: &dyn Design, receiver: &Receiver<u64>, rounds: usize, share: usize) -> Vec<Freed> {
     // Without sleeping: the sender would have to wake this thread.
     let tries = || std::iter::repeat_with(|| receiver.try_recv());
     let areas = || tries().take_while(|it| *it != Err(TryRecvError::Disconnected)).flatten();
     let round = |_| {
         let frees = areas().take(share + share / 4).map(|area| {
-            let start = Instant::now();
+            let (start, ran) = (Instant::now(), cpu_time());
             design.free(area).expect("an area");
-            start..Instant::now()
+            let (ran, end) = (cpu_time() - ran, Instant::now());
+            Freed { start, end, lost: (end - start).saturating_sub(ran) }
         });
         frees.max_by_key(|it| it.end - it.start).expect("areas come until it is over")
     };
@@ -289,6 +369,49 @@ const NOTES: [&str; 3] = [
      it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up. \
      Claims are about the least of the runs, before and after: what else the machine does makes a worst case worse, never better.",
     "Allocations: one thread allocates all the time, another frees what it gets, and so purges; what counts is the longest allocation during each purge, by the time \
-     that its thread runs, which it also does while it waits. Claims are about the median of all purges. When the machine \
-     takes the CPU from a thread that holds a lock, who waits for that runs on: so the upper quarter is the machine's.",
+     that its thread runs, which it also does while it waits. When the machine \
+     takes the CPU from a thread that holds a lock, a thread that waits for it runs on. So claims are about the median of the purges of a run during which neither thread lost its CPU; \
+     the table has all, and its upper quarter is the machine's.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_disturbed_where_one_of_both_threads_did_not_run() {
+        let (began, micros) = (Instant::now(), Duration::from_micros);
+        let purge =
+            |lost| Freed { start: began + micros(1000), end: began + micros(3000), lost: micros(lost) };
+        let long = |from, to, took| {
+            let lost = micros(to - from).saturating_sub(micros(took));
+            Long { start: began + micros(from), end: began + micros(to), took: micros(took), lost }
+        };
+        let told = |purge: &Freed, long: &[Long]| {
+            let stall = Stall::during(purge, long);
+            (stall.micros.round(), stall.disturbed)
+        };
+        assert_eq!(told(&purge(0), &[]), (5.0, false), "all allocations were short");
+        let met = [long(900, 2900, 2000), long(2950, 2990, 40)];
+        assert_eq!(told(&purge(0), &met), (2000.0, false));
+        assert_eq!(told(&purge(500), &met), (2000.0, true), "the purge stood still");
+        assert_eq!(told(&purge(0), &[long(500, 2500, 10)]), (10.0, true), "the allocating thread did");
+        assert_eq!(
+            told(&purge(0), &[long(10, 900, 0), long(3100, 9000, 70)]),
+            (5.0, false),
+            "at another time"
+        );
+    }
+
+    #[test]
+    fn purges_without_loss_make_a_sample_if_there_are_enough() {
+        let stalls = |list: &[(f64, bool)]| {
+            let stalls: Vec<_> =
+                list.iter().map(|&(micros, disturbed)| Stall { micros, disturbed }).collect();
+            let sample = stall(&stalls);
+            (sample.value, sample.disturbed)
+        };
+        assert_eq!(stalls(&[(1.0, false), (3.0, false), (900.0, true)]), (2.0, false));
+        assert_eq!(stalls(&[(1.0, false), (3.0, true), (900.0, true)]), (3.0, true));
+    }
+}

@@ -1,7 +1,7 @@
 //! F5: a node for each CPU, with pools, before the one tree (2024).
 
-use super::measure::{Crowd, shuffled};
-use super::{Claim, Effort, Figure, Outcome, Pair, Progress, Table, Unit};
+use super::measure::{Crowd, sampled, shuffled};
+use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
 use crate::stats::median;
@@ -19,7 +19,8 @@ const MASK: usize = 3;
 const AFTER: f64 = 16.51;
 const SHARE: &str = "93.07 → 16.51 %, 5.6×";
 const TIME: &str = "651 → 51.3 s, 12× (32 cores)";
-fn rounds(effort: Effort) -> usize {
+
+fn least_rounds(effort: Effort) -> usize {
     effort.choose(1, 3)
 }
 
@@ -30,24 +31,27 @@ fn size(effort: Effort, threads: usize) -> Size {
 }
 
 pub(super) fn steps(effort: Effort) -> u64 {
-    (DESIGNS.len() * THREADS.len() * rounds(effort)) as u64
+    (DESIGNS.len() * THREADS.len() * least_rounds(effort)) as u64
 }
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
-    let runs = Runs((0..rounds(effort)).map(|_| round(effort, progress)).collect());
-    let claims = (0..THREADS.len()).flat_map(|nth| [1, 2].map(|after| runs.claims(nth, after)));
-    let mut outcome =
-        Outcome::new(Figure::F5, effort, claims.flatten().collect(), vec![runs.table()], &NOTES);
+    let are_settled = |rounds: &[_]| Runs(rounds).all_claims().iter().all(|claim| claim.verdict.is_settled());
+    let rounds = effort.patience(least_rounds(effort)).rounds(|| round(effort, progress), are_settled);
+    let runs = Runs(&rounds);
+    let mut outcome = Outcome::new(Figure::F5, effort, runs.all_claims(), vec![runs.table()], &NOTES);
     outcome.notes.push(of_this_machine());
     outcome
 }
 
+/// A crowd, and whether others used the CPUs.
+type Watched = (Crowd, bool);
+
 /// Every design with every number of threads.
-fn round(effort: Effort, progress: &Progress) -> Vec<Crowd> {
+fn round(effort: Effort, progress: &Progress) -> Vec<Watched> {
     let setup = Setup::with_cpus(CPUS);
     let all = THREADS.into_iter().flat_map(|threads| DESIGNS.map(|name| (name, threads)));
     let measure = |(name, threads)| {
-        let crowd = shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads);
+        let crowd = sampled(|| shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads));
         progress.step();
         crowd
     };
@@ -55,20 +59,25 @@ fn round(effort: Effort, progress: &Progress) -> Vec<Crowd> {
 }
 
 /// All rounds.
-struct Runs(Vec<Vec<Crowd>>);
+struct Runs<'a>(&'a [Vec<Watched>]);
 
-impl Runs {
+impl Runs<'_> {
+    fn samples(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> Vec<Sample> {
+        let sample = |(crowd, disturbed): &Watched| Sample { value: of(crowd), disturbed: *disturbed };
+        self.0.iter().map(|round| sample(&round[threads * DESIGNS.len() + design])).collect()
+    }
+
     fn middle(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> f64 {
-        median(&self.0.iter().map(|round| of(&round[threads * DESIGNS.len() + design])).collect::<Vec<_>>())
+        median(&self.samples(threads, design, of).iter().map(|it| it.value).collect::<Vec<_>>())
+    }
+
+    fn all_claims(&self) -> Vec<Claim> {
+        let pairs = (0..THREADS.len()).flat_map(|threads| [(threads, 1), (threads, 2)]);
+        pairs.flat_map(|(threads, after)| self.claims(threads, after)).collect()
     }
 
     /// Share and time of that number of threads, from the first design to `after`.
     fn claims(&self, threads: usize, after: usize) -> [Claim; 2] {
-        let pair = |of, unit| Pair {
-            before: self.middle(threads, 0, of),
-            after: self.middle(threads, after, of),
-            unit,
-        };
         let (few, many) = (threads == 0, THREADS[threads] == 64);
         let published = |text: &'static str| match (many, after) {
             (false, _) => "–",
@@ -76,17 +85,16 @@ impl Runs {
             (true, _) => "(ours)",
         };
         let names = [0, after].map(|design| DESIGNS[design].as_str()).join(" → ");
-        let claim = |what, published, pair, bar| {
+        let measured = |what, published, of, unit| {
+            let (before, after) = (self.samples(threads, 0, of), self.samples(threads, after, of));
             let what = format!("{} threads, {names}: {what}", THREADS[threads]);
-            Claim::of_times(what, published, pair, Unit::Times, bar)
+            Measured { what, published, before, after, unit, clock: Clock::Wall, middle: median }
         };
-        let share = pair(Crowd::waited_percent, "% of time waiting");
-        let to_published = (few && after == 1).then_some(share.before / AFTER);
+        let share =
+            measured("waiting for locks", published(SHARE), Crowd::waited_percent, "% of time waiting");
+        let time = measured("time", published(TIME), |crowd| crowd.seconds, "s");
         let cpus = crate::cpu::count() as f64;
-        [
-            claim("waiting for locks", published(SHARE), share, to_published),
-            claim("time", published(TIME), pair(|crowd| crowd.seconds, "s"), many.then_some(cpus)),
-        ]
+        [to_published(share, few && after == 1), time.claim(Unit::Times, many.then_some(cpus))]
     }
 
     fn table(&self) -> Table {
@@ -106,6 +114,19 @@ impl Runs {
         let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
         Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect())
     }
+}
+
+/// A claim about what is left after the change: no more than was published. Where there is less to
+/// begin with, less has to be gained.
+fn to_published(share: Measured<'_>, is_judged: bool) -> Claim {
+    if !is_judged {
+        return share.claim(Unit::Times, None);
+    }
+    let allowed = share.before.iter().map(|sample| Sample { value: AFTER, ..*sample }).collect();
+    let judged = Measured { before: allowed, after: share.after.clone(), what: String::new(), ..share };
+    let verdict = judged.claim(Unit::Times, Some(1.0)).verdict;
+    let shown = share.claim(Unit::Times, None);
+    Claim { bar: Some(shown.measured.before / AFTER), verdict, ..shown }
 }
 
 fn of_this_machine() -> String {

@@ -1,10 +1,12 @@
 //! Runs of the five results on one thread and on many, and their medians.
 
+use super::Sample;
 use crate::clock::cpu_time;
 use crate::cpu;
 use crate::design::Setup;
 use crate::designs::Name;
 use crate::lock::{self, Waits};
+use crate::others::Watch;
 use crate::rng::Rng;
 use crate::stats::median;
 use crate::workers::{self, all_done};
@@ -116,14 +118,23 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
     })
 }
 
-/// Returns the medians of `rounds` rounds, in each of which every one of `items` is measured once:
+/// Measures something, and watches what others do meanwhile.
+pub(super) fn sampled<T>(measure: impl FnOnce() -> T) -> (T, bool) {
+    let watch = Watch::start();
+    let value = measure();
+    (value, watch.is_disturbed())
+}
+
+/// Returns the samples of one item in all rounds.
+pub(super) fn column(rounds: &[Vec<Sample>], item: usize) -> Vec<Sample> {
+    rounds.iter().map(|round| round[item]).collect()
+}
+
+/// Returns the median of each item over all rounds, in each of which every item is measured once:
 /// what disturbs the machine meets all.
-pub(super) fn medians<T: Copy>(items: &[T], rounds: usize, mut measure: impl FnMut(T) -> f64) -> Vec<f64> {
-    let rounds: Vec<Vec<f64>> =
-        (0..rounds).map(|_| items.iter().map(|&item| measure(item)).collect()).collect();
-    (0..items.len())
-        .map(|index| median(&rounds.iter().map(|round| round[index]).collect::<Vec<_>>()))
-        .collect()
+pub(super) fn medians(rounds: &[Vec<Sample>]) -> Vec<f64> {
+    let of = |item| median(&column(rounds, item).iter().map(|sample| sample.value).collect::<Vec<_>>());
+    (0..rounds.first().map_or(0, Vec::len)).map(of).collect()
 }
 
 #[cfg(test)]
@@ -133,12 +144,13 @@ mod tests {
 
     #[test]
     fn a_median_is_taken_of_each_item_by_itself() {
-        let mut round = 0.0;
-        let measured = medians(&[10.0, 20.0], 3, |item| {
-            round += 1.0;
-            item + round
-        });
-        assert_eq!(measured, [13.0, 24.0]);
+        let round =
+            |by: f64| [10.0, 20.0].map(|value| Sample { value: value + by, disturbed: false }).to_vec();
+        assert_eq!(medians(&[round(3.0), round(1.0), round(2.0)]), [12.0, 22.0]);
+        assert_eq!(
+            column(&[round(3.0), round(1.0)], 1).iter().map(|it| it.value).collect::<Vec<_>>(),
+            [23.0, 21.0]
+        );
     }
 
     #[test]

@@ -10,17 +10,23 @@
 //! | [`f5`] | 2024 | one tree → a node for each CPU | 64 threads wait for locks 16.5 % of their time, not 93 % |
 //!
 //! Times are those of the address part in a program: other machines, and no pages. What can be
-//! compared are ratios, which are taken within one run, and counts.
+//! compared are ratios, which are taken within one run, and counts. On a machine that does much
+//! besides, some can't be compared at all: that is a verdict of its own ([`Verdict::TooBusy`]).
 
 pub mod f1;
 pub mod f2;
 pub mod f3;
 pub mod f4;
 pub mod f5;
+mod judge;
 mod measure;
+
+use judge::Patience;
+pub(crate) use judge::{Clock, Rule, Sample};
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A published result.
@@ -53,6 +59,11 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// How often a figure is measured, and again where a claim does not hold.
+    fn patience(self, least: usize) -> Patience {
+        Patience { least, most: 7, time: Duration::from_secs(self.choose(12, 120)) }
+    }
+
     /// One of two.
     pub(crate) fn choose<T>(self, quick: T, full: T) -> T {
         match self {
@@ -139,6 +150,8 @@ pub struct Outcome {
     pub effort: Effort,
     /// True if every claim that has a bar passes it.
     pub reproduced: bool,
+    /// The worst verdict of its claims.
+    pub verdict: Verdict,
     /// Published and measured, side by side.
     pub claims: Vec<Claim>,
     /// Everything measured.
@@ -155,9 +168,10 @@ impl Outcome {
         tables: Vec<Table>,
         notes: &[&str],
     ) -> Self {
-        let reproduced = claims.iter().all(|claim| claim.verdict != Verdict::NotReproduced);
+        let verdict = Verdict::of_all(claims.iter().map(|claim| claim.verdict));
+        let reproduced = verdict == Verdict::Reproduced;
         let notes = notes.iter().map(|&note| note.to_owned()).collect();
-        Self { figure, title: figure.title(), effort, reproduced, claims, tables, notes }
+        Self { figure, title: figure.title(), effort, reproduced, verdict, claims, tables, notes }
     }
 }
 
@@ -213,32 +227,71 @@ pub enum Verdict {
     /// It does not.
     #[strum(serialize = "NOT REPRODUCED")]
     NotReproduced,
+    /// The machine did too much besides to say.
+    #[strum(serialize = "too busy to judge")]
+    TooBusy,
     /// It has no bar: it is shown.
     #[strum(serialize = "–")]
     Shown,
 }
 
-impl Claim {
-    /// A claim about times.
-    pub(crate) fn of_times(
-        what: String,
-        published: &str,
-        measured: Pair,
-        unit: Unit,
-        bar: Option<f64>,
-    ) -> Self {
-        let gain = match unit {
-            Unit::PercentSaved => 100.0 * (1.0 - measured.after / measured.before),
-            Unit::Times | Unit::Exact => measured.before / measured.after,
-        };
-        let verdict = match bar {
-            None => Verdict::Shown,
-            Some(bar) if gain >= bar => Verdict::Reproduced,
-            Some(_) => Verdict::NotReproduced,
-        };
-        Self { what, published: published.to_owned(), measured, gain, unit, bar, verdict }
+impl Verdict {
+    /// Returns the verdict over many: what is refuted counts most, and then what can't be judged.
+    #[must_use]
+    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        let all: Vec<_> = verdicts.into_iter().collect();
+        let worst = [Self::NotReproduced, Self::TooBusy].into_iter().find(|worst| all.contains(worst));
+        worst.unwrap_or(Self::Reproduced)
     }
 
+    /// Returns true unless more samples could change it for the better.
+    pub(crate) fn is_settled(self) -> bool {
+        matches!(self, Self::Reproduced | Self::Shown)
+    }
+}
+
+impl Unit {
+    /// Returns the gain from one value to another.
+    pub(crate) fn gain(self, before: f64, after: f64) -> f64 {
+        match self {
+            Self::PercentSaved => 100.0 * (1.0 - after / before),
+            Self::Times | Self::Exact => before / after,
+        }
+    }
+}
+
+/// Samples of both designs, and what is to be shown by them.
+pub(crate) struct Measured<'a> {
+    pub(crate) what: String,
+    pub(crate) published: &'a str,
+    pub(crate) before: Vec<Sample>,
+    pub(crate) after: Vec<Sample>,
+    /// The unit of the samples.
+    pub(crate) unit: &'static str,
+    pub(crate) clock: Clock,
+    pub(crate) middle: fn(&[f64]) -> f64,
+}
+
+impl Measured<'_> {
+    /// A claim with so much to be gained, or one that is only shown.
+    pub(crate) fn claim(self, unit: Unit, bar: Option<f64>) -> Claim {
+        let gain = |before, after| unit.gain(before, after);
+        let rule = Rule { clock: self.clock, middle: self.middle, gain: &gain, bar: bar.unwrap_or(0.0) };
+        let [before, after] = rule.middles(&self.before, &self.after);
+        let judged = || rule.judge(&self.before, &self.after);
+        Claim {
+            what: self.what,
+            published: self.published.to_owned(),
+            measured: Pair { before, after, unit: self.unit },
+            gain: unit.gain(before, after),
+            unit,
+            bar,
+            verdict: bar.map_or(Verdict::Shown, |_| judged()),
+        }
+    }
+}
+
+impl Claim {
     /// A claim about two counts: what they are off by at most.
     pub(crate) fn of_counts(what: String, published: [u64; 2], measured: [u64; 2], off_by: [u64; 2]) -> Self {
         let near = |index: usize| measured[index].abs_diff(published[index]) <= off_by[index];
@@ -279,20 +332,25 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::median;
 
-    fn pair(before: f64, after: f64) -> Pair {
-        Pair { before, after, unit: "µs" }
+    fn claim(before: f64, after: f64, disturbed: bool, unit: Unit, bar: Option<f64>) -> Claim {
+        let samples = |value| vec![Sample { value, disturbed }; 3];
+        let (before, after) = (samples(before), samples(after));
+        let what = String::new();
+        Measured { what, published: "", before, after, unit: "µs", clock: Clock::Wall, middle: median }
+            .claim(unit, bar)
     }
 
     #[test]
     fn claim_holds_at_its_bar() {
-        let claim = |bar| Claim::of_times(String::new(), "", pair(10.0, 2.5), Unit::Times, bar);
+        let verdict = |bar| claim(10.0, 2.5, false, Unit::Times, bar).verdict;
         assert_eq!(
-            (claim(Some(4.0)).verdict, claim(Some(4.1)).verdict),
-            (Verdict::Reproduced, Verdict::NotReproduced)
+            [Some(4.0), Some(4.1), None].map(verdict),
+            [Verdict::Reproduced, Verdict::NotReproduced, Verdict::Shown]
         );
-        assert_eq!((claim(None).verdict, claim(None).gain), (Verdict::Shown, 4.0));
-        let saved = Claim::of_times(String::new(), "", pair(10.0, 3.0), Unit::PercentSaved, Some(69.0));
+        assert_eq!(claim(10.0, 2.5, false, Unit::Times, None).gain, 4.0);
+        let saved = claim(10.0, 3.0, false, Unit::PercentSaved, Some(69.0));
         assert_eq!((saved.gain.round(), saved.verdict), (70.0, Verdict::Reproduced));
     }
 
@@ -306,12 +364,16 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_claim_fails_the_figure() {
-        let claims = |bars: [f64; 2]| {
-            bars.map(|bar| Claim::of_times(String::new(), "", pair(4.0, 2.0), Unit::Times, Some(bar)))
-                .to_vec()
+    fn one_failed_claim_fails_the_figure_and_one_that_cannot_be_judged_does_not() {
+        let outcome = |claims| Outcome::new(Figure::F1, Effort::Quick, claims, vec![], &[]);
+        let holds = || claim(4.0, 2.0, false, Unit::Times, Some(2.0));
+        let fails = |disturbed| claim(4.0, 2.0, disturbed, Unit::Times, Some(2.1));
+        let both = |claims| {
+            let outcome: Outcome = outcome(claims);
+            (outcome.reproduced, outcome.verdict)
         };
-        let reproduced = |bars| Outcome::new(Figure::F1, Effort::Quick, claims(bars), vec![], &[]).reproduced;
-        assert!(reproduced([1.0, 2.0]) && !reproduced([1.0, 2.1]));
+        assert_eq!(both(vec![holds(), holds()]), (true, Verdict::Reproduced));
+        assert_eq!(both(vec![holds(), fails(true)]), (false, Verdict::TooBusy));
+        assert_eq!(both(vec![fails(true), fails(false), holds()]), (false, Verdict::NotReproduced));
     }
 }

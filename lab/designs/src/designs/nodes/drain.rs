@@ -1,16 +1,23 @@
-//! The purge: decay, one flush for all lazy sets, refill, and the rest back to the heap in one go.
+//! The drain: decay, one flush for all lazy sets, refill, and the rest back to the heaps in one go.
 //!
 //! ```text
 //!    pools ──25 %──┐
-//!    lazy sets ────┼─ flush lowest…highest ─┬─ ≤ 256 pages ──► pool of the node that asked
-//!                  │                        └─ larger ──┐
+//!    lazy sets ────┼─ flush lowest…highest ─┬─ main window, ≤ 256 pages ──► pool of the node that asked
+//!                  │                        └─ others ──┐
 //!                  └────────────────────────────────────┴────► heap, under one hold of its lock
 //! ```
 //!
-//! Under pressure the pools lose everything, and nothing goes to a pool.
+//! * `D1` Each pool first loses a quarter of its areas, rounded down; one of fewer than four loses
+//!   all. So do pools where nothing is lazy: a drain with nothing to flush still decays.
+//! * `D2` Areas come to a pool in rising address order. A pool hands out the last that came, and
+//!   loses that first.
+//! * `D3` Frees that find too much lazy while a drain is under way ask for a second one, which
+//!   follows at once.
+//! * `D4` Where addresses are short the pools lose everything, and nothing goes to a pool. Where
+//!   memory is, the pools lose everything, and what is lazy stays.
 
-use super::Nodes;
-use super::node::{Area, Pools};
+use super::node::Area;
+use super::shared::Shared;
 use crate::designs::pair::FreeSpace;
 use crate::lock::Sleep;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -22,28 +29,26 @@ type Purging<'a> = lock_api::MutexGuard<'a, Sleep, ()>;
 /// The part that the pools lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decay {
-    /// 25 %, rounded down, and they get what was freed.
+    /// A quarter, or all of few (`D1`), and they get what was freed.
     Quarter,
     /// Everything, and they get nothing.
     All,
 }
 
 impl Decay {
+    /// The areas that a pool loses of so many: `D1`.
     const fn of(self, areas: usize) -> usize {
         match self {
-            Self::Quarter => areas / 4,
-            Self::All => areas,
+            Self::Quarter if areas >= 4 => areas / 4,
+            Self::Quarter | Self::All => areas,
         }
     }
 }
 
-impl Nodes {
-    /// Moves all that was lazy before the call to a pool or to the heap.
+impl Shared {
+    /// Moves all that was lazy before the call to a pool or to a heap.
     pub(super) fn drain(&self, _purging: &Purging<'_>, decay: Decay) {
-        let mut back = Vec::new();
-        for node in &self.nodes {
-            node.pools.lock().decay(|areas| decay.of(areas), &mut back);
-        }
+        let mut back = self.decayed(decay);
         let pages = |ranges: &[PageRange]| ranges.iter().map(PageRange::len).sum::<u64>();
         let decayed = pages(&back);
         let lazy = self.take_lazy();
@@ -57,20 +62,36 @@ impl Nodes {
         self.lazy.fetch_sub(large, SeqCst);
     }
 
+    /// Gives everything pooled back: `D4`.
+    pub(super) fn empty_pools(&self, _purging: &Purging<'_>) {
+        self.give_back(&self.decayed(Decay::All));
+    }
+
+    /// Takes from each pool what it loses.
+    fn decayed(&self, decay: Decay) -> Vec<PageRange> {
+        let mut lost = Vec::new();
+        for node in &self.nodes {
+            node.pools.lock().decay(|areas| decay.of(areas), &mut lost);
+        }
+        lost
+    }
+
+    /// Takes the lazy sets of all nodes, by address: `D2`.
     fn take_lazy(&self) -> Vec<Area> {
         let mut lazy = Vec::new();
         for node in &self.nodes {
             let set = std::mem::take(&mut *node.lazy.lock());
             lazy.extend(set.iter().copied());
         }
+        lazy.sort_unstable_by_key(|area| area.range.start());
         lazy
     }
 
-    /// Each pool gets its own under one hold of its node's lock; the rest is left for the heap.
+    /// Each pool gets its own under one hold of its node's lock; the rest is left for the heaps.
     fn refill(&self, lazy: Vec<Area>, decay: Decay, back: &mut Vec<PageRange>) {
         let mut asked = vec![Vec::new(); self.nodes.len()];
         for area in lazy {
-            if decay == Decay::Quarter && Pools::take_in(area.range) {
+            if decay == Decay::Quarter && self.pools_take(area.range) {
                 asked[usize::from(area.asked)].push(area.range);
             } else {
                 back.push(area.range);
@@ -86,13 +107,16 @@ impl Nodes {
     }
 
     fn give_back(&self, back: &[PageRange]) {
-        if back.is_empty() {
-            return;
+        for window in &self.windows {
+            let mine = || back.iter().filter(|range| window.span.covers(range));
+            let count = mine().count();
+            if count != 0 {
+                let mut heap = window.heap.lock();
+                mine().for_each(|&range| heap.give(range));
+                drop(heap);
+                self.note_hold(count);
+            }
         }
-        let mut heap = self.heap.lock();
-        back.iter().for_each(|&range| heap.give(range));
-        drop(heap);
-        self.note_hold(back.len());
     }
 
     /// So many areas were given back under one hold of a lock that allocations take.

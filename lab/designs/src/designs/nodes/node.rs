@@ -55,7 +55,7 @@ impl Node {
 /// Areas of 1 to 256 pages that wait for requests of exactly their size.
 #[derive(Debug)]
 pub(super) struct Pools {
-    /// By pages − 1.
+    /// By pages − 1. The head is at the back.
     queues: Box<[VecDeque<PageRange>]>,
 }
 
@@ -67,13 +67,13 @@ impl Pools {
     /// The head, if it is inside the limits and aligned; a misaligned one moves to the tail.
     fn take(&mut self, want: &Want) -> Option<PageRange> {
         let queue = &mut self.queues[want.pages as usize - 1];
-        let head = *queue.front()?;
+        let head = *queue.back()?;
         if !want.within.covers(&head) {
             return None;
         }
-        queue.pop_front();
+        queue.pop_back();
         if head.start() & (want.align - 1) != 0 {
-            queue.push_back(head);
+            queue.push_front(head);
             return None;
         }
         Some(head)
@@ -84,15 +84,16 @@ impl Pools {
         range.len() <= POOLS as u64
     }
 
-    /// Adds an area of a size that there is a pool for.
+    /// Adds an area of a size that there is a pool for: it is the head then.
     pub(super) fn put(&mut self, range: PageRange) {
         self.queues[range.len() as usize - 1].push_back(range);
     }
 
-    /// Each pool loses this part of its areas: the oldest.
+    /// Each pool loses so many of its areas, from its head on.
     pub(super) fn decay(&mut self, part: impl Fn(usize) -> usize, lost: &mut Vec<PageRange>) {
         for queue in &mut self.queues {
-            lost.extend(queue.drain(..part(queue.len())));
+            let kept = queue.len() - part(queue.len());
+            lost.extend(queue.drain(kept..).rev());
         }
     }
 

@@ -1,0 +1,142 @@
+//! Pass marks: what a number of threads has to reach, where there are CPUs enough to judge it.
+
+use crate::scene::Scene;
+use crate::threads::{Row, Workload};
+use serde::Serialize;
+use std::fmt;
+
+/// The number that is compared with the mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// The ratio to the first number of threads: at least so much.
+    Ratio,
+    /// Hundredths of locks that were waited for: at most so many.
+    Waited,
+}
+
+/// A pass mark.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Mark {
+    /// In which scene.
+    pub scene: Scene,
+    /// Of so many threads.
+    pub threads: usize,
+    /// Of CPUs, to be judged at all.
+    pub cpus: usize,
+    /// The number that is compared.
+    pub measure: Measure,
+    /// The mark.
+    pub mark: f64,
+}
+
+/// The outcome of a mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Passed {
+    /// It is reached.
+    Pass,
+    /// It is not.
+    Miss,
+    /// It takes more CPUs than there are, or so many threads were not run.
+    NotJudged,
+}
+
+impl Mark {
+    /// The marks of a plan for the cores of a machine: threads with a CPU each.
+    pub const CORES: [Self; 4] = [
+        Self::ratio(Scene::W1, 16, 16, 14.0),
+        Self::ratio(Scene::W5, 16, 16, 8.0),
+        Self::ratio(Scene::W5, 2, 2, 1.6),
+        Self { scene: Scene::W5, threads: 2, cpus: 2, measure: Measure::Waited, mark: 1.0 },
+    ];
+
+    /// The mark of many threads against as many as there are CPUs.
+    #[must_use]
+    pub const fn crowd(scene: Scene, threads: usize) -> Self {
+        Self::ratio(scene, threads, 2, 0.95)
+    }
+
+    const fn ratio(scene: Scene, threads: usize, cpus: usize, mark: f64) -> Self {
+        Self { scene, threads, cpus, measure: Measure::Ratio, mark }
+    }
+
+    /// Judges the rows of one scene, measured on a machine with so many CPUs.
+    #[must_use]
+    pub fn judge(&self, rows: &[Row], cpus: usize) -> (Passed, Option<f64>) {
+        let row = rows.iter().find(|row| self.is_about(row));
+        let Some(row) = row.filter(|_| cpus >= self.cpus) else { return (Passed::NotJudged, None) };
+        let (value, is_reached) = match self.measure {
+            Measure::Ratio => (row.ratio, row.ratio >= self.mark),
+            Measure::Waited => (row.waited_percent, row.waited_percent <= self.mark),
+        };
+        (if is_reached { Passed::Pass } else { Passed::Miss }, Some(value))
+    }
+
+    fn is_about(&self, row: &Row) -> bool {
+        (row.workload, row.scene, row.threads) == (Workload::Own, self.scene, self.threads)
+    }
+
+    /// Tells the outcome in one line.
+    #[must_use]
+    pub fn told(&self, rows: &[Row], cpus: usize) -> String {
+        let (passed, value) = self.judge(rows, cpus);
+        let outcome = match (passed, value) {
+            (Passed::Pass, Some(value)) => format!("pass ({value:.2})"),
+            (Passed::Miss, Some(value)) => format!("MISS ({value:.2})"),
+            _ if cpus < self.cpus => format!("not judged ({cpus} CPUs of {})", self.cpus),
+            _ => "not judged (not run)".to_owned(),
+        };
+        format!("{self}: {outcome}")
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scene, threads, mark, .. } = self;
+        match self.measure {
+            Measure::Ratio => write!(f, "mark: {scene:?}, {threads} threads ≥ {mark} ×"),
+            Measure::Waited => write!(f, "mark: {scene:?}, {threads} threads, waited locks ≤ {mark} %"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::Drain;
+
+    fn row(threads: usize, ratio: f64) -> Row {
+        Row {
+            scene: Scene::W1,
+            workload: Workload::Own,
+            drain: Drain::Callers,
+            threads,
+            mpairs_per_s: 1.0,
+            range: [1.0; 2],
+            ratio,
+            locks_per_pair: 2.0,
+            waited_percent: ratio,
+        }
+    }
+
+    #[test]
+    fn marks_are_judged_where_there_are_cpus_enough() {
+        let mark = Mark::CORES[0];
+        let rows = [row(1, 1.0), row(16, 14.0)];
+        assert_eq!(mark.judge(&rows, 16), (Passed::Pass, Some(14.0)));
+        assert_eq!(mark.judge(&[row(16, 13.9)], 64), (Passed::Miss, Some(13.9)));
+        assert_eq!(mark.judge(&rows, 8), (Passed::NotJudged, None));
+        assert_eq!(mark.judge(&rows[..1], 16), (Passed::NotJudged, None));
+        assert_eq!(Mark { scene: Scene::W5, ..mark }.judge(&rows, 16).0, Passed::NotJudged);
+        assert!(mark.told(&rows, 2).ends_with("not judged (2 CPUs of 16)"));
+        assert!(mark.told(&rows, 16).ends_with("pass (14.00)"));
+    }
+
+    #[test]
+    fn waited_locks_have_a_ceiling() {
+        let mark = Mark { scene: Scene::W1, ..Mark::CORES[3] };
+        assert_eq!(mark.judge(&[row(2, 0.9)], 2).0, Passed::Pass);
+        assert_eq!(mark.judge(&[row(2, 1.1)], 2).0, Passed::Miss);
+    }
+}
