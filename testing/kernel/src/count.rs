@@ -67,6 +67,7 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         if name.starts_with(rows.only) {
             let ticks = vmap::measure(world, order)?;
             say!("count {name} {}", instructions(ticks.map, 1));
+            say!("count order-{order}/map_runs {}", instructions(ticks.map_runs, 1));
             say!("count order-{order}/vunmap {}", instructions(ticks.unmap, 1));
         }
     }

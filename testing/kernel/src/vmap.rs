@@ -4,7 +4,7 @@
 use crate::clock::ticks;
 use crate::world::{Failure, Outcome, World};
 use alloc::vec::Vec;
-use vmalloc::{Frame, FrameSupply, Protection};
+use vmalloc::{Frame, FrameRun, FrameSupply, Protection};
 
 /// Pages of 100 MB.
 const PAGES: u64 = 25_600;
@@ -18,17 +18,17 @@ pub(crate) const ORDERS: [u32; 3] = [0, 8, 9];
 /// themselves.
 struct Runs<'w> {
     world: &'w World,
+    runs: Vec<FrameRun>,
     frames: Vec<Frame>,
 }
 
 impl<'w> Runs<'w> {
     fn new(world: &'w World, order: u32) -> Result<Self, vmalloc::PlatformError> {
         let first = world.space.platform().take_run(PAGES, 1 << 9)?;
-        let nth = |place: u64| {
-            let (run, inside) = (place >> order, place & ((1 << order) - 1));
-            first.plus(((PAGES >> order) - 1 - run << order) + inside)
-        };
-        Ok(Self { world, frames: (0..PAGES).map(nth).collect() })
+        let run = |nth: u64| FrameRun { first: first.plus(nth << order), count: 1 << order };
+        let runs: Vec<FrameRun> = (0..PAGES >> order).rev().map(run).collect();
+        let frames = runs.iter().flat_map(|run| run.frames()).collect();
+        Ok(Self { world, runs, frames })
     }
 }
 
@@ -39,10 +39,14 @@ impl Drop for Runs<'_> {
     }
 }
 
-/// The ticks of mapping the frames, and of unmapping them and the purge after it.
+/// The ticks of a turn's parts.
 #[derive(Default)]
 pub(crate) struct Ticks {
+    /// Mapping a list of the frames.
     pub(crate) map: u64,
+    /// Mapping the runs.
+    pub(crate) map_runs: u64,
+    /// Unmapping that, and a purge.
     pub(crate) unmap: u64,
 }
 
@@ -50,22 +54,34 @@ pub(crate) struct Ticks {
 pub(crate) fn measure(world: &World, order: u32) -> Result<Ticks, Failure> {
     let runs = Runs::new(world, order)?;
     // Makes the page tables, which stay.
-    turn(world, &runs.frames, &mut Ticks::default())?;
+    turn(world, &runs)?;
     let mut sum = Ticks::default();
     for _ in 0..TURNS {
-        turn(world, &runs.frames, &mut sum)?;
+        let turn = turn(world, &runs)?;
+        sum.map += turn.map / TURNS;
+        sum.map_runs += turn.map_runs / TURNS;
+        sum.unmap += turn.unmap / TURNS;
     }
-    Ok(Ticks { map: sum.map / TURNS, unmap: sum.unmap / TURNS })
+    Ok(sum)
 }
 
-fn turn(world: &World, frames: &[Frame], sum: &mut Ticks) -> Outcome {
+fn turn(world: &World, runs: &Runs<'_>) -> Result<Ticks, Failure> {
+    let raw = world.space.raw();
     let start = ticks();
-    let addr = world.space.raw().map(frames, Protection::ReadWrite, None)?;
-    let mapped = ticks();
+    let addr = raw.map(&runs.frames, Protection::ReadWrite, None)?;
+    let map = ticks() - start;
+    unmap(world, addr)?;
+    let start = ticks();
+    let addr = raw.map_runs(&runs.runs, Protection::ReadWrite, None)?;
+    let map_runs = ticks() - start;
+    let start = ticks();
+    unmap(world, addr)?;
+    Ok(Ticks { map, map_runs, unmap: ticks() - start })
+}
+
+fn unmap(world: &World, addr: usize) -> Outcome {
     // SAFETY: nothing uses it.
     unsafe { world.space.raw().unmap(addr) }?;
     world.space.purge()?;
-    sum.map += mapped - start;
-    sum.unmap += ticks() - mapped;
     Ok(())
 }
