@@ -167,8 +167,8 @@ impl<P: MapFrames> Space<P> {
         }
     }
 
-    /// Returns log2 of the pages at a multiple of which an area that shows `list` should begin: of a
-    /// huge page, if its frames can fill one.
+    /// Returns log2 of the pages at a multiple of which an area that shows `list` should begin. It
+    /// is that of a huge page, if its frames can fill one.
     pub(super) fn order_of(&self, list: FrameList<'_>) -> u32 {
         let huge = self.geometry.huge_order.filter(|_| self.geometry.maps_runs);
         huge.filter(|&order| list.fills(order)).unwrap_or(0)
