@@ -95,6 +95,11 @@ fn frames_mapped_over_frames_replace_them(linux: &Linux) {
     unsafe { linux.map_frames(range, &frames[..4], Protection::Read) }.unwrap();
     assert_reads(linux, pages(linux, 5, 1), 1);
     assert!(!can_write(linux, range.start()) && !can_write(linux, range.end() - 1));
+    // Others, to be read only as well.
+    // SAFETY: as above.
+    unsafe { linux.map_frames(range, &frames[6..10], Protection::Read) }.unwrap();
+    assert_eq!([0, 3].map(|nth| peek(linux, range.start() + nth)), [Some(7), Some(10)]);
+    assert!(!can_write(linux, range.start()) && !can_write(linux, range.end() - 1));
     map_frames(linux, range, &frames[..4]);
     assert!(can_write(linux, range.start()));
 }

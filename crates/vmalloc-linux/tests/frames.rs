@@ -237,6 +237,41 @@ fn a_child_takes_frames_of_its_own() {
     assert_eq!(take(&linux, 20), before);
 }
 
+/// A window that shows frames of an ancestor's file, and then of the child's own, which is another.
+#[test]
+fn a_child_maps_its_own_frames_over_an_ancestor_s_and_back() {
+    let linux = with_frames(1000);
+    let (before, window) = (scattered_frames(&linux, 8), pages(&linux, 3, 8));
+    let values = |frames: &[Frame], first: u8| {
+        frames.iter().zip(first..).for_each(|(frame, value)| set_frame(&linux, *frame, value));
+    };
+    values(&before, 1);
+    let shows = |frames: &[Frame], first: u8| {
+        map_frames(&linux, window, frames);
+        let all: Vec<_> = (window.start()..window.end()).map(|page| peek(&linux, page)).collect();
+        assert_eq!(all, (first..first + 8).map(Some).collect::<Vec<_>>());
+    };
+    shows(&before, 1);
+    in_forked_child(|| {
+        // Nothing of its own yet: the numbers are the parent's.
+        map_frames(&linux, window, &before[..1].repeat(8));
+        assert_reads(&linux, window, 1);
+        shows(&before, 1);
+        true
+    });
+    in_forked_child(|| {
+        let own = scattered_frames(&linux, 16);
+        values(&own, 101);
+        shows(&own[..8], 101);
+        shows(&own[8..], 109);
+        shows(&before, 1);
+        shows(&own[4..12], 105);
+        fill(&linux, window, 50);
+        own[4..12].iter().all(|frame| frame_value(&linux, *frame) == 50)
+    });
+    shows(&before, 1);
+}
+
 /// Two generations that both take, and each its own.
 #[test]
 fn a_grandchild_takes_frames_of_its_own() {

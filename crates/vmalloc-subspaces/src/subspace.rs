@@ -8,7 +8,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
     Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
@@ -229,6 +229,17 @@ unsafe impl<P: Divisible + MapFrames, A> MapFrames for Subspace<P, A> {
         let protection = self.protection(protection);
         // SAFETY: the caller's promise is passed on.
         self.charged(range, || unsafe { self.parent().map_frames(range, frames, protection) })
+    }
+
+    unsafe fn map_runs(
+        &self,
+        range: PageRange,
+        runs: &[FrameRun],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        let protection = self.protection(protection);
+        // SAFETY: the caller's promise is passed on.
+        self.charged(range, || unsafe { self.parent().map_runs(range, runs, protection) })
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {

@@ -66,14 +66,14 @@ impl<M: Machine> X86<M> {
         let mut rest = frames;
         self.visit_runs(range, |run, part| {
             let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
-            run.put(these, bits);
+            run.put_many(these, bits);
             rest = others;
         });
     }
 
     /// Calls `act` for all entries of `range`, as many at a time as one table has.
     #[inline]
-    fn visit_runs(&self, range: PageRange, mut act: impl FnMut(Run<'_>, PageRange)) {
+    pub(crate) fn visit_runs(&self, range: PageRange, mut act: impl FnMut(Run<'_>, PageRange)) {
         let act = |run: Run<'_>, part| {
             act(run, part);
             Ok::<(), Infallible>(())

@@ -6,6 +6,7 @@
 //!        │ map, unmap, flush, map_frames …
 //!    X86<M>
 //!     ├─ entries            filling, visiting, splitting and emptying the entries of a range
+//!     ├─ runs               runs of frames: leaves where they go, entries table by table
 //!     ├─ tables             four levels; leaves of 4 KiB, 2 MiB and 1 GiB; grown without a lock
 //!     ├─ shootdown          issue, dispatch, wait: every other CPU forgets, and says so
 //!     └─ lock               spin locks with interrupts off; the purge's with interrupts on
@@ -42,6 +43,9 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod platform;
+#[cfg(test)]
+mod run_tests;
+mod runs;
 mod shootdown;
 mod tables;
 #[cfg(test)]

@@ -65,6 +65,12 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     /// Returns the origin of `frame`.
     fn origin(&self, frame: Frame) -> Origin;
 
+    /// Returns whether `count` frames from `first` on are all [the supply's](Origin::Supply).
+    /// Kernels that note frames in bitmaps answer for many at once.
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        (0..count).all(|nth| self.origin(first.plus(nth)) == Origin::Supply)
+    }
+
     /// Makes this CPU forget the translation of the page at `addr` (`invlpg`).
     fn invalidate(&self, addr: usize);
 

@@ -13,8 +13,8 @@ use crate::shootdown::{Lost, Shootdown};
 use crate::tables::{NoTable, Slot, Tables};
 use core::fmt;
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
-    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, DrainReason, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// Pages of this CPU that are forgotten one by one; see [`shootdown`](crate::shootdown).
@@ -144,6 +144,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
         Geometry::new(self.span, PAGE_SHIFT, self.machine.cpus())
             .huge_order(Some(TABLE_SHIFT))
             .maps_zeroed(false)
+            .maps_runs(true)
             .linear_map(PageRange::from_len(linear, self.machine.frames()))
     }
 
@@ -267,6 +268,10 @@ unsafe impl<M: Machine> FrameSupply for X86<M> {
     fn origin(&self, frame: Frame) -> Origin {
         self.machine.origin(frame)
     }
+
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        self.machine.are_taken(first, count)
+    }
 }
 
 // SAFETY: as for `FrameSupply`.
@@ -285,8 +290,17 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
         Ok(())
     }
 
+    unsafe fn map_runs(
+        &self,
+        range: PageRange,
+        runs: &[FrameRun],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        self.put_runs(range, runs, Bits::PRESENT | allows(protection))
+    }
+
     unsafe fn discard_hint(&self, range: PageRange) {
-        self.visit(range, |slot| slot.set(Entry::NONE));
+        self.clear_whole(range);
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {

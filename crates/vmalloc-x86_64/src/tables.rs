@@ -21,6 +21,9 @@ use crate::machine::Machine;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{Frame, PageRange};
 
+/// Entries that are written without a branch between them.
+const AT_ONCE: usize = 64;
+
 /// The place of a page's entry.
 pub(crate) struct Slot<'a> {
     cell: &'a AtomicU64,
@@ -65,6 +68,39 @@ impl<'a> Run<'a> {
         self.slots().zip(frames).for_each(|(slot, &frame)| slot.set(Entry::new(frame, bits)));
     }
 
+    /// Writes `frames`, of which there may be many, as [`put`](Self::put) does.
+    pub(crate) fn put_many(self, frames: &[Frame], bits: Bits) {
+        let put = |(cell, &frame): (&AtomicU64, &Frame)| {
+            Slot { cell, order: self.order }.set(Entry::new(frame, bits));
+        };
+        let (chunks, rest) = self.cells.as_chunks::<AT_ONCE>();
+        let (frame_chunks, frame_rest) = frames.as_chunks();
+        for (chunk, frames) in chunks.iter().zip(frame_chunks as &[[Frame; AT_ONCE]]) {
+            chunk.iter().zip(frames).for_each(put);
+        }
+        rest.iter().zip(frame_rest).for_each(put);
+    }
+
+    /// Writes the frames from `first` on into its entries.
+    #[inline]
+    pub(crate) fn put_run(self, first: Frame, bits: Bits) {
+        let mut entry = Entry::new(first, bits);
+        let mut put = |cell: &'a AtomicU64| {
+            Slot { cell, order: self.order }.set(entry);
+            entry = entry.plus(1);
+        };
+        let (chunks, rest) = self.cells.as_chunks::<AT_ONCE>();
+        chunks.iter().for_each(|chunk| chunk.iter().for_each(&mut put));
+        rest.iter().for_each(put);
+    }
+
+    /// Returns the entries of `pages`, which lie in it, of a run that is a whole table.
+    #[inline]
+    pub(crate) fn of(self, pages: PageRange) -> Self {
+        let start = index(pages.start(), 1);
+        Self { cells: &self.cells[start..start + pages.len() as usize], order: self.order }
+    }
+
     /// Returns the first entry: of a leaf, the only one.
     pub(crate) fn first(self) -> Option<Slot<'a>> {
         self.slots().next()
@@ -101,6 +137,38 @@ enum Place<'a> {
     Leaf(Slot<'a>),
     /// In the table of the level that was asked for.
     Table(Table<'a>),
+}
+
+/// A walk over entries of the second level, which remembers the table that it is in.
+pub(crate) struct Walk<'m, M> {
+    tables: Tables<'m, M>,
+    at: Option<(u64, Table<'m>)>,
+}
+
+impl<'m, M: Machine> Walk<'m, M> {
+    const LEVEL: u32 = 2;
+
+    pub(crate) fn new(tables: Tables<'m, M>) -> Self {
+        Self { tables, at: None }
+    }
+
+    /// Returns the entry of the second level for `page`, or a leaf above. Missing tables are made.
+    #[inline]
+    pub(crate) fn slot(&mut self, page: u64) -> Result<Slot<'m>, NoTable> {
+        let number = page >> order_of(Self::LEVEL + 1);
+        if let Some((at, table)) = self.at
+            && at == number
+        {
+            return Ok(slot(table, page, Self::LEVEL));
+        }
+        match self.tables.reach(page, Self::LEVEL)? {
+            Place::Leaf(slot) => Ok(slot),
+            Place::Table(table) => {
+                self.at = Some((number, table));
+                Ok(slot(table, page, Self::LEVEL))
+            }
+        }
+    }
 }
 
 /// The tables of `machine`.
@@ -144,6 +212,23 @@ impl<'m, M: Machine> Tables<'m, M> {
             Place::Leaf(_) => None,
             Place::Table(table) => Some(Run { cells: &table[start..start + range.len() as usize], order: 0 }),
         })
+    }
+
+    /// Returns the entries below `slot`, of the second level, if it leads to a table.
+    #[inline]
+    pub(crate) fn below(self, slot: &Slot<'m>) -> Option<Run<'m>> {
+        let entry = slot.get();
+        let is_table = entry != Entry::NONE && !entry.is_leaf();
+        is_table.then(|| Run { cells: self.table(entry.frame()), order: 0 })
+    }
+
+    /// Makes sure that a table is below `slot`, of the second level.
+    #[inline]
+    pub(crate) fn make_below(self, slot: &Slot<'m>) -> Result<(), NoTable> {
+        if slot.get() == Entry::NONE {
+            self.new_table(slot.cell)?;
+        }
+        Ok(())
     }
 
     /// Returns the table of `level` for `page`, or a leaf above. Missing tables are made.

@@ -19,32 +19,32 @@ use vmalloc::{
 use vmalloc_conformance::{Conformance, Look, Seen};
 
 /// In the upper half, in the middle of a table of every level.
-const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
+pub(crate) const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
 
-fn span(pages: u64) -> PageRange {
+pub(crate) fn span(pages: u64) -> PageRange {
     PageRange::from_len(START, pages).expect("not empty")
 }
 
-fn range(from: u64, pages: u64) -> PageRange {
+pub(crate) fn range(from: u64, pages: u64) -> PageRange {
     PageRange::from_len(START + from, pages).expect("not empty")
 }
 
-fn platform(frames: u64, pages: u64) -> X86<Fake> {
+pub(crate) fn platform(frames: u64, pages: u64) -> X86<Fake> {
     CPU.set(0);
     // SAFETY: nothing is translated here.
     unsafe { X86::new(Fake::new(frames), span(pages)) }.expect("a span")
 }
 
-fn entry(platform: &X86<Fake>, page: u64) -> Option<Entry> {
+pub(crate) fn entry(platform: &X86<Fake>, page: u64) -> Option<Entry> {
     Tables(platform.machine()).find(page).ok().map(|slot| slot.get())
 }
 
-fn map(platform: &X86<Fake>, range: PageRange) {
+pub(crate) fn map(platform: &X86<Fake>, range: PageRange) {
     // SAFETY: the test owns the whole span.
     unsafe { platform.map(range, Protection::ReadWrite) }.expect("frames");
 }
 
-fn unmap_and_flush(platform: &X86<Fake>, ranges: &[PageRange]) {
+pub(crate) fn unmap_and_flush(platform: &X86<Fake>, ranges: &[PageRange]) {
     // SAFETY: as above.
     unsafe { platform.unmap(ranges).and_then(|()| platform.flush(ranges)) }.expect("nothing refuses");
 }

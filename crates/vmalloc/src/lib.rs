@@ -88,8 +88,8 @@ pub use owned::{
 };
 pub use page_set::PageSet;
 pub use platform::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, Platform,
-    PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
+    Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;
 pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};

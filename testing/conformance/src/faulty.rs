@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange,
-    Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
+    PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A call that can be made to fail.
@@ -27,7 +27,7 @@ pub enum Call {
     TakeFrames,
     /// [`FrameSupply::take_run`].
     TakeRun,
-    /// [`MapFrames::map_frames`].
+    /// [`MapFrames::map_frames`] and [`MapFrames::map_runs`].
     MapFrames,
     /// [`Protect::protect`].
     Protect,
@@ -288,6 +288,17 @@ unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
         self.pass(Call::MapFrames)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.map_frames(range, frames, protection) }
+    }
+
+    unsafe fn map_runs(
+        &self,
+        range: PageRange,
+        runs: &[FrameRun],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        self.pass(Call::MapFrames)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.map_runs(range, runs, protection) }
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {

@@ -8,6 +8,7 @@ use crate::checks::BorrowedFrames;
 use crate::clock::ticks;
 use crate::machine::Space;
 use crate::serial::say;
+use crate::vmap;
 use crate::world::{Failure, Outcome, World, free, pages};
 use alloc::format;
 use core::arch::asm;
@@ -59,6 +60,15 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         for (name, borrowed) in [("scattered", scattered), ("consecutive", consecutive)] {
             row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &borrowed.frames))?;
             world.space.purge()?;
+        }
+    }
+    for order in vmap::ORDERS {
+        let name = format!("order-{order}/vmap");
+        if name.starts_with(rows.only) {
+            let ticks = vmap::measure(world, order)?;
+            say!("count {name} {}", instructions(ticks.map, 1));
+            say!("count order-{order}/map_runs {}", instructions(ticks.map_runs, 1));
+            say!("count order-{order}/vunmap {}", instructions(ticks.unmap, 1));
         }
     }
     for (name, space) in spaces {

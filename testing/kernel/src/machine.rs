@@ -115,6 +115,10 @@ unsafe impl Machine for &'static Kernel {
         self.supply.origin(frame)
     }
 
+    fn are_taken(&self, first: Frame, count: u64) -> bool {
+        self.supply.are_taken(first, count)
+    }
+
     #[inline]
     fn invalidate(&self, addr: usize) {
         if !self.keeps_stale.load(Ordering::Relaxed) {

@@ -27,6 +27,7 @@ mod madt;
 mod memory;
 mod serial;
 mod traps;
+mod vmap;
 mod walk;
 mod workers;
 mod world;

@@ -152,6 +152,27 @@ impl Supply {
         }
     }
 
+    /// Returns true if all of these frames, at least one, are taken, or below the first that is
+    /// handed out.
+    pub(crate) fn are_taken(&self, first: Frame, count: u64) -> bool {
+        if count == 1 {
+            return self.origin(first) == Origin::Supply;
+        }
+        let Some(last) = first.0.checked_add(count - 1).filter(|&last| last < self.end) else { return false };
+        let words = &self.words[(first.0 / WORD) as usize..=(last / WORD) as usize];
+        // Relaxed: as for `origin`.
+        let free = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        // Of the first word bits from `first` on, of the last those up to `last`.
+        let (from, to) = (u64::MAX << (first.0 % WORD), u64::MAX >> (WORD - 1 - last % WORD));
+        match words {
+            [only] => free(only) & from & to == 0,
+            [one, between @ .., end] => {
+                free(one) & from == 0 && free(end) & to == 0 && between.iter().all(|word| free(word) == 0)
+            }
+            [] => true,
+        }
+    }
+
     #[inline]
     fn is_free(&self, frame: u64) -> bool {
         self.words[(frame / 64) as usize].load(Ordering::Relaxed) >> (frame % 64) & 1 != 0

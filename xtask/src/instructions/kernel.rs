@@ -51,6 +51,19 @@ const PAIRS: [Row; 16] = [
     row("consecutive/vm_map_ram/64", None, Some(7_560), Some(4_000)),
 ];
 
+/// Instructions of mapping 25,600 frames (100 MB) once, in runs of 2^order, by a list of them or by runs, and of unmapping them with a purge.
+/// Linux's are not known. Without a look for runs each mapping took 473,525.
+const VMAPS: [Row; 6] = [
+    row("order-8/vmap", None, None, Some(160_000)),
+    row("order-8/map_runs", None, None, Some(VMAP_BEFORE / 6)),
+    row("order-9/vmap", None, None, Some(VMAP_BEFORE / 6)),
+    row("order-9/map_runs", None, None, Some(VMAP_BEFORE / 20)),
+    row("order-8/vunmap", None, None, None),
+    row("order-9/vunmap", None, None, Some(20_000)),
+];
+
+const VMAP_BEFORE: u64 = 473_525;
+
 /// Thousands of instructions for the driver's cases of 1000 turns: at most half of what the better of the two Linuxes takes.
 const CASES: [Row; 16] = [
     case("unmapping/fix_size_alloc_test", Some(3_675), 3_808),
@@ -102,7 +115,9 @@ pub(crate) fn run(json: bool) -> Result<(), Error> {
     }
     let pairs = print("instructions of a pair of calls", &PAIRS, &counts)?;
     println!();
-    match pairs + print("thousands of instructions, 1000 turns", &CASES, &counts)? {
+    let vmaps = print("instructions of 100 MB in runs", &VMAPS, &counts)?;
+    println!();
+    match pairs + vmaps + print("thousands of instructions, 1000 turns", &CASES, &counts)? {
         0 => Ok(()),
         over => Err(Error::TooMany(over)),
     }

@@ -10,12 +10,14 @@
 //! again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40
 //! ns for one, 120 ns for sixteen, touches included (`map_cost`).
 //!
-//! Other frames each time cost as much as mmap(2) of each page does, less the cost of unmapping.
-//! The kernel takes one mapping apart and puts another together, 2.7 µs, and the first touch
-//! faults, 1.8 µs. Asking for the page at once (`MAP_POPULATE`) costs as much as the fault.
-//! Populating a whole range with one call gains an eighth from 16 pages on and loses as much below,
-//! and all of it where a page is not touched after all. Moving page table entries
-//! (`MREMAP_DONTUNMAP`) would take them out of the linear map.
+//! Other frames each time cost what the kernel takes to replace a mapping, some 3 µs a run, and
+//! the faults of the first touches, 2 µs a page. Where the pages show frames of the same file,
+//! remap_file_pages(2) replaces one mapping by another. It takes a tenth less than mremap(2), as
+//! mmap(2) of the file does, but needs no descriptor, which a daemon might close. It is deprecated:
+//! the kernel notes its first use in its log. Where the kernel refuses it, mremap(2) does the same.
+//! Few pages at a time are [populated](POPULATED) with one call, which saves up to a tenth again
+//! (`cargo run --release -p vmalloc-linux --example map_cost`, column "other"). Moving page table
+//! entries (`MREMAP_DONTUNMAP`) would take them out of the linear map.
 //!
 //! # Mappings
 //! Scattered frames cost a mapping each. Before a range is mapped, the
@@ -25,10 +27,17 @@
 use crate::error::{mapping_error, platform_error};
 use crate::frames::supply::Supply;
 use crate::frames::table::Entry;
+use crate::os::madvise::Advice;
 use crate::os::reservation::Access;
 use crate::platform::Linux;
 use rustix::io::Errno;
+use std::ops::RangeInclusive;
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, PlatformError, PlatformFault, Protection};
+
+/// Pages that are mapped at once, when one call has put frames behind so many. One fault takes
+/// longer than one page of a call, but a call takes as long as two faults. Long ranges, of which
+/// perhaps little is ever touched, are left to faults.
+const POPULATED: RangeInclusive<u64> = 4..=64;
 
 // SAFETY:
 // - The supply's bitmap says for each frame if it was handed out, and changes under a lock.
@@ -82,7 +91,9 @@ unsafe impl MapFrames for Linux {
         }
         self.admit(range)?;
         let mapped = self.draw(range, frames, access).and_then(|()| self.show(supply, range, frames, access));
-        mapped.inspect_err(|_| self.put_back(range))
+        mapped.inspect_err(|_| self.put_back(range))?;
+        self.populate(range, access);
+        Ok(())
     }
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
@@ -163,6 +174,32 @@ impl Linux {
         PageRange::new(first, differing.next_back().unwrap_or(first) + 1)
     }
 
+    /// Maps the pages of `range` with one call where that pays: see [`POPULATED`]. A refusal is
+    /// harmless, for the first touch does the same.
+    fn populate(&self, range: PageRange, access: Access) {
+        if POPULATED.contains(&range.len()) {
+            let write = access == Access::ReadWrite;
+            let advice = if write { Advice::PopulateWrite } else { Advice::PopulateRead };
+            let _ = self.memory.advise(range, advice);
+        }
+    }
+
+    /// Replaces frames behind `pages` by others of the same file with the same access: by one
+    /// search in the kernel less than for mapping those. Returns false where the frames are not of
+    /// one file, or the kernel refuses; then the pages have to be mapped.
+    fn exchange(&self, supply: &Supply, pages: PageRange, first: Frame, access: Access) -> bool {
+        let shows = |(_, entry): (u64, Entry)| {
+            let frame = entry.frame().filter(|frame| supply.is_own(*frame));
+            frame.is_some_and(|frame| entry == Entry::frame_page(frame, access))
+        };
+        if !supply.is_own(first) || !self.table.entries(pages).all(shows) {
+            return false;
+        }
+        // SAFETY: W2: the pages show frames of this process's file, which has all frames from its
+        // first own one on.
+        unsafe { self.memory.show_others(pages, first.0) }.is_ok()
+    }
+
     fn show_run(
         &self,
         supply: &Supply,
@@ -172,6 +209,10 @@ impl Linux {
     ) -> Result<(), PlatformError> {
         let source = supply.address(first).ok_or(platform_error("a frame", Errno::INVAL))?;
         let wanted = |page, _| Entry::frame_page(first.plus(page - pages.start()), access);
+        if self.exchange(supply, pages, first, access) {
+            self.table.update(pages, wanted);
+            return Ok(());
+        }
         self.table.update(pages, |page, old| wanted(page, old).unsure());
         // SAFETY: `duplicate` asks for shared memory at the source: `map_frames` has checked that
         // all frames are the supply's, so this is in its linear map, to the end. A range that a

@@ -149,6 +149,16 @@ impl Supply {
         if taken { Origin::Supply } else { Origin::Foreign }
     }
 
+    /// Returns true if `frame` is of this process's own file: not of an ancestor's, as frames are
+    /// that were taken before a fork.
+    pub(crate) fn is_own(&self, frame: Frame) -> bool {
+        // Relaxed: a process that took the frame, or got it from one that did, sees the numbers as
+        // they were then, or later.
+        self.state.started.load(Ordering::Relaxed)
+            && self.state.forks.load(Ordering::Relaxed) == locks::generation()
+            && frame.0 >= self.state.floor.load(Ordering::Relaxed)
+    }
+
     /// Returns true if all frames of a run are taken.
     pub(crate) fn are_taken(&self, first: u64, count: u64) -> bool {
         let Some(end) = first.checked_add(count) else { return false };

@@ -40,6 +40,10 @@ pub(crate) enum Advice {
     Remove = 9,
     /// Leave the pages out of core dumps.
     DontDump = 16,
+    /// Map the pages now, readable (Linux 5.14).
+    PopulateRead = 22,
+    /// Map the pages now, writable (Linux 5.14).
+    PopulateWrite = 23,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
     DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
@@ -56,6 +60,8 @@ impl Advice {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
             Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
             Self::DontDump => "madvise(MADV_DONTDUMP)",
+            Self::PopulateRead => "madvise(MADV_POPULATE_READ)",
+            Self::PopulateWrite => "madvise(MADV_POPULATE_WRITE)",
             Self::Remove => "madvise(MADV_REMOVE)",
             Self::DontFork => "madvise(MADV_DONTFORK)",
             Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",
@@ -85,7 +91,8 @@ pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
     Err(Errno::AGAIN)
 }
 
-fn errno_of(answer: c_long) -> Result<usize, Errno> {
+/// Returns what a call of the C library has answered.
+pub(crate) fn errno_of(answer: c_long) -> Result<usize, Errno> {
     usize::try_from(answer).map_err(|_| {
         let last = std::io::Error::last_os_error().raw_os_error();
         Errno::from_raw_os_error(last.unwrap_or(libc::EIO))

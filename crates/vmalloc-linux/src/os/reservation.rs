@@ -275,6 +275,22 @@ impl Reservation {
         unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
     }
 
+    /// Puts the pages of a file from number `first` on behind `range`, where pages of that file are
+    /// already, with the same access. Nothing is touched or populated. If this fails, the range may
+    /// have lost its mapping, as for [`duplicate`](Self::duplicate).
+    ///
+    /// # Safety
+    /// All of `range` shows shared memory of one file, which has the pages.
+    pub(crate) unsafe fn show_others(&self, range: PageRange, first: u64) -> Result<(), Errno> {
+        let run = self.run(range);
+        // Without `MAP_NONBLOCK` the kernel would populate each range by itself.
+        let (keeps_access, flags) = (0, libc::MAP_NONBLOCK);
+        // SAFETY: M1, M2; what is replaced is shared memory, whose owner wants another part of it.
+        let answer =
+            unsafe { libc::remap_file_pages(run.iov_base, run.iov_len, keeps_access, first as usize, flags) };
+        madvise::errno_of(answer.into()).map(drop)
+    }
+
     /// Moves the pages behind `from`, which is private memory, to `to`, of the same length. New
     /// pages appear behind `from` at a touch. If this fails, the part of `to` behind the moved
     /// pages may have lost its mapping, as for [`duplicate`](Self::duplicate).

@@ -1,7 +1,8 @@
 //! Frames: pages of memory that can be mapped at several addresses at once.
 
-use super::{Platform, PlatformError, Protection};
+use super::{Platform, PlatformError, PlatformFault, Protection};
 use crate::addr::PageRange;
+use alloc::vec::Vec;
 
 /// A page of memory that can be mapped at several addresses at once, by its number on its platform.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -14,6 +15,22 @@ impl Frame {
     #[must_use]
     pub const fn plus(self, n: u64) -> Self {
         Self(self.0.wrapping_add(n))
+    }
+}
+
+/// Frames that follow each other: so many from the first on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct FrameRun {
+    /// The first frame.
+    pub first: Frame,
+    /// How many frames there are.
+    pub count: u64,
+}
+
+impl FrameRun {
+    /// Returns its frames, in order.
+    pub fn frames(self) -> impl Iterator<Item = Frame> {
+        (0..self.count).map(move |nth| self.first.plus(nth))
     }
 }
 
@@ -92,6 +109,30 @@ pub unsafe trait MapFrames: FrameSupply {
         frames: &[Frame],
         protection: Protection,
     ) -> Result<(), PlatformError>;
+
+    /// Puts the frames of `runs`, in their order and as many as `range` has pages, behind `range`.
+    /// No run is empty. A platform that does better with runs than with single frames says so by
+    /// [`Geometry::maps_runs`](super::Geometry::maps_runs). The default writes a list of them for
+    /// [`map_frames`](Self::map_frames).
+    ///
+    /// # Safety
+    /// As for [`map_frames`](Self::map_frames).
+    ///
+    /// # Errors
+    /// As for [`map_frames`](Self::map_frames), and when there is no memory for the list.
+    unsafe fn map_runs(
+        &self,
+        range: PageRange,
+        runs: &[FrameRun],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        let mut frames = Vec::new();
+        let no_list = PlatformError { call: "map_runs: a list", fault: PlatformFault::OutOfMemory, code: 0 };
+        frames.try_reserve_exact(range.len() as usize).map_err(|_| no_list)?;
+        frames.extend(runs.iter().flat_map(|run| run.frames()));
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.map_frames(range, &frames, protection) }
+    }
 
     /// Hints that `range` is no longer accessed. The platform may unmap it now. The allocator still
     /// calls [`unmap`](Platform::unmap) before `flush`, unless it first maps the range again.

@@ -39,6 +39,10 @@ pub struct Geometry {
     /// returns. If so, [block](crate::short_map) slots can be mapped again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,
+    /// True if [`map_runs`](super::MapFrames::map_runs) does better than
+    /// [`map_frames`](super::MapFrames::map_frames). The allocator then looks for runs in long
+    /// lists of frames, and begins an area at a huge page where a run can fill one. Default: no.
+    pub maps_runs: bool,
     /// The part of a cached area, in percent, that a smaller request may leave unused. It is worth
     /// something where new memory costs much, as page faults do. Then the allocator also looks for
     /// cached areas of other nodes. Default: 0. See
@@ -69,6 +73,7 @@ impl Geometry {
             huge_order: None,
             maps_zeroed: true,
             remaps_atomically: false,
+            maps_runs: false,
             max_slack_percent: 0,
             unmaps_now: false,
             linear_map: None,
@@ -105,6 +110,12 @@ impl Geometry {
     /// Sets [`remaps_atomically`](Self::remaps_atomically).
     pub const fn remaps_atomically(mut self, atomically: bool) -> Self {
         self.remaps_atomically = atomically;
+        self
+    }
+
+    /// Sets [`maps_runs`](Self::maps_runs).
+    pub const fn maps_runs(mut self, runs: bool) -> Self {
+        self.maps_runs = runs;
         self
     }
 

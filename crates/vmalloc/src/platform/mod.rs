@@ -38,7 +38,7 @@ mod geometry;
 
 pub use discard::Discard;
 pub use error::{PlatformError, PlatformFault};
-pub use frame_powers::{Frame, FrameSupply, MapFrames, Origin};
+pub use frame_powers::{Frame, FrameRun, FrameSupply, MapFrames, Origin};
 pub use geometry::Geometry;
 
 use crate::addr::PageRange;

@@ -1,6 +1,7 @@
 //! Mappings of frames: the caller's, a device's, or the space's own that several areas show.
 
 use super::alloc::{Backing, payload};
+use super::frame_list::FrameList;
 use super::request::Checked;
 use super::{Raw, Request, Space};
 use crate::addr::PageRange;
@@ -22,7 +23,8 @@ impl<P: MapFrames> Raw<'_, P> {
     /// a guard page behind it. Returns its address. A frame may be among them twice, and mapped
     /// elsewhere too: then both show the same bytes. The frames stay the caller's, and have to stay
     /// taken until the area is [unmapped](Self::unmap). O(log n + frames), one call of the
-    /// platform.
+    /// platform. Where the machine [maps runs](crate::Geometry::maps_runs), frames that follow each
+    /// other take less, and huge pages where they fill any.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed. [`BadFrame`](AllocError::BadFrame) for one that
@@ -34,8 +36,7 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
         tag: Option<&str>,
     ) -> Result<usize, AllocError> {
-        self.check_frames(frames, Origin::Supply)?;
-        self.map_area(frames, protection, Kind::Vmap, tag.map(Tag::new))
+        self.map_listed(frames, Origin::Supply, protection, Kind::Vmap, tag)
     }
 
     /// Maps memory of a device, which is never in the supply: see [`map`](Self::map).
@@ -50,8 +51,7 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
         tag: Option<&str>,
     ) -> Result<usize, AllocError> {
-        self.check_frames(frames, Origin::Device)?;
-        self.map_area(frames, protection, Kind::IoMap, tag.map(Tag::new))
+        self.map_listed(frames, Origin::Device, protection, Kind::IoMap, tag)
     }
 
     /// Ends a mapping that [`map`](Self::map), [`map_device`](Self::map_device) or
@@ -115,12 +115,13 @@ impl<P: MapFrames> Raw<'_, P> {
             return Err(AreaError::Beyond { asked, pages });
         }
         let (first, kind) = (pages.start(), Kind::Vmap);
-        let area = self.claim_mapping(asked.len(), self.guard_pages, kind, tag)?;
+        let area = self.claim_mapping(asked.len(), 0, self.guard_pages, kind, tag)?;
         let mapped = self.shared_frames(first, asked, area.start()).and_then(|frames| {
             let payload = payload(area, self.guard_pages);
             // SAFETY: the area was just obtained for this caller alone; the set that the frames are
             // of has one more share now.
-            unsafe { self.map_or_purge(payload, &frames, protection) }.map_err(AreaError::from)
+            let map = |list: FrameList<'_>| unsafe { self.map_or_purge(payload, list, protection) };
+            self.with_runs(&frames, map).map_err(AreaError::from)
         });
         if let Err(error) = mapped {
             self.end_shown(area.start());
@@ -161,10 +162,12 @@ impl<P: FrameSupply> Space<P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet.
+    /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet. It
+    /// begins at a multiple of `2^order` where there is such a place.
     pub(super) fn claim_mapping(
         &self,
         pages: u64,
+        order: u32,
         guard_pages: u64,
         kind: Kind,
         tag: Option<Tag>,
@@ -175,7 +178,11 @@ impl<P: Platform> Space<P> {
         if pages >= isize::MAX as u64 >> self.shift() {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
-        let area = self.claim_high(Fit::new(pages + guard_pages))?;
+        let pages = pages + guard_pages;
+        let area = match self.claim_high(Fit::plain(pages, order)) {
+            Err(AllocError::NoSpace(_)) if order > 0 => self.claim_high(Fit::new(pages)),
+            area => area,
+        }?;
         let annotation = annotation(kind, guard_pages, tag);
         self.hand_out(area, annotation, Backing::None)?;
         Ok(area)
@@ -258,6 +265,7 @@ impl<P: MapFrames> Space<P> {
         if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
     }
 
+    #[inline(always)]
     pub(super) fn check_frames(&self, frames: &[Frame], wanted: Origin) -> Result<(), AllocError> {
         let mut origins = frames.iter().map(|&frame| (frame, self.platform.origin(frame)));
         match origins.find(|(_, origin)| *origin != wanted) {
@@ -266,17 +274,33 @@ impl<P: MapFrames> Space<P> {
         }
     }
 
-    fn map_area(
+    /// Maps frames of the origin `wanted` to an area.
+    fn map_listed(
         &self,
         frames: &[Frame],
+        wanted: Origin,
+        protection: Protection,
+        kind: Kind,
+        tag: Option<&str>,
+    ) -> Result<usize, AllocError> {
+        self.with_runs(frames, |list| {
+            self.check_list(list, wanted)?;
+            self.map_area(list, protection, kind, tag.map(Tag::new))
+        })
+    }
+
+    /// Maps frames, which were checked, to an area.
+    pub(super) fn map_area(
+        &self,
+        list: FrameList<'_>,
         protection: Protection,
         kind: Kind,
         tag: Option<Tag>,
     ) -> Result<usize, AllocError> {
-        let area = self.claim_mapping(frames.len() as u64, self.guard_pages, kind, tag)?;
+        let area = self.claim_mapping(list.pages(), self.order_of(list), self.guard_pages, kind, tag)?;
         let payload = payload(area, self.guard_pages);
         // SAFETY: the area was just obtained for this caller alone, and the frames were checked.
-        let mapped = unsafe { self.map_or_purge(payload, frames, protection) };
+        let mapped = unsafe { self.map_or_purge(payload, list, protection) };
         mapped.map_err(|cause| {
             self.give_up(area, annotation(kind, self.guard_pages, tag));
             self.unbacked(&Fit::plain(area.len(), 0), cause)
@@ -284,19 +308,19 @@ impl<P: MapFrames> Space<P> {
         Ok(self.addr(area.start()))
     }
 
-    /// Maps `frames`. Where page tables or mappings run short, everything freed is given back
-    /// first.
+    /// Maps the frames of `list`. Where page tables or mappings run short, everything freed is
+    /// given back first.
     ///
     /// # Safety
     /// As for [`MapFrames::map_frames`].
     pub(super) unsafe fn map_or_purge(
         &self,
         range: PageRange,
-        frames: &[Frame],
+        list: FrameList<'_>,
         protection: Protection,
     ) -> Result<(), PlatformError> {
         // SAFETY: the caller owns the range, and the frames may be mapped.
-        let map = || unsafe { self.platform.map_frames(range, frames, protection) };
+        let map = || unsafe { self.map_list(range, list, protection) };
         map().or_else(|error| match self.purge_with(PurgePlan::ALL) {
             Ok(_) => map(),
             Err(_) => Err(error),

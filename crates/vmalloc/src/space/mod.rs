@@ -30,6 +30,7 @@ mod commit;
 mod config;
 mod exec;
 mod fork;
+mod frame_list;
 mod free;
 mod free_atomic;
 mod heap;

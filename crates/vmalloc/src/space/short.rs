@@ -1,6 +1,7 @@
 //! Short mappings of given frames: the calls, and the areas of blocks.
 
 use super::alloc::Backing;
+use super::frame_list::FrameList;
 use super::{Raw, Space};
 use crate::addr::PageRange;
 use crate::areas::{FreedBy, Kind};
@@ -148,7 +149,7 @@ impl<P: MapFrames> Space<P> {
         let page = (addr >> self.shift()) as u64;
         let range = PageRange::of(page, page + pages);
         // SAFETY: the pages were just obtained for this caller alone, and the frames were checked.
-        unsafe { self.map_or_purge(range, frames, Protection::ReadWrite) }
+        unsafe { self.map_or_purge(range, FrameList::Frames(frames), Protection::ReadWrite) }
             .map_err(|cause| self.not_mapped(addr, pages, cause))?;
         Ok(addr)
     }
@@ -166,7 +167,7 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn take_slots(&self, pages: u64) -> Result<u64, AllocError> {
         if !is_served(pages) {
-            let area = self.claim_mapping(pages, 0, Kind::ShortMap, None)?;
+            let area = self.claim_mapping(pages, 0, 0, Kind::ShortMap, None)?;
             return Ok(area.start());
         }
         let mut may_recycle = true;

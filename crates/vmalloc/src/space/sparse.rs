@@ -1,6 +1,7 @@
 //! Areas in which the caller maps frames page by page.
 
 use super::alloc::Backing;
+use super::frame_list::FrameList;
 use super::{Raw, Request, Space};
 use crate::addr::PageRange;
 use crate::areas::{FreedBy, Kind};
@@ -70,7 +71,8 @@ impl<P: MapFrames> Raw<'_, P> {
         }
         // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
         // checked.
-        unsafe { self.map_or_purge(range, frames, protection) }.map_err(AreaError::Platform)
+        let map = |list: FrameList<'_>| unsafe { self.map_or_purge(range, list, protection) };
+        self.with_runs(frames, map).map_err(AreaError::Platform)
     }
 
     /// Unmaps `pages` pages of a sparse area, from `addr` on, all of which are mapped. On return no

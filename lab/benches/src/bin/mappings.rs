@@ -24,9 +24,23 @@ struct Args {
     /// A look, not a measurement: one short round, up to 4 MiB, and fewer mappings at once.
     #[arg(long)]
     quick: bool,
+    /// Only this table.
+    #[arg(long)]
+    only: Option<Table>,
     /// Rounds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
+}
+
+/// A table, by what it measures.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Table {
+    /// A few pages, mapped and unmapped.
+    Brief,
+    /// An area that grows.
+    Growth,
+    /// Mappings that live at once.
+    Crowd,
 }
 
 /// Pages of 64 MiB.
@@ -42,11 +56,19 @@ fn measure(args: &Args) -> Results {
     let rounds = if args.quick { 1 } else { usize::from(args.rounds) };
     let window = Duration::from_millis(if args.quick { 2 } else { 40 });
     let wanted = if args.quick { 1000 } else { 100_000 };
-    Results {
-        brief: brief::run(&Limits { rounds, window }),
-        growth: growth::run(rounds, if args.quick { LAST / 16 } else { LAST }),
-        crowd: crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect(),
+    let last = if args.quick { LAST / 16 } else { LAST };
+    let is_asked = |table| args.only.is_none_or(|only| only == table);
+    let (mut brief, mut growth, mut crowd) = (Vec::new(), Vec::new(), Vec::new());
+    if is_asked(Table::Brief) {
+        brief = brief::run(&Limits { rounds, window });
     }
+    if is_asked(Table::Growth) {
+        growth = growth::run(rounds, last);
+    }
+    if is_asked(Table::Crowd) {
+        crowd = crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect();
+    }
+    Results { brief, growth, crowd }
 }
 
 fn brief_table(rows: &[brief::Row]) -> String {
@@ -91,8 +113,12 @@ fn print(args: &Args, results: &Results) -> io::Result<()> {
         let object = serde_json::json!({ "brief": brief, "growth": growth, "crowd": crowd });
         return output::line(&format_args!("{object:#}"));
     }
-    let tables = [brief_table(brief), growth_table(growth), crowd_table(crowd)];
-    output::line(&tables.join("\n\n"))
+    let tables = [
+        (!brief.is_empty()).then(|| brief_table(brief)),
+        (!growth.is_empty()).then(|| growth_table(growth)),
+        (!crowd.is_empty()).then(|| crowd_table(crowd)),
+    ];
+    output::line(&tables.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
 }
 
 fn main() -> ExitCode {

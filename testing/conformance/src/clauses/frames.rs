@@ -3,7 +3,7 @@
 use super::Clause;
 use crate::bench::{Bench, Verdict, done, ensure};
 use std::collections::BTreeSet;
-use vmalloc::{Frame, FrameSupply, MapFrames, Origin, PageRange, Protection};
+use vmalloc::{Frame, FrameRun, FrameSupply, MapFrames, Origin, PageRange, Protection};
 
 pub(crate) fn supply<P: FrameSupply>() -> Vec<Clause<P>> {
     vec![
@@ -26,6 +26,11 @@ pub(crate) fn frames<P: MapFrames>() -> Vec<Clause<P>> {
         },
         Clause { promise: "unmap(): frames keep their bytes and their owner", check: survive },
         Clause { promise: "discard_hint(): no other page changes, and unmap may follow", check: discarded },
+        Clause { promise: "map_runs(): page i of the range leads to frame i of the runs", check: runs },
+        Clause {
+            promise: "map_runs(): a part of a huge run can be unmapped and mapped again",
+            check: huge_runs,
+        },
         Clause { promise: "Geometry::remaps_atomically: a mapping replaces the old one", check: replaced },
         Clause { promise: "Geometry::linear_map: page n shows frame n", check: linear },
         Clause { promise: "map_frames() with Protection::Read: the bytes can be read", check: readable },
@@ -163,6 +168,61 @@ fn discarded<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     bench.leads_nowhere(bench.pages(7, 3))?;
     map(bench, bench.pages(7, 3), &frames[3..6])?;
     bench.holds(all, 1)
+}
+
+/// Maps `runs`, and checks that the pages lead to their frames.
+fn map_runs<P: MapFrames>(bench: &Bench<'_, P>, range: PageRange, runs: &[FrameRun]) -> Verdict {
+    let protection = Protection::ReadWrite;
+    // SAFETY: the kit owns the whole span, and has taken the frames.
+    done("map_runs", range, unsafe { bench.platform.map_runs(range, runs, protection) })?;
+    check_leads(bench, range, &runs.iter().flat_map(|run| run.frames()).collect::<Vec<_>>())
+}
+
+fn check_leads<P: MapFrames>(bench: &Bench<'_, P>, range: PageRange, frames: &[Frame]) -> Verdict {
+    (range.start()..).zip(frames).try_for_each(|(page, &frame)| {
+        let told = bench.platform.frame_at(page);
+        ensure(told == Some(frame), || format!("frame_at({page:#x}) is {told:?}, not {frame:?}"))
+    })
+}
+
+fn runs<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
+    let Ok(first) = bench.platform.take_run(9, 1) else {
+        bench.not_seen("runs of frames: the supply refused a short one");
+        return Ok(());
+    };
+    let run = |from, count| FrameRun { first: first.plus(from), count };
+    let (range, other) = (bench.pages(4, 9), bench.pages(100, 9));
+    map_runs(bench, range, &[run(6, 3), run(0, 1), run(1, 5)])?;
+    bench.write(range, 1);
+    map_runs(bench, other, &[run(0, 9)])?;
+    let places = [3, 4, 5, 6, 7, 8, 0, 1, 2];
+    (other.start()..)
+        .zip(places)
+        .try_for_each(|(page, place)| bench.shows(page, crate::bench::word(range.start() + place, 1)))?;
+    bench.unmap_and_flush(&[range, other])?;
+    bench.leads_nowhere(range)
+}
+
+fn huge_runs<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
+    let (span, size) = (bench.geometry.span, 1 << bench.geometry.huge_order.unwrap_or(4));
+    let start = span.start().next_multiple_of(size);
+    let range = PageRange::from_len(start, size).filter(|range| span.covers(range));
+    let (Some(range), Ok(first)) = (range, bench.platform.take_run(size, size)) else {
+        bench.not_seen("huge runs of frames: too few frames or pages");
+        return Ok(());
+    };
+    let run = FrameRun { first, count: size };
+    let frames: Vec<_> = run.frames().collect();
+    map_runs(bench, range, &[run])?;
+    bench.write(range, 1);
+    let (part, at) = (PageRange::from_len(start + 5, 3).expect("pages"), 5..8);
+    bench.unmap_and_flush(&[part])?;
+    bench.leads_nowhere(part)?;
+    check_leads(bench, range, &frames[..5])?;
+    let rest = PageRange::new(part.end(), range.end()).expect("pages");
+    check_leads(bench, rest, &frames[8..])?;
+    map(bench, part, &frames[at])?;
+    bench.holds(range, 1)
 }
 
 fn replaced<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {

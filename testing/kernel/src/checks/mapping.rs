@@ -9,7 +9,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, FrameSupply, Kind};
+use vmalloc::{Frame, FrameSupply, Kind, Protection, Request};
 
 /// Frames that go back by themselves.
 pub(crate) struct BorrowedFrames<'w> {
@@ -27,7 +27,16 @@ impl<'w> BorrowedFrames<'w> {
 
     /// `count` frames, each behind the one before.
     pub(crate) fn consecutive(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
-        let first = world.space.platform().take_run(count as u64, 1)?;
+        Self::run(world, count, 1)
+    }
+
+    /// `count` frames, each behind the one before, from a multiple of 2 MiB on.
+    fn aligned(world: &'w World, count: usize) -> Result<Self, vmalloc::PlatformError> {
+        Self::run(world, count, 512)
+    }
+
+    fn run(world: &'w World, count: usize, align: u64) -> Result<Self, vmalloc::PlatformError> {
+        let first = world.space.platform().take_run(count as u64, align)?;
         Ok(Self { world, frames: (0..count as u64).map(|nth| first.plus(nth)).collect() })
     }
 }
@@ -71,6 +80,38 @@ pub(super) fn ram(world: &World) -> Outcome {
     check_leads_to(addr, &borrowed.frames)?;
     // SAFETY: nothing uses it any more.
     Ok(unsafe { world.space.raw().unmap_short(addr, 16) }?)
+}
+
+/// A list with two runs of 2 MiB in it, all of it and then without a page.
+pub(super) fn large(world: &World) -> Outcome {
+    const LARGE: usize = 512;
+    let (borrowed, space) = (BorrowedFrames::aligned(world, 2 * LARGE)?, world.space);
+    let frames = [&borrowed.frames[LARGE..], &borrowed.frames[..LARGE], &borrowed.frames[7..8]].concat();
+    let addr = space.raw().map(&frames, Protection::ReadWrite, None)?;
+    let order = |page: usize| walk::leaf(addr + page * PAGE).map(|(_, shift)| shift);
+    let orders = [0, LARGE - 1, LARGE, 2 * LARGE].map(order);
+    ensure!(orders == [Some(21), Some(21), Some(21), Some(12)], "pages of 2^{orders:?} bytes");
+    check_leads_to(addr, &frames[..2 * LARGE])?;
+    expect_nothing(addr + frames.len() * PAGE)?;
+    // SAFETY: nothing uses it.
+    unsafe { space.raw().unmap(addr) }?;
+    space.purge()?;
+    for page in [0, LARGE, 2 * LARGE] {
+        expect_nothing(addr + page * PAGE)?;
+    }
+    let addr = space.raw().alloc_sparse(&Request::new(2 * LARGE * PAGE).align(LARGE * PAGE))?;
+    // SAFETY: this check alone maps there.
+    unsafe { space.raw().map_pages(addr, &frames[..LARGE], Protection::ReadWrite) }?;
+    let leaf = walk::leaf(addr);
+    ensure!(leaf.is_some_and(|(_, shift)| shift == 21), "{leaf:?} is no large page");
+    check_leads_to(addr, &frames[..LARGE])?;
+    // SAFETY: as above, and nothing uses the page.
+    unsafe { space.raw().unmap_pages(addr + 9 * PAGE, 1) }?;
+    expect_nothing(addr + 9 * PAGE)?;
+    check_leads_to(addr, &frames[..9])?;
+    check_leads_to(addr + 10 * PAGE, &frames[10..LARGE])?;
+    // SAFETY: as above.
+    Ok(unsafe { space.raw().free_sparse(addr) }?)
 }
 
 /// Mapped here, used and unmapped there.

@@ -22,7 +22,7 @@ const fn check(name: &'static str, cpus: usize, run: fn(&World) -> Outcome) -> C
     Check { name, cpus, run }
 }
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 19] = [
     check("memory is there, at its address and in the direct map", 1, memory::is_there),
     check("a guard page faults", 1, memory::guards_fault),
     check("a freed and purged area faults", 1, memory::freed_faults),
@@ -31,6 +31,7 @@ const CHECKS: [Check; 18] = [
     check("code is executable and not writable", 1, memory::exec),
     check("vm_map_ram leads to its frames", 1, mapping::ram),
     check("vm_map_ram ended on another CPU", 2, mapping::ram_on_another),
+    check("runs of 2 MiB are large pages, and split", 1, mapping::large),
     check("percpu areas are congruent and distinct", 1, mapping::percpu),
     check("without a shootdown another CPU reads the next owner's data", 2, stale::without_shootdown),
     check("with it, it faults", 2, stale::with_shootdown),

@@ -3,7 +3,7 @@
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use std::fmt::Debug;
-use vmalloc::{AreaError, Config, Frame, Kind, MapFrames, Protect, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, FrameRun, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
 use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
@@ -123,6 +123,11 @@ where
             .meets([MAP_FRAMES, Step::Heap]),
         make::<G, _>("vmap tagged", scene, |space, own| space.raw().map(&own.frames[..9], RW, Some("tag")))
             .meets([MAP_FRAMES]),
+        make::<G, _>("vmap of runs", scene, |space, own| {
+            let runs = [3, 1].map(|nth| FrameRun { first: own.frames[nth], count: 1 });
+            space.raw().map_runs(&runs, RW, None)
+        })
+        .meets([MAP_FRAMES, Step::Heap]),
         make::<G, _>("vmap_pfn", scene, move |space, _| space.raw().map_device(&devices, RW, None))
             .meets([MAP_FRAMES]),
         make::<G, _>("vm_map_ram of 70", scene, |space, own| space.raw().map_short(&own.frames))
