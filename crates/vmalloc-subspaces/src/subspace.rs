@@ -8,8 +8,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
-    Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
+    PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A sub-space whose memory can be read and written.

@@ -134,7 +134,7 @@ pub enum SpaceError {
     PageShift {
         /// log2 of the page size in bytes, by the geometry.
         page_shift: u32,
-        /// The same, by the constant.
+        /// log2 of it, by the constant.
         constant: u32,
     },
     /// More nodes than there can be.

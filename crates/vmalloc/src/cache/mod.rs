@@ -30,7 +30,7 @@ mod stacks;
 pub(crate) use budget::{Budget, LazyPages, Trigger};
 pub(crate) use large::{Large, Put};
 pub(crate) use node::{Lazy, Node, clear, has_room};
-pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SizeStacks};
+pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
 
 use crate::addr::PageRange;
 use alloc::boxed::Box;
@@ -56,7 +56,8 @@ pub(crate) struct Cache<L> {
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) large: Padded<Mutex<L, Large>>,
-    /// Pages that the pools of all nodes may hold together after a purge.
+    /// Pages that the pools of all nodes may hold together after a purge, and as many again of small
+    /// areas.
     most_pooled: u64,
 }
 
@@ -67,7 +68,7 @@ const LEAST_POOLED: u64 = 1024;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes; `None` when memory is short. The pools of all take up to
-    /// `most_pooled` pages.
+    /// `most_pooled` pages, and as many of small areas.
     pub(crate) fn new(
         count: usize,
         budget: Budget,
@@ -81,7 +82,7 @@ impl<L: RawMutex> Cache<L> {
             nodes.push(Padded(Mutex::new(Node::new()?)));
         }
         let large = Padded(Mutex::new(large));
-        let most_pooled = most_pooled.max(LEAST_POOLED);
+        let most_pooled = most_pooled.clamp(LEAST_POOLED, u64::MAX / 4);
         Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy, large, most_pooled })
     }
 
@@ -195,7 +196,8 @@ impl<L: RawMutex> Cache<L> {
         rest.clear();
         let mut node = self.nodes[id].0.lock();
         rest.extend(areas.iter().filter(|area| {
-            let is_pooled = area.len() <= *room && node.pooled.put(**area);
+            let reserved = if area.len() <= SMALL { 0 } else { self.most_pooled };
+            let is_pooled = area.len() + reserved <= *room && node.pooled.put(**area);
             if is_pooled {
                 *room -= area.len();
             }
@@ -203,10 +205,11 @@ impl<L: RawMutex> Cache<L> {
         }));
     }
 
-    /// Returns how many pages the pools may still take. Addresses that wait in them are missing
-    /// elsewhere: what is in use spreads over as many more. O(nodes).
+    /// Returns how many pages the pools may still take, the last part of them for small areas only.
+    /// Addresses that wait in them are missing elsewhere: what is in use spreads over as many more.
+    /// O(nodes).
     pub(crate) fn room_in_pools(&self) -> u64 {
-        self.most_pooled.saturating_sub(self.each().map(|node| node.pooled.pages()).sum())
+        (2 * self.most_pooled).saturating_sub(self.each().map(|node| node.pooled.pages()).sum())
     }
 
     /// Locks all nodes, for a fork.

@@ -88,6 +88,17 @@ impl Node {
         Some(area)
     }
 
+    /// Puts an area back that was just taken. Returns whether it is there again.
+    #[must_use]
+    pub(crate) fn put_back(&mut self, area: PageRange, is_cached: bool) -> bool {
+        let stacks = if is_cached { &mut self.cached } else { &mut self.pooled };
+        let is_back = stacks.put(area);
+        if is_back && is_cached {
+            self.credit -= area.len();
+        }
+        is_back
+    }
+
     /// Returns how many areas are in its lists.
     pub(crate) fn areas(&self) -> u64 {
         self.cached.areas() + self.pooled.areas() + self.lazy.areas()

@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 
 /// The largest area that is kept, in pages: 256 and a guard page.
 pub(crate) const MAX_PAGES: u64 = 257;
+/// Pages of the largest small area. Small areas that wait spread the others little.
+pub(crate) const SMALL: u64 = 16;
 /// Words with a bit for each stack.
 const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
 /// How many areas of a size are tried for one that is aligned. More of them waste fewer aligned
@@ -71,7 +73,8 @@ pub(crate) enum Fraction {
     /// A quarter of each size. A remainder is owed to the next time, so that the last area goes as
     /// well.
     Quarter,
-    /// Those of each size that were not needed since the last decay.
+    /// Those of each size that were not needed since the last decay; of small areas an eighth of
+    /// them, for needs vary, and small areas fit in the gaps between others.
     Idle,
     /// Everything.
     All,
@@ -211,7 +214,8 @@ impl SizeStacks {
             }
             let stack = &mut self.stacks[size];
             // Between two batches areas may have been taken from the rest.
-            let due = cursor.due.unwrap_or_else(|| stack.due(fraction)).min(stack.count as usize);
+            let due =
+                cursor.due.unwrap_or_else(|| stack.due(fraction, size as u64 + 1)).min(stack.count as usize);
             let count = due.min(most.saturating_sub(out.len()));
             stack.evict(count, order, size as u64 + 1, out);
             if stack.count == 0 && fraction != Fraction::Idle {
@@ -272,10 +276,11 @@ impl Stack {
     }
 
     /// Returns how many areas are to go.
-    fn due(&mut self, fraction: Fraction) -> usize {
+    fn due(&mut self, fraction: Fraction, pages: u64) -> usize {
         let due = match fraction {
             Fraction::All => return self.count as usize,
-            Fraction::Idle => self.least,
+            Fraction::Idle if pages > SMALL => self.least,
+            Fraction::Idle => self.least.div_ceil(8),
             Fraction::Quarter => {
                 let quarters = self.count + self.owed;
                 self.owed = quarters % 4;

@@ -19,7 +19,7 @@ const RUN_PAGES: u64 = size(64, 6);
 const RUN_AREAS: u64 = size(32, 2);
 /// Chunks for each node near the start of the span in which no other node's areas are: little for
 /// a program, and all that a program of few areas ever uses.
-pub(super) const CHUNKS_APART: u64 = 2;
+pub(super) const CHUNKS_APART: u64 = 6;
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
 pub(super) const ROUNDS: usize = 8;

@@ -119,7 +119,13 @@ impl<P: Platform> Space<P> {
         drop(node);
         let found = self.take_of_others(id, looked_at, |node| {
             let cached = if may_have_memory { self.take_cached_of(node, fit) } else { None };
-            cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(node))
+            let found = cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(node));
+            let (area, backing) = found?;
+            // Near the start of the span each node has chunks to itself.
+            if area.start() >= self.apart_end || !node.put_back(area, backing == Backing::Cached) {
+                return Some((area, backing));
+            }
+            None
         });
         found.inspect(|(area, _)| self.bring_home(area, id))
     }
@@ -130,8 +136,8 @@ impl<P: Platform> Space<P> {
         self.areas.map().leaf(area.start()).set_owner_node(id);
     }
 
-    /// Takes something from a node other than node `id`, or from the next one: one after the other in
-    /// turn, but first the one that had something the last time.
+    /// Takes something from a node other than node `id`, or from the next one: one after the other
+    /// in turn, but first the one that had something the last time.
     fn take_of_others<T>(
         &self,
         id: usize,
