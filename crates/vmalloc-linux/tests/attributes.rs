@@ -24,7 +24,9 @@ fn flags_at(addr: usize) -> String {
 }
 
 fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
-    let configs = [Config::default(), Config::default().unmap_on_free()];
+    // One node: wherever the thread runs, its areas have the same chunk.
+    let config = Config::default().nodes(1);
+    let configs = [config, config.unmap_on_free()];
     configs.into_iter().flat_map(|config| {
         Guards::all().map(move |guards| {
             let options = Options::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);

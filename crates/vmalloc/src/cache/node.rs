@@ -33,9 +33,6 @@ pub(crate) struct Node {
     pause: u8,
 }
 
-/// The longest pause, in misses, after looks at other nodes that found nothing.
-const LONGEST_PAUSE: u8 = 16;
-
 /// Areas freed on one node and not unmapped yet.
 #[derive(Default)]
 pub(crate) struct Lazy {
@@ -69,11 +66,12 @@ impl Node {
         may_look
     }
 
-    /// Notes a look at node `other`, and whether it had something.
-    pub(crate) fn looked(&mut self, other: usize, found: bool) {
+    /// Notes a look at node `other` of `nodes`, and whether it had something. The more nodes there
+    /// are, the less one look tells, and the longer a pause may be: up to half as many misses.
+    pub(crate) fn looked(&mut self, other: usize, nodes: usize, found: bool) {
         self.looked_at = if found { other } else { other + 1 };
         self.vain_looks = if found { 0 } else { self.vain_looks.saturating_add(1) };
-        self.pause = (self.vain_looks / 2).min(LONGEST_PAUSE);
+        self.pause = self.vain_looks.min((nodes / 2).min(64) as u8);
     }
 
     /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages

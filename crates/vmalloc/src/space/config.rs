@@ -23,10 +23,13 @@ pub struct Config {
     /// Put an unmapped guard page behind every area. Without guards a request can't ask for one.
     /// Default: yes.
     pub guard: bool,
-    /// Cache the pages of freed areas for reuse, up to this many bytes of memory, and as many again
+    /// Cache the pages of freed areas for reuse, up to this many bytes of memory, and twice as many
     /// for areas of more than 256 pages. More than the machine has is allowed. That is fast, but a
     /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
-    /// as the purge has run. Default: 64 MiB for each bit of the number of CPUs.
+    /// as the purge has run. Default: a twelfth of the addresses in use, at most 128 MiB or, from
+    /// four CPUs on, 32 MiB for each, and at least a quarter of that; where
+    /// [new memory costs much](crate::Geometry::max_slack_percent), at least half of it. For large
+    /// areas it is then twice the least.
     pub cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0

@@ -149,7 +149,7 @@ impl<P: Platform> Space<P> {
         others.into_iter().filter(|&other| other != id).find_map(|other| {
             // A node that is held is passed by.
             let found = take(&mut *nodes[other].0.try_lock()?);
-            nodes[id].0.lock().looked(other, found.is_some());
+            nodes[id].0.lock().looked(other, nodes.len(), found.is_some());
             found
         })
     }
