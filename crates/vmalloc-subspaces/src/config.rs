@@ -1,4 +1,4 @@
-//! What is asked of a sub-space, and what is known of it.
+//! The request for a sub-space, and the figures it reports.
 
 use vmalloc::{Config, PageRange};
 

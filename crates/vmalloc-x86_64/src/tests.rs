@@ -253,7 +253,7 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
         })
     };
     use_one().expect("frames");
-    // What is left is lazy.
+    // The areas left are lazy.
     let mut rest = vec![Frame(0); machine.free()];
     assert!(machine.take_frames(&mut rest));
 

@@ -5,6 +5,7 @@
 //! Bytes appear only at the public boundary, in names that say so (`bytes`, `addr`).
 
 use core::fmt;
+use core::mem::offset_of;
 use core::ops::Range;
 
 /// A non-empty run of pages `[start, end)`, by page number.
@@ -23,6 +24,9 @@ impl From<PageRange> for Range<u64> {
 }
 
 impl PageRange {
+    /// The places of the first page and the end, and the size: for an outline.
+    pub(crate) const FIELDS: [usize; 3] = [offset_of!(Self, start), offset_of!(Self, end), size_of::<Self>()];
+
     /// Returns the pages `[start, end)`, or `None` when that is empty or reversed.
     #[inline]
     #[must_use]

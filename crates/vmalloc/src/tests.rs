@@ -1,6 +1,6 @@
-//! Repairs in the child of a fork, on a platform without memory.
+//! Repairs in the child of a fork, and settings of a platform, on one without memory.
 
-use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Space};
+use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Space, SpaceError};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
@@ -25,13 +25,16 @@ unsafe impl RawMutex for Flag {
     }
 }
 
-/// A platform without memory, on which every call succeeds.
-struct Machine;
+/// A platform without memory, on which every call succeeds. Its pages have 2^12 bytes, whatever its
+/// constant says.
+struct Machine<const SHIFT: u32>;
 
 // SAFETY: nothing is ever reached through it.
-unsafe impl Platform for Machine {
+unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     type RawLock = Flag;
     type PurgeLock = Flag;
+
+    const PAGE_SHIFT: Option<u32> = Some(SHIFT);
 
     fn geometry(&self) -> Geometry {
         Geometry::new(PageRange::of(0x100, 0x200), 12, 1).maps_zeroed(false).remaps_atomically(true)
@@ -68,7 +71,7 @@ unsafe impl Platform for Machine {
 /// other has marked slots as returned and not counted them off. The child repairs both.
 #[test]
 fn slots_are_repaired_in_the_child_of_a_fork() {
-    let space = Space::new(Machine, Config::default()).unwrap();
+    let space = Space::new(Machine::<12>, Config::default()).unwrap();
     let kept = space.raw().reserve_short(3).unwrap();
     let returned = space.raw().reserve_short(3).unwrap();
     space.quiesce();
@@ -83,4 +86,11 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
     space.purge().unwrap();
     let stats = space.stats();
     assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
+}
+
+/// A wrong constant would take addresses for pages of another size.
+#[test]
+fn a_constant_that_contradicts_the_geometry_is_refused() {
+    let refused = Space::new(Machine::<14>, Config::default()).err();
+    assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
 }

@@ -180,7 +180,7 @@ impl<P: Platform + 'static> Conformance<P> {
             enter(report, format!("a space ({name}) survives each call that fails"), result);
         }
         for narrow in Narrow::all(&geometry) {
-            // What is hidden is one branch in the space: fewer operations come by it.
+            // Hidden operations are one branch in the space: fewer operations come by it.
             let ops = if narrow == Narrow::default() { self.ops } else { self.ops / 4 };
             for (name, config) in program::configs(&geometry) {
                 let promise = format!("a space ({name}; {narrow}) answers as the model does");

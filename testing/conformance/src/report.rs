@@ -1,4 +1,4 @@
-//! What was found.
+//! Findings of a run.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -5,8 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose atomics the table has.
-const PRODUCTS: [&str; 6] =
-    ["vmalloc", "vmalloc-subspaces", "vmalloc-slots", "vmalloc-linux", "vmalloc-stacks", "vmalloc-x86_64"];
+const PRODUCTS: [&str; 11] = [
+    "vmalloc",
+    "vmalloc-subspaces",
+    "vmalloc-slots",
+    "vmalloc-linux",
+    "vmalloc-stacks",
+    "vmalloc-malloc",
+    "vmalloc-preload",
+    "vmalloc-preload-base",
+    "vmalloc-interpose",
+    "vmalloc-x86_64",
+    "vmalloc-c",
+];
 
 /// A file, by its crate and its path below `src`, and the name of a field, a type or a static in
 /// it.

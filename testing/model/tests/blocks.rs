@@ -83,7 +83,7 @@ fn finish(space: &Space<NullPlatform>) {
 fn recycling_needs_a_few_blocks_for_all_of_it() {
     for slots in [256, 1024] {
         for (made, _) in all_counts(slots) {
-            // What is lazy at a time, and one of each order.
+            // All lazy slots at a time, and one block of each order.
             assert!(made * slots <= 16_384 + 9 * slots, "{made} blocks of {slots} slots");
         }
     }

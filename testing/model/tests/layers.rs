@@ -20,7 +20,19 @@ const TOOLS: [&str; 8] = [
 ];
 
 /// Crates that stand on the platform for Linux.
-const ON_LINUX: [&str; 1] = ["vmalloc-stacks"];
+const ON_LINUX: [&str; 3] = ["vmalloc-inspect", "vmalloc-stacks", "vmalloc-malloc"];
+
+/// The common part of the libraries to preload.
+const PRELOAD_BASE: &str = "vmalloc-preload-base";
+
+/// The libraries to preload, which stand on these, and what they depend on.
+const PRELOAD: [(&str, &[&str]); 2] = [
+    ("vmalloc-preload", &["vmalloc-malloc", "vmalloc-linux", PRELOAD_BASE]),
+    ("vmalloc-interpose", &["vmalloc", "vmalloc-linux", PRELOAD_BASE]),
+];
+
+/// Interfaces for other languages: they stand on all products for Linux, and no product on them.
+const INTERFACES: [&str; 1] = ["vmalloc-c"];
 
 /// Returns our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
@@ -73,7 +85,9 @@ fn slots_depend_on_the_core_alone() {
 #[test]
 fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
-        let is_above = [&TOOLS[..], &ON_LINUX[..]].concat().contains(&name.as_str());
+        let preload = PRELOAD.map(|(name, _)| name);
+        let above = [&TOOLS[..], &ON_LINUX[..], &INTERFACES[..], &preload[..], &[PRELOAD_BASE]];
+        let is_above = above.concat().contains(&name.as_str());
         if name.starts_with("vmalloc-") && !is_above {
             let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
             assert!(links.iter().all(is_below), "{name} depends on {links:?}");
@@ -85,6 +99,29 @@ fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
 fn what_stands_on_linux_depends_on_it_and_the_core_alone() {
     for name in ON_LINUX {
         assert_eq!(dependencies()[name], ["vmalloc", "vmalloc-linux"], "{name}");
+    }
+}
+
+#[test]
+fn the_libraries_to_preload_stand_on_their_common_part_and_it_on_linux_alone() {
+    let all = dependencies();
+    assert_eq!(all[PRELOAD_BASE], ["vmalloc-linux"]);
+    for (name, links) in PRELOAD {
+        assert_eq!(all[name], links, "{name}");
+    }
+    for (name, links) in all {
+        let uses = links.iter().any(|link| link == PRELOAD_BASE);
+        assert!(!uses || PRELOAD.iter().any(|(library, _)| *library == name), "{name} depends on {links:?}");
+    }
+}
+
+#[test]
+fn an_interface_stands_on_the_products_for_linux() {
+    let products = ["vmalloc-linux", "vmalloc-slots", "vmalloc-stacks", "vmalloc-subspaces"];
+    assert_eq!(dependencies()["vmalloc-c"], products);
+    for (name, links) in dependencies() {
+        let uses = links.iter().any(|link| INTERFACES.contains(&link.as_str()));
+        assert!(!uses || TOOLS.contains(&name.as_str()), "{name} depends on {links:?}");
     }
 }
 

@@ -57,6 +57,8 @@ fn every_public_function_is_in_the_page_on_soundness() {
         "vmalloc-slots",
         "vmalloc-linux",
         "vmalloc-stacks",
+        "vmalloc-malloc",
+        "vmalloc-preload-base",
         "vmalloc-x86_64",
     ];
     for name in products {

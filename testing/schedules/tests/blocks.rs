@@ -25,7 +25,7 @@ macro_rules! holds {
         }
     )*
 
-        /// The same where mappings replace what was there.
+        /// Runs the scene where mappings replace earlier ones.
         mod replaced {
             use super::*;
             $(

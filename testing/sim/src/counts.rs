@@ -1,4 +1,4 @@
-//! What was done so far: the price of a flush protocol.
+//! Counts of maps, unmaps and flushes: the price of a flush protocol.
 
 /// Calls and their work so far. Only calls that succeeded are counted, unless the name says
 /// otherwise.

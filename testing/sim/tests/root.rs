@@ -133,7 +133,7 @@ fn limit_counts_mapped_and_cached_pages() {
     let four = part.raw().alloc(&Request::new(pages(4))).expect("within the limit");
     free(&part, six);
     assert_eq!(used(), pages(10), "it is kept");
-    // What is kept makes way.
+    // Cached areas make way.
     let five = part.raw().alloc(&Request::new(pages(5))).expect("what is kept is given up");
     assert_eq!(used(), pages(9));
     part.raw().reserve(&Request::new(pages(100))).expect("addresses are no memory");

@@ -41,7 +41,10 @@ impl Case {
     fn judge(self) -> Counts {
         let seed = env::seed(self.seed);
         let told = format!("{:?}; again with VMALLOC_SEED={seed:#x}", self.config);
-        let space = Space::new(self.options.build(), self.config).expect("an empty space");
+        let sim = self.options.build();
+        // The thread is still bound to the CPU on which an earlier case ended.
+        Sim::run_on(0);
+        let space = Space::new(sim, self.config).expect("an empty space");
         let generator = SpaceGenerator::new(Seeded::new(seed), self.span, Sim::PAGE_SHIFT);
         let session = SpaceSession::new(space, SimWitness::new(seed));
         let result = session.run(generator.live(self.live).faults(self.faults), env::ops(self.ops));

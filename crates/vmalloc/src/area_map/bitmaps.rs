@@ -12,6 +12,8 @@
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
 //! learns that it came second: the flip tells what was there before.
 
+mod places;
+
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::chunks::Chunks;
@@ -21,6 +23,7 @@ use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;
 use crate::shared::{Shared, place, try_box};
+use core::hint::cold_path;
 use once_cell::race::OnceBox;
 use zerocopy::FromBytes;
 
@@ -120,7 +123,10 @@ impl<'m> Bitmaps<'m> {
     fn sparse_leaf(&self, index: usize) -> Option<&Leaf> {
         match self.lent {
             Some(leaves) => leaves.get(index),
-            None => self.sparse.get()?.get(index),
+            None => {
+                let sparse = self.sparse.get()?;
+                sparse.near(index).or_else(|| sparse.get(index))
+            }
         }
     }
 
@@ -204,7 +210,7 @@ impl<'m> Bitmaps<'m> {
     /// there that can be told without the map, then in this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
-        self.dense.near(usize::try_from(self.group(page)).ok()?)
+        self.dense.likely_flat(usize::try_from(self.group(page)).ok()?)
     }
 
     /// Returns the record of the group, wherever it is, if there is a leaf there. An area that
@@ -236,16 +242,22 @@ impl<'m> Bitmaps<'m> {
         record.clear_busy(Leaf::bit(page))
     }
 
-    /// Returns the pages of the area that starts at `page`, in `record`, if it ends in this leaf or
-    /// where the next begins to have starts; if no area starts there, any number.
+    /// Returns the pages of the area that starts at `page`, in `record`, less one, if it ends in
+    /// this leaf or where the next begins to have starts; if no area starts there, any number.
     #[inline(always)]
-    pub(crate) fn pages_near(&self, record: &Leaf, page: u64) -> Option<u64> {
+    pub(crate) fn size_near(&self, record: &Leaf, page: u64) -> Option<u64> {
         let bit = Leaf::bit(page);
-        if let Some(next) = record.next_start(bit) {
-            return Some(u64::from(next - bit));
+        let word = (bit >> 6) as usize & (WORDS - 1);
+        let behind = record.starts(word).wrapping_shr(bit) >> 1;
+        if behind != 0 {
+            return Some(u64::from(behind.trailing_zeros()));
+        }
+        cold_path();
+        if let Some(next) = record.first_start_from(word + 1) {
+            return Some(u64::from(next - bit - 1));
         }
         let behind = self.dense.near(record.next.get().wrapping_sub(1) as usize)?;
-        behind.first_start().map(|first| behind.page(first).wrapping_sub(page))
+        behind.first_start().map(|first| behind.page(first).wrapping_sub(page + 1))
     }
 
     /// Hands the retired area that starts at `page`, in `record`, out again; whether it was

@@ -12,6 +12,8 @@ use super::metadata::OutOfMemory;
 use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
+use core::mem::offset_of;
 use once_cell::race::OnceBox;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -51,6 +53,16 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
+    /// The places of the tables, and how many records a chunk has, chunks a table, and tables there
+    /// are: for an outline.
+    pub(crate) const FIELDS: [usize; 5] =
+        [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, TABLES];
+
+    /// Returns the address of the first records, and how many lie in one piece.
+    pub(crate) fn flat_part(&self) -> [usize; 2] {
+        [self.flat.as_ptr().addr(), self.flat.len()]
+    }
+
     /// Returns an array whose first records, up to `most`, lie in one piece: where the heap has
     /// memory only for what is touched, that takes no more of it, and one step less to find each.
     pub(crate) fn flat(most: u64) -> Self {
@@ -67,6 +79,17 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         if let Some(record) = self.flat.get(index) {
             return Some(record);
         }
+        self.near_chunk(index)
+    }
+
+    /// Returns what [`near`](Self::near) does, for callers whose records are likely to lie in one
+    /// piece.
+    #[inline(always)]
+    pub(crate) fn likely_flat(&self, index: usize) -> Option<&T> {
+        if let Some(record) = self.flat.get(index) {
+            return Some(record);
+        }
+        cold_path();
         self.near_chunk(index)
     }
 
@@ -122,4 +145,43 @@ fn array<T, const LEN: usize>() -> Result<Box<[OnceBox<T>; LEN]>, OutOfMemory> {
     list.try_reserve_exact(LEN).map_err(|_| OutOfMemory)?;
     list.resize_with(LEN, OnceBox::new);
     list.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr;
+    use core::sync::atomic::AtomicU64;
+    use core::sync::atomic::Ordering::Relaxed;
+
+    const SIZE: usize = 8;
+
+    /// Both kinds of array answer alike, around the end of the flat piece as well; a record is one,
+    /// however it is found.
+    #[test]
+    fn flat_arrays_answer_as_chunks_do() {
+        let most = 3 * SIZE as u64;
+        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(most)] {
+            let is_flat = !chunks.flat.is_empty();
+            let far = SIZE * TABLE;
+            let reached = [0, 5, 23, 24, far - 1, far, far + SIZE];
+            assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");
+            for (value, &index) in (1..).zip(&reached) {
+                chunks.reach(index).unwrap();
+                chunks.get(index).unwrap().store(value, Relaxed);
+            }
+            for (value, &index) in (1..).zip(&reached) {
+                let record = chunks.get(index).unwrap();
+                assert_eq!(record.load(Relaxed), value, "record {index}");
+                let near = chunks.near(index);
+                assert_eq!(near.is_some(), index < far, "record {index}");
+                assert!(near.is_none_or(|near| ptr::eq(near, record)), "record {index}");
+            }
+            assert!(chunks.get(2 * far).is_none() && chunks.near(5 * SIZE).is_none());
+            let with_records = chunks.bytes();
+            chunks.flat_end = Long::new(0);
+            let own = 24 * size_of::<AtomicU64>();
+            assert_eq!(with_records - chunks.bytes(), if is_flat { own } else { 0 });
+        }
+    }
 }

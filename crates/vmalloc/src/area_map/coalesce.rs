@@ -146,7 +146,7 @@ impl AreaMap<'_> {
         let area = PageRange::of(start, end);
         self.free_pages += area.len();
         self.areas -= 1;
-        // What was joined into `home` from behind is dominated at every alignment, so raising is
+        // A range joined into `home` from behind is dominated at every alignment, so raising is
         // exact.
         let up = home.up.get();
         match home.inner_bits(free_start, free_end) {

@@ -208,7 +208,11 @@ impl AreaMap<'_> {
     /// side.
     pub(super) fn isolate(&mut self, area: PageRange, part: PageRange) -> Result<(), OutOfMemory> {
         let (cuts_front, cuts_back) = (part.start() > area.start(), part.end() < area.end());
-        let front = if cuts_front { self.leaf_for(part.start(), 0)? } else { 0 };
+        if !cuts_front && !cuts_back {
+            return Ok(());
+        }
+        let (home, _) = self.locate(part.start()).ok_or(OutOfMemory)?;
+        let front = if cuts_front { self.leaf_for(part.start(), home)? } else { home };
         if cuts_back {
             match self.leaf_for(part.end(), front) {
                 Ok(back) => self.bitmaps.leaf(back).start_busy(Leaf::bit(part.end())),

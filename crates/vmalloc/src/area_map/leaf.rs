@@ -15,6 +15,7 @@
 use super::bitmap::{Bitmap, LEAF_PAGES, WORDS, at};
 use super::cell::{Long, Word};
 use super::runs::Runs;
+use core::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Pages that share a bit for annotations: one word of them does for a leaf.
@@ -72,6 +73,16 @@ pub(super) struct Freed {
 }
 
 impl Leaf {
+    /// The places of three bitmaps, the tag and the link to the next, and the size: for an outline.
+    pub(crate) const FIELDS: [usize; 6] = [
+        offset_of!(Self, starts),
+        offset_of!(Self, used),
+        offset_of!(Self, busy),
+        offset_of!(Self, tag),
+        offset_of!(Self, next),
+        size_of::<Self>(),
+    ];
+
     /// Begins as a leaf without starts, linked between two others.
     pub(super) fn begin(&self, prev: u32, next: u32, base: u64) {
         for word in 0..WORDS {
@@ -89,12 +100,12 @@ impl Leaf {
     /// Returns the node that took addresses here last, which gets them back.
     #[inline(always)]
     pub(crate) fn owner_node(&self) -> Option<usize> {
-        ((self.counts.get() >> OWNER_SHIFT) as usize).checked_sub(1)
+        Some(self.owner_hint()).filter(|&owner| owner != usize::MAX)
     }
 
-    /// Returns the owner node; if there is none, a number that is no node's.
+    /// Returns the owner node, or a number that is no node's: for where any node would do.
     #[inline(always)]
-    pub(crate) fn owner(&self) -> usize {
+    pub(crate) fn owner_hint(&self) -> usize {
         ((self.counts.get() >> OWNER_SHIFT) as usize).wrapping_sub(1)
     }
 
@@ -317,6 +328,12 @@ impl Leaf {
             return Some((bit & (LEAF_PAGES - 64)) + behind.trailing_zeros());
         }
         self.starts.first_from(word + 1)
+    }
+
+    /// Returns the first start from word `word` on.
+    #[inline(always)]
+    pub(super) fn first_start_from(&self, word: usize) -> Option<u32> {
+        self.starts.first_from(word)
     }
 
     /// Returns the first start in the leaf.

@@ -130,11 +130,12 @@ impl AreaMap<'_> {
         }
         self.free_pages -= end - place.start;
         self.areas += 1;
-        self.update_summary(place.leaf);
+        // The rest first: no summary above sinks below what the rest can take.
         if rest && rest_leaf != place.leaf {
             let summary = Summary::of(end, place.range.end());
             self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), summary);
         }
+        self.update_summary(place.leaf);
         Ok(())
     }
 
@@ -187,10 +188,7 @@ impl AreaMap<'_> {
         if taken.end < taken.free_end {
             if taken.end >= LEAF_PAGES {
                 free_end = self.bitmaps.first_start_behind(record);
-                rest_leaf = match self.leaf_of(end) {
-                    0 => self.make_leaf(end)?,
-                    rest_leaf => rest_leaf,
-                };
+                rest_leaf = self.leaf_for(end, leaf)?;
             }
             self.bitmaps.leaf(rest_leaf).start_free(Leaf::bit(end));
         }
@@ -199,10 +197,12 @@ impl AreaMap<'_> {
         self.free_pages -= end - start;
         self.areas += 1;
         let summary = self.summary_without(record, taken);
-        self.tree.set(record.up.get(), summary);
+        let up = record.up.get();
+        // The rest first, as in a cut.
         if rest_leaf != leaf {
             self.tree.raise(self.bitmaps.leaf(rest_leaf).up.get(), Summary::of(end, free_end));
         }
+        self.tree.set(up, summary);
         Ok(start)
     }
 
@@ -214,36 +214,37 @@ impl AreaMap<'_> {
         self.tree.set(record.up.get(), summary);
     }
 
-    /// Returns the leaf of `page`, and makes it if there is none. `hint` is a leaf that may be it.
+    /// Returns the leaf of `page`, and makes it if there is none. The segment that holds the page
+    /// starts in the leaf `from`: no leaf lies between.
     #[inline]
-    pub(super) fn leaf_for(&mut self, page: u64, hint: u32) -> Result<u32, OutOfMemory> {
-        if page & !u64::from(LEAF_PAGES - 1) == self.bitmaps.leaf(hint).base() {
-            return Ok(hint);
+    pub(super) fn leaf_for(&mut self, page: u64, from: u32) -> Result<u32, OutOfMemory> {
+        let base = page & !u64::from(LEAF_PAGES - 1);
+        let record = self.bitmaps.leaf(from);
+        if base == record.base() {
+            return Ok(from);
         }
-        match self.leaf_of(page) {
-            0 => self.make_leaf(page),
-            leaf => Ok(leaf),
+        let next = record.next.get();
+        if next != 0 && self.bitmaps.leaf(next).base() == base {
+            return Ok(next);
         }
+        self.make_leaf(base, from, next)
     }
 
-    #[cold]
-    fn make_leaf(&mut self, page: u64) -> Result<u32, OutOfMemory> {
+    /// Makes the leaf whose first page is `base`, between two that are neighbours.
+    #[inline(never)]
+    fn make_leaf(&mut self, base: u64, prev: u32, next: u32) -> Result<u32, OutOfMemory> {
         let bitmaps = &*self.bitmaps;
         self.directory.ensure(1)?;
         self.tree.ensure(1)?;
-        // MAP-1: a segment starts at the first page of the span, so some leaf lies before any that
-        // is missing.
-        let before = self.directory.leaf_before(page, bitmaps).ok_or(OutOfMemory)?;
-        let leaf = bitmaps.number(bitmaps.group(page), self.leaf_count, &mut self.spare)?;
+        let leaf = bitmaps.number(bitmaps.group(base), self.leaf_count, &mut self.spare)?;
         self.leaf_count += 1;
-        let next = bitmaps.leaf(before).next.get();
-        bitmaps.leaf(leaf).begin(before, next, page & !u64::from(LEAF_PAGES - 1));
-        bitmaps.leaf(before).next.set(leaf);
+        bitmaps.leaf(leaf).begin(prev, next, base);
+        bitmaps.leaf(prev).next.set(leaf);
         if next != 0 {
             bitmaps.leaf(next).prev.set(leaf);
         }
         self.directory.insert(leaf, bitmaps);
-        self.tree.insert_after(before, leaf, bitmaps);
+        self.tree.insert_after(prev, leaf, bitmaps);
         Ok(leaf)
     }
 

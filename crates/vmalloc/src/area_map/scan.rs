@@ -146,7 +146,7 @@ impl AreaMap<'_> {
             return None;
         }
         let mut low = Low::NONE;
-        // What is left of a large range hides all others.
+        // The rest of a large range hides all others.
         if end >= LEAF_PAGES || open_end - end < HIDES_LEAF {
             low = Low(runs.lanes(record.base()).low());
             low.add(place, start);

@@ -135,8 +135,8 @@ impl AreaMap<'_> {
         if !self.span().covers(&range) {
             return Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into());
         }
-        let mut segments = self.segments_from(range.start());
-        match segments.next() {
+        let first = self.segment(range.start());
+        match first {
             Some(free) if free.state == State::Free && free.range.covers(&range) => {
                 let leaf = self.leaf_of(free.range.start());
                 Ok(Place { leaf, range: free.range, start: range.start() })
@@ -145,7 +145,7 @@ impl AreaMap<'_> {
                 Err(AllocError::Occupied { asked: range, by: area.range })
             }
             // The free range ends too early: by MAP-2 an area follows.
-            _ => match segments.next() {
+            _ => match first.and_then(|first| self.segment(first.range.end())) {
                 Some(area) => Err(AllocError::Occupied { asked: range, by: area.range }),
                 None => Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into()),
             },

@@ -145,7 +145,7 @@ impl Lanes {
 
     /// Returns these lanes with an excess that is larger by `more`.
     #[inline]
-    fn lowered(self, more: u64) -> Self {
+    pub(super) fn lowered(self, more: u64) -> Self {
         let more = i16x8::splat(more.min(LANE_MAX) as i16);
         Self([self.0[0].saturating_sub(more), self.0[1].saturating_sub(more)])
     }
@@ -163,6 +163,13 @@ impl Lanes {
 #[inline]
 pub(super) fn eclipses(excess: u64) -> bool {
     excess + DIRECT_MAX > LANE_MAX
+}
+
+/// Returns true if a set of ranges with this excess stays the same whether those of `summary`
+/// belong to it or not. At every alignment its largest has as many pages as they have at any.
+#[inline]
+pub(super) fn hides(excess: u64, summary: &Summary) -> bool {
+    excess != 0 && summary.pages(0) <= excess + DIRECT_MAX
 }
 
 /// For each page of a leaf the first page from it on that is aligned to 2^k, for k = 0…7.

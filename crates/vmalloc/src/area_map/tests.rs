@@ -161,3 +161,24 @@ fn every_span_can_be_managed_to_its_far_end() {
         assert!(map.is_whole());
     }
 }
+
+/// Leaves that come in before the last split full nodes at several levels at once. The range that
+/// takes most is in the new halves all the time.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri, and fewer leaves show nothing")]
+fn summaries_stay_exact_where_nodes_split_at_every_level() {
+    let leaves = 3000;
+    let (last, end) = (1 << 30, 1 << 40);
+    let mut map = AreaMap::new(span(1, end)).unwrap();
+    map.alloc_at(span(last, last + 1)).unwrap();
+    for leaf in 1..leaves {
+        map.alloc_at(span(leaf * 512, leaf * 512 + 1)).unwrap();
+        assert_eq!(map.largest_free(), end - last - 1, "{leaf} leaves");
+    }
+    map.verify().unwrap();
+    for leaf in (1..leaves).rev() {
+        map.free(leaf * 512).unwrap();
+        assert_eq!(map.largest_free(), end - last - 1, "{leaf} leaves");
+    }
+    map.verify().unwrap();
+}

@@ -7,7 +7,7 @@
 use super::{Kind, Tag};
 use crate::addr::PageRange;
 use crate::area_map::ANNOTATION_PAGES;
-use crate::cache::Padded;
+use crate::cache::{Padded, places};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
@@ -88,6 +88,11 @@ impl<L: RawMutex> Annotations<L> {
             mark();
         }
         fits
+    }
+
+    /// Returns where the tables lie: see [`Areas::table_places`](super::Areas::table_places).
+    pub(super) fn places(&self) -> [usize; 4] {
+        places(&self.tables)
     }
 
     /// Returns every table, in order.

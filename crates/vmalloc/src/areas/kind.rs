@@ -5,6 +5,7 @@ use core::fmt;
 /// The kind of an area: what it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Kind {
     /// Memory of its own.
     Vmalloc,

@@ -80,6 +80,12 @@ impl<L: RawMutex> Areas<L> {
         (page << self.shift) as usize
     }
 
+    /// Returns the address of the first table, how many there are, the bytes from each to the next,
+    /// and the place of the table in that: for an outline.
+    pub(crate) fn table_places(&self) -> [usize; 4] {
+        self.annotations.places()
+    }
+
     /// Returns the bytes of the tables.
     pub(crate) fn table_bytes(&self) -> usize {
         self.annotations.tables().map(|table| table.lock().allocation_size()).sum()

@@ -1,6 +1,7 @@
 //! Tags: names that callers give their areas.
 
 use core::fmt;
+use core::mem::offset_of;
 use core::ops::Deref;
 
 /// The most bytes of a tag.
@@ -23,6 +24,9 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// The places of the length and the bytes: for an outline.
+    pub(crate) const FIELDS: [usize; 2] = [offset_of!(Self, len), offset_of!(Self, bytes)];
+
     /// Returns the tag with this name.
     #[must_use]
     pub const fn new(name: &str) -> Self {

@@ -15,6 +15,10 @@ pub(crate) struct Budget {
     free: Padded<AtomicU64>,
     /// Free pages that no node gets, since too little is in use.
     withheld: Padded<AtomicU64>,
+    /// The most pages so far that were used and not lazy.
+    highest: Padded<AtomicU64>,
+    /// Pages by which that has grown, and for which no cached area was given back yet.
+    growth: Padded<AtomicU64>,
     /// All pages.
     total: u64,
     /// Pages that may be cached however little is in use.
@@ -36,15 +40,33 @@ impl Budget {
     pub(crate) fn new(least: u64, total: u64, nodes: usize) -> Self {
         let batch = (total / nodes as u64 / 4).clamp(1, MAX_BATCH);
         let withheld = Padded(AtomicU64::new(total - least));
-        Self { free: Padded(AtomicU64::new(total)), withheld, total, least, batch }
+        Self {
+            free: Padded(AtomicU64::new(total)),
+            withheld,
+            highest: Padded(AtomicU64::new(0)),
+            growth: Padded(AtomicU64::new(0)),
+            total,
+            least,
+            batch,
+        }
     }
 
-    /// Sets how much may be cached while `used` pages of addresses are in use.
-    pub(crate) fn set_used(&self, used: u64) {
+    /// Sets how much may be cached while `used` pages of addresses are in use, of which `lazy` are
+    /// on their way back.
+    pub(crate) fn set_used(&self, used: u64, lazy: u64) {
         if self.least < self.total {
-            let allowed = (used / PART).clamp(self.least, self.total);
             // Relaxed, here and below: numbers that protect nothing.
-            self.withheld.0.store(self.total - allowed, Relaxed);
+            let (kept, highest) = (used.saturating_sub(lazy), self.highest.load(Relaxed));
+            if kept > highest {
+                self.highest.store(kept, Relaxed);
+                self.growth.fetch_add(kept - highest, Relaxed);
+            }
+            let allowed = (used / PART).clamp(self.least, self.total);
+            let withheld = self.total - allowed;
+            // Read by every node: written only when it changes by something.
+            if self.withheld.load(Relaxed).abs_diff(withheld) >= self.batch {
+                self.withheld.store(withheld, Relaxed);
+            }
         }
     }
 
@@ -52,23 +74,39 @@ impl Budget {
         self.batch
     }
 
+    /// Returns by how many pages the space has grown beyond its highest size since the last call.
+    pub(crate) fn take_growth(&self) -> u64 {
+        if self.growth.load(Relaxed) == 0 { 0 } else { self.growth.swap(0, Relaxed) }
+    }
+
+    /// Puts growth back, for which nothing was given back yet.
+    pub(crate) fn put_growth(&self, pages: u64) {
+        self.growth.store(pages.min(MAX_BATCH), Relaxed);
+    }
+
     /// Returns whether much is free: then new areas let every size have its own.
     pub(crate) fn is_plenty(&self) -> bool {
-        self.free.0.load(Relaxed).saturating_sub(self.withheld.0.load(Relaxed)) > self.least / 4
+        self.free.load(Relaxed).saturating_sub(self.withheld.load(Relaxed)) > self.least / 4
     }
 
     /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
     /// fewer.
     pub(crate) fn take(&self, pages: u64) -> Option<u64> {
-        let (wanted, withheld) = (pages.max(self.batch), self.withheld.0.load(Relaxed));
+        let (wanted, withheld) = (pages.max(self.batch), self.withheld.load(Relaxed));
         let granted = |free: u64| free.saturating_sub(withheld).min(wanted);
         let rest = |free: u64| (granted(free) >= pages).then(|| free - granted(free));
-        self.free.0.fetch_update(Relaxed, Relaxed, rest).ok().map(granted)
+        self.free.fetch_update(Relaxed, Relaxed, rest).ok().map(granted)
+    }
+
+    /// Takes up to `pages` pages, withheld ones as well.
+    pub(crate) fn take_withheld(&self, pages: u64) -> u64 {
+        let rest = |free: u64| Some(free.saturating_sub(pages));
+        self.free.fetch_update(Relaxed, Relaxed, rest).map_or(0, |free| free.min(pages))
     }
 
     /// Gives pages back.
     pub(crate) fn put(&self, pages: u64) {
-        self.free.0.fetch_add(pages, Relaxed);
+        self.free.fetch_add(pages, Relaxed);
     }
 }
 
@@ -103,16 +141,16 @@ impl LazyPages {
     /// Adds pages. Returns how many there are then.
     pub(crate) fn add(&self, pages: u64) -> u64 {
         // Relaxed: a number that starts work, and protects nothing.
-        self.pages.0.fetch_add(pages, Relaxed) + pages
+        self.pages.fetch_add(pages, Relaxed) + pages
     }
 
     pub(crate) fn sub(&self, pages: u64) {
-        self.pages.0.fetch_sub(pages, Relaxed);
+        self.pages.fetch_sub(pages, Relaxed);
     }
 
     #[inline(always)]
     pub(crate) fn level(&self) -> u64 {
-        self.pages.0.load(Relaxed)
+        self.pages.load(Relaxed)
     }
 
     pub(crate) fn threshold(&self) -> u64 {
@@ -127,7 +165,7 @@ impl LazyPages {
     /// Adds pages without memory. Returns whether they are reason to drain now.
     pub(crate) fn add_absent(&self, pages: u64) -> bool {
         // Relaxed: see `add`.
-        self.absent.0.fetch_add(pages, Relaxed) + pages > self.most_absent
+        self.absent.fetch_add(pages, Relaxed) + pages > self.most_absent
     }
 
     /// Counts pages without memory as if they had some.
@@ -137,12 +175,12 @@ impl LazyPages {
     }
 
     pub(crate) fn sub_absent(&self, pages: u64) {
-        self.absent.0.fetch_sub(pages, Relaxed);
+        self.absent.fetch_sub(pages, Relaxed);
     }
 
     /// Returns how many lazy pages have no memory.
     pub(crate) fn absent(&self) -> u64 {
-        self.absent.0.load(Relaxed)
+        self.absent.load(Relaxed)
     }
 
     /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.

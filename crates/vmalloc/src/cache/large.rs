@@ -18,6 +18,7 @@
 use super::stacks::Fraction;
 use crate::addr::PageRange;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 
 /// The most areas: a removal moves half of them, 12 KiB.
 const MOST: usize = 1024;
@@ -71,6 +72,10 @@ pub(crate) struct Evicted {
 }
 
 impl Large {
+    /// The places of the list and of an area in its entries, and the size of these: for an outline.
+    pub(crate) const FIELDS: [usize; 3] =
+        [offset_of!(Self, areas), offset_of!(Kept, area), size_of::<Kept>()];
+
     /// Returns an empty list that keeps up to `budget` pages of memory.
     pub(crate) fn new(budget: u64) -> Self {
         Self { areas: Vec::new(), budget, next: 0, decayed_at: 0, is_told: false }

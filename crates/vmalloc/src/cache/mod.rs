@@ -12,6 +12,7 @@
 //! - [`node`]: what one CPU, or a few, have. Each node has one lock.
 //! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
 //! - [`large`]: areas without a place in a node that kept their memory, one list for all CPUs.
+//! - [`limits`]: how much may wait in all.
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
 //!
@@ -24,11 +25,15 @@
 
 mod budget;
 mod large;
+mod limits;
 mod node;
 mod stacks;
 
-pub(crate) use budget::{Budget, LazyPages, Trigger};
-pub(crate) use large::{Large, Put};
+use budget::Budget;
+pub(crate) use budget::{LazyPages, Trigger};
+pub(crate) use large::Large;
+pub(crate) use large::Put;
+pub(crate) use limits::Limits;
 pub(crate) use node::{Lazy, Node, clear, has_room};
 pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
 
@@ -49,6 +54,14 @@ impl<T> core::ops::Deref for Padded<T> {
     }
 }
 
+/// Returns the address of the first value, how many there are, the bytes from each to the next, and
+/// the place of the value itself in that, behind its lock: for an outline.
+pub(crate) fn places<L: RawMutex, T>(all: &[Padded<Mutex<L, T>>]) -> [usize; 4] {
+    let first = all.as_ptr().addr();
+    let within = all.first().map_or(0, |one| one.0.data_ptr().addr() - first);
+    [first, all.len(), size_of::<Padded<Mutex<L, T>>>(), within]
+}
+
 /// The nodes of a space, and the numbers that they share.
 pub(crate) struct Cache<L> {
     pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
@@ -56,41 +69,38 @@ pub(crate) struct Cache<L> {
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) large: Padded<Mutex<L, Large>>,
-    /// Pages that the pools of all nodes may hold together after a purge, and as many again of small
+    /// Pages that the pools of all nodes may hold after a purge together, and as many of small
     /// areas.
     most_pooled: u64,
 }
 
+/// Areas that make way for one at most.
+const MAKE_WAY: usize = 16;
 /// Nodes that are looked at in turn for credit that they do not use.
 const LOOKED_AT: usize = 4;
-/// Pages that the pools may hold in any case: 4 MiB in pages of 4 KiB.
-const LEAST_POOLED: u64 = 1024;
 
 impl<L: RawMutex> Cache<L> {
-    /// Returns `count` empty nodes; `None` when memory is short. The pools of all take up to
-    /// `most_pooled` pages, and as many of small areas.
-    pub(crate) fn new(
-        count: usize,
-        budget: Budget,
-        large: Large,
-        lazy: LazyPages,
-        most_pooled: u64,
-    ) -> Option<Self> {
+    /// Returns `count` empty nodes; `None` when memory is short.
+    pub(crate) fn new(count: usize, limits: &Limits) -> Option<Self> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(count).ok()?;
         for _ in 0..count {
             nodes.push(Padded(Mutex::new(Node::new()?)));
         }
-        let large = Padded(Mutex::new(large));
-        let most_pooled = most_pooled.clamp(LEAST_POOLED, u64::MAX / 4);
-        Some(Self { nodes: nodes.into_boxed_slice(), budget, lazy, large, most_pooled })
+        Some(Self {
+            nodes: nodes.into_boxed_slice(),
+            budget: Budget::new(limits.least_cached, limits.cached, count),
+            lazy: LazyPages::new(limits.lazy, limits.absent, count),
+            large: Padded(Mutex::new(Large::new(limits.large))),
+            most_pooled: limits.pooled(),
+        })
     }
 
     /// Locks the node of `cpu`. The CPU is a hint: any node would do.
     #[inline(always)]
     pub(crate) fn lock(&self, cpu: usize) -> (usize, MutexGuard<'_, L, Node>) {
         match self.nodes.get(cpu) {
-            Some(node) => (cpu, node.0.lock()),
+            Some(node) => (cpu, node.lock()),
             None => self.lock_shared(cpu),
         }
     }
@@ -99,18 +109,18 @@ impl<L: RawMutex> Cache<L> {
     #[inline(never)]
     fn lock_shared(&self, cpu: usize) -> (usize, MutexGuard<'_, L, Node>) {
         let id = cpu % self.nodes.len();
-        (id, self.nodes[id].0.lock())
+        (id, self.nodes[id].lock())
     }
 
     /// Locks the node of `cpu`, unless it is held or shared.
     #[inline(always)]
     pub(crate) fn try_lock(&self, cpu: usize) -> Option<MutexGuard<'_, L, Node>> {
-        self.nodes.get(cpu).and_then(|node| node.0.try_lock())
+        self.nodes.get(cpu).and_then(|node| node.try_lock())
     }
 
     /// Locks one node after the other.
     pub(crate) fn each(&self) -> impl ExactSizeIterator<Item = MutexGuard<'_, L, Node>> {
-        self.nodes.iter().map(|node| node.0.lock())
+        self.nodes.iter().map(|node| node.lock())
     }
 
     /// Keeps the memory of `area` in `node`, if that is within the budget.
@@ -126,12 +136,51 @@ impl<L: RawMutex> Cache<L> {
         kept
     }
 
+    /// Keeps the memory of `area` in `node`, which has none of that size, in the place of areas not
+    /// needed lately. Those are lazy then. Returns their pages, and whether it is kept.
+    ///
+    /// Without this, sizes that a program has left behind would fill the cache until a purge takes
+    /// them, and the sizes that it has come to would get new memory each time.
+    #[cold]
+    pub(crate) fn keep_instead(&self, node: &mut Node, area: PageRange) -> (u64, bool) {
+        let Node { cached, lazy, credit, .. } = node;
+        cached.note_refused(area.len());
+        if !cached.has_none_of(area.len()) || lazy.remote.try_reserve(MAKE_WAY + 1).is_err() {
+            return (0, false);
+        }
+        let pages = cached.make_way(area.len().saturating_sub(*credit), MAKE_WAY, &mut lazy.remote);
+        *credit += pages;
+        (pages, self.keep(node, area))
+    }
+
+    /// Makes cached areas of `node` lazy that were not needed lately, for as many pages as the
+    /// space has grown by beyond its highest size. Returns their pages.
+    ///
+    /// A program that grows, and leaves sizes behind, would else have both at its peak: the memory
+    /// in use, and a cache without use. For one whose size stays this does nothing.
+    #[cold]
+    pub(crate) fn shrink(&self, node: &mut Node) -> u64 {
+        let growth = self.budget.take_growth();
+        if growth == 0 || node.lazy.remote.try_reserve(MAKE_WAY).is_err() {
+            return 0;
+        }
+        let pages = node.cached.age(growth, MAKE_WAY, &mut node.lazy.remote);
+        node.credit += pages;
+        if pages == 0 {
+            // The hand has only looked.
+            self.budget.put_growth(growth);
+        }
+        pages
+    }
+
     /// Extends the credit of `node` to `pages` pages, if the budget allows it.
     #[inline(never)]
     fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.credit;
         if let Some(more) = self.budget.take(missing) {
             node.credit += more;
+        } else if node.cached.make_good(pages) {
+            node.credit += self.budget.take_withheld(missing);
         } else if node.may_search() {
             self.gather_credit(node, missing);
         }
@@ -147,7 +196,7 @@ impl<L: RawMutex> Cache<L> {
         for step in 0..LOOKED_AT.min(self.nodes.len()) {
             // Nothing is waited for: our own node is among those that are held.
             let other = &self.nodes[next.wrapping_add(step) % self.nodes.len()];
-            let Some(mut other) = other.0.try_lock() else { continue };
+            let Some(mut other) = other.try_lock() else { continue };
             if other.credit > 4 * self.budget.batch() {
                 let half = other.credit / 2;
                 other.credit -= half;
@@ -182,7 +231,7 @@ impl<L: RawMutex> Cache<L> {
     /// knows of what waits there.
     pub(crate) fn forget_all(&self) {
         self.each().for_each(|mut node| self.forget(&mut node));
-        self.large.0.lock().forget();
+        self.large.lock().forget();
     }
 
     fn forget(&self, node: &mut Node) {
@@ -194,7 +243,7 @@ impl<L: RawMutex> Cache<L> {
     /// `rest` then.
     pub(crate) fn pool(&self, id: usize, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) {
         rest.clear();
-        let mut node = self.nodes[id].0.lock();
+        let mut node = self.nodes[id].lock();
         rest.extend(areas.iter().filter(|area| {
             let reserved = if area.len() <= SMALL { 0 } else { self.most_pooled };
             let is_pooled = area.len() + reserved <= *room && node.pooled.put(**area);
@@ -214,8 +263,8 @@ impl<L: RawMutex> Cache<L> {
 
     /// Locks all nodes, for a fork.
     pub(crate) fn lock_all(&self) {
-        self.nodes.iter().for_each(|node| core::mem::forget(node.0.lock()));
-        core::mem::forget(self.large.0.lock());
+        self.nodes.iter().for_each(|node| core::mem::forget(node.lock()));
+        core::mem::forget(self.large.lock());
     }
 
     /// Releases all nodes.
@@ -224,8 +273,8 @@ impl<L: RawMutex> Cache<L> {
     /// The calling thread, or the one it was forked from, has called `lock_all`.
     pub(crate) unsafe fn unlock_all(&self) {
         // SAFETY: by the caller's promise it is held.
-        unsafe { self.large.0.force_unlock() };
+        unsafe { self.large.force_unlock() };
         // SAFETY: by the caller's promise they are held.
-        self.nodes.iter().for_each(|node| unsafe { node.0.force_unlock() });
+        self.nodes.iter().for_each(|node| unsafe { node.force_unlock() });
     }
 }

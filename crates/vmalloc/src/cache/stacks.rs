@@ -12,8 +12,12 @@
 //! A node has two such sets: areas that kept their memory, and addresses without memory that every
 //! CPU has flushed.
 
+#[cfg(test)]
+mod tests;
+
 use crate::addr::PageRange;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 
 /// The largest area that is kept, in pages: 256 and a guard page.
 pub(crate) const MAX_PAGES: u64 = 257;
@@ -39,6 +43,8 @@ pub(crate) struct SizeStacks {
     stacks: Vec<Stack>,
     /// Set for every stack with something in it, and perhaps for some that have been emptied since.
     some: [u64; WORDS],
+    /// The size that has to make way next.
+    hand: usize,
 }
 
 /// Areas of one size.
@@ -51,7 +57,11 @@ struct Stack {
     /// The fewest that there were since the last decay: so many were not needed.
     least: u32,
     /// Quarters of areas that past decays have left undone.
-    owed: u32,
+    owed: u8,
+    /// Areas that were refused a place, and not asked for since. Counted up to a limit.
+    refused: u16,
+    /// Areas that were asked for after they had been refused: so many more are worth a place.
+    missed: u16,
 }
 
 /// The room that a stack begins with, and the least that it grows by.
@@ -73,8 +83,8 @@ pub(crate) enum Fraction {
     /// A quarter of each size. A remainder is owed to the next time, so that the last area goes as
     /// well.
     Quarter,
-    /// Those of each size that were not needed since the last decay; of small areas an eighth of
-    /// them, for needs vary, and small areas fit in the gaps between others.
+    /// Half of those of each size that were not needed since the last decay; of small areas one in
+    /// 64, for needs vary, and small areas fit in the gaps between others.
     Idle,
     /// Everything.
     All,
@@ -89,6 +99,11 @@ pub(crate) struct Cursor {
 }
 
 impl SizeStacks {
+    /// The places of the list of stacks, and of the starts and their count in each, and the size of
+    /// a stack: for an outline.
+    pub(crate) const FIELDS: [usize; 4] =
+        [offset_of!(Self, stacks), offset_of!(Stack, starts), offset_of!(Stack, count), size_of::<Stack>()];
+
     /// Returns the pages of all areas. O(sizes).
     pub(crate) fn pages(&self) -> u64 {
         self.stacks.iter().zip(1..).map(|(stack, pages)| u64::from(stack.count) * pages).sum()
@@ -120,7 +135,7 @@ impl SizeStacks {
     #[inline(always)]
     #[must_use]
     pub(crate) fn put(&mut self, area: PageRange) -> bool {
-        match self.slot(area.len()) {
+        match self.slot(area.len() - 1) {
             Some(slot) => {
                 slot.fill(area.start());
                 true
@@ -129,11 +144,11 @@ impl SizeStacks {
         }
     }
 
-    /// Returns the place for the first page of an area of `pages` pages; `None` when that takes
+    /// Returns the place for the first page of an area of `size` + 1 pages; `None` when that takes
     /// more than writing it.
     #[inline(always)]
-    pub(crate) fn slot(&mut self, pages: u64) -> Option<Slot<'_>> {
-        let stack = self.stacks.get_mut(pages.wrapping_sub(1) as usize)?;
+    pub(crate) fn slot(&mut self, size: u64) -> Option<Slot<'_>> {
+        let stack = self.stacks.get_mut(size as usize)?;
         let place = stack.starts.get_mut(stack.count as usize)?;
         Some(Slot { place, count: &mut stack.count })
     }
@@ -152,7 +167,7 @@ impl SizeStacks {
         }
         let size = area.len() as usize - 1;
         let grown = self.stacks[size].grow();
-        if let Some(slot) = self.slot(area.len()).filter(|_| grown) {
+        if let Some(slot) = self.slot(size as u64).filter(|_| grown) {
             slot.fill(area.start());
             self.some[size / 64 % WORDS] |= 1 << (size % 64);
         }
@@ -168,8 +183,15 @@ impl SizeStacks {
     /// Takes an area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(crate) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {
-        let stack = self.stacks.get_mut(usize::try_from(pages - 1).ok()?)?;
-        if align == 1 { stack.pop() } else { stack.take_aligned(align) }
+        self.take_at(usize::try_from(pages - 1).ok()?, align)
+    }
+
+    /// Takes an area of `size` + 1 pages that starts at a multiple of `align` pages, if there is
+    /// such a size.
+    #[inline(always)]
+    pub(crate) fn take_at(&mut self, size: usize, align: u64) -> Option<u64> {
+        let stack = self.stacks.get_mut(size)?;
+        if align <= 1 { stack.pop() } else { stack.take_aligned(align) }
     }
 
     /// Takes the smallest area of more than `pages` and at most `most` pages that starts at a
@@ -233,6 +255,90 @@ impl SizeStacks {
         false
     }
 
+    /// Moves at most `most` areas that were not needed lately to `out`, until they have `pages`
+    /// pages. Returns how many pages they have.
+    ///
+    /// A hand goes over the sizes, as in the CLOCK of page replacement: the areas that it finds
+    /// where it passed before, it takes. O(sizes) at worst.
+    pub(crate) fn make_way(&mut self, pages: u64, most: usize, out: &mut Vec<PageRange>) -> u64 {
+        let (mut freed, most) = (0, out.len() + most);
+        // The second time round it meets all that no thread has taken meanwhile.
+        for _ in 0..2 * MAX_PAGES {
+            let room = most - out.len();
+            if freed >= pages || room == 0 {
+                break;
+            }
+            let Some(size) = self.next_size(self.hand) else {
+                if self.hand == 0 {
+                    break;
+                }
+                self.hand = 0;
+                continue;
+            };
+            let (stack, each) = (&mut self.stacks[size], size as u64 + 1);
+            let count = (pages - freed).div_ceil(each).min(u64::from(stack.least)).min(room as u64);
+            stack.evict(count as usize, EvictOrder::Oldest, each, out);
+            stack.refused = stack.refused.saturating_add(count as u16);
+            freed += count * each;
+            if stack.least == 0 {
+                stack.least = stack.count;
+                self.hand = size + 1;
+            }
+        }
+        freed
+    }
+
+    /// Moves at most `most` areas to `out`, until they have `pages` pages, of the next size that
+    /// the hand comes to: those that were not needed while it went over all sizes. Returns how many
+    /// pages they have.
+    pub(crate) fn age(&mut self, pages: u64, most: usize, out: &mut Vec<PageRange>) -> u64 {
+        let Some(size) = self.next_size(self.hand).or_else(|| self.next_size(0)) else { return 0 };
+        let (stack, each) = (&mut self.stacks[size], size as u64 + 1);
+        let idle = stack.least;
+        let count = pages.div_ceil(each).min(idle.into()).min(most as u64) as u32;
+        stack.evict(count as usize, EvictOrder::Oldest, each, out);
+        stack.refused = stack.refused.saturating_add(count as u16);
+        stack.least = idle - count;
+        self.hand = size;
+        if stack.least == 0 {
+            stack.least = stack.count;
+            self.hand = size + 1;
+        }
+        u64::from(count) * each
+    }
+
+    /// Notes that an area of `pages` pages gets no place.
+    pub(crate) fn note_refused(&mut self, pages: u64) {
+        if let Some(stack) = self.stacks.get_mut(pages as usize - 1) {
+            stack.refused = stack.refused.saturating_add(1);
+        }
+    }
+
+    /// Notes that an area of `pages` pages is asked for, and none is there. If one was refused
+    /// before, there is to be a place for the next. Returns whether it was.
+    pub(crate) fn note_missed(&mut self, pages: u64) -> bool {
+        let refused = self.stacks.get_mut(pages as usize - 1).filter(|stack| stack.refused != 0);
+        refused.is_some_and(|stack| {
+            stack.refused -= 1;
+            stack.missed = stack.missed.saturating_add(1);
+            true
+        })
+    }
+
+    /// Returns whether an area of `pages` pages was missed, for which there is to be a place now.
+    pub(crate) fn make_good(&mut self, pages: u64) -> bool {
+        let missed = self.stacks.get_mut(pages as usize - 1).filter(|stack| stack.missed != 0);
+        missed.is_some_and(|stack| {
+            stack.missed -= 1;
+            true
+        })
+    }
+
+    /// Returns whether no area of `pages` pages waits.
+    pub(crate) fn has_none_of(&self, pages: u64) -> bool {
+        self.stacks.get(pages as usize - 1).is_none_or(|stack| stack.count == 0)
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let stacks: usize = self.stacks.iter().map(|stack| stack.starts.capacity() * size_of::<u64>()).sum();
         stacks + self.stacks.capacity() * size_of::<Stack>()
@@ -279,11 +385,11 @@ impl Stack {
     fn due(&mut self, fraction: Fraction, pages: u64) -> usize {
         let due = match fraction {
             Fraction::All => return self.count as usize,
-            Fraction::Idle if pages > SMALL => self.least,
-            Fraction::Idle => self.least.div_ceil(8),
+            Fraction::Idle if pages > SMALL => self.least.div_ceil(2),
+            Fraction::Idle => self.least.div_ceil(64),
             Fraction::Quarter => {
-                let quarters = self.count + self.owed;
-                self.owed = quarters % 4;
+                let quarters = self.count + u32::from(self.owed);
+                self.owed = (quarters % 4) as u8;
                 quarters / 4
             }
         };
@@ -308,133 +414,20 @@ impl Stack {
     /// which would else take new addresses far away.
     #[inline(never)]
     fn take_aligned(&mut self, align: u64) -> Option<u64> {
-        let (mut least, mut found) = (u64::MAX, None);
         let count = self.count as usize;
         let first = count.saturating_sub(LOOKED_AT);
-        for (place, &start) in self.starts[..count].iter().enumerate().skip(first).rev() {
-            // Its own alignment; no area starts at page 0.
-            let aligned = start & start.wrapping_neg();
-            if aligned >= align && aligned < least {
-                (least, found) = (aligned, Some(place));
-                if aligned == align {
+        let (mut least, mut found) = (1 << 63, None);
+        for (place, &start) in self.starts.get(first..count)?.iter().enumerate().rev() {
+            // Its own alignment; no area starts at page 0. Too small a one counts as very large.
+            let more = (start & start.wrapping_neg()).wrapping_sub(align);
+            if more < least {
+                (least, found) = (more, Some(first + place));
+                if more == 0 {
                     break;
                 }
             }
         }
-        let place = found?;
-        self.starts.swap(place, count - 1);
+        self.starts.swap(found?, count - 1);
         self.pop()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn area(start: u64, len: u64) -> PageRange {
-        PageRange::of(start, start + len)
-    }
-
-    /// Evicts in batches of at most `most` areas.
-    fn evict(pools: &mut SizeStacks, fraction: Fraction, most: usize) -> Vec<PageRange> {
-        let (mut all, mut cursor) = (Vec::new(), Cursor::default());
-        loop {
-            let mut batch = Vec::new();
-            let more = pools.evict(fraction, EvictOrder::Oldest, &mut cursor, most, &mut batch);
-            assert!(batch.len() <= most);
-            all.extend(batch);
-            if !more {
-                return all;
-            }
-        }
-    }
-
-    #[test]
-    fn the_area_freed_last_is_taken_first() {
-        let mut kept = SizeStacks::default();
-        assert_eq!(kept.take(4, 1), None);
-        assert!(kept.put(area(16, 4)));
-        assert!(kept.put(area(10, 4)));
-        assert!(kept.put(area(1 << 20, MAX_PAGES)));
-        assert!(!kept.put(area(1, MAX_PAGES + 1)), "too large");
-        assert_eq!(kept.take(4, 16), Some(16));
-        assert_eq!(kept.take(4, 16), None);
-        assert_eq!(kept.take(3, 1), None);
-        assert_eq!(kept.take(4, 1), Some(10));
-        assert_eq!(kept.take(MAX_PAGES, 1), Some(1 << 20));
-        assert_eq!((kept.pages(), kept.areas()), (0, 0));
-    }
-
-    #[test]
-    fn aligned_places_are_left_to_aligned_requests() {
-        let mut kept = SizeStacks::default();
-        for start in [64, 6, 16, 9, 512] {
-            assert!(kept.put(area(start, 2)));
-        }
-        assert_eq!(
-            [2, 4, 4, 4, 4].map(|align| kept.take(2, align)),
-            [Some(6), Some(16), Some(64), Some(512), None]
-        );
-        assert_eq!(kept.take(2, 1), Some(9));
-    }
-
-    #[test]
-    fn a_quarter_goes_and_the_oldest_first() {
-        let mut kept = SizeStacks::default();
-        assert_eq!(evict(&mut kept, Fraction::Quarter, 8), []);
-        for start in 1..=8 {
-            assert!(kept.put(area(start * 10, 2)));
-        }
-        assert!(kept.put(area(500, MAX_PAGES)));
-        assert_eq!(evict(&mut kept, Fraction::Quarter, 1), [area(10, 2), area(20, 2)]);
-        assert_eq!(kept.areas(), 7);
-        assert_eq!(evict(&mut kept, Fraction::All, 3).len(), 7);
-        assert_eq!((kept.pages(), kept.areas()), (0, 0));
-    }
-
-    #[test]
-    fn decay_reaches_zero() {
-        for count in (1..40).step_by(if cfg!(miri) { 19 } else { 1 }) {
-            let mut kept = SizeStacks::default();
-            for start in 1..=count {
-                assert!(kept.put(area(start * 10, 3)));
-            }
-            // A single area takes four; below that a quarter of what is left goes each time.
-            let rounds = (0..40).take_while(|_| {
-                kept.areas() > 0 && {
-                    evict(&mut kept, Fraction::Quarter, 2);
-                    true
-                }
-            });
-            assert!(rounds.count() < 40 && kept.areas() == 0, "{count} areas never drain");
-        }
-    }
-
-    #[test]
-    fn eviction_ends_when_areas_are_taken_meanwhile() {
-        for fraction in [Fraction::Quarter, Fraction::Idle, Fraction::All] {
-            let mut kept = SizeStacks::default();
-            for start in 1..=40 {
-                assert!(kept.put(area(start * 10, 3)));
-            }
-            // Idle are those that were there at the decay before.
-            let _ = evict(&mut kept, Fraction::Idle, 100);
-            let (mut cursor, mut batch) = (Cursor::default(), Vec::new());
-            assert!(kept.evict(fraction, EvictOrder::Oldest, &mut cursor, 2, &mut batch));
-            while kept.take(3, 1).is_some() {}
-            batch.clear();
-            assert!(!kept.evict(fraction, EvictOrder::Oldest, &mut cursor, 2, &mut batch), "{fraction:?}");
-            assert!(batch.is_empty());
-        }
-    }
-
-    #[test]
-    fn every_size_is_found() {
-        let mut kept = SizeStacks::default();
-        for pages in 1..=MAX_PAGES {
-            assert!(kept.put(area(pages << 10, pages)));
-        }
-        let sizes: Vec<u64> = evict(&mut kept, Fraction::All, 7).iter().map(PageRange::len).collect();
-        assert_eq!(sizes, (1..=MAX_PAGES).collect::<Vec<_>>());
     }
 }

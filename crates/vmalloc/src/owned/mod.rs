@@ -18,7 +18,7 @@
 //! address and taken back from it.
 //!
 //! # Example
-//! The same pages at two addresses, and an area found by an address inside:
+//! An example maps pages at two addresses, and finds an area by an address inside:
 //! ```
 //! use core::sync::atomic::Ordering::Relaxed;
 //! use vmalloc::{DirectMemory, Mapping, MapFrames, ShortMapping, Space};

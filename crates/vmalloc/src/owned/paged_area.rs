@@ -90,7 +90,7 @@ impl<S: SpaceRef> PagedArea<S> {
         let addrs = self.addrs(&range);
         let entered = self.kind.committed.insert(pages).map_err(AreaError::from);
         let committed = entered.and_then(|()| {
-            // SAFETY: this owns the area and is borrowed exclusively, and nothing is committed there.
+            // SAFETY: this owns the area, is borrowed exclusively, and nothing is committed there.
             unsafe { self.raw().commit(&[addrs]) }
         });
         if committed.is_err() {

@@ -66,6 +66,11 @@ impl Deferred {
         self.last.load(Ordering::Acquire)
     }
 
+    /// Returns the address of the word with the address of the area entered last: for an outline.
+    pub(crate) fn last_word(&self) -> usize {
+        core::ptr::from_ref(&self.last).addr()
+    }
+
     /// Counts an area that is entered.
     pub(crate) fn count(&self, pages: u64) {
         self.areas.fetch_add(1, Ordering::Relaxed);

@@ -41,7 +41,7 @@ pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
-pub(crate) use refused::{Unmapper, meets};
+pub(crate) use refused::{Refused, Unmapper, meets};
 
 use crate::addr::PageRange;
 use crate::cache::{Lazy, clear};
@@ -49,7 +49,6 @@ use crate::short_map::Taken;
 use crate::sync::{AtomicU64, size};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use refused::Refused;
 
 /// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at
 /// most 32).

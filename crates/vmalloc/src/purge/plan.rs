@@ -50,6 +50,9 @@ impl PurgePlan {
         insists: false,
         sweep: false,
     };
+    /// Lazy pages have passed the threshold, and memory is dear: idle areas that have some make way
+    /// only for others, within the budget.
+    pub(crate) const KEEP_MEMORY: Self = Self { cached: None, ..Self::MAKE_ROOM };
     /// Lazy areas only, for the sake of blocks.
     pub(crate) const FLUSH: Self = Self { cached: None, pooled: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.

@@ -39,6 +39,7 @@ use crate::cache::{Lazy, LazyPages};
 use crate::platform::{Platform, PlatformError};
 use crate::short_map::{Parted, Taken};
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -54,6 +55,9 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    /// The place of the list of areas: for an outline.
+    pub(crate) const AREAS: usize = offset_of!(Self, areas);
+
     /// Returns an empty set; `None` when memory is short.
     pub(super) fn new() -> Option<Self> {
         let mut areas = Vec::new();

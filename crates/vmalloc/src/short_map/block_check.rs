@@ -11,7 +11,7 @@ impl<L: RawMutex> ShortMaps<L> {
     pub(crate) fn verify(&self, areas: usize) -> Result<(), Violation> {
         let _queues: Vec<_> = self.queues.iter().map(|queue| queue.0.state.lock()).collect();
         let windows: Vec<Window> = self.open_windows().collect();
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         if areas != lists.all.len() {
             return Err(Violation { invariant: "SPACE-3: not every block is an area", page: 0 });
         }

@@ -112,18 +112,18 @@ impl<L: RawMutex> ShortMaps<L> {
         everything: bool,
     ) -> Trigger {
         let mut trigger = Trigger::NONE;
-        if self.lists.0.lock().all.is_empty() {
+        if self.lists.lock().all.is_empty() {
             return trigger;
         }
         if everything {
             trigger = self.close_windows(platform, lazy);
         }
-        let parts = core::mem::take(&mut self.lists.0.lock().part);
+        let parts = core::mem::take(&mut self.lists.lock().part);
         self.unlist(parts);
         trigger = trigger.and(self.collect(lazy, taken, everything));
         if everything && self.remaps_atomically {
             // Only now: blocks that became clean without a flush meanwhile are here.
-            let ready = core::mem::take(&mut self.lists.0.lock().ready);
+            let ready = core::mem::take(&mut self.lists.lock().ready);
             self.unlist([ready]);
             trigger = trigger.and(self.collect(lazy, taken, everything));
         }
@@ -184,7 +184,7 @@ impl<L: RawMutex> ShortMaps<L> {
             let own;
             (own, runs) = runs.split_at(count);
             let Some(block) = self.get(first) else { continue };
-            let mut lists = self.lists.0.lock();
+            let mut lists = self.lists.lock();
             block.set_stale(false);
             if is_spent {
                 lists.spent -= 1;
@@ -207,7 +207,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Returns how many of the blocks that are all clean such a fraction is.
     pub(crate) fn ready_part(&self, fraction: Option<Fraction>) -> u64 {
-        let ready = self.lists.0.lock().ready.len();
+        let ready = self.lists.lock().ready.len();
         match fraction {
             Some(Fraction::All) => ready,
             Some(_) => ready.div_ceil(4),
@@ -220,7 +220,7 @@ impl<L: RawMutex> ShortMaps<L> {
     pub(crate) fn release_ready(&self, most: u64, mut release: impl FnMut(PageRange)) -> u64 {
         let (mut given, mut stale) = (0, List::default());
         while given < most {
-            let mut lists = self.lists.0.lock();
+            let mut lists = self.lists.lock();
             let Some((first, block)) = lists.ready.pop(self) else { break };
             // Where mapping replaces what was there, clean slots may still be mapped. Such a block
             // waits for the next purge.
@@ -235,7 +235,7 @@ impl<L: RawMutex> ShortMaps<L> {
             release(self.range(first));
             given += 1;
         }
-        let mut lists = self.lists.0.lock();
+        let mut lists = self.lists.lock();
         while let Some((first, block)) = stale.pop(self) {
             lists.ready.push(first, block);
         }
@@ -244,7 +244,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Returns whether no block waits for a flush, or for being released.
     pub(crate) fn are_at_rest(&self) -> bool {
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         lists.spent == 0 && lists.ready.len() == 0
     }
 
@@ -256,7 +256,7 @@ impl<L: RawMutex> ShortMaps<L> {
             let QueueState { kept } = core::mem::take(&mut *state);
             let windows = queue.windows.each_ref().map(AtomicWindow::close);
             drop(state);
-            for page in kept {
+            for page in kept.pages() {
                 trigger = trigger.and(self.drop_kept_run(lazy, page));
             }
             for window in windows {
@@ -270,7 +270,7 @@ impl<L: RawMutex> ShortMaps<L> {
     fn unlist(&self, lists: impl IntoIterator<Item = List>) {
         for mut list in lists {
             loop {
-                let _lists = self.lists.0.lock();
+                let _lists = self.lists.lock();
                 let Some((_, block)) = list.pop(self) else { break };
                 block.set_state(BlockState::Closed);
             }

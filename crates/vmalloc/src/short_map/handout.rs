@@ -1,7 +1,7 @@
 //! Handing slots out and taking them back: what every short mapping does.
 
 use super::{
-    AtomicWindow, Block, BlockState, MOST_KEPT, ORDERS, Queue, ShortMaps, SlotState, Window, kept_index,
+    AtomicWindow, Block, BlockState, Kept, Key, MOST_KEPT, ORDERS, Queue, ShortMaps, SlotState, Window,
     order_of, slots_for,
 };
 use crate::addr::PageRange;
@@ -122,7 +122,7 @@ impl<L: RawMutex> ShortMaps<L> {
     #[inline(never)]
     pub(crate) fn emptied(&self, lazy: &LazyPages, block: &Block, page: u64) -> Trigger {
         // If it is elsewhere, the purge under way or the next one sees to it.
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         let is_closed = block.state() == BlockState::Closed || is(Mutant::SpendAnywhere);
         if is_closed && block.held() == 0 {
             return self.spend(lists, lazy, block, self.first(page));
@@ -169,16 +169,17 @@ impl<L: RawMutex> ShortMaps<L> {
         self.remaps_atomically && pages <= MOST_KEPT
     }
 
-    /// Takes a run of `pages` pages that this CPU has kept mapped, of which the first may lead to
-    /// frame `frame`. Returns its first page.
+    /// Takes a run of `pages` pages that this CPU has kept mapped, if there is one for the caller
+    /// who maps `frame` and others there. Returns its first page.
     pub(crate) fn take_kept_run<P: Platform>(&self, platform: &P, frame: u64, pages: u64) -> Option<u64> {
         let mut queue = self.queues.get(platform.cpu())?.0.state.try_lock()?;
-        let entry = &mut queue.kept[kept_index(frame, pages)];
-        let block = self.get(*entry)?;
-        block.revive_run(*entry, pages).then(|| core::mem::take(entry))
+        let run = queue.kept.best(Key::new(frame, pages))?;
+        let block = self.get(run.page)?;
+        block.revive_run(run.page, pages).then(|| core::mem::take(run).page)
     }
 
-    /// Keeps a live run mapped, in the place of another. Returns `None` if there is no such run.
+    /// Keeps a live run mapped, perhaps in the place of another. Returns `None` if there is no such
+    /// run.
     pub(crate) fn keep_run<P: Platform>(
         &self,
         platform: &P,
@@ -190,7 +191,7 @@ impl<L: RawMutex> ShortMaps<L> {
         self.get(page).filter(|block| block.keep_run(page, pages))?;
         let queue = self.queues.get(platform.cpu()).and_then(|queue| queue.0.state.try_lock());
         let other = match queue {
-            Some(mut queue) => core::mem::replace(&mut queue.kept[kept_index(frame, pages)], page),
+            Some(mut queue) => queue.kept.put(Kept { key: Key::new(frame, pages), page }),
             None => page,
         };
         Some(self.drop_kept_run(lazy, other))

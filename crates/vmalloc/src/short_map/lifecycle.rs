@@ -23,7 +23,7 @@ pub(crate) enum Recycling {
 impl<L: RawMutex> ShortMaps<L> {
     /// Opens a window for requests of an order in a block that is on a list.
     pub(super) fn open_part(&self, order: usize) -> Option<Window> {
-        let mut lists = self.lists.0.lock();
+        let mut lists = self.lists.lock();
         let (range, block) = match lists.pop_part(order, self) {
             // By its list it has such a range.
             Some((first, block)) => (self.clean_runs(block, self.range(first).into(), order)?, block),
@@ -44,7 +44,7 @@ impl<L: RawMutex> ShortMaps<L> {
         }
         let end = self.first(before.end - 1) + self.slots();
         let block = self.get(before.end - 1).filter(|block| before.end < end && block.clean() > 0)?;
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         let range = self.clean_runs(block, before.end..end, order)?;
         Some(self.open_window(&lists, block, range, order))
     }
@@ -68,7 +68,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Makes the area at `first` a block, all of it a window. Returns `None` when memory is short.
     pub(crate) fn enter(&self, first: u64, pages: u64) -> Option<Window> {
-        let mut lists = self.lists.0.lock();
+        let mut lists = self.lists.lock();
         let block = self.reach(first).ok()?;
         lists.all.try_reserve(1).ok()?;
         lists.enter(first, block);
@@ -85,7 +85,7 @@ impl<L: RawMutex> ShortMaps<L> {
         }
         let Some(block) = self.get(window.end - 1) else { platform.fatal(&"a window without its block") };
         block.clear(window.next..window.end);
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         block.set_clean(block.clean() + window.len());
         block.set_stale(true);
         block.give(window.len());
@@ -143,7 +143,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Decides whether returned slots are so many that recycling them is better than a new block.
     pub(crate) fn recycle(&self, lazy: &LazyPages) -> Recycling {
-        let mut lists = self.lists.0.lock();
+        let mut lists = self.lists.lock();
         lists.unseen += 1;
         // Where there are many, they are looked through once for each thirty-second that comes.
         let may_look = lists.unseen * 32 >= lists.all.len() as u64;
@@ -157,7 +157,7 @@ impl<L: RawMutex> ShortMaps<L> {
         // dirty slots shall be few against it.
         let is_idle = live < self.slots() / 2;
         let worth = if is_idle { FEW } else { (live / self.slots() / 32).max(1) };
-        self.lists.0.lock().worth = worth;
+        self.lists.lock().worth = worth;
         match dirty < worth * self.slots() {
             true => Recycling::None,
             false if self.remaps_atomically => Recycling::Done(self.clean_replaceable(lazy)),
@@ -195,11 +195,11 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile
     /// are not among them.
     pub(super) fn each_block(&self, mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block)) {
-        let mut index = self.lists.0.lock().all.len();
+        let mut index = self.lists.lock().all.len();
         // Downwards: a block that leaves is replaced by one from further up.
         while index > 0 {
             index -= 1;
-            let lists = self.lists.0.lock();
+            let lists = self.lists.lock();
             let first = lists.all.get(index).copied();
             if let Some((first, block)) = first.and_then(|first| Some((first, self.get(first)?))) {
                 act(lists, first, block);

@@ -15,7 +15,7 @@
 //! Neither takes a lock as a rule.
 //!
 //! - [`slots`]: a block's record, a byte for each slot.
-//! - [`windows`]: a CPU's queue, from which it takes slots.
+//! - [`windows`]: a CPU's queue, from which it takes slots. [`kept`]: runs that it keeps mapped.
 //! - [`lists`]: blocks that can be opened, for all CPUs.
 //! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
 //!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`block_check`]: the
@@ -65,6 +65,7 @@
 mod block_check;
 mod collect;
 mod handout;
+mod kept;
 mod lifecycle;
 pub(crate) mod linear;
 mod lists;
@@ -84,11 +85,12 @@ use crate::cache::Padded;
 use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use kept::{Kept, Key, MOST_KEPT};
 use linear::Linear;
 use lists::{List, Lists};
 use lock_api::{Mutex, RawMutex};
-use slots::{BlockState, MOST_KEPT, Run};
-use windows::{AtomicWindow, ORDERS, Queue, QueueState, Window, kept_index};
+use slots::{BlockState, Run};
+use windows::{AtomicWindow, ORDERS, Queue, QueueState, Window};
 
 /// The most pages of a request that blocks serve: one word of bits in the original.
 pub const MOST_PAGES: u64 = size(64, 4);
@@ -185,7 +187,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Returns the counts.
     pub(crate) fn counts(&self) -> BlockCounts {
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         BlockCounts {
             blocks: lists.all.len() as u64,
             made: lists.made,
@@ -198,7 +200,7 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Locks all queues, and then the lists, for a fork.
     pub(crate) fn lock_all(&self) {
         self.queues.iter().for_each(|queue| core::mem::forget(queue.0.state.lock()));
-        core::mem::forget(self.lists.0.lock());
+        core::mem::forget(self.lists.lock());
     }
 
     /// Releases the lists and all queues.
@@ -208,7 +210,7 @@ impl<L: RawMutex> ShortMaps<L> {
     pub(crate) unsafe fn unlock_all(&self) {
         // SAFETY: by the caller's promise all are held.
         unsafe {
-            self.lists.0.force_unlock();
+            self.lists.force_unlock();
             self.queues.iter().for_each(|queue| queue.0.state.force_unlock());
         }
     }

@@ -15,7 +15,7 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Returns whether `page` is noted as a block's first page, and is none: another thread was
     /// making or releasing that block.
     pub(crate) fn is_unfinished(&self, page: u64) -> bool {
-        let lists = self.lists.0.lock();
+        let lists = self.lists.lock();
         self.get(page).is_none_or(|block| !lists.has(page, block))
     }
 
@@ -26,7 +26,7 @@ impl<L: RawMutex> ShortMaps<L> {
     /// not held. Runs that were kept and are in no queue become dirty. Then every block goes to the
     /// list that it belongs on.
     pub(crate) fn repair(&self, lazy: &LazyPages) -> Trigger {
-        let mut lists = self.lists.0.lock();
+        let mut lists = self.lists.lock();
         lists.ready = List::default();
         lists.part = Default::default();
         drop(lists);
@@ -77,6 +77,6 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Returns whether a queue keeps the run at `page` mapped.
     fn is_kept(&self, page: u64) -> bool {
-        self.queues.iter().any(|queue| queue.0.state.lock().kept.contains(&page))
+        self.queues.iter().any(|queue| queue.0.state.lock().kept.pages().any(|kept| kept == page))
     }
 }

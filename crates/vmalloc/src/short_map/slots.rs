@@ -15,9 +15,6 @@ const DIRTY: u8 = 0x80;
 /// next one.
 const KEPT: u8 = 64;
 
-/// The most pages of a run that is kept.
-pub(crate) const MOST_KEPT: u64 = 32;
-
 /// In the byte of a run that is in a window: this and the order.
 const RESERVED: u8 = 0x78;
 
@@ -202,7 +199,7 @@ impl Block {
         SlotState::of(self.byte(page).load(Acquire))
     }
 
-    /// Keeps the live run of `pages` pages, at most [`MOST_KEPT`], that begins at `start`, if there
+    /// Keeps the live run of `pages` pages, at most [`MOST_KEPT`](super::MOST_KEPT), that begins at `start`, if there
     /// is one.
     pub(crate) fn keep_run(&self, start: u64, pages: u64) -> bool {
         self.exchange(start, pages as u8, pages as u8 + KEPT)

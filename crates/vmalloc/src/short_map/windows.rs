@@ -1,5 +1,6 @@
 //! A CPU's queue: the windows from which it takes slots.
 
+use super::kept::KeptRuns;
 use super::{MAX_SLOTS, MOST_PAGES};
 use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering;
@@ -91,25 +92,10 @@ impl Window {
 }
 
 /// The state that a queue's lock protects, beside the opening of its windows.
+#[derive(Default)]
 pub(crate) struct QueueState {
-    /// Runs that are kept mapped, by where [`kept_index`] puts them: their first page, or 0.
-    pub(crate) kept: [u64; KEPT],
-}
-
-/// Runs that a queue keeps mapped.
-const KEPT: usize = 64;
-
-/// Returns where a run of `pages` pages is kept, the first of which leads to frame number `frame`.
-pub(crate) fn kept_index(frame: u64, pages: u64) -> usize {
-    // Fibonacci hashing: the top bits of a product with 2^64 over the golden ratio.
-    let mixed = (frame << 6 ^ pages).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (u64::BITS - KEPT.ilog2())) as usize
-}
-
-impl Default for QueueState {
-    fn default() -> Self {
-        Self { kept: [0; KEPT] }
-    }
+    /// Runs that are kept mapped.
+    pub(crate) kept: KeptRuns,
 }
 
 #[cfg(test)]

@@ -44,6 +44,14 @@ impl<P: Platform> Raw<'_, P> {
         }
     }
 
+    /// Allocates memory in the common case: an area of the size waits in this CPU's node. Returns
+    /// its address, or 0 in any other case: then [`alloc`](Self::alloc) does it, or tells why not.
+    /// This becomes a part of its caller, for functions that are the last frame before the program.
+    #[inline(always)]
+    pub fn alloc_from_node(&self, bytes: usize, align: usize) -> usize {
+        self.reuse_here(bytes, align)
+    }
+
     /// Reserves addresses without memory. Returns the first. For mappings of one's own, I/O
     /// addresses, and the like. Cost as [`alloc`](Self::alloc), without calls of the platform.
     ///
@@ -135,7 +143,7 @@ impl<P: Platform> Space<P> {
                 }
             } else if may_have_memory
                 && checked.size == PageSize::Base
-                && let Some(area) = self.take_cached(fit)
+                && let Some(area) = self.take_cached(fit, checked.blocking)
             {
                 return Ok((area, Backing::Cached));
             } else {
@@ -165,7 +173,7 @@ impl<P: Platform> Space<P> {
     /// Takes an area that waits in the node that the caller chose.
     #[cold]
     fn take_from_node(&self, node: usize, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
-        let mut node = self.cache.nodes[node].0.lock();
+        let mut node = self.cache.nodes[node].lock();
         if may_have_memory && let Some(area) = self.take_cached_of(&mut node, fit) {
             return Some((area, Backing::Cached));
         }
@@ -178,7 +186,7 @@ impl<P: Platform> Space<P> {
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
-        let area = self.cache.large.0.lock().take(fit.pages(), fit.pages() + slack, fit.alignment())?;
+        let area = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment())?;
         if checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };

@@ -77,7 +77,7 @@ impl<P: Platform> Space<P> {
     /// anything and `retry` has no result.
     #[cold]
     pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
-        let _in_need = self.need.0.enter();
+        let _in_need = self.need.enter();
         let mut result = self.after_purges(&mut retry);
         for _ in 0..ROUNDS {
             if result.is_some() || self.notify(pages) == 0 {
@@ -107,7 +107,7 @@ impl<P: Platform> Space<P> {
             }
             // That nothing was given back does not say that nothing waits: other threads may have
             // freed areas behind the purge. While none purges, freed areas are in a node.
-            let _nobody_purges = self.purger.0.lock();
+            let _nobody_purges = self.purger.lock();
             let found = retry();
             if found.is_some() || !self.is_anything_kept() {
                 return found;
@@ -119,7 +119,7 @@ impl<P: Platform> Space<P> {
     fn is_anything_kept(&self) -> bool {
         self.deferred.areas() != 0
             || self.cache.each().any(|node| !node.is_empty())
-            || self.cache.large.0.lock().iter().len() != 0
+            || self.cache.large.lock().iter().len() != 0
     }
 
     /// Claims an area of the map: it is the caller's, but not busy before it is
@@ -131,8 +131,9 @@ impl<P: Platform> Space<P> {
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(id);
         leaf.withhold(area.start());
-        self.cache.budget.set_used(self.geometry.span.len() - map.free_pages());
-        let others_wait = self.need.0.is_any() && !is(Mutant::Hoard);
+        let used = self.geometry.span.len() - map.free_pages();
+        self.cache.budget.set_used(used, self.cache.lazy.level());
+        let others_wait = self.need.is_any() && !is(Mutant::Hoard);
         let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
         let more = if is_small && !others_wait {
             map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))

@@ -200,7 +200,7 @@ impl<P: Platform> Space<P> {
             return Ok(());
         }
         // One at a time, as the platform is promised.
-        let mut purger = self.purger.0.lock();
+        let mut purger = self.purger.lock();
         purger.pending.try_reserve(ranges.len()).map_err(|_| AllocError::Metadata)?;
         // The caller owns the pages.
         purger.unmap_or_remember(&self.unmapper(), ranges).map_err(AreaError::Platform)

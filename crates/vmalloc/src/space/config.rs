@@ -1,5 +1,6 @@
 //! The settings of a space.
 
+use crate::cache::Limits;
 use crate::error::SpaceError;
 use crate::fit::Policy;
 use crate::platform::Geometry;
@@ -31,6 +32,12 @@ pub struct Config {
     /// [new memory costs much](crate::Geometry::max_slack_percent), at least half of it. For large
     /// areas it is then twice the least.
     pub cache_bytes: Option<usize>,
+    /// Cache so many bytes however little is in use. Between this and
+    /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, of which it is a
+    /// twelfth, and what was missed: an area that was refused a place, and asked for again, gets
+    /// one the next time. More than `cache_bytes` is as much. Default: `cache_bytes`, or what its
+    /// own default says.
+    pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
     /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and short mappings stay lazy. So does an
@@ -67,6 +74,7 @@ impl Default for Config {
         Self {
             guard: true,
             cache_bytes: None,
+            least_cache_bytes: None,
             trap_on_free: false,
             zero_on_free: false,
             max_slack_percent: None,
@@ -88,6 +96,12 @@ impl Config {
     /// Sets [`cache_bytes`](Self::cache_bytes).
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets [`least_cache_bytes`](Self::least_cache_bytes).
+    pub const fn least_cache_bytes(mut self, bytes: usize) -> Self {
+        self.least_cache_bytes = Some(bytes);
         self
     }
 
@@ -147,6 +161,27 @@ impl Config {
         }
     }
 
+    /// Returns how much may wait on a machine, of what was freed. A default for the cache becomes a
+    /// setting.
+    pub(super) fn limits(&mut self, geometry: &Geometry) -> Limits {
+        let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
+        // A default follows what is in use, down to a quarter, or a half where memory is dear.
+        let least_of = match (self.cache_bytes, self.max_slack_percent) {
+            (Some(_), _) => 1,
+            (None, Some(0) | None) => 4,
+            (None, Some(_)) => 2,
+        };
+        let of_cpus = (32 << 20) * geometry.cpus.clamp(4, MAX_NODES);
+        let cached = pages(*self.cache_bytes.get_or_insert(of_cpus));
+        let (least, large) = (cached / least_of, (cached / least_of).saturating_mul(2));
+        let least_cached = self.least_cache_bytes.map_or(least, |bytes| pages(bytes).min(cached));
+        let lazy = match self.lazy_max_pages {
+            0 => pages(32 << 20) * bits(geometry.cpus),
+            pages => pages,
+        };
+        Limits { lazy, absent: geometry.span.len() / 8, least_cached, cached, large }
+    }
+
     pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {
         let slots = self.block_slots;
         if slots == 0 || slots.is_power_of_two() && (MOST_PAGES..=MAX_SLOTS as u64).contains(&slots) {
@@ -163,4 +198,9 @@ impl Config {
             nodes => Err(SpaceError::TooManyNodes { nodes }),
         }
     }
+}
+
+/// Returns the position of the highest bit of `value`, counted from one.
+fn bits(value: usize) -> u64 {
+    u64::from(usize::BITS - value.leading_zeros())
 }

@@ -17,7 +17,7 @@ impl<P: Platform> Space<P> {
         if is(Mutant::ForkOutOfOrder) {
             self.areas.lock_map();
         }
-        core::mem::forget(self.purger.0.lock());
+        core::mem::forget(self.purger.lock());
         self.cache.lock_all();
         self.short.lock_all();
         self.areas.lock_tables();
@@ -39,7 +39,7 @@ impl<P: Platform> Space<P> {
         unsafe { self.resume() };
         if !is(Mutant::ForkAsItIs) {
             if !is(Mutant::ForkInNeed) {
-                self.need.0.start_anew();
+                self.need.start_anew();
                 self.notifiers.start_anew();
             }
             self.repair_retired();
@@ -61,14 +61,14 @@ impl<P: Platform> Space<P> {
             self.notifiers.unlock_all();
             self.short.unlock_all();
             self.cache.unlock_all();
-            self.purger.0.force_unlock();
+            self.purger.force_unlock();
         }
     }
 
     /// Ends what threads of the parent were doing with blocks. A block that was being made or
     /// released is released.
     fn repair_blocks(&self) {
-        let mut purger = self.purger.0.lock();
+        let mut purger = self.purger.lock();
         let super::Purger { blocks, refused, .. } = &mut *purger;
         let spent = self.short.repair_purge(blocks, &mut refused.blocks);
         self.unmapper().move_from_refused(spent, spent * self.short.slots());

@@ -46,8 +46,18 @@ impl<P: Platform> Raw<'_, P> {
     #[doc(alias = "vfree")]
     #[inline(always)]
     pub unsafe fn free(&self, addr: usize) -> Result<(), FreeError> {
-        let freed = if self.caches { self.free_to_cache(addr) } else { self.free_to_lazy(addr) };
-        if freed { Ok(()) } else { self.free_any(addr) }
+        if self.free_to_cache(addr) { Ok(()) } else { self.free_any(addr) }
+    }
+
+    /// Frees memory in the common case: it is cached, and this CPU's node has room for it. Returns
+    /// false, and changes nothing, in any other case: then [`free`](Self::free) does it. This
+    /// becomes a part of its caller, for functions that are the last frame before the program.
+    ///
+    /// # Safety
+    /// As for `free`, if this returns true.
+    #[inline(always)]
+    pub unsafe fn free_to_node(&self, addr: usize) -> bool {
+        addr & self.cache_mask == 0 && self.free_to_cache_here(addr)
     }
 
     /// Frees memory, and drops what the program has changed about its pages: locks, protection, and
@@ -106,31 +116,41 @@ impl<P: Platform> Raw<'_, P> {
 }
 
 impl<P: Platform> Space<P> {
-    /// Frees in the common case where memory is cached: this CPU's node is free, and has room for
-    /// the area. If it is not that, nothing was changed. A function without calls but for waking a
-    /// thread that waits for the node.
+    /// Frees in the common case: this CPU's node is free, and has room for the area. If it is not
+    /// that, nothing was changed. A function without calls but for waking a thread that waits for
+    /// the node.
     #[inline(never)]
     fn free_to_cache(&self, addr: usize) -> bool {
+        if addr & self.cache_mask != 0 {
+            return !self.caches && self.free_to_lazy(addr);
+        }
+        self.free_to_cache_here(addr)
+    }
+
+    /// Frees in the common case where memory is cached, as a part of its caller. The address has no
+    /// bit of [`cache_mask`](Self::cache_mask).
+    #[inline(always)]
+    fn free_to_cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift()) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
+        if leaf.may_be_annotated(page) {
             return false;
         }
         // Where each chunk is one node's, an area goes home to it: two CPUs that reuse areas of one
         // chunk would wait for each other's cache lines.
-        let id = if page < self.apart_end { leaf.owner() } else { self.platform.cpu() };
+        let id = if page < self.apart_end { leaf.owner_hint() } else { self.platform.cpu() };
         let Some(mut node) = self.cache.try_lock(id) else { return false };
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
         // it is not used.
-        let Some(pages) = bitmaps.pages_near(leaf, page) else { return refuse(node) };
+        let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
         let this = &mut *node;
-        let Some(slot) = this.cached.slot(pages) else { return refuse(node) };
-        if this.credit < pages || !bitmaps.retire_start(leaf, page) {
+        let Some(slot) = this.cached.slot(size) else { return refuse(node) };
+        if this.credit <= size || !bitmaps.retire_start(leaf, page) {
             return refuse(node);
         }
         slot.fill(page);
-        this.credit -= pages;
+        this.credit -= size + 1;
         drop(node);
         true
     }
@@ -147,9 +167,10 @@ impl<P: Platform> Space<P> {
         }
         let id = self.platform.cpu();
         let Some(mut node) = self.cache.try_lock(id) else { return false };
-        let Some(pages) = bitmaps.pages_near(leaf, page) else { return refuse(node) };
-        let this = &mut *node;
-        let (own, lazy) = (&mut this.lazy.own, this.unpublished + pages);
+        let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
+        let (this, pages) = (&mut *node, size.wrapping_add(1));
+        // `pages` is of an address that may not be of this space, until its start is retired.
+        let (own, lazy) = (&mut this.lazy.own, this.unpublished.wrapping_add(pages));
         let fits = own.len() < own.capacity() && lazy < this.publish_at;
         let is_own = leaf.is_owned_by(id) && SizeStacks::takes(pages);
         if !fits || !is_own || !bitmaps.retire_start(leaf, page) {
@@ -300,6 +321,15 @@ impl<P: Platform> Space<P> {
             }
             return Ok(());
         }
+        if may_cache && fits && self.max_slack_percent != 0 {
+            // Memory is dear: it is kept where it was used last.
+            let (pages, is_kept) = self.cache.keep_instead(&mut node, area);
+            if is_kept {
+                self.count_lazy(node, pages, pages);
+                return Ok(());
+            }
+            node.unpublished += pages;
+        }
         if may_cache && !fits {
             self.put_large(node, area, memory);
             return Ok(());
@@ -322,7 +352,7 @@ impl<P: Platform> Space<P> {
         let remote = &mut node.lazy.remote;
         let room = remote.capacity() - remote.len();
         let lazy = remote.len();
-        let put = self.cache.large.0.lock().put(area, memory, room, remote);
+        let put = self.cache.large.lock().put(area, memory, room, remote);
         let Put::Kept { is_first, evicted } = put else {
             remote.push(area);
             return self.count_lazy(node, area.len(), memory);

@@ -103,9 +103,9 @@ impl<P: Platform> Space<P> {
         let (mut areas, mut pages) = (0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
         self.deferred.set_counts(areas, pages);
-        let listed = self.purger.0.lock().iter().count() as u64 + areas;
+        let listed = self.purger.lock().iter().count() as u64 + areas;
         let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>()
-            + self.cache.large.0.lock().iter().len() as u64;
+            + self.cache.large.lock().iter().len() as u64;
         if self.areas.map().idle_areas() != listed + nodes {
             self.find_retired();
         }
@@ -118,7 +118,7 @@ impl<P: Platform> Space<P> {
             self.sure(self.areas.map().revive(area.start()));
         });
         for lost in self.segments().filter(|segment| segment.state == State::Retired) {
-            let mut node = self.cache.nodes[0].0.lock();
+            let mut node = self.cache.nodes[0].lock();
             if has_room(&mut node.lazy.remote) {
                 node.lazy.remote.push(lost.range);
                 node.unpublished += lost.range.len();
@@ -132,7 +132,7 @@ impl<P: Platform> Space<P> {
 
     /// Calls `act` for all areas that wait in a list.
     fn each_listed(&self, mut act: impl FnMut(PageRange)) {
-        self.purger.0.lock().iter().copied().for_each(&mut act);
+        self.purger.lock().iter().copied().for_each(&mut act);
         self.cache.each().for_each(|node| node.lazy.iter().copied().for_each(&mut act));
         self.cached().for_each(|(area, _)| act(area));
         self.each_deferred(act);
@@ -153,7 +153,7 @@ impl<P: Platform> Space<P> {
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
         let contended = FreeError::Contended { page };
         let mut nodes = self.cache.nodes.iter();
-        let mut node = nodes.find_map(|node| node.0.try_lock()).ok_or(contended)?;
+        let mut node = nodes.find_map(|node| node.try_lock()).ok_or(contended)?;
         let table = self.areas.try_table(page).ok_or(contended)?;
         if node.lazy.remote.len() == node.lazy.remote.capacity() {
             let found = self.areas.try_map().ok_or(contended)?.find(page);

@@ -35,6 +35,7 @@ mod free;
 mod free_atomic;
 mod heap;
 mod mapping;
+pub(crate) mod outline;
 mod percpu;
 mod pressure;
 mod purging;
@@ -51,6 +52,7 @@ mod verify_space;
 mod walk;
 
 pub use config::{Config, MAX_NODES};
+pub use outline::Outline;
 pub use pressure::Notifier;
 pub use raw::Raw;
 pub use request::Request;
@@ -60,7 +62,7 @@ pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 use crate::addr::PageRange;
 use crate::area_map::LEAF_SHIFT;
 use crate::areas::{AreaInfo, Areas, Contended};
-use crate::cache::{Budget, Cache, Large, LazyPages, Padded};
+use crate::cache::{Cache, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
@@ -84,6 +86,12 @@ pub struct Space<P: Platform> {
     /// The bits that the address of an area does not have which may be freed in a common case: all,
     /// where every free has more to do.
     free_mask: usize,
+    /// The bits that such an address does not have where the memory may be cached: all, where
+    /// nothing is.
+    cache_mask: usize,
+    /// The bits that a size does not have which may be taken from what is cached: all, where
+    /// nothing is.
+    reuse_mask: usize,
     guard_pages: u64,
     /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
     /// area in the stacks.
@@ -109,11 +117,6 @@ pub struct Space<P: Platform> {
     notifiers: Notifiers<P::RawLock>,
 }
 
-/// Returns the position of the highest bit of `value`, counted from one.
-fn fls(value: usize) -> u64 {
-    u64::from(usize::BITS - value.leading_zeros())
-}
-
 impl<P: Platform> Space<P> {
     /// Returns a space over the platform's span, all of it free. O(nodes), however large the span.
     ///
@@ -129,35 +132,18 @@ impl<P: Platform> Space<P> {
         }
         let mut config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
-        let lazy_max = match config.lazy_max_pages {
-            0 => (32 << 20 >> shift) * fls(cpus),
-            pages => pages,
-        };
-        let is_dear = config.max_slack_percent.unwrap_or(geometry.max_slack_percent) != 0;
-        // How much is cached by default follows what is in use.
-        let shares_of_default = if config.cache_bytes.is_some() {
-            1
-        } else if is_dear {
-            2
-        } else {
-            4
-        };
-        let cache_bytes = *config.cache_bytes.get_or_insert((32 << 20) * cpus.clamp(4, MAX_NODES));
-        let cache_pages = (cache_bytes >> shift) as u64;
-        let least_cached = cache_pages / shares_of_default;
-        let most_pooled = if cache_pages == 0 { lazy_max } else { lazy_max / 2 };
-        let budget = Budget::new(least_cached, cache_pages, count);
-        let lazy = LazyPages::new(lazy_max, span.len() / 8, count);
-        let percent = config.max_slack_percent.unwrap_or(geometry.max_slack_percent);
+        let percent = *config.max_slack_percent.get_or_insert(geometry.max_slack_percent);
+        let limits = config.limits(&geometry);
         let none = SpaceError::Metadata;
+        let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
+        let frees_do_more = config.trap_on_free || config.zero_on_free;
         Ok(Self {
-            free_mask: match config.trap_on_free || config.zero_on_free {
-                true => usize::MAX,
-                false => (1 << shift) - 1,
-            },
+            free_mask: mask(frees_do_more),
+            cache_mask: mask(frees_do_more || limits.cached == 0),
+            reuse_mask: mask(limits.cached == 0),
             guard_pages: u64::from(config.guard),
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
-            caches: cache_pages != 0,
+            caches: limits.cached != 0,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + ((CHUNKS_APART * count as u64) << LEAF_SHIFT)).min(span.end()),
             aligned_from: match geometry.huge_order {
@@ -165,7 +151,7 @@ impl<P: Platform> Space<P> {
                 _ => u64::MAX,
             },
             areas: Areas::new(&geometry, config.guard, count)?,
-            cache: Cache::new(count, budget, Large::new(2 * least_cached), lazy, most_pooled).ok_or(none)?,
+            cache: Cache::new(count, &limits).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),
             short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)

@@ -158,7 +158,7 @@ impl<P: Platform> Raw<'_, P> {
     ) -> Result<(), PercpuFreeError> {
         let wanted = Wanted::new(offsets, sizes, self.shift())?;
         let base = self.page(base).map_err(|cause| PercpuFreeError::Area { index: 0, cause })?;
-        let mut purger = self.purger.0.lock();
+        let mut purger = self.purger.lock();
         if purger.remote().try_reserve(wanted.len()).is_err() {
             return Err(PercpuError::from(CongruentError::Metadata).into());
         }

@@ -52,9 +52,10 @@ impl<P: Platform> Space<P> {
 
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
-    /// it purges, and gives back a quarter of the areas that were kept and not needed since the
-    /// last time; else it is [`decay`](Self::decay). Says whether there is a reason to come again.
-    /// It may block. Allocations do not wait for it unless addresses or memory are exhausted.
+    /// it purges, and gives back half of the pooled areas that were not needed since the last time,
+    /// and of the cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says whether
+    /// there is a reason to come again. It may block. Allocations do not wait for it unless
+    /// addresses or memory are exhausted.
     ///
     /// # Errors
     /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing
@@ -62,9 +63,9 @@ impl<P: Platform> Space<P> {
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
-        let done = self.purge_with(if is_much { PurgePlan::MAKE_ROOM } else { PurgePlan::DECAY })?;
+        let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
-        let is_idle = busy.count() == 0 && self.cache.large.0.lock().rest();
+        let is_idle = busy.count() == 0 && self.cache.large.lock().rest();
         let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
@@ -75,7 +76,7 @@ impl<P: Platform> Space<P> {
     #[must_use]
     pub fn shrinkable(&self) -> u64 {
         let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
-        kept + self.cache.large.0.lock().iter().len() as u64 + self.short.counts().ready
+        kept + self.cache.large.lock().iter().len() as u64 + self.short.counts().ready
     }
 
     /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
@@ -90,24 +91,29 @@ impl<P: Platform> Space<P> {
 
     /// Runs one purge, after the one under way.
     pub(super) fn purge_with(&self, plan: PurgePlan) -> Result<Done, PlatformError> {
-        if is(Mutant::NoWait) && self.purger.0.is_locked() {
+        if is(Mutant::NoWait) && self.purger.is_locked() {
             return Ok(Done::default());
         }
-        self.run(&mut self.purger.0.lock(), plan)
+        self.run(&mut self.purger.lock(), plan)
     }
 
     /// Purges because many pages are lazy, unless another thread is at it.
     #[cold]
     pub(super) fn purge_if_idle(&self) {
-        if let Some(mut purger) = self.purger.0.try_lock() {
+        if let Some(mut purger) = self.purger.try_lock() {
             // A failure stays with the purger; the next allocation in need reports it.
-            let _ = self.run(&mut purger, PurgePlan::MAKE_ROOM);
+            let _ = self.run(&mut purger, self.make_room());
         }
+    }
+
+    /// Returns the plan of a purge because many pages are lazy.
+    fn make_room(&self) -> PurgePlan {
+        if self.max_slack_percent == 0 { PurgePlan::MAKE_ROOM } else { PurgePlan::KEEP_MEMORY }
     }
 
     /// Purges for the sake of blocks, unless another thread is at it. Returns whether that worked.
     pub(super) fn flush_if_idle(&self) -> bool {
-        let purger = self.purger.0.try_lock();
+        let purger = self.purger.try_lock();
         purger.is_some_and(|mut purger| self.run(&mut purger, PurgePlan::FLUSH).is_ok())
     }
 
@@ -184,7 +190,7 @@ impl<P: Platform> Space<P> {
     /// Takes the lazy sets of all nodes (step 2).
     fn take(&self, purger: &mut Purger) {
         for (node, taken) in self.cache.nodes.iter().zip(&mut purger.taken) {
-            let mut node = crate::sync::unlocked(Mutant::UnlockedTake, || node.0.lock());
+            let mut node = crate::sync::unlocked(Mutant::UnlockedTake, || node.lock());
             if !node.lazy.is_empty() {
                 core::mem::swap(&mut node.lazy, taken);
                 let unpublished = core::mem::take(&mut node.unpublished);
@@ -204,7 +210,7 @@ impl<P: Platform> Space<P> {
             let (mut cursor, mut more) = (Cursor::default(), true);
             while more && count < most && taken.remote.try_reserve(BATCH).is_ok() {
                 batch.clear();
-                let mut node = node.0.lock();
+                let mut node = node.lock();
                 let wanted = batch_of(most - count);
                 more = node.cached.evict(fraction, EvictOrder::Oldest, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
@@ -225,7 +231,7 @@ impl<P: Platform> Space<P> {
         while count < most && due != Some(0) && purger.remote().try_reserve(BATCH).is_ok() {
             purger.batch.clear();
             let wanted = batch_of(most - count);
-            let evicted = self.cache.large.0.lock().evict(fraction, due, wanted, &mut purger.batch);
+            let evicted = self.cache.large.lock().evict(fraction, due, wanted, &mut purger.batch);
             let areas = purger.batch.len();
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
             self.count_taken(areas as u64, evicted.memory);
@@ -253,7 +259,7 @@ impl<P: Platform> Space<P> {
             while more && given < most {
                 batch.clear();
                 let (wanted, order) = (batch_of(most - given), EvictOrder::Newest);
-                more = node.0.lock().pooled.evict(fraction, order, &mut cursor, wanted, batch);
+                more = node.lock().pooled.evict(fraction, order, &mut cursor, wanted, batch);
                 given += self.release(batch);
             }
         }

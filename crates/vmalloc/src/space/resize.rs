@@ -159,7 +159,7 @@ impl<P: Platform> Space<P> {
         let Some(tail) = PageRange::new(new.end(), old.end()) else {
             return self.areas.reannotate(old, annotation).map_err(AreaError::from);
         };
-        let mut purger = self.purger.0.lock();
+        let mut purger = self.purger.lock();
         purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         self.sure(self.areas.reshape(old, new, annotation))?;

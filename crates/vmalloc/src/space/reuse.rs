@@ -5,6 +5,7 @@ use super::Space;
 use super::alloc::{Backing, payload};
 use super::free::refuse;
 use crate::addr::PageRange;
+use crate::areas::Blocking;
 use crate::cache::{Node, SizeStacks};
 use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, Protection};
@@ -15,12 +16,15 @@ impl<P: Platform> Space<P> {
     /// area. A function without calls but for waking a thread that waits for the node.
     #[inline(never)]
     pub(super) fn reuse(&self, bytes: usize, align: usize) -> usize {
+        self.reuse_here(bytes, align)
+    }
+
+    /// Allocates as [`reuse`](Self::reuse) does, as a part of its caller.
+    #[inline(always)]
+    pub(super) fn reuse_here(&self, bytes: usize, align: usize) -> usize {
         let below = align.wrapping_sub(1);
-        if below > self.offset_mask() || align & below != 0 || bytes & self.offset_mask() != 0 {
-            return self.reuse_aligned(bytes, align);
-        }
-        if !self.caches {
-            return self.reuse_addresses(bytes);
+        if below > self.offset_mask() || align & below != 0 || bytes & self.reuse_mask != 0 {
+            return self.reuse_otherwise(bytes, align);
         }
         // For no bytes this is no size, or that of a guard page alone, of which nothing is ever
         // cached.
@@ -34,33 +38,32 @@ impl<P: Platform> Space<P> {
         self.addr(start)
     }
 
-    /// Allocates in the common case with an alignment above a page.
+    /// Allocates in the common case with an alignment above a page, or where nothing is cached.
     #[inline(never)]
-    fn reuse_aligned(&self, bytes: usize, align: usize) -> usize {
+    fn reuse_otherwise(&self, bytes: usize, align: usize) -> usize {
         let size = self.size_of(bytes);
         let is_whole = bytes & self.offset_mask() == 0;
         if !is_whole || !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
             return 0;
         }
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let (pages, align) = (size as u64 + 1, (align >> self.shift()) as u64);
-        let this = &mut *node;
-        let stacks = if self.caches { &mut this.cached } else { &mut this.pooled };
-        let Some(start) = stacks.take(pages, align) else { return usize::from(refuse(node)) };
-        if self.caches {
-            this.credit += pages;
+        let align = (align >> self.shift()) as u64;
+        if !self.caches {
+            return self.reuse_addresses(size, align);
         }
+        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
+        let this = &mut *node;
+        let Some(start) = this.cached.take_at(size, align) else { return usize::from(refuse(node)) };
+        this.credit += size as u64 + 1;
         self.revive(start);
         drop(node);
-        if self.caches || self.map_reused(start, size) { self.addr(start) } else { 0 }
+        self.addr(start)
     }
 
     /// Allocates in the common case where nothing keeps its memory.
     #[inline(never)]
-    fn reuse_addresses(&self, bytes: usize) -> usize {
-        let size = self.size_of(bytes);
+    fn reuse_addresses(&self, size: usize, align: u64) -> usize {
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let Some(start) = node.pooled.pop(size) else { return usize::from(refuse(node)) };
+        let Some(start) = node.pooled.take_at(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
         if self.map_reused(start, size) { self.addr(start) } else { 0 }
@@ -89,16 +92,26 @@ impl<P: Platform> Space<P> {
 
     /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is
     /// worth more than a lock or an annotation.
-    pub(super) fn take_cached(&self, fit: &Fit) -> Option<PageRange> {
+    pub(super) fn take_cached(&self, fit: &Fit, blocking: Blocking) -> Option<PageRange> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let found = self.take_cached_of(&mut node, fit);
         // Where new memory is cheap, another CPU's cache lines are not worth it yet.
         if found.is_some() || self.max_slack_percent == 0 {
             return found;
         }
-        let looked_at = node.looked_at;
-        drop(node);
-        let found = self.take_of_others(id, looked_at, |node| self.take_cached_of(node, fit));
+        let (looked_at, mut is_noted) = (node.looked_at, node.cached.note_missed(fit.pages()));
+        let pages = if blocking == Blocking::Allowed { self.cache.shrink(&mut node) } else { 0 };
+        if pages == 0 {
+            drop(node);
+        } else {
+            self.count_lazy(node, pages, pages);
+        }
+        let found = self.take_of_others(id, looked_at, |node| {
+            let found = self.take_cached_of(node, fit);
+            // One of them may have refused it: another thread may free what this one allocates.
+            is_noted = is_noted || found.is_none() && node.cached.note_missed(fit.pages());
+            found
+        });
         found.inspect(|area| self.bring_home(area, id))
     }
 
@@ -148,8 +161,8 @@ impl<P: Platform> Space<P> {
         let others = [looked_at, looked_at + 1].map(|other| other % nodes.len());
         others.into_iter().filter(|&other| other != id).find_map(|other| {
             // A node that is held is passed by.
-            let found = take(&mut *nodes[other].0.try_lock()?);
-            nodes[id].0.lock().looked(other, nodes.len(), found.is_some());
+            let found = take(&mut *nodes[other].try_lock()?);
+            nodes[id].lock().looked(other, nodes.len(), found.is_some());
             found
         })
     }

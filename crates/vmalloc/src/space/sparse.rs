@@ -98,7 +98,7 @@ impl<P: MapFrames> Raw<'_, P> {
             _ => {}
         }
         // One at a time, as the platform is promised.
-        let mut purger = self.purger.0.lock();
+        let mut purger = self.purger.lock();
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         // The caller owns the pages.
         purger.unmap_or_remember(&self.unmapper(), &[range]).map_err(AreaError::Platform)
@@ -147,13 +147,13 @@ impl<P: Platform> Space<P> {
             return Ok(());
         }
         let meets = |pending: &PageRange| meets(ranges, pending);
-        let refusal = self.purger.0.lock().finish_pending(&self.unmapper(), meets);
+        let refusal = self.purger.lock().finish_pending(&self.unmapper(), meets);
         refusal.map_or(Ok(()), Err)
     }
 
     /// Returns whether a page of `range` has still to be unmapped.
     fn is_pending(&self, range: PageRange) -> bool {
         self.counts.is_anything_pending()
-            && self.purger.0.lock().pending.iter().any(|it| it.intersection(&range).is_some())
+            && self.purger.lock().pending.iter().any(|it| it.intersection(&range).is_some())
     }
 }

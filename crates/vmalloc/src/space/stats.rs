@@ -95,7 +95,7 @@ impl<P: Platform> Space<P> {
             stats.pooled_pages += node.pooled.pages();
             stats.metadata_bytes += node.bytes() as u64;
         }
-        let large = self.cache.large.0.lock();
+        let large = self.cache.large.lock();
         (stats.large_areas, stats.large_pages) = (large.iter().len() as u64, large.pages());
         stats.cached_areas += stats.large_areas;
         stats.cached_pages += stats.large_pages;

@@ -46,7 +46,7 @@ impl<P: Platform> Space<P> {
     fn give_unmapped(&self, area: PageRange, owner_node: Option<usize>) {
         let node = owner_node.filter(|_| SizeStacks::takes(area.len()));
         let node = node.map(|owner| &self.cache.nodes[owner % self.cache.nodes.len()]);
-        if !node.is_some_and(|node| node.0.lock().pooled.put(area)) {
+        if !node.is_some_and(|node| node.lock().pooled.put(area)) {
             self.release(&[area]);
         }
     }

@@ -15,7 +15,7 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// The first [`Violation`] found.
     pub fn verify(&self) -> Result<(), Violation> {
-        let purger = self.purger.0.lock();
+        let purger = self.purger.lock();
         let nodes: Vec<_> = self.cache.each().collect();
         let tables: Vec<_> = self.areas.tables().collect();
         let map = self.areas.map();
@@ -27,7 +27,7 @@ impl<P: Platform> Space<P> {
             waiting.0 += node.areas();
             waiting.1 += node.cached.pages() + node.pooled.pages();
         }
-        let large = self.cache.large.0.lock();
+        let large = self.cache.large.lock();
         waiting = (waiting.0 + large.iter().len() as u64, waiting.1 + large.pages());
         drop(large);
         let lazy = nodes.iter().flat_map(|node| Lazy::iter(&node.lazy)).chain(purger.iter());

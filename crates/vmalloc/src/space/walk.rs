@@ -115,11 +115,11 @@ impl<P: Platform> Iterator for CachedAreas<'_, P> {
             let cache = &self.space.cache;
             let Some(node) = cache.nodes.get(self.node) else {
                 // Behind the last node: areas too large for one.
-                self.few.fill(cache.large.0.lock().iter().skip(self.seen));
+                self.few.fill(cache.large.lock().iter().skip(self.seen));
                 self.few.items[0]?;
                 continue;
             };
-            self.few.fill(starts(&node.0.lock(), self.kind, self.size, self.seen));
+            self.few.fill(starts(&node.lock(), self.kind, self.size, self.seen));
             if self.few.items[0].is_none() {
                 self.go_on();
             }

@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn ours_makes_a_few_blocks_and_hands_them_out_again() {
         for slots in [256, 1024] {
-            // What is lazy at a time, and one of each order.
+            // All lazy slots at a time, and one block of each order.
             let most = setup().lazy_max_pages / slots + 9;
             for (made, _) in counts(slots, Variant::Ours) {
                 assert!(made <= most, "{made} blocks of {slots} slots, not {most}");

@@ -61,7 +61,7 @@ pub(super) fn frames(world: &World) -> Outcome {
         free(world.space, pages(world.space, count)?)?;
         world.check_whole()?;
         refused(world, left, || world.space.raw().alloc(&vmalloc::Request::new(count * PAGE)))?;
-        // What is left can be had.
+        // The pages left can be had.
         let hog = Hog::leave(world, count as u64)?;
         let addr = pages(world.space, count)?;
         access::read(addr + (count - 1) * PAGE).map_err(unexpected)?;

@@ -1,4 +1,4 @@
-//! What is done to a space, as plain data.
+//! Operations on a space, as plain data.
 
 use super::null_platform::Call;
 use super::wish::Wish;

@@ -57,7 +57,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     /// Runs one operation and judges the answer and the figures.
     ///
     /// # Errors
-    /// What is wrong. A broken platform contract or invariant inside the space is a panic.
+    /// The first mismatch. A broken platform contract or invariant inside the space is a panic.
     pub fn step(&mut self, op: &SpaceOp) -> Result<(), Box<SpaceMismatch>> {
         match *op {
             SpaceOp::Alloc(wish) => self.alloc(&wish, Kind::Vmalloc)?,
@@ -80,7 +80,7 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
     /// Frees everything, purges, and checks that the space is whole.
     ///
     /// # Errors
-    /// What is missing.
+    /// The first mismatch: areas, addresses or pages that are missing.
     pub fn finish(mut self) -> Result<W, Box<SpaceMismatch>> {
         while let Some(area) = self.live.first() {
             self.free(Target::Address(area.addr), area.kind)?;

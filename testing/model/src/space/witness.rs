@@ -1,4 +1,4 @@
-//! Who looks behind the addresses: one implementation for each platform that can be looked behind.
+//! Witnesses look behind the addresses: one for each platform that allows it.
 
 use super::null_platform::{Call, NullPlatform};
 use super::wish::Content;

@@ -1,4 +1,4 @@
-//! Who plays, and checks.
+//! Players of a script, which check each step.
 
 use super::Choices;
 use super::model::{Area, Cell, What, Words};
@@ -309,7 +309,7 @@ impl<'a> Player<'a> {
         };
         let mut to = vec![0xaa; self.choices.below(12 * PAGE)];
         let pages = (start..start + to.len() + PAGE).step_by(PAGE);
-        // What was returned is read as long as it is mapped, though its frames may be given back.
+        // Returned pages are read as long as they are mapped, though frames may be given back.
         if pages.filter_map(|addr| self.space.find(addr)).any(|area| area.kind == Kind::Block) {
             return;
         }

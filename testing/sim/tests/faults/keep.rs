@@ -1,4 +1,4 @@
-//! What is freed and not given back yet: purges of every kind.
+//! Areas freed and not given back yet: purges of every kind.
 
 use super::scene::{Areas, Scene, configs};
 use super::table;

@@ -73,7 +73,7 @@ impl Everything {
     /// Everything is as it was, and is freed.
     pub(crate) fn end(self, space: &Space<Sim>) {
         for (nth, (&(addr, _), words)) in self.areas.iter().zip(&self.words).enumerate() {
-            // What is shown was written last.
+            // Each page shows the value written last.
             shows(space, addr, if nth == USER { &self.words[SHOWN] } else { words });
         }
         [PLAIN, EXEC, USER].into_iter().for_each(|which| free(space, self.addr(which)));

@@ -1,4 +1,4 @@
-//! Who uses a space in every way, and knows what each of its pages shows.
+//! A model that uses a space in every way, and knows what each of its pages shows.
 
 mod make;
 

@@ -105,7 +105,7 @@ fn allocation_ends_where_everything_is_refused() {
                 }
                 Err(error) => Some(error),
             });
-            // What is cached needs no flush to be had again.
+            // A cached area needs no flush to be had again.
             assert_eq!(refused.is_none(), space.config().cache_bytes > Some(0));
             assert!(matches!(refused, None | Some(AllocError::NoSpace(_))), "{refused:?}");
             assert!(space.config().cache_bytes > Some(0) || space.purge().is_err());

@@ -23,7 +23,7 @@ fn refused_tail_is_not_reused_until_unmapped() {
             assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(10 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
             assert_eq!((space.stats().refused_areas, space.stats().pending_ranges), (1, 1));
-            // What was cut off before is still refused, so what meets it is, too.
+            // The part cut off before is still refused, so the part that meets it is, too.
             // SAFETY: as above.
             assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(8 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
@@ -72,7 +72,7 @@ fn pending_range_keeps_no_other_area_from_growing() {
     for call in CALLS {
         let space = direct(256);
         let [pending, other] = [20, 3].map(|pages| alloc(&space, pages));
-        // What was taken for later lies behind it.
+        // The range taken for later lies behind it.
         space.purge().unwrap();
         refuse(&space, call, pending + 15 * PAGE);
         // SAFETY: the areas are the test's.

@@ -226,7 +226,7 @@ fn failed_growth_changes_nothing() {
     assert_eq!(entered.count(), 6);
     bench.check();
     pages.iter().for_each(|&page| bench.compare_around(page));
-    // What is taken out can be entered again.
+    // An entry that was taken out can be entered again.
     bench.toggle(pages[1]);
     bench.toggle(pages[1]);
     bench.check();

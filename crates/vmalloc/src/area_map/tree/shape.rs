@@ -29,7 +29,8 @@ impl Tree<'_> {
         self.insert(bitmaps.leaf(before).up.get(), leaf, &Summary::NONE, 0, split, bitmaps);
     }
 
-    /// Enters `child` behind the place `after`, `level` levels above the leaves.
+    /// Enters `child` behind the place `after`, `level` levels above the leaves. Where no node
+    /// splits, what lies below those on the way stays the same, and so do the summaries above them.
     fn insert(
         &mut self,
         after: u32,
@@ -40,7 +41,8 @@ impl Tree<'_> {
         bitmaps: &Bitmaps<'_>,
     ) {
         let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
-        if self.nodes[node].len as usize == FAN {
+        let is_full = self.nodes[node].len as usize == FAN;
+        if is_full {
             let kept = match split {
                 Split::Append if slot == FAN => FAN,
                 _ => FAN / 2,
@@ -52,7 +54,10 @@ impl Tree<'_> {
         }
         self.nodes[node].insert(slot, child, summary);
         self.relink(node, slot, level + 1, bitmaps);
-        self.refresh(node);
+        if is_full {
+            // Nodes above may have split while this child was in neither half.
+            self.refresh(node);
+        }
     }
 
     /// Moves the children from `kept` on into a new node behind `node`.
@@ -65,7 +70,7 @@ impl Tree<'_> {
         if node == self.root {
             self.grow_root();
         }
-        self.refresh(node);
+        self.restate(node);
         let summary = self.nodes[twin].total();
         self.insert(self.nodes[node].up, twin, &summary, level + 1, split, bitmaps);
         twin
@@ -108,7 +113,13 @@ impl Tree<'_> {
             return self.remove_at(node_up, level + 1, bitmaps);
         }
         self.refresh(node);
-        let (parent, slot) = (node_of(node_up), slot_of(node_up));
+        self.merge(node, level, bitmaps);
+    }
+
+    /// Makes `node`, which is not the root, and a neighbour one, if they are small.
+    fn merge(&mut self, node: u32, level: u32, bitmaps: &Bitmaps<'_>) {
+        let up = self.nodes[node].up;
+        let (parent, slot) = (node_of(up), slot_of(up));
         if !self.merge_with_next(parent, slot, level, bitmaps) && slot > 0 {
             self.merge_with_next(parent, slot - 1, level, bitmaps);
         }
@@ -129,9 +140,12 @@ impl Tree<'_> {
         self.nodes[left] = merged;
         self.relink(left, kept as usize, level + 1, bitmaps);
         self.nodes.put(right);
-        // First out, then up: while both stand, no summary above is smaller than it should be.
-        self.remove_at(place(parent, slot + 1), level + 1, bitmaps);
-        self.refresh(left);
+        self.restate(left);
+        self.nodes[parent].remove(slot + 1);
+        self.relink(parent, slot + 1, level + 2, bitmaps);
+        if parent != self.root {
+            self.merge(parent, level + 1, bitmaps);
+        }
         true
     }
 
@@ -146,6 +160,15 @@ impl Tree<'_> {
             } else {
                 self.nodes[child].up = up;
             }
+        }
+    }
+
+    /// Brings the summary beside `node` up to date, where those above stay as they are.
+    fn restate(&mut self, node: u32) {
+        let up = self.nodes[node].up;
+        if up != 0 {
+            let summary = self.nodes[node].total();
+            self.nodes[node_of(up)].set_summary(slot_of(up), &summary);
         }
     }
 

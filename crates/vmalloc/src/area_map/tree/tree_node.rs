@@ -1,7 +1,7 @@
 //! A node: sixteen children and the summary of each.
 
 use crate::area_map::metadata::Linked;
-use crate::area_map::summary::{Lanes, Query, Summary};
+use crate::area_map::summary::{Lanes, Query, Summary, hides};
 use bytemuck::{Pod, Zeroable};
 use wide::{i8x16, i16x8};
 
@@ -74,7 +74,7 @@ impl Node {
     #[inline]
     pub(super) fn total(&self) -> Summary {
         let lanes = Lanes::new(self.most(0), self.most(1));
-        if lanes.may_be_huge() { self.huge_total() } else { Summary { lanes, excess: 0 } }
+        if lanes.may_be_huge() { self.huge_total(lanes) } else { Summary { lanes, excess: 0 } }
     }
 
     /// Returns the maximum of the low (0) or high (1) lanes of all children.
@@ -84,9 +84,21 @@ impl Node {
         lanes[1..].iter().fold(lanes[0], |most, &lanes| most.max(lanes))
     }
 
-    #[cold]
-    fn huge_total(&self) -> Summary {
-        (1..FAN).fold(self.summary(0), |sum, slot| sum.max(self.summary(slot)))
+    /// Returns the summary of all children; `lanes` are the maxima of theirs.
+    #[inline(never)]
+    fn huge_total(&self, lanes: Lanes) -> Summary {
+        let excess = self.excess.iter().fold(0, |most, excess| most.max(*excess));
+        if excess == 0 {
+            return Summary { lanes, excess };
+        }
+        let mut total = Summary { lanes: Lanes::NONE, excess };
+        for slot in 0..FAN {
+            let summary = self.summary(slot);
+            if !hides(excess, &summary) {
+                total.lanes = total.lanes.max(summary.lanes.lowered(excess - summary.excess));
+            }
+        }
+        total
     }
 
     /// Returns the first child from slot `from` on whose summary answers the query with yes.

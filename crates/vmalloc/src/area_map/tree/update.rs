@@ -2,7 +2,7 @@
 
 use super::Tree;
 use super::tree_node::{node_of, same, slot_of};
-use crate::area_map::summary::{Summary, eclipses};
+use crate::area_map::summary::{Summary, eclipses, hides};
 use wide::i16x8;
 
 impl Tree<'_> {
@@ -52,6 +52,9 @@ impl Tree<'_> {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             let old = node.summary(slot);
+            if hides(old.excess, &summary) {
+                return;
+            }
             // Where a huge range hides all others, the summaries on the way up are the same.
             if !old.equals(below) {
                 raised = old.max(summary);
@@ -112,17 +115,26 @@ impl Tree<'_> {
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
-            if node.summary(slot).equals(summary) {
+            let old = node.summary(slot);
+            if old.equals(summary) {
                 return;
             }
             node.set_summary(slot, &Summary::NONE);
             let alone = node.excess.iter().fold(0, |all, excess| all | excess) == 0;
             node.set_summary(slot, &summary);
+            let below = node_of(up);
+            up = node.up;
+            if up == 0 {
+                return;
+            }
+            let above = self.nodes[node_of(up)].excess[slot_of(up)];
+            if hides(above, &old) && hides(above, &summary) {
+                return;
+            }
             // The only huge range hides all others.
             if !(alone && eclipses(summary.excess)) {
-                summary = node.total();
+                summary = self.nodes[below].total();
             }
-            up = node.up;
         }
     }
 }

@@ -1,0 +1,218 @@
+//! The outline of a space: where its records lie and how they are laid out, for a reader in another
+//! process, or of a core dump.
+//!
+//! ```text
+//!   outline ─┬─► bitmaps: leaf ─► leaf ─► …      segments and their states, in address order
+//!            ├─► tables of annotations           tags, kinds, odd sizes
+//!            ├─► nodes ─► stacks, lists          which areas are cached, pooled, lazy
+//!            ├─► large areas, the purge          the others that are retired
+//!            └─► specimens                       a list and a table with known content
+//! ```
+//!
+//! It is made once, of numbers alone, and nothing on any path of the space knows of it. Places in
+//! our own records are told by `offset_of`. Those in lists and tables of other crates are private
+//! there. So the outline leads to one of each whose content it tells, and the reader finds the
+//! places by looking for that. Where it does not find them it goes without.
+//!
+//! The words of records change while they are read. A reader checks the version of the bitmaps, as
+//! the space itself does where it reads without a lock.
+
+use super::Space;
+use crate::addr::PageRange;
+use crate::area_map::{Bitmaps, Leaf};
+use crate::areas::{Annotation, Kind, Table, Tag};
+use crate::cache::{Large, Lazy, MAX_PAGES, Node, SizeStacks, places};
+use crate::platform::Platform;
+use crate::purge::{Purger, Refused};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::offset_of;
+use core::ptr::from_ref;
+use once_cell::race::OnceBox;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Where the records of a space lie, and how they are laid out. All are addresses in the process of
+/// the space, places in records (`…_place`), or sizes in bytes, unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Outline {
+    /// [`Outline::VERSION`] of the program that made it.
+    pub version: u64,
+    pub page_shift: u64,
+    /// Guard pages of an area without an annotation.
+    pub guard_pages: u64,
+    /// The first page of the span, and of the first leaf.
+    pub first_pages: [u64; 2],
+    /// The end of the span, the version of the bitmaps, the pointer to the array of sparse leaves,
+    /// the array of dense ones, and the dense leaves in one piece with their number.
+    pub bitmaps: [u64; 6],
+    /// Places of tables in an array of leaves: of far ones, of the near one; leaves in a chunk,
+    /// chunks in a table, far tables.
+    pub chunks: [u64; 5],
+    /// Places in a leaf: starts, used, busy, tag, the link to the next; its size.
+    pub leaf: [u64; 6],
+    /// Places in a range of pages: start, end; its size.
+    pub range: [u64; 3],
+    /// Records behind locks: the first, how many, bytes from each to the next, the place in each.
+    pub nodes: [u64; 4],
+    pub tables: [u64; 4],
+    /// Places in a node: cached, pooled, and the lists of lazy areas, own and remote.
+    pub node: [u64; 4],
+    /// The place of the list of stacks; in a stack, of the starts and their count; its size.
+    pub stacks: [u64; 4],
+    /// Stacks in a list, at most.
+    pub sizes: u64,
+    /// Large areas: the list, the place of an area in an entry, the size of an entry.
+    pub large: [u64; 3],
+    /// The purge: the list of what each node gave, its size of an entry, the places of two lists in
+    /// an entry, and the list of refused areas.
+    pub purge: [u64; 5],
+    /// The word with the address of the last area freed by `free_atomic`, which has in its first
+    /// word that of the one before.
+    pub deferred: u64,
+    /// Counts: purges, areas purged, areas in the purge, frees that did not trap at once.
+    pub counts: [u64; 4],
+    /// Specimens: of a list, its first element, how many, and how many it has room for.
+    pub list: [u64; 4],
+    /// Of a table of annotations: the table, how many entries, its first key and the entry of that
+    /// key.
+    pub table: [u64; 4],
+    /// Bytes of a list and of a table.
+    pub containers: [u64; 2],
+    /// An entry: its size, the places of the key, kind, guard pages, slack, tag, and of the byte
+    /// that tells whether there is a tag; in a tag, of its length and bytes.
+    pub entry: [u64; 9],
+}
+
+impl Outline {
+    /// The version of the layouts that this one has. A reader reads outlines of its own version.
+    pub const VERSION: u64 = 1;
+    /// The tag of the first entry of the specimen of a table; the other entries have none.
+    pub const SPECIMEN_TAG: &str = "a specimen of a tag";
+    /// How many entries the specimen has: other numbers than its room or the room that is left.
+    pub const SPECIMEN_ENTRIES: u64 = 5;
+    /// Its keys follow each other from this one.
+    pub const SPECIMEN_KEY: u64 = 0x7370_6563_0000;
+}
+
+/// A list and a table with known content.
+struct Specimens {
+    list: Vec<u64>,
+    table: Table,
+}
+
+static SPECIMENS: OnceBox<Specimens> = OnceBox::new();
+
+impl Specimens {
+    /// Returns the specimens of the program; `None` when memory is short.
+    fn get() -> Option<&'static Self> {
+        SPECIMENS.get_or_try_init(|| Self::new().ok_or(())).ok()
+    }
+
+    fn new() -> Option<Box<Self>> {
+        let (mut list, mut table) = (Vec::new(), Table::new());
+        list.try_reserve_exact(11).ok()?;
+        list.extend(0..3);
+        table.try_reserve(Outline::SPECIMEN_ENTRIES as usize).ok()?;
+        for nth in 0..Outline::SPECIMEN_ENTRIES {
+            let tag = if nth == 0 { Some(Tag::new(Outline::SPECIMEN_TAG)) } else { None };
+            let annotation = Annotation { kind: Kind::Vmalloc, guard_pages: 0, slack: 0, tag };
+            table.insert(Outline::SPECIMEN_KEY + nth, annotation);
+        }
+        crate::shared::try_box(Self { list, table }).ok()
+    }
+
+    /// Returns the facts of the list.
+    fn list(&self) -> [u64; 4] {
+        let list = &self.list;
+        [from_ref(list).addr(), list.as_ptr().addr(), list.len(), list.capacity()].map(|word| word as u64)
+    }
+
+    /// Returns the facts of the table, and the layout of its entries.
+    fn table(&self) -> Option<([u64; 4], [u64; 9])> {
+        type Entry = (u64, Annotation);
+        let (key, annotation) = self.table.get_key_value(&Outline::SPECIMEN_KEY)?;
+        let entry = from_ref(key).addr().checked_sub(offset_of!(Entry, 0))?;
+        let tag = from_ref(annotation.tag.as_ref()?).addr().checked_sub(entry)?;
+        let option = offset_of!(Entry, 1) + offset_of!(Annotation, tag);
+        // The byte of the option that is none of the tag's.
+        let is_some = if tag == option { option + size_of::<Tag>() } else { option };
+        let [len, bytes] = Tag::FIELDS;
+        let layout = [
+            size_of::<Entry>(),
+            offset_of!(Entry, 0),
+            offset_of!(Entry, 1) + offset_of!(Annotation, kind),
+            offset_of!(Entry, 1) + offset_of!(Annotation, guard_pages),
+            offset_of!(Entry, 1) + offset_of!(Annotation, slack),
+            tag,
+            is_some,
+            len,
+            bytes,
+        ];
+        let facts = [from_ref(&self.table).addr(), self.table.len(), Outline::SPECIMEN_KEY as usize, entry];
+        Some((facts.map(|word| word as u64), layout.map(|word| word as u64)))
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Returns where the records of this space lie, for a reader in another process. It holds for
+    /// as long as the space is neither dropped nor moved. It is without tags when memory is short.
+    #[must_use]
+    pub fn outline(&self) -> Outline {
+        let words = |all: [usize; 4]| all.map(|word| word as u64);
+        let specimens = Specimens::get();
+        let (table, entry) = specimens.and_then(Specimens::table).unwrap_or_default();
+        let bitmaps = &self.areas.bitmaps;
+        let counts = &self.counts;
+        let counts =
+            [&counts.purges, &counts.purged_areas, &counts.taken_areas, &counts.late_frees].map(from_ref);
+        Outline {
+            version: Outline::VERSION,
+            page_shift: self.shift().into(),
+            guard_pages: self.guard_pages,
+            first_pages: bitmaps.first_pages(),
+            bitmaps: bitmaps.places().map(|word| word as u64),
+            chunks: Bitmaps::CHUNKS.map(|word| word as u64),
+            leaf: Leaf::FIELDS.map(|word| word as u64),
+            range: PageRange::FIELDS.map(|word| word as u64),
+            nodes: words(places(&self.cache.nodes)),
+            tables: words(self.areas.table_places()),
+            node: words(NODE),
+            stacks: words(SizeStacks::FIELDS),
+            sizes: MAX_PAGES,
+            large: self.large_places().map(|word| word as u64),
+            purge: self.purge_places().map(|word| word as u64),
+            deferred: self.deferred.last_word() as u64,
+            counts: counts.map(|count| count.addr() as u64),
+            list: specimens.map(Specimens::list).unwrap_or_default(),
+            table,
+            containers: [size_of::<Vec<u64>>() as u64, size_of::<Table>() as u64],
+            entry,
+        }
+    }
+
+    fn large_places(&self) -> [usize; 3] {
+        let [areas, area, size] = Large::FIELDS;
+        [self.cache.large.data_ptr().addr() + areas, area, size]
+    }
+
+    fn purge_places(&self) -> [usize; 5] {
+        let purger = self.purger.data_ptr().addr();
+        [
+            purger + offset_of!(Purger, taken),
+            size_of::<Lazy>(),
+            offset_of!(Lazy, own),
+            offset_of!(Lazy, remote),
+            purger + offset_of!(Purger, refused) + Refused::AREAS,
+        ]
+    }
+}
+
+/// The places of what waits in a node.
+const NODE: [usize; 4] = [
+    offset_of!(Node, cached),
+    offset_of!(Node, pooled),
+    offset_of!(Node, lazy) + offset_of!(Lazy, own),
+    offset_of!(Node, lazy) + offset_of!(Lazy, remote),
+];
