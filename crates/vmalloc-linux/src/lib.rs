@@ -12,10 +12,12 @@
 //!                                          └─► page_kinds.rs  special pages, and how they become
 //!                                          plain again
 //!  relocate.rs      pages moved to other addresses
+//!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again
 //!  read_nofault.rs  reading addresses that may lead nowhere
 //!
 //!  trap_report/     a report on a trap: the area, and who freed it when
+//!  beacon.rs        where another process finds the spaces of this one
 //!  drain.rs         the thread that drains in the background
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
@@ -71,11 +73,13 @@
 //! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment
 //!   of the call.
 
+pub mod beacon;
 mod discard;
 mod drain;
 mod error;
 pub mod fork;
 mod frames;
+pub mod gather;
 mod guard;
 mod means;
 mod open;

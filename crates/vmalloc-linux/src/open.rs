@@ -1,6 +1,7 @@
 //! Opening: a whole allocator on this platform in one call, and roots and spaces that are safe
 //! against forks.
 
+use crate::beacon;
 use crate::drain::Drain;
 use crate::error::ReserveError;
 use crate::fork::{OnFutexes, RegisterError, register};
@@ -97,6 +98,7 @@ pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, OpenError> {
 pub fn share<P: OnFutexes>(space: Space<P>) -> Result<Arc<Space<P>>, RegisterError> {
     let space = Arc::new(space);
     register(Arc::downgrade(&space))?;
+    beacon::publish(&*space);
     Ok(space)
 }
 

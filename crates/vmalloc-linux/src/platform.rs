@@ -1,5 +1,6 @@
 //! The platform traits of `vmalloc`, for Linux.
 
+use crate::beacon::Entry;
 use crate::drain::DrainThread;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
@@ -36,6 +37,7 @@ pub struct Linux {
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
     pub(crate) drain_thread: DrainThread,
+    pub(crate) beacon: Entry,
 }
 
 impl Linux {

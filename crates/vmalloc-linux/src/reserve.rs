@@ -5,6 +5,7 @@
 //! small machines) and by `RLIMIT_AS`, so smaller sizes are tried in turn. The means are probed on
 //! the first page of the span itself: means that work there work on the rest.
 
+use crate::beacon::Entry;
 use crate::drain::DrainThread;
 use crate::error::ReserveError;
 use crate::fork::hooks;
@@ -45,14 +46,14 @@ impl Linux {
         // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
         // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);
-        if options.dont_dump {
-            memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
-        }
         if let Some(name) = options.name {
             memory.set_name(name);
         }
         let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
         let guarding = choose_guards(&memory, &options, cpus)?;
+        if options.dont_dump || guarding.kind() == Guards::PteMarkers {
+            memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
+        }
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
@@ -70,6 +71,7 @@ impl Linux {
             cpu,
             cpus,
             drain_thread: DrainThread::default(),
+            beacon: Entry::default(),
         })
     }
 }
@@ -136,7 +138,8 @@ fn probe_guards(
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
     Ok(match guards {
         Guards::PteMarkers => {
-            Guarding::PteMarkers(PteMarkers::new(memory.span()).map_err(|errno| system("mmap", errno))?)
+            let markers = PteMarkers::new(memory.span(), !options.dont_dump);
+            Guarding::PteMarkers(markers.map_err(|errno| system("mmap", errno))?)
         }
         Guards::Mprotect => Guarding::Mprotect(Mprotect),
         Guards::Userfault => Userfault::new(memory, options.stash_bytes, cpus)

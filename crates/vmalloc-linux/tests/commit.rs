@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::peek;
+use common::{mappings, peek};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
@@ -142,7 +142,7 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
     let space = open(Options::new(), Config::default()).unwrap();
     let addr = space.raw().reserve(&Request::new(1 << 28)).unwrap();
     let all = pages(addr, 0..1 << 16);
-    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let mappings = || mappings(space.platform());
     // SAFETY: the area is this test's, which keeps to it: here and below.
     unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
     let before = mappings();

@@ -76,7 +76,7 @@ fn the_thread_is_created_on_first_need_and_ends_with_the_space() {
         let space = lazy_space();
         let small = alloc(&space, 3);
         assert_eq!(drain_threads().len(), 0);
-        // What is kept now will have to go by its age.
+        // Areas cached now will have to go by their age.
         free(&space, small);
         wait_for_threads(1);
         for _ in 0..100 {

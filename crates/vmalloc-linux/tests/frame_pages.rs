@@ -90,7 +90,7 @@ fn frames_mapped_over_frames_replace_them(linux: &Linux) {
     let values: Vec<_> =
         (5..11).map(|page| peek(linux, linux.geometry().span.start() + page).unwrap()).collect();
     assert_eq!(values, [1, 6, 7, 8, 9, 10]);
-    // The same frames, but to be read only: not what is there.
+    // Frames as before, but to be read only: that is another mapping.
     // SAFETY: the test owns the range, and took the frames.
     unsafe { linux.map_frames(range, &frames[..4], Protection::Read) }.unwrap();
     assert_reads(linux, pages(linux, 5, 1), 1);

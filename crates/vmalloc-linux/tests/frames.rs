@@ -134,8 +134,7 @@ fn given_frames_keep_memory_up_to_the_budget() {
         }
         assert_eq!(backed_pages(&linux), KEPT);
     }
-    // What was given back to the machine comes back as zeros, what was kept as it was; all of it
-    // counts again.
+    // Frames given back to the machine come back as zeros, kept ones as they were; all count again.
     let frames = take(&linux, 2 * KEPT as usize);
     let kept = frames.iter().filter(|frame| frame_value(&linux, **frame) == 1).count();
     assert_eq!(kept as u64, KEPT);
@@ -209,7 +208,7 @@ fn a_child_takes_frames_of_its_own() {
         map_frames(&linux, other, &own[..20]);
         fill(&linux, other, 9);
         assert_eq!(frame_value(&linux, own[3]), 9);
-        // What is shared can be mapped on, and is seen by the parent.
+        // Shared frames can be mapped on, and the parent sees them.
         map_frames(&linux, pages(&linux, 80, 10), &half);
         fill(&linux, pages(&linux, 80, 10), 5);
         assert_reads(&linux, pages(&linux, 13, 10), 5);

@@ -103,7 +103,7 @@ fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
     });
     assert!(FROM_SPACE.load(Ordering::Relaxed) >= 6000);
     space.verify().unwrap();
-    // What was freed since the last drain is below the threshold: one request, and all goes by age.
+    // Areas freed since the last drain are below the threshold: one request, and all go by age.
     assert!(space.platform().drain_later(DrainReason::Threshold));
     while space.stats().lazy_areas + space.stats().cached_areas > 0 {
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! Batches: waiting slots that are reset together, by one discard and one decommit.
 //!
 //! A batch that the platform refuses is tried slot by slot. So one slot with, say, a locked page
-//! keeps no other from being reset. What is refused goes on waiting.
+//! keeps no other from being reset. Refused extents go on waiting.
 
 use crate::pool::Slots;
 use crate::record::{Pages, State};
@@ -42,7 +42,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         // Of threads that fill a batch together, one finds it full. A batch that was refused is
         // tried again when as many slots have come in.
         if is_much || count.is_multiple_of(self.options.batch_slots) {
-            // What is refused goes on waiting.
+            // Refused extents go on waiting.
             let _ = self.reset_batch();
         }
     }

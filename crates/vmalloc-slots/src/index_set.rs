@@ -1,7 +1,7 @@
 //! A set of slots, by index: a bit each, and no lock.
 //!
-//! Who clears a bit owns the slot, and who sets it gives the slot up. So two threads never own one,
-//! and a fork at any moment leaves each bit either set or clear.
+//! A thread that clears a bit owns the slot, and a thread that sets it gives the slot up. So two
+//! threads never own one, and a fork at any moment leaves each bit either set or clear.
 
 use crate::sync::{AtomicU64, AtomicUsize, words};
 use alloc::boxed::Box;

@@ -219,8 +219,11 @@ fn wrong_sizes_are_typed_errors() {
             Err(error) => break error,
         }
     };
-    assert!(all.len() >= 15 && matches!(error, AllocError::Area(_)), "{} slots, {error}", all.len());
-    all.truncate(5);
+    // The span is smaller where other tests have taken much of the process's addresses.
+    let most = space.platform().reserved_bytes() >> 40;
+    let is_full = all.len() + 1 >= most && matches!(error, AllocError::Area(_));
+    assert!(is_full, "{} slots of {most}, {error}", all.len());
+    all.truncate(all.len() / 2);
     assert!((0..20).all(|_| pool.alloc().is_ok()));
 }
 

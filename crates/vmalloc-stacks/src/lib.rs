@@ -92,8 +92,8 @@
 //!
 //! # Libraries of coroutines
 //! - With the feature `corosensei`, [`Stack`] and [`Growable`] are stacks of that crate.
-//! - `generator` (0.8) maps its stacks itself, and takes none from its caller: there is nothing to
-//!   adapt to.
+//! - `generator` (0.8), and `may` on it, map their stacks themselves. A patch of 80 lines in
+//!   `clients/coroutines` gives them these.
 //!
 //! # Whose ideas these are
 //! Magazines for each CPU are Bonwick's (2001). Pools of guarded stacks that keep their top part

@@ -73,7 +73,7 @@ fn a_stack_is_dropped_by_any_thread() {
         }
         drop(send);
     });
-    // What was made is cached or in use: nothing is lost on the way.
+    // Every stack made is cached or in use: nothing is lost on the way.
     stacks.clear();
     assert_eq!(stacks.stats().busy_areas, 1, "the first page of the span alone");
 }

@@ -113,13 +113,23 @@ pub enum RegisterError {
     },
 }
 
+/// Installs the handlers that run around each fork of this process, which the first space would do.
+/// Of the handlers in a process, those that were installed last are the first to run before a fork:
+/// so a library that has some of its own knows their order. O(1).
+///
+/// # Errors
+/// When the C library is out of memory.
+pub fn install() -> Result<(), RegisterError> {
+    hooks::install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })
+}
+
 /// Runs the hook of the thing that `watch` refers to around each fork, for as long as that thing
 /// lives. Amortized O(1).
 ///
 /// # Errors
 /// When the C library is out of memory.
 pub(crate) fn register(watch: impl Watch) -> Result<(), RegisterError> {
-    hooks::install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })?;
+    install()?;
     hooks::add(watch);
     Ok(())
 }

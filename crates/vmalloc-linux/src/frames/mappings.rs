@@ -92,7 +92,7 @@ unsafe impl MapFrames for Linux {
         self.admit(range)?;
         let mapped = self.draw(range, frames, access).and_then(|()| self.show(supply, range, frames, access));
         mapped.inspect_err(|_| self.put_back(range))?;
-        self.populate(range, access);
+        self.populate(range);
         Ok(())
     }
 
@@ -174,13 +174,13 @@ impl Linux {
         PageRange::new(first, differing.next_back().unwrap_or(first) + 1)
     }
 
-    /// Maps the pages of `range` with one call where that pays: see [`POPULATED`]. A refusal is
-    /// harmless, for the first touch does the same.
-    fn populate(&self, range: PageRange, access: Access) {
+    /// Maps the pages of `range` with one call where that pays: see [`POPULATED`]. The pages are
+    /// mapped as for a read, which takes a shorter way in the kernel, and shared memory that may be
+    /// written needs no fault for that any more. A refusal is harmless, for the first touch does
+    /// the same.
+    fn populate(&self, range: PageRange) {
         if POPULATED.contains(&range.len()) {
-            let write = access == Access::ReadWrite;
-            let advice = if write { Advice::PopulateWrite } else { Advice::PopulateRead };
-            let _ = self.memory.advise(range, advice);
+            let _ = self.memory.advise(range, Advice::PopulateRead);
         }
     }
 

@@ -57,11 +57,17 @@ pub(crate) struct PteMarkers {
     /// The generation of forks in which this was made. In a later one another thread's opening may
     /// have been cut short.
     generation: u64,
+    /// True if what is open is in core dumps.
+    dumps: bool,
 }
 
 impl PteMarkers {
-    pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
+    /// Returns guards for a span of which nothing is open, and all is left out of core dumps: a
+    /// mark makes the kernel count its whole mapping as written to, and a dump would look through
+    /// all of the span, page by page. If it `dumps`, what is open is in dumps.
+    pub(crate) fn new(span: PageRange, dumps: bool) -> Result<Self, Errno> {
         Ok(Self {
+            dumps,
             extents: Extents::new(span)?,
             is_uneven: AtomicBool::new(false),
             generation: locks::generation(),
@@ -136,6 +142,10 @@ impl PteMarkers {
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
         // would put memory behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;
+        if self.dumps {
+            // At the limit on mappings it fails, and then the opening says so.
+            let _ = memory.advise(run, Advice::DoDump);
+        }
         let before = PageRange::new(run.start(), run.end().min(range.start()));
         let after = PageRange::new(run.start().max(range.end()), run.end());
         for gap in [before, after].into_iter().flatten() {
@@ -173,6 +183,9 @@ impl PteMarkers {
         self.is_uneven.store(true, Relaxed);
         self.extents.set_closed(run);
         if memory.protect(run, Access::None).is_ok() {
+            // As what is closed beside it, so that they are one mapping. At the limit on mappings
+            // it stays one of its own.
+            let _ = memory.advise(run, Advice::DontDump);
             return Ok(());
         }
         memory.advise(run, Advice::GuardInstall)?;

@@ -46,7 +46,7 @@ use crate::os::batch::drop_pages;
 use crate::os::madvise::{Advice, advise};
 use crate::os::map_count::SPLIT;
 use crate::os::reservation::{Access, Mapping, Reservation};
-use crate::os::userfaultfd::{Mode, Range, Stuck, Userfaultfd};
+use crate::os::userfaultfd::{Holes, Mode, Range, Stuck, Userfaultfd};
 use libc::iovec;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -331,7 +331,7 @@ impl Shared {
         let range = Range { start: to << self.page_shift, len: pages << self.page_shift };
         // SAFETY: one is a run of the stash, which is this thread's. The other is a range of the
         // caller of `map`, or of `unmap_now`, which says that nothing uses it. Both are registered.
-        match unsafe { self.fd.move_pages(range, from << self.page_shift) } {
+        match unsafe { self.fd.move_pages(range, from << self.page_shift, Holes::Refused) } {
             Ok(()) => pages,
             Err(Stuck { done, .. }) => done >> self.page_shift,
         }

@@ -40,10 +40,10 @@ pub(crate) enum Advice {
     Remove = 9,
     /// Leave the pages out of core dumps.
     DontDump = 16,
-    /// Map the pages now, readable (Linux 5.14).
+    /// Have the pages in core dumps again.
+    DoDump = 17,
+    /// Map the pages now, as for a read (Linux 5.14).
     PopulateRead = 22,
-    /// Map the pages now, writable (Linux 5.14).
-    PopulateWrite = 23,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
     DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
@@ -60,8 +60,8 @@ impl Advice {
             Self::DontNeed => "madvise(MADV_DONTNEED)",
             Self::DontNeedLocked => "madvise(MADV_DONTNEED_LOCKED)",
             Self::DontDump => "madvise(MADV_DONTDUMP)",
+            Self::DoDump => "madvise(MADV_DODUMP)",
             Self::PopulateRead => "madvise(MADV_POPULATE_READ)",
-            Self::PopulateWrite => "madvise(MADV_POPULATE_WRITE)",
             Self::Remove => "madvise(MADV_REMOVE)",
             Self::DontFork => "madvise(MADV_DONTFORK)",
             Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",

@@ -52,6 +52,15 @@ impl Mapping {
         self.base
     }
 
+    /// Makes all of it read-only, for good.
+    pub(crate) fn seal(&self) -> Result<(), Errno> {
+        if cfg!(miri) {
+            return Ok(());
+        }
+        // SAFETY: a mapping of our own; the caller has no reference into it that writes.
+        unsafe { mprotect(self.base.as_ptr(), self.bytes, MprotectFlags::READ) }
+    }
+
     /// Makes all of it readable and writable.
     pub(crate) fn open_all(&self) -> Result<(), Errno> {
         self.open_part(0, self.bytes)

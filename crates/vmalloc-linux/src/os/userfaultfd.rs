@@ -23,6 +23,9 @@ const FEATURE_MOVE: u64 = 1 << 16;
 /// `UFFDIO_COPY_MODE_DONTWAKE` and `UFFDIO_MOVE_MODE_DONTWAKE`: no thread waits for a page.
 const DONTWAKE: u64 = 1;
 
+/// `UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES`.
+const ALLOW_SRC_HOLES: u64 = 2;
+
 /// The number of tries while the kernel is busy with the same addresses, yielding the CPU each
 /// time.
 const TRIES: usize = 64;
@@ -81,6 +84,15 @@ pub(crate) enum Mode {
     Missing = 1,
     /// Nothing changes, but pages can be moved to the range.
     Plain = 2,
+}
+
+/// The fate of pages that are missing where pages are moved from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holes {
+    /// They stop the move.
+    Refused,
+    /// They are missing at the target, too.
+    Moved,
 }
 
 /// A transfer that has failed.
@@ -143,26 +155,28 @@ impl Userfaultfd {
     /// `from`.
     pub(crate) unsafe fn copy(&self, to: Range, from: u64) -> Result<(), Stuck> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.transfer(UFFDIO_COPY, to, from) }
+        unsafe { self.transfer(UFFDIO_COPY, DONTWAKE, to, from) }
     }
 
     /// Moves the pages at `from` to `to`, where nothing is. It ends before a page that is missing,
-    /// shared with another process, locked, or in use by the kernel.
+    /// unless `holes` are moved, shared with another process, locked, or in use by the kernel.
     ///
     /// # Safety
-    /// The caller owns both ranges, which are registered, and nothing uses what is at `from`.
-    pub(crate) unsafe fn move_pages(&self, to: Range, from: u64) -> Result<(), Stuck> {
+    /// The caller owns both ranges, of which `to` is registered, and nothing uses what is at
+    /// `from`.
+    pub(crate) unsafe fn move_pages(&self, to: Range, from: u64, holes: Holes) -> Result<(), Stuck> {
+        let mode = DONTWAKE | if holes == Holes::Moved { ALLOW_SRC_HOLES } else { 0 };
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.transfer(UFFDIO_MOVE, to, from) }
+        unsafe { self.transfer(UFFDIO_MOVE, mode, to, from) }
     }
 
     /// # Safety
     /// Those of the two calls.
-    unsafe fn transfer(&self, request: u32, to: Range, from: u64) -> Result<(), Stuck> {
+    unsafe fn transfer(&self, request: u32, mode: u64, to: Range, from: u64) -> Result<(), Stuck> {
         let (mut done, mut tries) = (0, 0);
         loop {
             let (start, len) = (to.start + done, to.len - done);
-            let mut transfer = Transfer { to: start, from: from + done, len, mode: DONTWAKE, done: 0 };
+            let mut transfer = Transfer { to: start, from: from + done, len, mode, done: 0 };
             // SAFETY: the structure is the call's, and the caller's promise is passed on.
             let Err(errno) = (unsafe { self.call(request, &mut transfer) }) else { return Ok(()) };
             let more = u64::try_from(transfer.done).unwrap_or(0);

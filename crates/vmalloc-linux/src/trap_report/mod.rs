@@ -29,6 +29,7 @@ mod place;
 mod records;
 mod watches;
 
+use crate::beacon::RecordPlaces;
 pub use handlers::{InstallError, install};
 pub use place::{Place, Trap};
 pub use records::{FRAMES, Freed};
@@ -39,6 +40,11 @@ pub use watches::{Watch, WatchError, watch};
 #[must_use]
 pub fn look_up(addr: usize) -> Option<Trap> {
     place::look_up(addr)
+}
+
+/// Returns where the records of frees lie, for a reader in another process.
+pub(crate) fn record_places() -> RecordPlaces {
+    records::places()
 }
 
 /// Remembers that the calling thread frees an area, if reports are wanted.

@@ -4,9 +4,11 @@
 //! odd or changed version takes the record for another one. A writer that meets another, after a
 //! turn around the whole ring, leaves its record out.
 
+use crate::beacon::RecordPlaces;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use vmalloc::Tag;
@@ -64,6 +66,25 @@ static RING: [Record; RECORDS] = [EMPTY; RECORDS];
 
 /// The number of records so far.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Returns where the records lie, for a reader in another process.
+pub(super) fn places() -> RecordPlaces {
+    let places = [
+        offset_of!(Record, version),
+        offset_of!(Record, addr),
+        offset_of!(Record, bytes),
+        offset_of!(Record, thread),
+        offset_of!(Record, time),
+        offset_of!(Record, tag),
+        offset_of!(Record, frames),
+    ];
+    RecordPlaces {
+        ring: [RING.as_ptr().addr(), RECORDS, size_of::<Record>()].map(|word| word as u64),
+        written: std::ptr::from_ref(&WRITTEN).addr() as u64,
+        places: places.map(|place| place as u64),
+        words: [TAG_WORDS as u64, FRAMES as u64],
+    }
+}
 
 /// Remembers that the calling thread frees `area`.
 pub(super) fn note(area: Range<usize>, tag: Option<&str>) {

@@ -61,7 +61,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
                         let done = exercise(space);
                         assert!(!done.refusals.is_empty());
                         let codes = done.refusals.iter().map(|refusal| refusal.code);
-                        // What is interrupted for ever is short of something.
+                        // A call that is interrupted for ever is short of something.
                         let told = if error == libc::EINTR { libc::EAGAIN } else { error };
                         assert!(codes.clone().all(|code| code == told), "{:?}", codes.collect::<Vec<_>>());
                         is_on.store(false, Ordering::SeqCst);

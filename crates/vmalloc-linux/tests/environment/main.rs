@@ -10,6 +10,7 @@
 mod common;
 
 mod exercise;
+mod gathering;
 mod kernel;
 mod locked;
 mod machine;

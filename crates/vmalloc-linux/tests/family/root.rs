@@ -71,7 +71,7 @@ fn a_limit_holds_for_every_kind() {
         // SAFETY: nothing uses it any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
         space.verify().unwrap();
-        // What was freed counts no more when there is need.
+        // Freed areas count no more when there is need.
         let exec = space.raw().alloc_exec(&Request::new(200 * PAGE)).unwrap();
         // SAFETY: as above.
         unsafe { space.raw().free(exec) }.unwrap();
