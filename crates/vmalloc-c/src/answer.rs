@@ -1,0 +1,272 @@
+//! Answers of calls: a pointer or 0, or else `errno` and the detail.
+
+#[cfg(test)]
+use crate::code::*;
+use crate::error::{Facts, vmalloc_error};
+use libc::{c_int, c_void};
+use std::io;
+use vmalloc_linux::area_map::{ResizeError, Violation};
+use vmalloc_linux::fork::RegisterError;
+use vmalloc_linux::{
+    AllocError, AreaError, CongruentError, FreeError, PercpuError, PercpuFreeError, PlatformError,
+    RequestError, vmalloc,
+};
+
+/// An argument that is wrong whatever the state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Argument {
+    /// A pointer that must lead somewhere.
+    Null,
+    /// The size that a struct says it has.
+    StructSize(usize),
+    /// The index of the first byte that is set and not known.
+    UnknownByte(usize),
+    Flags(u32),
+    Name,
+    Value(u32),
+    /// A number of elements.
+    Count(usize),
+}
+
+/// Why a call failed: an error of Rust, or an argument.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Argument(Argument),
+    Alloc(AllocError),
+    Area(AreaError),
+    Free(FreeError),
+    Congruent(CongruentError),
+    Percpu(PercpuError),
+    PercpuFree(PercpuFreeError),
+    Platform(PlatformError),
+    Resize(ResizeError),
+    Open(vmalloc_linux::OpenError),
+    Subspace(vmalloc_subspaces::SubspaceError),
+    Slots(vmalloc_slots::SlotsError),
+    Slot(vmalloc_slots::AllocError),
+    Grow(vmalloc_slots::GrowError),
+    Stack(vmalloc_stacks::StackError),
+    OpenStacks(vmalloc_stacks::OpenError),
+    AltStack(vmalloc_stacks::AltStackError),
+    Violation(Violation),
+    Metadata,
+    Contended,
+    TooManyWatched,
+    Io(io::Error),
+    /// The system call of this name, and its `errno`.
+    System(&'static str, i32),
+}
+
+macro_rules! from {
+    ($($source:ty => $variant:ident,)*) => {
+        $(impl From<$source> for Refusal {
+            fn from(error: $source) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    Argument => Argument,
+    AllocError => Alloc,
+    AreaError => Area,
+    FreeError => Free,
+    CongruentError => Congruent,
+    PercpuError => Percpu,
+    PercpuFreeError => PercpuFree,
+    PlatformError => Platform,
+    ResizeError => Resize,
+    vmalloc_linux::OpenError => Open,
+    vmalloc_subspaces::SubspaceError => Subspace,
+    vmalloc_slots::SlotsError => Slots,
+    vmalloc_slots::AllocError => Slot,
+    vmalloc_slots::GrowError => Grow,
+    vmalloc_stacks::StackError => Stack,
+    vmalloc_stacks::OpenError => OpenStacks,
+    vmalloc_stacks::AltStackError => AltStack,
+    Violation => Violation,
+    io::Error => Io,
+}
+
+impl From<vmalloc::NotifierError> for Refusal {
+    fn from(_: vmalloc::NotifierError) -> Self {
+        Self::Metadata
+    }
+}
+
+impl From<vmalloc::Contended> for Refusal {
+    fn from(_: vmalloc::Contended) -> Self {
+        Self::Contended
+    }
+}
+
+impl From<RequestError> for Refusal {
+    fn from(error: RequestError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl From<RegisterError> for Refusal {
+    fn from(error: RegisterError) -> Self {
+        Self::Open(error.into())
+    }
+}
+
+/// The unit of the figures in errors of Rust.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    /// Pages of the system.
+    Pages,
+    /// Pages of an address map, whatever they are: reported as they are.
+    Units,
+}
+
+impl Unit {
+    pub(crate) fn shift(self) -> u32 {
+        match self {
+            Self::Pages => page_bytes().trailing_zeros(),
+            Self::Units => 0,
+        }
+    }
+}
+
+/// Returns the size of a page of the system.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: no condition.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
+/// Writes the refusal to `detail`, and returns its `errno`.
+///
+/// # Safety
+/// `detail` is null, or may be written.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn refuse(refusal: &Refusal, unit: Unit, detail: *mut vmalloc_error) -> c_int {
+    let error = Facts::of(refusal, unit).finish();
+    if !detail.is_null() {
+        // SAFETY: the caller's condition.
+        unsafe { detail.write(error) };
+    }
+    error.error_number
+}
+
+/// Returns null, with `errno` and the detail set.
+///
+/// # Safety
+/// That of [`refuse`].
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, detail: *mut vmalloc_error) -> *mut T {
+    // SAFETY: the caller's condition.
+    let errno = unsafe { refuse(&refusal, Unit::Pages, detail) };
+    // SAFETY: the C library has one for each thread.
+    unsafe { *libc::__errno_location() = errno };
+    std::ptr::null_mut()
+}
+
+/// Returns a negative `errno`, with the detail set.
+///
+/// # Safety
+/// That of [`refuse`].
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn refuse_code(refusal: Refusal, detail: *mut vmalloc_error) -> c_int {
+    // SAFETY: the caller's condition.
+    -unsafe { refuse(&refusal, Unit::Pages, detail) }
+}
+
+/// Returns the answer of a call that returns a code.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn code(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
+    match result {
+        Ok(()) => 0,
+        // SAFETY: the caller's condition.
+        Err(refusal) => unsafe { refuse_code(refusal, detail) },
+    }
+}
+
+/// Returns the answer of a call on an address map, whose figures are in units of its own.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn code_in_units(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
+    match result {
+        Ok(()) => 0,
+        // SAFETY: the caller's condition.
+        Err(refusal) => -unsafe { refuse(&refusal, Unit::Units, detail) },
+    }
+}
+
+/// Returns the answer of a call that returns an address.
+///
+/// # Safety
+/// That of [`refuse`].
+#[inline]
+pub(crate) unsafe fn address(result: Result<usize, Refusal>, detail: *mut vmalloc_error) -> *mut c_void {
+    match result {
+        Ok(addr) => std::ptr::with_exposed_provenance_mut(addr),
+        // SAFETY: the caller's condition.
+        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
+    }
+}
+
+/// Returns the answer of a call that returns a handle.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn handle<T>(result: Result<T, Refusal>, detail: *mut vmalloc_error) -> *mut T {
+    match result {
+        Ok(value) => Box::into_raw(Box::new(value)),
+        // SAFETY: the caller's condition.
+        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
+    }
+}
+
+/// Returns what a pointer leads to.
+///
+/// # Safety
+/// It is null, or leads to a value that is there during the call and not changed but by its own
+/// means.
+#[inline(always)]
+pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Refusal> {
+    // SAFETY: the caller's condition.
+    unsafe { pointer.as_ref() }.ok_or(Refusal::Argument(Argument::Null))
+}
+
+/// Ends a handle. Null is none.
+///
+/// # Safety
+/// It is null, or came from [`handle`], and is used no more.
+pub(crate) unsafe fn end<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller's condition.
+        drop(unsafe { Box::from_raw(pointer) });
+    }
+}
+
+/// Returns whether a code says that the address is at fault.
+#[cfg(test)]
+fn is_of_area(code: i32) -> bool {
+    code / 100 == VMALLOC_FAMILY_AREA
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn double_and_foreign_frees_have_codes_and_numbers_of_their_own() {
+        let of = |error: FreeError| Facts::of(&error.into(), Unit::Pages).finish();
+        let double = of(FreeError::AlreadyFreed { page: 7 });
+        let foreign = of(FreeError::NotAnArea { page: 7 });
+        assert!(is_of_area(double.code) && is_of_area(foreign.code));
+        assert_ne!(double.code, foreign.code);
+        assert_eq!((double.error_number, foreign.error_number), (libc::EALREADY, libc::EFAULT));
+        assert_eq!(double.address, 7 * page_bytes() as u64);
+    }
+}

@@ -1,0 +1,426 @@
+//! The figures of each error of Rust.
+
+use super::vmalloc_error;
+use crate::answer::{Argument, Refusal, Unit};
+use crate::code::*;
+use vmalloc_linux::area_map::ResizeError;
+use vmalloc_linux::{
+    AllocError, AreaError, CongruentError, FreeError, OpenError, PageRange, PercpuError, PercpuFreeError,
+    PlatformError, PlatformFault, RequestError, ReserveError, SpaceError,
+};
+use vmalloc_slots::{GrowError, SlotsError};
+use vmalloc_stacks::{AltStackError, StackError};
+use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
+
+/// An error that is being put together.
+pub(crate) struct Facts {
+    error: vmalloc_error,
+    shift: u32,
+}
+
+impl Facts {
+    pub(crate) fn of(refusal: &Refusal, unit: Unit) -> Self {
+        let new = Self { error: vmalloc_error::NONE, shift: unit.shift() };
+        match refusal {
+            Refusal::Argument(argument) => new.argument(*argument),
+            Refusal::Alloc(error) => new.alloc(error),
+            Refusal::Area(error) => new.area(error),
+            Refusal::Free(error) => new.free(error),
+            Refusal::Congruent(error) => new.congruent(error),
+            Refusal::Percpu(error) => new.percpu(error),
+            Refusal::PercpuFree(error) => new.percpu_free(error),
+            Refusal::Platform(error) => new.platform(error),
+            Refusal::Resize(error) => new.resize(error),
+            Refusal::Open(error) => new.open(error),
+            Refusal::Subspace(error) => new.subspace(error),
+            Refusal::Slots(error) => new.slots(error),
+            Refusal::Slot(error) => new.slot(error),
+            Refusal::Grow(error) => new.grow(error),
+            Refusal::Stack(error) | Refusal::AltStack(AltStackError::Stack(error)) => new.stack(error),
+            Refusal::OpenStacks(error) => new.open_stacks(error),
+            Refusal::AltStack(AltStackError::Refused(error)) | Refusal::Io(error) => {
+                new.system("", error.raw_os_error().unwrap_or(0))
+            }
+            Refusal::Violation(violation) => {
+                new.code(VMALLOC_E_DAMAGED).at_page(violation.page).call(violation.invariant)
+            }
+            Refusal::Metadata => new.code(VMALLOC_E_METADATA),
+            Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
+            Refusal::TooManyWatched => new.code(VMALLOC_E_TOO_LARGE).limit(64),
+            Refusal::System(call, errno) => new.system(call, *errno),
+            // Errors that later versions of our own crates add.
+            _ => new.code(VMALLOC_E_SYSTEM),
+        }
+    }
+
+    /// Returns the detail, with family and `errno`.
+    pub(crate) fn finish(mut self) -> vmalloc_error {
+        self.error.family = self.error.code / 100;
+        self.error.error_number = errno_of(self.error.code, self.error.system_errno);
+        self.error
+    }
+
+    fn code(mut self, code: i32) -> Self {
+        self.error.code = code;
+        self
+    }
+
+    fn requested(mut self, bytes: u64) -> Self {
+        self.error.requested = bytes;
+        self
+    }
+
+    fn limit(mut self, limit: u64) -> Self {
+        self.error.limit = limit;
+        self
+    }
+
+    fn index(mut self, index: usize) -> Self {
+        self.error.index = index as u64;
+        self
+    }
+
+    fn align(mut self, align: u64) -> Self {
+        self.error.alignment = align;
+        self
+    }
+
+    fn address(mut self, addr: u64) -> Self {
+        self.error.address = addr;
+        self
+    }
+
+    fn bytes(&self, pages: u64) -> u64 {
+        // A range of all pages ends behind the last address.
+        pages.saturating_mul(1 << self.shift)
+    }
+
+    fn at_page(self, page: u64) -> Self {
+        let addr = self.bytes(page);
+        self.address(addr)
+    }
+
+    fn range(mut self, range: PageRange) -> Self {
+        (self.error.range_start, self.error.range_end) = (self.bytes(range.start()), self.bytes(range.end()));
+        self
+    }
+
+    fn other(mut self, range: PageRange) -> Self {
+        (self.error.other_start, self.error.other_end) = (self.bytes(range.start()), self.bytes(range.end()));
+        self
+    }
+
+    fn call(mut self, call: &str) -> Self {
+        let room = self.error.call.len() - 1;
+        self.error.call.iter_mut().zip(call.bytes().take(room)).for_each(|(to, byte)| *to = byte as _);
+        self
+    }
+
+    fn system(mut self, call: &str, errno: i32) -> Self {
+        self.error.system_errno = errno;
+        self.code(VMALLOC_E_SYSTEM).call(call)
+    }
+
+    /// Enters pages asked for, their alignment, where they were looked for, and the largest range.
+    fn room(mut self, pages: u64, align: u64, within: PageRange, largest: u64) -> Self {
+        self.error.requested = self.bytes(pages);
+        self.error.alignment = self.bytes(align);
+        self.error.largest_free = self.bytes(largest);
+        self.range(within)
+    }
+
+    fn argument(self, argument: Argument) -> Self {
+        let code = match argument {
+            Argument::Null => VMALLOC_E_NULL,
+            Argument::StructSize(_) => VMALLOC_E_STRUCT_SIZE,
+            Argument::UnknownByte(_) => VMALLOC_E_UNKNOWN_BYTES,
+            Argument::Flags(_) => VMALLOC_E_FLAGS,
+            Argument::Name => VMALLOC_E_NAME,
+            Argument::Value(_) => VMALLOC_E_VALUE,
+            Argument::Count(_) => VMALLOC_E_COUNT,
+        };
+        self.code(code).requested(argument.number())
+    }
+
+    fn request(self, error: &RequestError) -> Self {
+        match *error {
+            RequestError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
+            RequestError::SizeOverflow { bytes } => {
+                self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64)
+            }
+            RequestError::AlignNotPowerOfTwo { align } => self.code(VMALLOC_E_ALIGN).align(align),
+            RequestError::PhaseTooLarge { phase, align } => {
+                self.code(VMALLOC_E_PHASE).requested(phase).align(align)
+            }
+            RequestError::BadBoundary { boundary, pages } => {
+                self.code(VMALLOC_E_BOUNDARY).requested(pages).limit(boundary)
+            }
+            RequestError::NoSuchNode { node, nodes } => {
+                self.code(VMALLOC_E_NODE).requested(node as u64).limit(nodes as u64)
+            }
+            RequestError::LimitsReversed { start, end } => {
+                let mut facts = self.code(VMALLOC_E_LIMITS);
+                (facts.error.range_start, facts.error.range_end) = (facts.bytes(start), facts.bytes(end));
+                facts
+            }
+            RequestError::OutsideSpace { asked, space } => {
+                self.code(VMALLOC_E_OUTSIDE).range(asked).other(space)
+            }
+            _ => self.code(VMALLOC_E_VALUE),
+        }
+    }
+
+    fn alloc(self, error: &AllocError) -> Self {
+        match error {
+            AllocError::Request(error) => self.request(error),
+            AllocError::NoSpace(it) => {
+                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+            }
+            AllocError::Occupied { asked, by } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
+            AllocError::BadFrame { frame, .. } => self.code(VMALLOC_E_BAD_FRAME).requested(*frame),
+            AllocError::Unbacked(it) => {
+                self.room(it.pages, it.align, it.within, it.largest).platform(&it.cause)
+            }
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn area(self, error: &AreaError) -> Self {
+        match error {
+            AreaError::Area(error) => self.free(error),
+            AreaError::Beyond { asked, pages } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
+            AreaError::Mapped { page } => self.code(VMALLOC_E_MAPPED).at_page(*page),
+            AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
+            AreaError::NotMapped { page } => self.code(VMALLOC_E_NOT_MAPPED).at_page(*page),
+            AreaError::Alloc(error) => self.alloc(error),
+            AreaError::Platform(error) => self.platform(error),
+            _ => self.code(VMALLOC_E_SYSTEM),
+        }
+    }
+
+    fn free(mut self, error: &FreeError) -> Self {
+        match *error {
+            FreeError::NotAnArea { page } => self.code(VMALLOC_E_NOT_AN_AREA).at_page(page),
+            FreeError::Interior { page, start } => {
+                self.error.other_start = self.bytes(start);
+                self.code(VMALLOC_E_INTERIOR).at_page(page)
+            }
+            FreeError::Unaligned { addr } => self.code(VMALLOC_E_UNALIGNED).address(addr as u64),
+            FreeError::AlreadyFreed { page } => self.code(VMALLOC_E_ALREADY_FREED).at_page(page),
+            FreeError::Contended { page } => self.code(VMALLOC_E_CONTENDED).at_page(page),
+            FreeError::NoMemory { page } => self.code(VMALLOC_E_METADATA).at_page(page),
+            FreeError::WrongCount { page, mapped, given } => {
+                self.code(VMALLOC_E_WRONG_COUNT).at_page(page).requested(given).limit(mapped)
+            }
+            FreeError::WrongKind { page } => self.code(VMALLOC_E_WRONG_KIND).at_page(page),
+            _ => self.code(VMALLOC_E_NOT_AN_AREA),
+        }
+    }
+
+    fn platform(mut self, error: &PlatformError) -> Self {
+        self.error.system_errno = error.code;
+        let code = match error.fault {
+            PlatformFault::OutOfMemory if error.call == LIMIT_BYTES => VMALLOC_E_LIMIT,
+            PlatformFault::OutOfMemory => VMALLOC_E_NO_MEMORY,
+            PlatformFault::MapLimit => VMALLOC_E_MAP_LIMIT,
+            PlatformFault::Unsupported => VMALLOC_E_UNSUPPORTED,
+            PlatformFault::Locked => VMALLOC_E_LOCKED,
+            _ => VMALLOC_E_SYSTEM,
+        };
+        self.code(code).call(error.call)
+    }
+
+    fn congruent(self, error: &CongruentError) -> Self {
+        match error {
+            CongruentError::NoAreas => self.code(VMALLOC_E_COUNT),
+            CongruentError::LengthsDiffer { offsets, sizes } => {
+                self.code(VMALLOC_E_COUNT).requested(*offsets as u64).limit(*sizes as u64)
+            }
+            CongruentError::ZeroSize { index } => self.code(VMALLOC_E_ZERO_SIZE).index(*index),
+            CongruentError::Overflow { index } => self.code(VMALLOC_E_SIZE_OVERFLOW).index(*index),
+            CongruentError::Overlap { first, second } => {
+                self.code(VMALLOC_E_OVERLAP).index(*first).requested(*second as u64)
+            }
+            CongruentError::AlignNotPowerOfTwo { align } => self.code(VMALLOC_E_ALIGN).align(*align),
+            CongruentError::Request(error) => self.request(error),
+            CongruentError::NoSpace(it) => {
+                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+            }
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn percpu(self, error: &PercpuError) -> Self {
+        match error {
+            PercpuError::OffsetNotPages { index, offset } => {
+                self.code(VMALLOC_E_NOT_PAGES).index(*index).requested(*offset as u64)
+            }
+            PercpuError::AlignNotPages { align } => self.code(VMALLOC_E_ALIGN).align(*align as u64),
+            PercpuError::Congruent(error) => self.congruent(error),
+            _ => self.code(VMALLOC_E_VALUE),
+        }
+    }
+
+    fn percpu_free(self, error: &PercpuFreeError) -> Self {
+        match error {
+            PercpuFreeError::Request(error) => self.percpu(error),
+            PercpuFreeError::Area { index, cause } => self.free(cause).index(*index),
+            PercpuFreeError::Size { index, asked, area } => {
+                self.code(VMALLOC_E_WRONG_SIZE).index(*index).range(*asked).other(*area)
+            }
+            _ => self.code(VMALLOC_E_VALUE),
+        }
+    }
+
+    fn resize(self, error: &ResizeError) -> Self {
+        match error {
+            ResizeError::Alloc(error) => self.alloc(error),
+            ResizeError::Area(error) => self.free(error),
+            ResizeError::NotAPart { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
+            ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).address(*at).other(*area),
+            ResizeError::WrongSize { pages, area } => {
+                self.code(VMALLOC_E_WRONG_SIZE).requested(*pages).other(*area)
+            }
+            _ => self.code(VMALLOC_E_VALUE),
+        }
+    }
+
+    fn space(self, error: &SpaceError) -> Self {
+        match error {
+            SpaceError::TooManyNodes { nodes } => self
+                .code(VMALLOC_E_NODE)
+                .requested(*nodes as u64)
+                .limit(vmalloc_linux::space::MAX_NODES as u64),
+            SpaceError::BadBlock { slots } => self.code(VMALLOC_E_COUNT).requested(*slots),
+            SpaceError::NoTraps => self.code(VMALLOC_E_UNSUPPORTED),
+            SpaceError::Metadata => self.code(VMALLOC_E_METADATA),
+            _ => self.code(VMALLOC_E_OUTSIDE),
+        }
+    }
+
+    fn reserve(self, error: &ReserveError) -> Self {
+        match *error {
+            ReserveError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
+            ReserveError::NotPageMultiple { bytes, page_bytes } => {
+                self.code(VMALLOC_E_NOT_PAGES).requested(bytes as u64).limit(page_bytes as u64)
+            }
+            ReserveError::TooLarge { bytes } => self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64),
+            ReserveError::MinimumAboveSize { minimum, size } => {
+                self.code(VMALLOC_E_TOO_SMALL).requested(size as u64).limit(minimum as u64)
+            }
+            ReserveError::AddressSpaceLimit { bytes, limit, .. } => {
+                self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).limit(limit)
+            }
+            ReserveError::NoRoom { bytes, code } => {
+                let mut facts = self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).call("mmap");
+                facts.error.system_errno = code;
+                facts
+            }
+            ReserveError::Unsupported { means, code } => {
+                let mut facts = self.code(VMALLOC_E_UNSUPPORTED).call(means);
+                facts.error.system_errno = code;
+                facts
+            }
+            ReserveError::System { call, code } => self.system(call, code),
+            _ => self.code(VMALLOC_E_SYSTEM),
+        }
+    }
+
+    fn open(self, error: &OpenError) -> Self {
+        match error {
+            OpenError::Reserve(error) => self.reserve(error),
+            OpenError::Space(error) => self.space(error),
+            OpenError::Fork(vmalloc_linux::fork::RegisterError::Refused { code }) => {
+                self.system("pthread_atfork", *code)
+            }
+            _ => self.code(VMALLOC_E_SYSTEM),
+        }
+    }
+
+    fn subspace(self, error: &SubspaceError) -> Self {
+        match error {
+            SubspaceError::DuplicateName { range, .. } => self.code(VMALLOC_E_DUPLICATE_NAME).other(*range),
+            SubspaceError::Outside { asked, parent } => {
+                self.code(VMALLOC_E_OUTSIDE).range(*asked).other(*parent)
+            }
+            SubspaceError::Overlap { asked, range, .. } => {
+                self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*range)
+            }
+            SubspaceError::NotPages { start, end } => {
+                let mut facts = self.code(VMALLOC_E_NOT_PAGES);
+                (facts.error.range_start, facts.error.range_end) = (*start as u64, *end as u64);
+                facts
+            }
+            SubspaceError::Request(error) => self.request(error),
+            SubspaceError::NoSpace(it) => {
+                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+            }
+            SubspaceError::Space(error) => self.space(error),
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn slots(self, error: &SlotsError) -> Self {
+        match error {
+            SlotsError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
+            SlotsError::HeadBeyondSlot { head, slot } => {
+                self.code(VMALLOC_E_BEYOND).requested(*head as u64).limit(*slot as u64)
+            }
+            SlotsError::BadCount { slots } | SlotsError::BadBatch { slots } => {
+                self.code(VMALLOC_E_COUNT).requested(*slots as u64)
+            }
+            SlotsError::BeyondSpan { slot, span, .. } => {
+                self.code(VMALLOC_E_TOO_LARGE).requested(*slot as u64).limit(*span)
+            }
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn slot(self, error: &vmalloc_slots::AllocError) -> Self {
+        match error {
+            vmalloc_slots::AllocError::Exhausted { slots } => {
+                self.code(VMALLOC_E_EXHAUSTED).limit(*slots as u64)
+            }
+            vmalloc_slots::AllocError::Area(error) => self.area(error),
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn grow(self, error: &GrowError) -> Self {
+        match error {
+            GrowError::Beyond { asked, slot } => {
+                self.code(VMALLOC_E_BEYOND).requested(*asked as u64).limit(*slot as u64)
+            }
+            GrowError::Area(error) => self.area(error),
+            _ => self.code(VMALLOC_E_METADATA),
+        }
+    }
+
+    fn stack(self, error: &StackError) -> Self {
+        match error {
+            StackError::TooSmall { bytes, page_bytes } => {
+                self.code(VMALLOC_E_TOO_SMALL).requested(*bytes as u64).limit(*page_bytes as u64)
+            }
+            StackError::TooLarge { bytes, most } => {
+                self.code(VMALLOC_E_TOO_LARGE).requested(*bytes as u64).limit(*most as u64)
+            }
+            StackError::BadAlign { align } => self.code(VMALLOC_E_ALIGN).align(*align as u64),
+            StackError::BeyondMost { bytes, most } => {
+                self.code(VMALLOC_E_BEYOND).requested(*bytes as u64).limit(*most as u64)
+            }
+            StackError::Growing => self.code(VMALLOC_E_GROWING),
+            StackError::Alloc(error) => self.alloc(error),
+            StackError::Commit(error) => self.area(error),
+            _ => self.code(VMALLOC_E_SYSTEM),
+        }
+    }
+
+    fn open_stacks(self, error: &vmalloc_stacks::OpenError) -> Self {
+        match error {
+            vmalloc_stacks::OpenError::Stack(error) => self.stack(error),
+            vmalloc_stacks::OpenError::Space(error) => self.open(error),
+            vmalloc_stacks::OpenError::Fork { code } => self.system("pthread_atfork", *code),
+            _ => self.code(VMALLOC_E_SYSTEM),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Stacks that grow.
+
+use crate::answer::{self, Argument, given};
+use crate::error::vmalloc_error;
+use crate::input;
+use crate::stacks::vmalloc_stacks;
+use ::vmalloc_stacks::Growable;
+use libc::{c_char, c_int, c_void};
+
+/// A stack with memory behind its top part, which grows when the program says so.
+pub struct vmalloc_growable(Growable);
+
+/// Makes a stack that begins with `first` bytes of memory and can grow to `most`. With `first` 0 it
+/// has none before the first `vmalloc_growable_grow`. `name` may be `NULL`, and is for stacks with
+/// memory.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_new(
+    stacks: *mut vmalloc_stacks,
+    first: usize,
+    most: usize,
+    name: *const c_char,
+    detail: *mut vmalloc_error,
+) -> *mut vmalloc_growable {
+    let make = || {
+        // SAFETY: the conditions of every call.
+        let (pool, name) = unsafe { (&given(stacks)?.0, input::name(name)?) };
+        Ok(vmalloc_growable(match (name, first) {
+            (None, 0) => pool.reserved(most)?,
+            (Some(_), 0) => return Err(Argument::Name.into()),
+            (None, first) => pool.growable(first, most)?,
+            (Some(name), first) => pool.growable_named(name, first, most)?,
+        }))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::handle(make(), detail) }
+}
+
+/// Ends a growable stack. `NULL` is allowed.
+///
+/// # Safety
+/// The program uses the handle no more, and nothing runs on the stack.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_free(stack: *mut vmalloc_growable) {
+    // SAFETY: the caller's condition.
+    unsafe { answer::end(stack) };
+}
+
+/// Returns the address behind the highest byte, or `NULL` for `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_top(stack: *const vmalloc_growable) -> *mut c_void {
+    // SAFETY: the conditions of every call.
+    let top = unsafe { given(stack) }.map_or(0, |stack| stack.0.top());
+    std::ptr::with_exposed_provenance_mut(top)
+}
+
+/// Returns how many bytes below the top are memory, and 0 for `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_size(stack: *const vmalloc_growable) -> usize {
+    // SAFETY: the conditions of every call.
+    unsafe { given(stack) }.map_or(0, |stack| stack.0.size())
+}
+
+/// Grows a stack to `bytes`, rounded up to pages: also the code that runs on it may call this. It
+/// changes nothing if the stack has as much. It answers `-EBUSY` if another thread grows it at this
+/// moment.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_grow(
+    stack: *mut vmalloc_growable,
+    bytes: usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(stack).and_then(|stack| Ok(stack.0.grow(bytes)?)), detail) }
+}
+
+/// Takes the memory below the top `bytes`, rounded up to pages, away. An access there traps.
+///
+/// # Safety
+/// Nothing on the stack below that is needed, and no other thread uses the handle meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_growable_shrink(
+    stack: *mut vmalloc_growable,
+    bytes: usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    // SAFETY: the caller's condition.
+    let result = unsafe { stack.as_mut() }.ok_or_else(|| Argument::Null.into());
+    // SAFETY: the caller's condition.
+    let result = result.and_then(|stack| Ok(unsafe { stack.0.shrink(bytes) }?));
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(result, detail) }
+}

@@ -1,0 +1,98 @@
+//! Mappings of frames, as handles that keep the frames alive.
+
+use crate::answer::{self, given};
+use crate::error::vmalloc_error;
+use crate::frames::vmalloc_frames;
+use crate::input;
+use crate::space::{Of, Part, Whole, make_on};
+use libc::c_void;
+use vmalloc_linux::{Mapping, ReadOnlyMapping, ShortMapping, SpaceRef};
+
+/// Map the frames for reading alone.
+pub const VMALLOC_MAP_READ_ONLY: u32 = 1;
+/// Map the frames for a short while: cheap, writable, and without a guard page.
+pub const VMALLOC_MAP_SHORT: u32 = 2;
+
+/// A mapping of frames. It keeps the frames, and ends with its handle.
+pub struct vmalloc_mapping {
+    /// Owned to end it.
+    _any: Of<Any<Whole>, Any<Part>>,
+    addr: usize,
+    bytes: usize,
+}
+
+/// A mapping of any kind.
+#[allow(dead_code)]
+enum Any<S: SpaceRef<Platform: vmalloc_linux::MapFrames>> {
+    Writable(Mapping<S>),
+    ReadOnly(ReadOnlyMapping<S>),
+    Short(ShortMapping<S>),
+}
+
+/// Maps all frames, in their order, to consecutive pages. Without flags the mapping is writable and
+/// a guard page follows.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_mapping_new(
+    frames: *const vmalloc_frames,
+    flags: u32,
+    detail: *mut vmalloc_error,
+) -> *mut vmalloc_mapping {
+    let map = || {
+        // SAFETY: the conditions of every call.
+        let frames = unsafe { given(frames) }?;
+        let flags = input::flags(flags, VMALLOC_MAP_READ_ONLY | VMALLOC_MAP_SHORT)?;
+        let (addr, pages);
+        let any = make_on!(&frames.0, it => {
+            pages = it.len();
+            let any = match flags {
+                0 => Any::Writable(Mapping::new(it)?),
+                VMALLOC_MAP_READ_ONLY => Any::ReadOnly(ReadOnlyMapping::new(it)?),
+                VMALLOC_MAP_SHORT => Any::Short(ShortMapping::new(it)?),
+                both => return Err(answer::Argument::Flags(both).into()),
+            };
+            addr = match &any {
+                Any::Writable(it) => it.addr(),
+                Any::ReadOnly(it) => it.addr(),
+                Any::Short(it) => it.addr(),
+            };
+            any
+        });
+        Ok(vmalloc_mapping { _any: any, addr, bytes: pages * answer::page_bytes() })
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::handle(map(), detail) }
+}
+
+/// Returns the address of the first byte, or `NULL` for `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_mapping_addr(mapping: *const vmalloc_mapping) -> *mut c_void {
+    // SAFETY: the conditions of every call.
+    let addr = unsafe { given(mapping) }.map_or(0, |mapping| mapping.addr);
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Returns the bytes that a mapping shows, and 0 for `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_mapping_size(mapping: *const vmalloc_mapping) -> usize {
+    // SAFETY: the conditions of every call.
+    unsafe { given(mapping) }.map_or(0, |mapping| mapping.bytes)
+}
+
+/// Ends a mapping. Its addresses are flushed before they are handed out again. `NULL` is allowed.
+///
+/// # Safety
+/// The program uses the handle and its addresses no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_mapping_free(mapping: *mut vmalloc_mapping) {
+    // SAFETY: the caller's condition.
+    unsafe { answer::end(mapping) };
+}

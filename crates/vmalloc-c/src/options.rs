@@ -1,0 +1,336 @@
+//! Structs of options, and their meaning in Rust.
+
+use crate::answer::{Argument, Refusal};
+use crate::input::{self, Versioned};
+use crate::names;
+use libc::c_char;
+use std::ffi::CStr;
+use vmalloc_linux::{BatchAdvise, Config, Guards, Options, Policy, Request, Tag};
+
+/// Leave guard pages out, in the whole space.
+pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
+/// Cache no memory: a use after free traps once the purge has run.
+pub const VMALLOC_OPEN_UNMAP_ON_FREE: u32 = 2;
+/// Unmap each area before its free returns: a use after free traps at once.
+pub const VMALLOC_OPEN_TRAP_ON_FREE: u32 = 4;
+/// Fill freed memory with zeros.
+pub const VMALLOC_OPEN_ZERO_ON_FREE: u32 = 8;
+/// Have no thread that drains in the background.
+pub const VMALLOC_OPEN_NO_DRAIN_THREAD: u32 = 16;
+/// Leave the memory out of core dumps.
+pub const VMALLOC_OPEN_DONT_DUMP: u32 = 32;
+/// Serve a request by an area of the exact size only, so that the guard is right behind it.
+pub const VMALLOC_OPEN_NO_SLACK: u32 = 64;
+/// Reserve no addresses for frames.
+pub const VMALLOC_OPEN_NO_FRAMES: u32 = 128;
+
+const OPEN_FLAGS: u32 = 255;
+/// Flags that concern a whole reservation, and no sub-space.
+const RESERVATION_FLAGS: u32 = VMALLOC_OPEN_NO_DRAIN_THREAD | VMALLOC_OPEN_DONT_DUMP | VMALLOC_OPEN_NO_FRAMES;
+
+/// The lowest address that fits. The default.
+pub const VMALLOC_POLICY_LOWEST: u32 = 0;
+/// The highest address that fits.
+pub const VMALLOC_POLICY_HIGHEST: u32 = 1;
+/// The smallest free range that fits, the lowest of equals.
+pub const VMALLOC_POLICY_BEST: u32 = 2;
+/// The lowest fit above a random page, which the seed chooses.
+pub const VMALLOC_POLICY_RANDOM: u32 = 3;
+
+/// The best guards that the kernel has. The default.
+pub const VMALLOC_GUARDS_BEST: u32 = 0;
+/// Marks in page tables (`MADV_GUARD_INSTALL`, Linux 6.13).
+pub const VMALLOC_GUARDS_PTE_MARKERS: u32 = 1;
+/// mprotect(2).
+pub const VMALLOC_GUARDS_MPROTECT: u32 = 2;
+/// userfaultfd(2): the cheapest where frees trap at once.
+pub const VMALLOC_GUARDS_USERFAULT: u32 = 3;
+
+/// The best way to advise about many ranges that the kernel has. The default.
+pub const VMALLOC_ADVISE_BEST: u32 = 0;
+/// process_madvise(2) of the process itself, without a descriptor.
+pub const VMALLOC_ADVISE_PIDFD_SELF: u32 = 1;
+/// process_madvise(2) with a descriptor of the process.
+pub const VMALLOC_ADVISE_PIDFD: u32 = 2;
+/// One madvise(2) for each range.
+pub const VMALLOC_ADVISE_LOOP: u32 = 3;
+
+/// The options of a space. Zero is the default of each.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct vmalloc_options {
+    /// `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it.
+    pub size: usize,
+    /// Addresses to reserve, in bytes: 64 TiB by default. Where that is refused, a half, a quarter
+    /// … of it.
+    pub max_bytes: usize,
+    /// The least addresses to reserve: 16 MiB by default.
+    pub min_bytes: usize,
+    /// Addresses for pages that can be mapped several times: 64 GiB by default.
+    pub frame_bytes: usize,
+    /// Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
+    /// default.
+    pub stash_bytes: usize,
+    /// Memory of freed areas that is cached for reuse. By default a twelfth of what is in use,
+    /// within bounds.
+    pub cache_bytes: usize,
+    /// Lazy pages that start a drain: 32 MiB for each bit of the number of CPUs by default.
+    pub lazy_max_pages: u64,
+    /// Nodes: one for each CPU by default, and at most 128.
+    pub nodes: usize,
+    /// Slots of a block of short mappings, a power of two from 64 to 1024.
+    pub block_slots: u64,
+    /// The seed of `VMALLOC_POLICY_RANDOM`.
+    pub seed: u64,
+    /// Any of `VMALLOC_OPEN_...`.
+    pub flags: u32,
+    /// One of `VMALLOC_POLICY_...`: where areas are placed.
+    pub policy: u32,
+    /// One of `VMALLOC_GUARDS_...`.
+    pub guards: u32,
+    /// One of `VMALLOC_ADVISE_...`.
+    pub advise: u32,
+    /// How much larger than a request a cached area may be that serves it, in percent, up to 100.
+    /// See `VMALLOC_OPEN_NO_SLACK` for none.
+    pub max_slack_percent: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The name of the addresses in `/proc/self/maps`, or `NULL`.
+    pub name: *const c_char,
+    /// Memory of freed areas that is cached however little is in use. Between this and
+    /// `cache_bytes` the cache follows what is in use, and what is asked for again.
+    pub least_cache_bytes: usize,
+}
+
+// SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
+unsafe impl Versioned for vmalloc_options {
+    const FIRST: usize = 112;
+}
+
+const _: () = assert!(size_of::<vmalloc_options>() == 9 * 8 + 8 + 6 * 4 + 2 * 8);
+
+impl vmalloc_options {
+    /// Returns the options of the reservation and the settings of its space.
+    ///
+    /// # Safety
+    /// The name is null, or ends with a zero byte.
+    pub(crate) unsafe fn split(&self) -> Result<(Options, Config), Refusal> {
+        let config = self.config()?;
+        let mut options = Options::new();
+        if self.max_bytes != 0 {
+            options = options.max_bytes(self.max_bytes);
+        }
+        if self.min_bytes != 0 {
+            options = options.min_bytes(self.min_bytes);
+        }
+        if self.frame_bytes != 0 {
+            options = options.frame_bytes(self.frame_bytes);
+        }
+        if self.stash_bytes != 0 {
+            options = options.stash_bytes(self.stash_bytes);
+        }
+        if let Some(guards) = self.guards()? {
+            options = options.guards(guards);
+        }
+        if let Some(advise) = self.advise()? {
+            options = options.batch_advise(advise);
+        }
+        if !self.name.is_null() {
+            // SAFETY: the caller's condition.
+            options = options.name(names::lasting(unsafe { CStr::from_ptr(self.name) }));
+        }
+        Ok((self.flagged(options)?, config))
+    }
+
+    fn flagged(&self, mut options: Options) -> Result<Options, Refusal> {
+        let is_set = |flag| self.flags & flag != 0;
+        if is_set(VMALLOC_OPEN_TRAP_ON_FREE) {
+            options = options.trap_frees();
+        }
+        if is_set(VMALLOC_OPEN_NO_DRAIN_THREAD) {
+            options = options.without_drain_thread();
+        }
+        if is_set(VMALLOC_OPEN_DONT_DUMP) {
+            options = options.dont_dump();
+        }
+        if is_set(VMALLOC_OPEN_NO_FRAMES) {
+            if self.frame_bytes != 0 {
+                return Err(Argument::Flags(self.flags).into());
+            }
+            options = options.frame_bytes(0);
+        }
+        Ok(options)
+    }
+
+    fn guards(&self) -> Result<Option<Guards>, Refusal> {
+        match self.guards {
+            VMALLOC_GUARDS_BEST => Ok(None),
+            VMALLOC_GUARDS_PTE_MARKERS => Ok(Some(Guards::PteMarkers)),
+            VMALLOC_GUARDS_MPROTECT => Ok(Some(Guards::Mprotect)),
+            VMALLOC_GUARDS_USERFAULT => Ok(Some(Guards::Userfault)),
+            other => Err(Argument::Value(other).into()),
+        }
+    }
+
+    fn advise(&self) -> Result<Option<BatchAdvise>, Refusal> {
+        match self.advise {
+            VMALLOC_ADVISE_BEST => Ok(None),
+            VMALLOC_ADVISE_PIDFD_SELF => Ok(Some(BatchAdvise::PidfdSelf)),
+            VMALLOC_ADVISE_PIDFD => Ok(Some(BatchAdvise::Pidfd)),
+            VMALLOC_ADVISE_LOOP => Ok(Some(BatchAdvise::Loop)),
+            other => Err(Argument::Value(other).into()),
+        }
+    }
+
+    /// Returns the settings of a sub-space. Those of a reservation have to be left out.
+    pub(crate) fn of_subspace(&self) -> Result<Config, Refusal> {
+        let sizes = [self.max_bytes, self.min_bytes, self.frame_bytes, self.stash_bytes];
+        let choices = self.guards | self.advise;
+        if sizes.iter().any(|&bytes| bytes != 0) || choices != 0 || !self.name.is_null() {
+            return Err(Argument::Value(choices).into());
+        }
+        input::flags(self.flags, OPEN_FLAGS & !RESERVATION_FLAGS)?;
+        self.config()
+    }
+
+    fn config(&self) -> Result<Config, Refusal> {
+        let flags = input::flags(self.flags, OPEN_FLAGS)?;
+        let is_set = |flag| flags & flag != 0;
+        if self.reserved != 0 {
+            return Err(Argument::Value(self.reserved).into());
+        }
+        let mut config = Config::default()
+            .guard(!is_set(VMALLOC_OPEN_NO_GUARDS))
+            .trap_on_free(is_set(VMALLOC_OPEN_TRAP_ON_FREE))
+            .zero_on_free(is_set(VMALLOC_OPEN_ZERO_ON_FREE))
+            .lazy_max_pages(self.lazy_max_pages)
+            .nodes(self.nodes)
+            .policy(policy(self.policy, self.seed)?)
+            .block_slots(self.block_slots);
+        if is_set(VMALLOC_OPEN_UNMAP_ON_FREE) {
+            if self.cache_bytes != 0 {
+                return Err(Argument::Flags(flags).into());
+            }
+            config = config.unmap_on_free();
+        } else if self.cache_bytes != 0 {
+            config = config.cache_bytes(self.cache_bytes);
+        }
+        if self.least_cache_bytes != 0 {
+            config = config.least_cache_bytes(self.least_cache_bytes);
+        }
+        match (self.max_slack_percent, is_set(VMALLOC_OPEN_NO_SLACK)) {
+            (0, false) => Ok(config),
+            (0, true) => Ok(config.max_slack_percent(0)),
+            (1..=100, false) => Ok(config.max_slack_percent(self.max_slack_percent as u8)),
+            (1..=100, true) => Err(Argument::Flags(flags).into()),
+            (other, _) => Err(Argument::Value(other).into()),
+        }
+    }
+}
+
+/// Returns the policy of this number.
+pub(crate) fn policy(number: u32, seed: u64) -> Result<Policy, Refusal> {
+    match number {
+        VMALLOC_POLICY_LOWEST => Ok(Policy::Lowest),
+        VMALLOC_POLICY_HIGHEST => Ok(Policy::Highest),
+        VMALLOC_POLICY_BEST => Ok(Policy::Best),
+        VMALLOC_POLICY_RANDOM => Ok(Policy::Random { seed }),
+        other => Err(Argument::Value(other).into()),
+    }
+}
+
+/// Fill the memory with zeros.
+pub const VMALLOC_ZERO: u32 = 1;
+/// Leave the guard page out.
+pub const VMALLOC_NO_GUARD: u32 = 2;
+/// Use huge pages where the area has room for one and the machine has some.
+pub const VMALLOC_HUGE: u32 = 4;
+/// Fail rather than wait for a purge or call notifiers.
+pub const VMALLOC_NO_BLOCK: u32 = 8;
+/// Take memory that the node `node` has freed, where there is some.
+pub const VMALLOC_ON_NODE: u32 = 16;
+/// Place by `policy`, whatever the options of the space say.
+pub const VMALLOC_PLACE: u32 = 32;
+
+const REQUEST_FLAGS: u32 = 63;
+
+/// A request for memory or addresses. Zero is the default of each field but `bytes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct vmalloc_request {
+    /// `sizeof(vmalloc_request)`: `VMALLOC_REQUEST_INIT` sets it.
+    pub size: usize,
+    /// Bytes asked for, not 0.
+    pub bytes: usize,
+    /// The alignment in bytes, a power of two. Areas always start at a page.
+    pub align: usize,
+    /// The lowest address allowed. Without limits it is 0, and so is `range_end`.
+    pub range_start: usize,
+    /// The address behind the last one allowed, for the guard page too.
+    pub range_end: usize,
+    /// The node of `VMALLOC_ON_NODE`.
+    pub node: usize,
+    /// The seed of `VMALLOC_POLICY_RANDOM`.
+    pub seed: u64,
+    /// Any of `VMALLOC_ZERO` to `VMALLOC_PLACE`.
+    pub flags: u32,
+    /// One of `VMALLOC_POLICY_...`, with the flag `VMALLOC_PLACE`.
+    pub policy: u32,
+    /// The name of the owner, for reports, or `NULL`. The first 31 bytes count, which are copied.
+    pub tag: *const c_char,
+}
+
+// SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
+unsafe impl Versioned for vmalloc_request {
+    const FIRST: usize = 72;
+}
+
+const _: () = assert!(size_of::<vmalloc_request>() == 7 * 8 + 2 * 4 + 8);
+
+/// Returns the request that a caller has put together.
+///
+/// # Safety
+/// That of [`input::read`], and the tag is null or ends with a zero byte.
+pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, Refusal> {
+    // SAFETY: the caller's condition.
+    let given = unsafe { input::read(given) }?;
+    let mut request = Request::new(given.bytes);
+    if given.align != 0 {
+        request = request.align(given.align);
+    }
+    if (given.range_start, given.range_end) != (0, 0) {
+        request = request.within(given.range_start, given.range_end);
+    }
+    // SAFETY: the caller's condition.
+    if let Some(tag) = unsafe { input::name(given.tag) }? {
+        request = request.tag(Tag::new(tag));
+    }
+    given.flagged(request)
+}
+
+impl vmalloc_request {
+    fn flagged(&self, mut request: Request) -> Result<Request, Refusal> {
+        let flags = input::flags(self.flags, REQUEST_FLAGS)?;
+        let is_set = |flag| flags & flag != 0;
+        if is_set(VMALLOC_ZERO) {
+            request = request.zeroed();
+        }
+        if is_set(VMALLOC_NO_GUARD) {
+            request = request.without_guard();
+        }
+        if is_set(VMALLOC_HUGE) {
+            request = request.huge();
+        }
+        if is_set(VMALLOC_NO_BLOCK) {
+            request = request.no_block();
+        }
+        if is_set(VMALLOC_ON_NODE) {
+            request = request.node(self.node);
+        }
+        match (is_set(VMALLOC_PLACE), self.policy) {
+            (true, number) => Ok(request.policy(policy(number, self.seed)?)),
+            (false, 0) => Ok(request),
+            (false, _) => Err(Argument::Flags(flags).into()),
+        }
+    }
+}

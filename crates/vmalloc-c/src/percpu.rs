@@ -1,0 +1,75 @@
+//! Areas at the same distances from one base.
+
+use crate::answer::{self, Refusal, given};
+use crate::error::vmalloc_error;
+use crate::input;
+use crate::space::{on, vmalloc_space};
+use libc::{c_int, c_void};
+
+/// Reserves `count` areas of `sizes[i]` bytes at `base + offsets[i]`, all or none, and tells the
+/// base, a multiple of `align`. They have no memory: see `vmalloc_map_pages`. The base may be
+/// outside of the space, and even `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_alloc_congruent(
+    space: *mut vmalloc_space,
+    offsets: *const usize,
+    sizes: *const usize,
+    count: usize,
+    align: usize,
+    base: *mut *mut c_void,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let alloc = || {
+        // SAFETY: the conditions of every call.
+        let (space, [offsets, sizes]) = unsafe { (given(space)?, lists(offsets, sizes, count)?) };
+        if base.is_null() {
+            return Err(answer::Argument::Null.into());
+        }
+        let found = on!(&space.0, it => it.raw().alloc_congruent(offsets, sizes, align))?;
+        // SAFETY: the conditions of every call.
+        unsafe { base.write(std::ptr::with_exposed_provenance_mut(found)) };
+        Ok(())
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(alloc(), detail) }
+}
+
+/// Frees the areas of `vmalloc_alloc_congruent`, with the same base, offsets and sizes, in any
+/// order.
+///
+/// # Safety
+/// The areas are the caller's, who uses nothing any more that is mapped there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_free_congruent(
+    space: *mut vmalloc_space,
+    base: *mut c_void,
+    offsets: *const usize,
+    sizes: *const usize,
+    count: usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let free = || {
+        // SAFETY: the conditions of every call.
+        let (space, [offsets, sizes]) = unsafe { (given(space)?, lists(offsets, sizes, count)?) };
+        // SAFETY: the caller's condition.
+        on!(&space.0, it => Ok(unsafe { it.raw().free_congruent(base.addr(), offsets, sizes) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(free(), detail) }
+}
+
+/// Returns both lists.
+///
+/// # Safety
+/// That of [`input::array`], for each.
+unsafe fn lists<'a>(
+    offsets: *const usize,
+    sizes: *const usize,
+    count: usize,
+) -> Result<[&'a [usize]; 2], Refusal> {
+    // SAFETY: the caller's condition.
+    unsafe { Ok([input::array(offsets, count)?, input::array(sizes, count)?]) }
+}

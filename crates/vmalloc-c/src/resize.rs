@@ -1,0 +1,107 @@
+//! Another size for an area.
+
+use crate::answer::{self, given};
+use crate::error::vmalloc_error;
+use crate::options::{self, vmalloc_request};
+use crate::space::{on, vmalloc_space};
+use libc::{c_int, c_void};
+use vmalloc_linux::Request;
+
+/// Makes memory of `vmalloc_alloc` larger or smaller, and returns where it is now. The content is
+/// kept as far as it fits. It grows in place where the addresses behind it are free, else its pages
+/// move without being copied. `NULL` allocates. A failed call leaves the memory as it was.
+///
+/// # Safety
+/// The memory is the caller's. If another address is returned, the caller uses the old one no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_realloc(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    bytes: usize,
+    detail: *mut vmalloc_error,
+) -> *mut c_void {
+    // SAFETY: the caller's conditions.
+    unsafe { realloc(space, memory, &Request::new(bytes), detail) }
+}
+
+/// Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
+/// bytes are zero. Tag and guard stay. See `vmalloc_realloc`.
+///
+/// # Safety
+/// That of `vmalloc_realloc`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_realloc_with(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    request: *const vmalloc_request,
+    detail: *mut vmalloc_error,
+) -> *mut c_void {
+    // SAFETY: the conditions of every call.
+    match unsafe { options::request(request) } {
+        // SAFETY: the caller's conditions.
+        Ok(request) => unsafe { realloc(space, memory, &request, detail) },
+        // SAFETY: the conditions of every call.
+        Err(refusal) => unsafe { answer::refuse_pointer(refusal, detail) },
+    }
+}
+
+/// Makes an area meet a request, or allocates.
+///
+/// # Safety
+/// That of [`vmalloc_realloc`].
+unsafe fn realloc(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    request: &Request,
+    detail: *mut vmalloc_error,
+) -> *mut c_void {
+    let resize = |space: &vmalloc_space| {
+        if memory.is_null() {
+            return on!(&space.0, it => Ok(it.raw().alloc(request)?));
+        }
+        // SAFETY: the caller owns the memory, and uses the old address no more.
+        on!(&space.0, it => Ok(unsafe { it.raw().realloc(memory.addr(), request) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::address(given(space).and_then(resize), detail) }
+}
+
+/// Makes memory of `vmalloc_alloc` larger without moving it. It answers `-EEXIST` if the addresses
+/// behind it are taken.
+///
+/// # Safety
+/// The memory is the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_grow_in_place(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    bytes: usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let grow = |space: &vmalloc_space| {
+        // SAFETY: the caller owns the memory.
+        on!(&space.0, it => Ok(unsafe { it.raw().grow_in_place(memory.addr(), bytes) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(grow), detail) }
+}
+
+/// Makes memory of `vmalloc_alloc` smaller without moving it. Pages that it no longer needs are
+/// given back at once.
+///
+/// # Safety
+/// The memory is the caller's, who uses the bytes behind the new size no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_shrink_in_place(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    bytes: usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let shrink = |it: &vmalloc_space| {
+        // SAFETY: the caller owns the memory, and uses no byte behind the new size.
+        on!(&it.0, it => Ok(unsafe { it.raw().shrink_in_place(memory.addr(), bytes) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(shrink), detail) }
+}

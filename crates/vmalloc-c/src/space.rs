@@ -1,0 +1,139 @@
+//! Spaces: a whole reservation, or a part of a root.
+
+use crate::answer::{self, Refusal, given};
+use crate::error::vmalloc_error;
+use crate::input;
+use crate::options::vmalloc_options;
+use libc::{c_int, c_void};
+use std::sync::Arc;
+use vmalloc_linux::{Linux, Space};
+use vmalloc_subspaces::Subspace;
+
+/// A space over a whole reservation.
+pub(crate) type Whole = Arc<Space<Linux>>;
+/// A space over a part of a root.
+pub(crate) type Part = Arc<Space<Subspace<Linux>>>;
+
+/// A space: memory and addresses are allocated from it. Any thread may use it.
+pub struct vmalloc_space(pub(crate) Of<Whole, Part>);
+
+/// Something of a whole reservation, or of a part of one.
+#[derive(Debug)]
+pub(crate) enum Of<W, P> {
+    Whole(W),
+    Part(P),
+}
+
+/// Does something with the space of either kind, or with something on it.
+macro_rules! on {
+    ($of:expr, $it:ident => $body:expr) => {
+        match $of {
+            $crate::space::Of::Whole($it) => $body,
+            $crate::space::Of::Part($it) => $body,
+        }
+    };
+}
+
+/// Makes something of the space of either kind, of that kind.
+macro_rules! make_on {
+    ($of:expr, $it:ident => $body:expr) => {
+        match $of {
+            $crate::space::Of::Whole($it) => $crate::space::Of::Whole($body),
+            $crate::space::Of::Part($it) => $crate::space::Of::Part($body),
+        }
+    };
+}
+
+pub(crate) use {make_on, on};
+
+/// Reserves addresses and opens a space on them. `options` may be `NULL`: all defaults. Memory is
+/// taken from the system as areas need it. A thread of the space's own drains in the background,
+/// unless the options forbid it. The space may be used before and after `fork`, by parent and
+/// child.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_open(
+    options: *const vmalloc_options,
+    detail: *mut vmalloc_error,
+) -> *mut vmalloc_space {
+    let open = || {
+        // SAFETY: the conditions of every call.
+        let (options, config) = unsafe { input::read_or_default(options)?.split() }?;
+        let space = vmalloc_linux::open(options, config)?;
+        Ok(vmalloc_space(Of::Whole(space)))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::handle(open(), detail) }
+}
+
+/// Closes a space. All memory and addresses of it end, handed out or not, once the frames,
+/// mappings, slots and watches of it have ended too. `NULL` is allowed.
+///
+/// # Safety
+/// The program uses the handle no more, nor any memory that it allocated there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_close(space: *mut vmalloc_space) {
+    // SAFETY: the caller's condition.
+    unsafe { answer::end(space) };
+}
+
+/// Tells the addresses of a space: all its areas lie in `[*start, *end)`. Either may be `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_span(
+    space: *const vmalloc_space,
+    start: *mut usize,
+    end: *mut usize,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    // SAFETY: the conditions of every call.
+    let result = unsafe { given(space) }.map(|space| {
+        let (span, shift) = on!(&space.0, it => (it.geometry().span, it.geometry().page_shift));
+        let bounds = [(start, span.start()), (end, span.end())];
+        // SAFETY: the conditions of every call.
+        let tell = |(to, page): (*mut usize, u64)| unsafe {
+            if !to.is_null() {
+                to.write((page as usize) << shift);
+            }
+        };
+        bounds.into_iter().for_each(tell);
+    });
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(result, detail) }
+}
+
+/// Returns the size of a page in bytes, the unit of all areas.
+#[unsafe(no_mangle)]
+pub extern "C" fn vmalloc_page_size() -> usize {
+    answer::page_bytes()
+}
+
+/// Returns 1 if an address lies in the space, whatever is there, and 0 if not. A `NULL` space has
+/// none.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_contains(space: *const vmalloc_space, addr: *const c_void) -> c_int {
+    // SAFETY: the conditions of every call.
+    let found = unsafe { given(space) }.map(|space| on!(&space.0, it => it.contains(addr.addr())));
+    found.is_ok_and(|is_inside| is_inside).into()
+}
+
+/// Checks every invariant of a space, which takes as long as it has areas. It answers
+/// `VMALLOC_E_DAMAGED` if one does not hold.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_verify(space: *const vmalloc_space, detail: *mut vmalloc_error) -> c_int {
+    // SAFETY: the conditions of every call.
+    let result =
+        unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.verify()?)));
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(result, detail) }
+}

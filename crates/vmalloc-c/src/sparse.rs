@@ -1,0 +1,92 @@
+//! Areas into which frames are mapped page by page.
+
+use crate::answer::{self, given};
+use crate::error::vmalloc_error;
+use crate::exec;
+use crate::options::{self, vmalloc_request};
+use crate::raw_map;
+use crate::space::{on, vmalloc_space};
+use libc::{c_int, c_void};
+
+/// Allocates addresses into which frames can be mapped later, at any page. `vmalloc_free_sparse`
+/// frees them.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_alloc_sparse(
+    space: *mut vmalloc_space,
+    request: *const vmalloc_request,
+    detail: *mut vmalloc_error,
+) -> *mut c_void {
+    let alloc = || {
+        // SAFETY: the conditions of every call.
+        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+        on!(&space.0, it => Ok(it.raw().alloc_sparse(&request)?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::address(alloc(), detail) }
+}
+
+/// Frees an area of `vmalloc_alloc_sparse`, and unmaps all of it. The frames stay their owner's.
+///
+/// # Safety
+/// The area is the caller's, who uses nothing any more that is mapped there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_free_sparse(
+    space: *mut vmalloc_space,
+    addr: *mut c_void,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    // SAFETY: the caller's condition.
+    let free = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().free_sparse(addr.addr()) }?));
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(free), detail) }
+}
+
+/// Maps frames by their numbers into a sparse or congruent area, from `addr` on, where nothing is
+/// mapped yet.
+///
+/// # Safety
+/// The frames stay taken until they are unmapped. No other thread maps, unmaps or frees these pages
+/// meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_map_pages(
+    space: *mut vmalloc_space,
+    addr: *mut c_void,
+    numbers: *const u64,
+    count: usize,
+    protection: u32,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let map = || {
+        // SAFETY: the conditions of every call.
+        let (space, frames) = unsafe { (given(space)?, raw_map::frames(numbers, count)?) };
+        let protection = exec::protection(protection)?;
+        // SAFETY: the caller's condition.
+        on!(&space.0, it => Ok(unsafe { it.raw().map_pages(addr.addr(), frames, protection) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(map(), detail) }
+}
+
+/// Unmaps `pages` pages of a sparse or congruent area, from `addr` on, all of which are mapped. On
+/// return no CPU reaches the frames through them.
+///
+/// # Safety
+/// The program uses the frames through these pages no more. No other thread maps, unmaps or frees
+/// them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_unmap_pages(
+    space: *mut vmalloc_space,
+    addr: *mut c_void,
+    pages: u64,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let unmap = |space: &vmalloc_space| {
+        // SAFETY: the caller's condition.
+        on!(&space.0, it => Ok(unsafe { it.raw().unmap_pages(addr.addr(), pages) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(unmap), detail) }
+}

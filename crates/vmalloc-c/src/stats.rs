@@ -1,0 +1,212 @@
+//! Counts of a space and of its nodes.
+
+use crate::answer::{self, Argument, Refusal, given};
+use crate::error::vmalloc_error;
+use crate::input::{self, Versioned};
+use crate::space::{on, vmalloc_space};
+use libc::c_int;
+use vmalloc_linux::{NodeStats, Stats};
+
+/// Counts of a space: pages unless the name says otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct vmalloc_stats {
+    /// `sizeof(vmalloc_stats)`: `VMALLOC_STATS_INIT` sets it.
+    pub size: usize,
+    /// Pages of all addresses: the sum of free, busy, lazy, cached and pooled ones.
+    pub span_pages: u64,
+    /// Areas handed out.
+    pub busy_areas: u64,
+    /// Pages handed out, guards included.
+    pub busy_pages: u64,
+    /// Areas freed and not yet purged.
+    pub lazy_areas: u64,
+    /// Pages freed and not yet purged.
+    pub lazy_pages: u64,
+    /// Areas among the lazy ones that the system has refused to unmap.
+    pub refused_areas: u64,
+    /// Pages of these.
+    pub refused_pages: u64,
+    /// Blocks of short mappings that the system has refused to unmap something of.
+    pub refused_blocks: u64,
+    /// Parts of areas in use that the system has refused to unmap.
+    pub pending_ranges: u64,
+    /// Frees so far that were to trap at once, and became lazy.
+    pub late_frees: u64,
+    /// Areas freed that keep their memory.
+    pub cached_areas: u64,
+    /// Pages of these.
+    pub cached_pages: u64,
+    /// Areas among the cached ones that wait in no node: large ones.
+    pub large_areas: u64,
+    /// Pages of these.
+    pub large_pages: u64,
+    /// Areas flushed whose addresses wait in a node for reuse.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
+    /// Free pages.
+    pub free_pages: u64,
+    /// Pages of the largest free range.
+    pub largest_free_pages: u64,
+    /// Sets purged so far.
+    pub purges: u64,
+    /// Areas purged so far.
+    pub purged_areas: u64,
+    /// The most areas that a purge handled under one hold of a lock.
+    pub longest_hold_areas: u64,
+    /// Blocks of short mappings.
+    pub blocks: u64,
+    /// Blocks made so far.
+    pub blocks_made: u64,
+    /// Blocks given up so far.
+    pub blocks_freed: u64,
+    /// Bytes of metadata.
+    pub metadata_bytes: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+}
+
+// SAFETY: `repr(C)`, numbers of eight bytes, the size first.
+unsafe impl Versioned for vmalloc_stats {
+    const FIRST: usize = 27 * 8;
+}
+
+const _: () = assert!(size_of::<vmalloc_stats>() == 27 * 8);
+
+impl From<Stats> for vmalloc_stats {
+    fn from(stats: Stats) -> Self {
+        Self {
+            size: size_of::<Self>(),
+            span_pages: stats.span_pages,
+            busy_areas: stats.busy_areas,
+            busy_pages: stats.busy_pages,
+            lazy_areas: stats.lazy_areas,
+            lazy_pages: stats.lazy_pages,
+            refused_areas: stats.refused_areas,
+            refused_pages: stats.refused_pages,
+            refused_blocks: stats.refused_blocks,
+            pending_ranges: stats.pending_ranges,
+            late_frees: stats.late_frees,
+            cached_areas: stats.cached_areas,
+            cached_pages: stats.cached_pages,
+            large_areas: stats.large_areas,
+            large_pages: stats.large_pages,
+            pooled_areas: stats.pooled_areas,
+            pooled_pages: stats.pooled_pages,
+            free_pages: stats.free_pages,
+            largest_free_pages: stats.largest_free_pages,
+            purges: stats.purges,
+            purged_areas: stats.purged_areas,
+            longest_hold_areas: stats.longest_hold_areas,
+            blocks: stats.blocks,
+            blocks_made: stats.blocks_made,
+            blocks_freed: stats.blocks_freed,
+            metadata_bytes: stats.metadata_bytes,
+            page_bytes: answer::page_bytes() as u64,
+        }
+    }
+}
+
+/// Counts of one node: pages unless the name says otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct vmalloc_node_stats {
+    /// `sizeof(vmalloc_node_stats)`: `VMALLOC_NODE_STATS_INIT` sets it.
+    pub size: usize,
+    /// Areas freed on it and not purged yet.
+    pub lazy_areas: u64,
+    /// Areas freed on it that keep their memory.
+    pub cached_areas: u64,
+    /// Pages of these.
+    pub cached_pages: u64,
+    /// Areas whose addresses wait in it.
+    pub pooled_areas: u64,
+    /// Pages of these.
+    pub pooled_pages: u64,
+}
+
+// SAFETY: `repr(C)`, numbers of eight bytes, the size first.
+unsafe impl Versioned for vmalloc_node_stats {
+    const FIRST: usize = 6 * 8;
+}
+
+impl From<NodeStats> for vmalloc_node_stats {
+    fn from(stats: NodeStats) -> Self {
+        Self {
+            size: size_of::<Self>(),
+            lazy_areas: stats.lazy_areas,
+            cached_areas: stats.cached_areas,
+            cached_pages: stats.cached_pages,
+            pooled_areas: stats.pooled_areas,
+            pooled_pages: stats.pooled_pages,
+        }
+    }
+}
+
+/// Tells the counts of a space. Each is right for some moment during the call.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_get_stats(
+    space: *const vmalloc_space,
+    stats: *mut vmalloc_stats,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let tell = |space: &vmalloc_space| {
+        let counts = on!(&space.0, it => it.stats());
+        // SAFETY: the conditions of every call.
+        unsafe { input::fill(stats, &counts.into()) }
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(tell), detail) }
+}
+
+/// Returns how many nodes a space has, and 0 for `NULL`.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_node_count(space: *const vmalloc_space) -> usize {
+    // SAFETY: the conditions of every call.
+    unsafe { given(space) }.map_or(0, |space| on!(&space.0, it => it.node_stats().len()))
+}
+
+/// Tells the counts of the node `node`, counted from 0.
+///
+/// # Safety
+/// The conditions of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_get_node_stats(
+    space: *const vmalloc_space,
+    node: usize,
+    stats: *mut vmalloc_node_stats,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let tell = |space: &vmalloc_space| {
+        let (found, nodes) = on!(&space.0, it => {
+            let mut all = it.node_stats();
+            let nodes = all.len();
+            (all.nth(node), nodes)
+        });
+        let refused = || Refusal::from(vmalloc_linux::RequestError::NoSuchNode { node, nodes });
+        // SAFETY: the conditions of every call.
+        unsafe { input::fill(stats, &found.ok_or_else(refused)?.into()) }
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(tell), detail) }
+}
+
+/// Writes a number where the caller wants it.
+///
+/// # Safety
+/// `to` is null, or may be written.
+pub(crate) unsafe fn tell<T>(to: *mut T, value: T) -> Result<(), Refusal> {
+    if to.is_null() {
+        return Err(Argument::Null.into());
+    }
+    // SAFETY: the caller's condition.
+    unsafe { to.write(value) };
+    Ok(())
+}

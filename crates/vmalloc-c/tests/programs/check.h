@@ -1,0 +1,56 @@
+/* What every test program uses. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vmalloc.h>
+
+#define CHECK(it)                                                                                  \
+    do {                                                                                           \
+        if (!(it)) {                                                                               \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #it);                       \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* Checks that a call answers this errno and this code. */
+#define REFUSED(call, number, wanted)                                                              \
+    do {                                                                                           \
+        vmalloc_error detail_;                                                                     \
+        memset(&detail_, 0xa5, sizeof detail_);                                                    \
+        vmalloc_error *detail = &detail_;                                                          \
+        int answer_ = (call);                                                                      \
+        if (answer_ != -(number) || detail_.code != (wanted) || detail_.error_number != (number)   \
+            || detail_.family != (wanted) / 100) {                                                 \
+            char text_[200];                                                                       \
+            vmalloc_error_text(&detail_, text_, sizeof text_);                                     \
+            fprintf(stderr, "%s:%d: %s answered %d, code %d: %s\n", __FILE__, __LINE__, #call,     \
+                    answer_, detail_.code, text_);                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* Checks that a call returns NULL with this errno and this code. */
+#define NO_POINTER(call, number, wanted)                                                           \
+    REFUSED((errno = 0, (call) == NULL ? -errno : 1), number, wanted)
+
+static inline vmalloc_space *open_space(uint32_t flags)
+{
+    vmalloc_options options = VMALLOC_OPTIONS_INIT;
+    options.max_bytes = (size_t)1 << 36;
+    options.flags = flags;
+    vmalloc_space *space = vmalloc_open(&options, NULL);
+    CHECK(space != NULL);
+    return space;
+}
+
+static inline size_t page(void)
+{
+    return vmalloc_page_size();
+}
+
+#endif

@@ -1,0 +1,189 @@
+//! The beacon of a process, and the outlines of its spaces.
+
+use crate::error::InspectError;
+use crate::memory::{Mapping, Memory, Source, at, nth};
+use crate::snapshot::Snapshot;
+use vmalloc::space::Outline;
+use vmalloc_linux::beacon::{Beacon, RecordPlaces};
+use zerocopy::FromBytes;
+
+/// A process or a core dump, and the spaces that were found in it.
+pub struct Target<'s> {
+    pub(crate) source: &'s dyn Source,
+    spaces: Vec<SpaceView<'s>>,
+    /// Of each copy of the library in the process.
+    records: Vec<RecordPlaces>,
+    /// The reason why a space could not be told, where there was one.
+    pub(crate) trouble: Option<InspectError>,
+}
+
+/// A space that was found.
+pub struct SpaceView<'s> {
+    pub(crate) source: &'s dyn Source,
+    pub(crate) outline: Outline,
+    pub(crate) records: RecordPlaces,
+}
+
+/// Pages of one mapping that are looked at for a beacon.
+const MOST_PAGES: u64 = 4096;
+/// Bytes from one look to the next: the smallest pages that there are.
+const STEP: u64 = 4096;
+/// The most slots of a beacon.
+const MOST_SLOTS: u64 = 4096;
+/// The largest record that is no list, and the largest place in one.
+const MOST_PLACE: u64 = 1 << 16;
+
+impl<'s> Target<'s> {
+    /// Finds the spaces of a process or a core dump: none where there are none.
+    ///
+    /// # Errors
+    /// When the process can't be read, or has ended.
+    pub fn find(source: &'s dyn Source) -> Result<Self, InspectError> {
+        let (mut spaces, mut all, mut trouble) = (Vec::new(), Vec::new(), None);
+        for beacon in beacons(source)? {
+            let records = beacon.records;
+            if beacon.version == Beacon::VERSION {
+                all.push(records);
+            }
+            let mut enter = |outline| match outline {
+                Ok(outline) => spaces.push(SpaceView { source, outline, records }),
+                Err(error) => trouble = Some(error),
+            };
+            match outlines(source, &beacon) {
+                Ok(found) => found.into_iter().map(checked).for_each(enter),
+                Err(error) => enter(Err(error)),
+            }
+        }
+        spaces.sort_by_key(|space| space.outline.first_pages[0]);
+        Ok(Self { source, spaces, records: all, trouble })
+    }
+
+    /// Returns the spaces, by address. One at least.
+    ///
+    /// # Errors
+    /// [`InspectError::NoSpace`], or why what was found can't be read.
+    pub fn spaces(&self) -> Result<&[SpaceView<'s>], InspectError> {
+        match &self.trouble {
+            _ if !self.spaces.is_empty() => Ok(&self.spaces),
+            Some(error) => Err(error.clone()),
+            None => Err(InspectError::NoSpace),
+        }
+    }
+
+    /// Returns how many frees the process has recorded so far, those of which the record was
+    /// overwritten too; `None` if it has recorded none. It records those of areas that trap as soon
+    /// as they are freed, once it has asked for reports on traps.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn recorded_frees(&self) -> Result<Option<u64>, InspectError> {
+        let memory = Memory::new(self.source);
+        let written = self.records.iter().map(|records| memory.word_now(records.written));
+        let sum = written.sum::<Result<u64, _>>()?;
+        Ok((sum != 0).then_some(sum))
+    }
+
+    /// Returns the mapping that holds `addr`.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn mapping(&self, addr: u64) -> Result<Option<Mapping>, InspectError> {
+        let mappings = self.source.mappings()?;
+        Ok(mappings.into_iter().find(|mapping| mapping.start <= addr && addr < mapping.end))
+    }
+}
+
+impl<'s> SpaceView<'s> {
+    /// Reads the space.
+    ///
+    /// # Errors
+    /// When the process has ended, or no state of a space is found there.
+    pub fn snapshot(&self) -> Result<Snapshot<'s>, InspectError> {
+        Snapshot::take(self)
+    }
+}
+
+/// Returns the beacons of all copies of the library in the process.
+fn beacons(source: &dyn Source) -> Result<Vec<Beacon>, InspectError> {
+    let mut found = Vec::new();
+    for mapping in source.mappings()?.iter().filter(|mapping| is_candidate(mapping)) {
+        let pages = (mapping.start..mapping.end).step_by(STEP as usize).take(MOST_PAGES as usize);
+        for page in pages {
+            let mut bytes = [0; size_of::<Beacon>()];
+            let is_whole = source.read_at(page, &mut bytes)? == bytes.len();
+            let beacon = Beacon::read_from_bytes(&bytes).ok();
+            let is_own = |beacon: &Beacon| beacon.magic == Beacon::MAGIC && beacon.own == page;
+            found.extend(beacon.filter(|beacon| is_whole && is_own(beacon)));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true for what a beacon lies in: read-only memory of no file.
+fn is_candidate(mapping: &Mapping) -> bool {
+    let is_named = mapping.name.as_deref().is_some_and(|name| !name.starts_with("[anon"));
+    mapping.rights.starts_with("r--") && !mapping.rights.ends_with('s') && !mapping.is_file && !is_named
+}
+
+/// Returns the outlines that a beacon leads to.
+fn outlines(source: &dyn Source, beacon: &Beacon) -> Result<Vec<Outline>, InspectError> {
+    let known = Beacon::VERSION;
+    if beacon.version != known {
+        return Err(InspectError::OtherVersion { found: beacon.version, known });
+    }
+    let [first, count, size, place] = beacon.slots;
+    if count > MOST_SLOTS || size > MOST_PLACE || place >= size {
+        return Err(InspectError::damaged("the slots of its beacon"));
+    }
+    let mut outlines = Vec::new();
+    for slot in 0..count {
+        let slot = nth(first, slot, size)?;
+        outlines.extend(read_slot(source, slot, at(slot, place)?)?);
+    }
+    Ok(outlines)
+}
+
+/// Returns the outline of a slot; `None` if it is empty, or changes all the time.
+fn read_slot(source: &dyn Source, slot: u64, outline: u64) -> Result<Option<Outline>, InspectError> {
+    for _ in 0..ATTEMPTS {
+        let memory = Memory::new(source);
+        let state = memory.word_now(slot)?;
+        if state == 0 {
+            return Ok(None);
+        }
+        let bytes = memory.bytes(outline, size_of::<Outline>() as u64)?;
+        if state > 1 && memory.word_now(slot)? == state {
+            return Ok(Outline::read_from_bytes(&bytes).ok());
+        }
+    }
+    Ok(None)
+}
+
+/// How often something is read again that was being written.
+pub(crate) const ATTEMPTS: usize = 32;
+
+/// Checks that an outline is of this version and makes sense, so that no count or place in it leads
+/// far.
+fn checked(outline: Outline) -> Result<Outline, InspectError> {
+    let (found, known) = (outline.version, Outline::VERSION);
+    if found != known {
+        return Err(InspectError::OtherVersion { found, known });
+    }
+    let Outline { leaf, range, node, stacks, entry, .. } = &outline;
+    let places =
+        [&leaf[..], range, node, stacks, entry, &outline.chunks, &outline.large[1..], &outline.purge[1..4]];
+    let are_small = places.iter().all(|places| places.iter().all(|place| *place <= MOST_PLACE));
+    let is_page = (12..=21).contains(&outline.page_shift) && outline.guard_pages <= 1;
+    let counts = [outline.nodes[1], outline.tables[1], outline.sizes];
+    let are_few = counts.iter().all(|count| *count <= MOST_PLACE);
+    let rows = [outline.nodes, outline.tables];
+    let are_rows = rows.iter().all(|row| row[2] <= MOST_PLACE && row[3] <= row[2]);
+    // Chunks are divided by.
+    let has_chunks = outline.chunks[2..].iter().all(|count| *count != 0);
+    let has_sizes = outline.leaf[5] >= 32 && outline.range[2] >= 16;
+    let are_containers = outline.containers.iter().all(|size| (24..=128).contains(size));
+    match are_small && is_page && are_few && are_rows && has_chunks && has_sizes && are_containers {
+        true => Ok(outline),
+        false => Err(InspectError::damaged("its outline")),
+    }
+}

@@ -1,0 +1,253 @@
+//! Large memory by address, as a malloc needs it.
+
+use crate::pace::Pace;
+use std::ptr;
+use std::sync::Arc;
+use vmalloc_linux::{Config, FreeError, Linux, OpenError, Options, Request, Space, open};
+
+/// The size from which on memory comes from the space: eight pages. Below, a page more or less
+/// would be a large part.
+pub const DEFAULT_THRESHOLD: usize = 32 << 10;
+
+/// The size from which on a block that has to move gets its pages moved. Below, it is copied into
+/// cached memory. With 64 KiB instead, redis takes as long and as much memory (`cargo xtask preload
+/// --bench --only redis`), and each move costs a mapping.
+const MOVE_PAGES_FROM: usize = 512 << 10;
+
+/// The size from which on zeros are fresh pages instead of cached ones that are cleared: a block as
+/// large is often used in part, and glibc maps it as well (its largest `M_MMAP_THRESHOLD`).
+const FRESH_ZEROS_FROM: usize = 32 << 20;
+
+/// A block that shrinks by less than this part of it stays as it is.
+const SHRINK_PART: usize = 8;
+
+/// Sizes of blocks from a power of two up to the next one: 4, as its binary logarithm.
+const CLASS_BITS: u32 = 2;
+
+/// The pages of the machine, and the alignment of every block.
+const PAGE: usize = 4096;
+
+/// Large blocks of memory from a space of its own, which decays while it is used.
+#[derive(Debug)]
+pub struct LargeHeap {
+    space: Arc<Space<Linux>>,
+    base: usize,
+    bytes: usize,
+    pace: Pace,
+}
+
+impl LargeHeap {
+    /// Reserves addresses and opens a space on them. Freed memory decays at `pace`, unless the
+    /// options allow a drain thread, which does it then.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn open(options: Options, config: Config, pace: Pace) -> Result<Self, OpenError> {
+        let space = open(options, config)?;
+        let (span, shift) = (space.geometry().span, space.geometry().page_shift);
+        let (base, bytes) = ((span.start() << shift) as usize, (span.len() << shift) as usize);
+        Ok(Self { space, base, bytes, pace })
+    }
+
+    /// Returns true if `addr` lies in the reservation: one comparison.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, addr: usize) -> bool {
+        addr.wrapping_sub(self.base) < self.bytes
+    }
+
+    /// Returns the first address and the size of the reservation.
+    #[must_use]
+    pub fn reservation(&self) -> (usize, usize) {
+        (self.base, self.bytes)
+    }
+
+    /// Returns the space.
+    #[must_use]
+    pub fn space(&self) -> &Arc<Space<Linux>> {
+        &self.space
+    }
+
+    /// Allocates `bytes` bytes at a multiple of `align`, a power of two, of any content. Returns
+    /// null when there are none.
+    #[inline]
+    #[must_use]
+    pub fn alloc(&self, bytes: usize, align: usize) -> *mut u8 {
+        let Some(bytes) = block_size(bytes) else { return ptr::null_mut() };
+        self.memory(&Request::new(bytes).align(align))
+    }
+
+    /// Allocates `bytes` zeros at a multiple of `align`, a power of two. Returns null when there
+    /// are none. New pages are zero already; cached ones are cleared, or given back if they are
+    /// many.
+    #[must_use]
+    pub fn alloc_zeroed(&self, bytes: usize, align: usize) -> *mut u8 {
+        let Some(bytes) = block_size(bytes) else { return ptr::null_mut() };
+        if bytes < FRESH_ZEROS_FROM {
+            return self.memory(&Request::new(bytes).align(align).zeroed());
+        }
+        let memory = self.memory(&Request::new(bytes).align(align));
+        let range = memory.addr()..memory.addr() + bytes;
+        // SAFETY: the area was just allocated for this caller alone.
+        if range.start != 0 && unsafe { self.space.raw().discard(std::slice::from_ref(&range)) }.is_err() {
+            // SAFETY: as above: mapped memory of `bytes` bytes.
+            unsafe { memory.write_bytes(0, bytes) };
+        }
+        memory
+    }
+
+    #[inline]
+    fn memory(&self, request: &Request) -> *mut u8 {
+        self.space.raw().alloc(request).map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+    }
+
+    /// Frees the block at `addr`, after giving back what has aged if that is due: a program that
+    /// allocates and frees one block all the time keeps it.
+    ///
+    /// # Safety
+    /// The caller owns the block, and nothing uses it any more.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no block starts there; nothing is changed.
+    #[inline]
+    pub unsafe fn free(&self, addr: usize) -> Result<(), FreeError> {
+        if self.pace.is_due() {
+            self.drain();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.space.raw().free(addr) }
+    }
+
+    #[cold]
+    fn drain(&self) {
+        // Areas that the system refuses stay lazy, and the next drain tries them again.
+        let _ = self.space.drain();
+    }
+
+    /// Returns how many bytes the block at `addr` has; `None` if no block starts there.
+    #[must_use]
+    pub fn usable_size(&self, addr: usize) -> Option<usize> {
+        self.space.usable_size(addr)
+    }
+
+    /// Gives the block at `addr` a size of `bytes`, of which the content is kept as far as it fits.
+    /// Returns where it is now, or null when there is no memory; then nothing is changed. A larger
+    /// block grows in place where there is room, or its pages move. A smaller one gives pages back.
+    ///
+    /// # Safety
+    /// The caller owns the block. If another address is returned nothing uses the old one any more.
+    ///
+    /// # Errors
+    /// [`FreeError`] when no block starts there; nothing is changed.
+    pub unsafe fn realloc(&self, addr: usize, bytes: usize) -> Result<*mut u8, FreeError> {
+        let old = self.size_at(addr)?;
+        let Some(new) = block_size(bytes) else { return Ok(ptr::null_mut()) };
+        if new <= old && old - new <= old / SHRINK_PART {
+            return Ok(ptr::with_exposed_provenance_mut(addr));
+        }
+        if new > old && new < MOVE_PAGES_FROM {
+            // SAFETY: the caller's block, of `old` bytes, of which all fit.
+            return unsafe { self.copy(addr, old, new) };
+        }
+        // SAFETY: the caller's promise.
+        let resized = unsafe { self.space.raw().realloc(addr, &Request::new(new)) };
+        Ok(resized.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut))
+    }
+
+    /// Returns the size of the block at `addr`, or what a free of it would be refused for.
+    fn size_at(&self, addr: usize) -> Result<usize, FreeError> {
+        if !addr.is_multiple_of(PAGE) {
+            return Err(FreeError::Unaligned { addr });
+        }
+        let page = (addr / PAGE) as u64;
+        match self.space.find(addr) {
+            Some(area) if area.addr == addr => Ok(area.pages as usize * PAGE),
+            Some(area) => Err(FreeError::Interior { page, start: (area.addr / PAGE) as u64 }),
+            None => Err(FreeError::NotAnArea { page }),
+        }
+    }
+
+    /// Copies a block to a new one of `new` bytes, and frees it.
+    ///
+    /// # Safety
+    /// The caller owns the block at `addr` of `old` bytes, which are no more than `new`.
+    unsafe fn copy(&self, addr: usize, old: usize, new: usize) -> Result<*mut u8, FreeError> {
+        let to = self.alloc(new, 1);
+        if to.is_null() {
+            return Ok(to);
+        }
+        // SAFETY: both blocks are this caller's, and `to` has at least `old` bytes.
+        unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance(addr), to, old) };
+        // SAFETY: the caller's block, of which the content is elsewhere now.
+        unsafe { self.free(addr) }?;
+        Ok(to)
+    }
+}
+
+/// Returns the size of a block for `bytes` bytes: whole pages, and up to a quarter more, so that
+/// freed blocks serve requests of about their size; `None` beyond all memory. The pages that were
+/// not asked for cost addresses until somebody touches them.
+#[inline]
+fn block_size(bytes: usize) -> Option<usize> {
+    let highest = bytes.max(PAGE).ilog2();
+    let unit = PAGE.max(1 << (highest - CLASS_BITS));
+    bytes.max(1).checked_next_multiple_of(unit).filter(|&bytes| isize::try_from(bytes).is_ok())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    #[test]
+    fn a_block_that_was_just_freed_has_not_aged() {
+        let options = Options::new().max_bytes(1 << 34).without_drain_thread().frame_bytes(0);
+        let heap = LargeHeap::open(options, Config::default(), Pace::new(1)).unwrap();
+        for _ in 0..5 {
+            // The next free is due to drain.
+            sleep(Duration::from_millis(3));
+            let block = heap.alloc(8 << 20, 1).expose_provenance();
+            // SAFETY: allocated in the line above.
+            unsafe { heap.free(block) }.unwrap();
+            assert_eq!(heap.space().stats().cached_areas, 1);
+        }
+    }
+
+    /// Returns a heap as that of the library to preload, without decay.
+    fn heap() -> LargeHeap {
+        let options = Options::new().max_bytes(1 << 34).without_drain_thread().frame_bytes(0);
+        let config = Config::default().guard(false).lazy_max_pages(1024).max_slack_percent(25);
+        let config = config.cache_bytes(128 << 20).least_cache_bytes(4 << 20);
+        LargeHeap::open(options, config, Pace::new(0)).unwrap()
+    }
+
+    /// A program whose blocks grow leaves sizes behind, and asks for nothing later on: redis.
+    #[test]
+    fn sizes_that_a_growing_program_leaves_behind_are_not_cached() {
+        let heap = heap();
+        let blocks: Vec<_> = (0..1000).map(|_| heap.alloc(40_000, 1).expose_provenance()).collect();
+        for block in blocks {
+            // SAFETY: allocated above, and the old address is not used any more.
+            let grown = unsafe { heap.realloc(block, 100_000) }.unwrap();
+            assert!(!grown.is_null());
+        }
+        let stats = heap.space().stats();
+        assert!(stats.cached_pages < stats.busy_pages / 50, "{stats:?}");
+    }
+
+    #[test]
+    fn what_a_program_needs_again_stays_cached_while_it_grows() {
+        let heap = heap();
+        let sizes = [40_000, 100_000, 300_000];
+        for round in 0..500 {
+            let blocks = sizes.map(|bytes| heap.alloc(bytes, 1).expose_provenance());
+            // SAFETY: allocated in the line above.
+            blocks.iter().for_each(|&block| unsafe { heap.free(block) }.unwrap());
+            // It grows all the time.
+            assert!(!heap.alloc(60_000, 1).is_null());
+            let stats = heap.space().stats();
+            assert!(round == 0 || stats.cached_areas == 3, "round {round}: {stats:?}");
+        }
+    }
+}

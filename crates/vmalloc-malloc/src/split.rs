@@ -1,0 +1,161 @@
+//! An allocator for collections.
+
+use crate::heap::DEFAULT_THRESHOLD;
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use std::alloc::Layout;
+use std::ptr::{self, NonNull};
+use vmalloc::{SpaceAllocator, owned::SpaceRef};
+use vmalloc_linux::{DirectMemory, Relocate};
+
+/// An allocator for collections that takes sizes from a threshold on from a space, and hands the
+/// rest to `A`.
+///
+/// ```
+/// use vmalloc_linux::{Config, Options, open};
+/// use vmalloc_malloc::SplitAllocator;
+///
+/// let space = open(Options::new(), Config::default())?;
+/// let mut list = allocator_api2::vec::Vec::new_in(SplitAllocator::new(&*space));
+/// list.push(1_u64);
+/// assert!(!space.contains(list.as_ptr() as usize), "a small list is not");
+/// list.extend(0..100_000);
+/// assert!(space.contains(list.as_ptr() as usize), "a large one is in the space");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SplitAllocator<S, A = Global> {
+    space: S,
+    large: SpaceAllocator<S>,
+    inner: A,
+    threshold: usize,
+}
+
+impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone> SplitAllocator<S> {
+    /// Returns an allocator on a space and on the global heap, with the default threshold of
+    /// 32 KiB.
+    pub fn new(space: S) -> Self {
+        Self::over(space, Global, DEFAULT_THRESHOLD)
+    }
+}
+
+impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone, A> SplitAllocator<S, A> {
+    /// Returns an allocator that takes sizes of `threshold` bytes and more from `space`, and hands
+    /// the rest to `inner`.
+    pub fn over(space: S, inner: A, threshold: usize) -> Self {
+        Self { large: SpaceAllocator::new(space.clone()), space, inner, threshold: threshold.max(1) }
+    }
+}
+
+// SAFETY: both allocators below keep their promises, and a block goes back to the one that it came
+// from: an address is in the space or not, and an empty block is always the inner allocator's. All
+// copies lead to one space (`SpaceRef`) and to copies of one inner allocator.
+unsafe impl<S, A> Allocator for SplitAllocator<S, A>
+where
+    S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,
+    A: Allocator,
+{
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.take(layout, |large| large.allocate(layout), |inner| inner.allocate(layout))
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.take(layout, |large| large.allocate_zeroed(layout), |inner| inner.allocate_zeroed(layout))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise, and the block is that allocator's.
+        unsafe {
+            match self.is_large(block, layout) {
+                true => self.large.deallocate(block, layout),
+                false => self.inner.deallocate(block, layout),
+            }
+        }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise, and the block is that allocator's.
+        unsafe {
+            match (self.is_large(block, old), new.size() >= self.threshold) {
+                (true, _) => self.large.grow(block, old, new),
+                (false, false) => self.inner.grow(block, old, new),
+                (false, true) => self.copy(block, old, new, self.allocate(new)?),
+            }
+        }
+    }
+
+    unsafe fn grow_zeroed(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise, and the block is that allocator's.
+        unsafe {
+            match (self.is_large(block, old), new.size() >= self.threshold) {
+                (true, _) => self.large.grow_zeroed(block, old, new),
+                (false, false) => self.inner.grow_zeroed(block, old, new),
+                (false, true) => self.copy(block, old, new, self.allocate_zeroed(new)?),
+            }
+        }
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise, and the block is that allocator's.
+        unsafe {
+            match (self.is_large(block, old), new.size() >= self.threshold) {
+                (true, true) => self.large.shrink(block, old, new),
+                (false, _) => self.inner.shrink(block, old, new),
+                (true, false) => self.copy(block, old, new, self.inner.allocate(new)?),
+            }
+        }
+    }
+}
+
+impl<S, A> SplitAllocator<S, A>
+where
+    S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,
+    A: Allocator,
+{
+    /// Allocates from the space, if the block is large and there is room, else from the other.
+    fn take(
+        &self,
+        layout: Layout,
+        large: impl FnOnce(&SpaceAllocator<S>) -> Result<NonNull<[u8]>, AllocError>,
+        inner: impl FnOnce(&A) -> Result<NonNull<[u8]>, AllocError>,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() >= self.threshold
+            && let Ok(block) = large(&self.large)
+        {
+            return Ok(block);
+        }
+        inner(&self.inner)
+    }
+
+    fn is_large(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        layout.size() != 0 && self.space.contains(block.as_ptr().addr())
+    }
+
+    /// Copies a block to `to`, and frees it.
+    ///
+    /// # Safety
+    /// The caller owns both, of these layouts.
+    unsafe fn copy(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        to: NonNull<[u8]>,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        let bytes = old.size().min(new.size());
+        // SAFETY: the caller owns both, which have as many bytes.
+        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.cast::<u8>().as_ptr(), bytes) };
+        // SAFETY: the caller's block, of this layout.
+        unsafe { self.deallocate(block, old) };
+        Ok(to)
+    }
+}

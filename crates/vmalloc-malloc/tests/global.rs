@@ -1,0 +1,84 @@
+//! The allocator as that of a whole program: sizes on both sides of the threshold, threads, forks.
+
+use std::alloc::{Layout, System};
+use vmalloc_malloc::LargeAlloc;
+
+const THRESHOLD: usize = 8192;
+
+#[global_allocator]
+static HEAP: LargeAlloc = LargeAlloc::new(System, THRESHOLD);
+
+/// Returns true if the block is the space's.
+fn is_large<T>(block: &[T]) -> bool {
+    HEAP.heap().is_some_and(|heap| heap.contains(block.as_ptr().addr()))
+}
+
+fn use_the_heap(seed: usize) {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    for round in 0..1500 {
+        let bytes = 1 + (round * 7919 + seed * 104_729) % 60_000;
+        let mut block = vec![0; bytes];
+        assert!(block.iter().all(|&byte| byte == 0), "zeros are zeros");
+        block.fill(seed as u8);
+        if round % 5 == 0 {
+            block.resize(bytes * 3, seed as u8);
+        } else if round % 7 == 0 {
+            block.truncate(bytes / 9);
+            block.shrink_to_fit();
+        }
+        held.push(block);
+        if held.len() > 20 {
+            let old = held.swap_remove(round % 20);
+            assert!(old.iter().all(|&byte| byte == seed as u8), "another owner wrote here");
+        }
+    }
+}
+
+#[test]
+fn blocks_are_on_their_side_of_the_threshold_and_move_with_their_content() {
+    let mut block = vec![7_u8; 100];
+    assert!(!is_large(&block));
+    block.resize(THRESHOLD, 7);
+    assert!(is_large(&block), "it grew beyond the threshold");
+    block.resize(10 << 20, 7);
+    assert!(is_large(&block) && block.iter().all(|&byte| byte == 7));
+    block.truncate(50);
+    block.shrink_to_fit();
+    assert!(!is_large(&block) && block == [7; 50], "it shrank below the threshold");
+    let aligned = Layout::from_size_align(100_000, 1 << 16).unwrap();
+    // SAFETY: the size is not zero, and the block is freed once with its layout.
+    unsafe {
+        let memory = std::alloc::alloc(aligned);
+        assert!(memory.addr().is_multiple_of(1 << 16));
+        let memory = std::alloc::realloc(memory, aligned, 300_000);
+        assert!(memory.addr().is_multiple_of(1 << 16), "the alignment stays");
+        std::alloc::dealloc(memory, Layout::from_size_align(300_000, 1 << 16).unwrap());
+    }
+    let absurd = Layout::from_size_align(isize::MAX as usize & !4095, 1).unwrap();
+    // SAFETY: the size is not zero.
+    assert!(unsafe { std::alloc::alloc(absurd) }.is_null(), "no machine has as much");
+}
+
+#[test]
+fn threads_and_children_of_forks_use_it() {
+    std::thread::scope(|scope| {
+        for seed in 1..4 {
+            scope.spawn(move || use_the_heap(seed));
+        }
+        for round in 0..20 {
+            // SAFETY: the child uses the allocator, which is made for that, and ends.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                use_the_heap(100 + round);
+                // SAFETY: no conditions.
+                unsafe { libc::_exit(0) };
+            }
+            let mut status = 0;
+            // SAFETY: room for the answer.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!((waited, status), (child, 0));
+        }
+    });
+    HEAP.heap().expect("it was opened").space().verify().unwrap();
+}

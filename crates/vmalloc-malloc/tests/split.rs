@@ -1,0 +1,64 @@
+//! Collections whose blocks cross the threshold, and the heap by address.
+
+use allocator_api2::alloc::{Allocator, Global, Layout};
+use allocator_api2::vec::Vec;
+use vmalloc_linux::{Config, Options, open};
+use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
+
+#[test]
+fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
+    let space = open(Options::new().without_drain_thread(), Config::default()).unwrap();
+    let mut list = Vec::new_in(SplitAllocator::over(&*space, Global, 4096));
+    for number in 0..200_000_u64 {
+        list.push(number);
+    }
+    assert!(space.contains(list.as_ptr().addr()));
+    list.truncate(10);
+    list.shrink_to_fit();
+    assert!(!space.contains(list.as_ptr().addr()));
+    assert!(list.iter().copied().eq(0..10));
+    drop(list);
+    assert_eq!(space.stats().busy_areas, 0, "nothing is lost");
+}
+
+#[test]
+fn zeros_and_empty_blocks_are_right_on_both_sides() {
+    let space = open(Options::new().without_drain_thread(), Config::default()).unwrap();
+    let both = SplitAllocator::new(&*space);
+    for bytes in [0, 1, DEFAULT_THRESHOLD - 1, DEFAULT_THRESHOLD, 1 << 20] {
+        let layout = Layout::from_size_align(bytes, 64).unwrap();
+        let block = both.allocate_zeroed(layout).unwrap();
+        // SAFETY: the block has as many bytes, all of them zeros.
+        let content = unsafe { block.as_ref() };
+        assert!(content[..bytes].iter().all(|&byte| byte == 0), "{bytes}");
+        let larger = Layout::from_size_align(bytes + 40_000, 64).unwrap();
+        // SAFETY: the block is this test's, and is freed once, with its last layout.
+        unsafe {
+            let grown = both.grow_zeroed(block.cast(), layout, larger).unwrap();
+            assert!(grown.as_ref().iter().all(|&byte| byte == 0), "{bytes}");
+            both.deallocate(grown.cast(), larger);
+        }
+    }
+    assert_eq!(space.stats().busy_areas, 0);
+}
+
+#[test]
+fn wrong_addresses_are_refused_and_change_nothing() {
+    let options = Options::new().without_drain_thread().frame_bytes(0);
+    let heap = LargeHeap::open(options, Config::default().guard(false), Pace::new(0)).unwrap();
+    let addr = heap.alloc(100_000, 1).expose_provenance();
+    assert!(addr != 0 && heap.usable_size(addr).is_some_and(|size| size >= 100_000));
+    assert!(heap.alloc(usize::MAX, 1).is_null() && heap.alloc(1 << 50, 1).is_null());
+    for wrong in [addr + 1, addr + 4096, heap.reservation().0 + (1 << 30)] {
+        // SAFETY: none of these is a block, which the calls tell.
+        unsafe {
+            assert!(heap.free(wrong).is_err() && heap.realloc(wrong, 200_000).is_err(), "{wrong:#x}");
+        }
+    }
+    // SAFETY: the block is this test's, and is freed once.
+    unsafe {
+        assert!(heap.realloc(addr, usize::MAX).unwrap().is_null());
+        heap.free(addr).unwrap();
+        assert!(heap.free(addr).is_err(), "the second free is told");
+    }
+}

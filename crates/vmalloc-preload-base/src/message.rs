@@ -1,0 +1,63 @@
+//! Lines on stderr, made without allocation.
+
+use crate::SavedErrno;
+use std::fmt::{self, Write};
+
+/// The most bytes of a line.
+const BYTES: usize = 400;
+
+/// A line of up to as many bytes. What is beyond is left out.
+struct Line {
+    bytes: [u8; BYTES],
+    len: usize,
+}
+
+impl Line {
+    fn new(text: fmt::Arguments<'_>) -> Self {
+        let mut line = Self { bytes: [0; BYTES], len: 0 };
+        let _ = write!(line, "vmalloc: {text}");
+        line.bytes[line.len] = b'\n';
+        line
+    }
+
+    /// Returns the line with its end.
+    fn whole(&self) -> &[u8] {
+        &self.bytes[..=self.len]
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // One byte is for the end of the line.
+        let room = self.bytes.len() - 1 - self.len;
+        let part = &text.as_bytes()[..text.len().min(room)];
+        self.bytes[self.len..][..part.len()].copy_from_slice(part);
+        self.len += part.len();
+        Ok(())
+    }
+}
+
+/// Writes one line about the library. `errno` stays as it is.
+pub fn say(text: fmt::Arguments<'_>) {
+    let _errno = SavedErrno::new();
+    let line = Line::new(text);
+    // SAFETY: as many bytes are there. A closed stderr costs the line, and nothing else.
+    unsafe { libc::write(libc::STDERR_FILENO, line.whole().as_ptr().cast(), line.whole().len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_whose_it_is() {
+        assert_eq!(Line::new(format_args!("{} pages", 3)).whole(), b"vmalloc: 3 pages\n");
+    }
+
+    #[test]
+    fn a_long_line_ends_early() {
+        let long = "x".repeat(1000);
+        let line = Line::new(format_args!("{long}{long}"));
+        assert_eq!((line.whole().len(), line.whole().last()), (BYTES, Some(&b'\n')));
+    }
+}

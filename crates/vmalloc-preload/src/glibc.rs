@@ -1,0 +1,118 @@
+//! The C library's own malloc, by the names under which it is not replaced.
+
+use libc::{c_int, c_void, size_t};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    #[link_name = "__libc_malloc"]
+    pub(crate) fn malloc(bytes: size_t) -> *mut c_void;
+    #[link_name = "__libc_calloc"]
+    pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void;
+    #[link_name = "__libc_realloc"]
+    pub(crate) fn realloc(memory: *mut c_void, bytes: size_t) -> *mut c_void;
+    #[link_name = "__libc_free"]
+    pub(crate) fn free(memory: *mut c_void);
+    #[link_name = "__libc_memalign"]
+    pub(crate) fn memalign(align: size_t, bytes: size_t) -> *mut c_void;
+    #[link_name = "__libc_valloc"]
+    pub(crate) fn valloc(bytes: size_t) -> *mut c_void;
+    #[link_name = "__libc_pvalloc"]
+    pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void;
+}
+
+/// A function of the C library that has no name but the one that this library replaces. It is
+/// looked up by its first caller, long after the start.
+pub(crate) struct Hidden {
+    name: &'static CStr,
+    /// 0: not looked up yet. 1: there is none.
+    addr: AtomicUsize,
+}
+
+const UNKNOWN: usize = 0;
+const MISSING: usize = 1;
+
+impl Hidden {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, addr: AtomicUsize::new(UNKNOWN) }
+    }
+
+    fn addr(&self) -> Option<usize> {
+        // Relaxed: all threads find one function.
+        let known = self.addr.load(Ordering::Relaxed);
+        let addr = if known == UNKNOWN { self.look_up() } else { known };
+        (addr != MISSING).then_some(addr)
+    }
+
+    #[cold]
+    fn look_up(&self) -> usize {
+        // By the library, not the next in the order of look-ups: a program may be linked to another
+        // malloc, which is replaced as well (redis is, to jemalloc).
+        // SAFETY: both names end in a zero byte. The library is there, and is not loaded again.
+        let found = unsafe {
+            let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() { library } else { libc::dlsym(library, self.name.as_ptr()) }
+        };
+        let addr = (found as usize).max(MISSING);
+        self.addr.store(addr, Ordering::Relaxed);
+        addr
+    }
+}
+
+static USABLE_SIZE: Hidden = Hidden::new(c"malloc_usable_size");
+static TRIM: Hidden = Hidden::new(c"malloc_trim");
+static MALLINFO2: Hidden = Hidden::new(c"mallinfo2");
+static ALIGNED_ALLOC: Hidden = Hidden::new(c"aligned_alloc");
+
+/// Returns the size of a block of the C library's; `None` if that can't be told.
+///
+/// # Safety
+/// `memory` is null, or a block of the C library's.
+pub(crate) unsafe fn usable_size(memory: *mut c_void) -> Option<usize> {
+    let addr = USABLE_SIZE.addr()?;
+    // SAFETY: the function of this name has this type, in every C library that has it.
+    let call: unsafe extern "C" fn(*mut c_void) -> size_t = unsafe { std::mem::transmute(addr) };
+    // SAFETY: the caller's promise.
+    Some(unsafe { call(memory) })
+}
+
+/// Gives free memory of the C library's back. Returns 1 if there was some.
+pub(crate) fn trim(pad: size_t) -> c_int {
+    let Some(addr) = TRIM.addr() else { return 0 };
+    // SAFETY: the function of this name has this type.
+    let call: unsafe extern "C" fn(size_t) -> c_int = unsafe { std::mem::transmute(addr) };
+    // SAFETY: no conditions.
+    unsafe { call(pad) }
+}
+
+/// Returns the C library's counts, or none at all where it has no such call (before glibc 2.33).
+pub(crate) fn mallinfo2() -> libc::mallinfo2 {
+    let Some(addr) = MALLINFO2.addr() else {
+        // SAFETY: a structure of numbers, for which zero is a value.
+        return unsafe { std::mem::zeroed() };
+    };
+    // SAFETY: the function of this name has this type.
+    let call: unsafe extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(addr) };
+    // SAFETY: no conditions.
+    unsafe { call() }
+}
+
+/// Allocates as the C library's `aligned_alloc`, whose answer to wrong alignments has changed
+/// (glibc 2.38).
+pub(crate) fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
+    let Some(addr) = ALIGNED_ALLOC.addr() else {
+        // SAFETY: no conditions.
+        return unsafe { memalign(align, bytes) };
+    };
+    // SAFETY: the function of this name has this type.
+    let call: unsafe extern "C" fn(size_t, size_t) -> *mut c_void = unsafe { std::mem::transmute(addr) };
+    // SAFETY: no conditions.
+    unsafe { call(align, bytes) }
+}
+
+/// Looks all functions up, so that no later call does.
+pub(crate) fn look_up_all() {
+    for hidden in [&USABLE_SIZE, &TRIM, &MALLINFO2, &ALIGNED_ALLOC] {
+        hidden.addr();
+    }
+}

@@ -1,0 +1,38 @@
+//! `libvmalloc_malloc.so`: a malloc for any program, by `LD_PRELOAD`, that takes large sizes from a
+//! vmalloc space and leaves the rest to glibc.
+//!
+//! ```text
+//!   program ──► entries.rs ──┬── size below the threshold, pointer outside the reservation ──► glibc.rs
+//!                            └── large.rs ──► start.rs (is there a heap?) ──► LargeHeap ──► Space
+//!
+//!   settings.rs   VMALLOC_… variables, read by the constructor from what the kernel passed
+//!   fork.rs       the gate that keeps threads out meanwhile, and the lock of the records
+//!   preload-base  a crate: the heap of this library's own records, lines on stderr, errno
+//! ```
+//!
+//! # Invariants
+//! - **P1** A pointer belongs to the heap if and only if it lies in the one reservation, whose
+//!   bounds are written once. One comparison tells.
+//! - **P2** No call waits for the start of the heap. Until it is ready, and inside the call that
+//!   makes it ready, glibc serves every size.
+//! - **P3** Records of the space come from private mappings, never from the heap or from glibc. So
+//!   no call comes back into the library, and no flag has to tell that.
+//! - **P4** While a thread forks, no other waits for the heap: all are served by glibc, and what
+//!   they free is freed later. So a thread that holds a lock of the C library or of the program
+//!   goes on.
+//! - **P5** Where the heap can't serve a request, glibc is asked before the program is refused.
+//! - **P6** A call that succeeds leaves `errno` as it was.
+//!
+//! `operator new` and `delete` are not among the symbols: those of the C++ library call malloc and
+//! free, throw as the standard says, and heed operators that the program replaces.
+
+mod entries;
+mod fork;
+mod glibc;
+mod large;
+mod settings;
+mod start;
+
+/// The heap of the space's lists and tables.
+#[global_allocator]
+static RECORDS: vmalloc_preload_base::Records = vmalloc_preload_base::Records::new();

@@ -1,0 +1,108 @@
+//! Settings by variables of the environment.
+//!
+//! They are read once, by the constructor, from the environment that the program was started with.
+//! A program with more rights than its caller (`AT_SECURE`) has the defaults. A value that makes
+//! no sense costs one line on stderr, and the default is taken.
+
+use libc::c_char;
+use std::ffi::CStr;
+use vmalloc_preload_base::{number, say, switch};
+
+/// The smallest threshold: sizes below a page are no matter for whole pages.
+const LEAST_THRESHOLD: usize = 4096;
+/// The largest number of bytes that any setting may name.
+const MOST_BYTES: usize = 1 << 46;
+
+/// The settings of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// `VMALLOC_THRESHOLD`: the size from which on memory comes from the space.
+    pub(crate) threshold: usize,
+    /// `VMALLOC_START`: the bytes of large requests after which the space is opened.
+    pub(crate) start: usize,
+    /// `VMALLOC_BUDGET`: the bytes of freed memory that stay cached in blocks of up to
+    /// 1 MiB, and twice as many in larger ones.
+    pub(crate) budget: usize,
+    /// `VMALLOC_DECAY`: milliseconds between two decays; 0 for none.
+    pub(crate) decay_ms: usize,
+    /// `VMALLOC_RESERVE`: the bytes of addresses to reserve.
+    pub(crate) reserve: usize,
+    /// `VMALLOC_GUARDS`: a guard page behind each block.
+    pub(crate) guards: bool,
+    /// `VMALLOC_TRAP`: a block traps as soon as it is freed.
+    pub(crate) trap: bool,
+    /// `VMALLOC_THREAD`: a thread drains, instead of the threads that free.
+    pub(crate) thread: bool,
+    /// `VMALLOC_STATS`: one line of counts at the exit.
+    pub(crate) stats: bool,
+    /// `VMALLOC_ABORT`: a wrong pointer ends the program.
+    pub(crate) abort: bool,
+}
+
+impl Settings {
+    pub(crate) const DEFAULT: Self = Self {
+        threshold: large_heap::DEFAULT_THRESHOLD,
+        start: 1 << 20,
+        // A collector frees a hundred blocks of 1 MiB at once, and asks for them again.
+        budget: 128 << 20,
+        decay_ms: 1000,
+        // What does not fit is glibc's. More addresses cost larger tables at the start.
+        reserve: 1 << 40,
+        guards: false,
+        trap: false,
+        thread: false,
+        stats: false,
+        abort: true,
+    };
+
+    /// Reads the settings from an environment.
+    ///
+    /// # Safety
+    /// `environment` is null, or a list of strings that ends in null.
+    pub(crate) unsafe fn read(mut environment: *const *const c_char) -> Self {
+        let mut settings = Self::DEFAULT;
+        // SAFETY: no conditions.
+        if environment.is_null() || unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return settings;
+        }
+        // SAFETY: by the caller's promise each entry up to the null is a string.
+        while let Some(entry) = unsafe { environment.read().as_ref() } {
+            // SAFETY: as above.
+            let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
+            if let Some(ours) = entry.strip_prefix(b"VMALLOC_")
+                && let Some(at) = ours.iter().position(|&byte| byte == b'=')
+                && settings.set(&ours[..at], &ours[at + 1..]).is_none()
+            {
+                let show = |text| std::str::from_utf8(text).unwrap_or("(not a text)");
+                let (name, value) = (show(&ours[..at]), show(&ours[at + 1..]));
+                say(format_args!("VMALLOC_{name}={value} makes no sense; the default is taken"));
+            }
+            // SAFETY: the entry was not the last, so there is another one.
+            environment = unsafe { environment.add(1) };
+        }
+        settings
+    }
+
+    /// Applies one variable. Returns `None`, and changes nothing, if its value makes no sense.
+    /// Variables of other names are no matter of ours.
+    fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        match name {
+            b"THRESHOLD" => self.threshold = bytes(value).filter(|&bytes| bytes >= LEAST_THRESHOLD)?,
+            b"START" => self.start = bytes(value)?,
+            b"BUDGET" => self.budget = bytes(value)?,
+            b"DECAY" => self.decay_ms = number(value)?,
+            b"RESERVE" => self.reserve = bytes(value).filter(|&bytes| bytes >= 1 << 20)?,
+            b"GUARDS" => self.guards = switch(value)?,
+            b"TRAP" => self.trap = switch(value)?,
+            b"THREAD" => self.thread = switch(value)?,
+            b"STATS" => self.stats = switch(value)?,
+            b"ABORT" => self.abort = switch(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn bytes(value: &[u8]) -> Option<usize> {
+    vmalloc_preload_base::bytes(value, MOST_BYTES)
+}

@@ -1,0 +1,225 @@
+//! The start of the heap, and the question whether there is one.
+//!
+//! ```text
+//!            constructor: settings read      large requests of VMALLOC_START bytes
+//!   (nothing) ────────────────────────► NEW ───────────────────────────────────────► STARTING
+//!                                        ▲                                            │ │  │ refused
+//!                                        │ in the child of a fork that another        │ │  ▼
+//!                                        └─────────── thread made meanwhile ──────────┘ │  OFF
+//!                                                                                 READY ◄
+//! ```
+//!
+//! One thread wins the way from NEW to STARTING. All others, and whatever that thread allocates on
+//! the way (dlsym(3) and readdir(3) do), are served by glibc: nothing waits, and no
+//! `pthread_once` allocates. Programs that need little large memory never get as far, and start
+//! as fast as without this library.
+
+use crate::settings::Settings;
+use crate::{fork, glibc, large};
+use large_heap::{Bounds, Inside, LargeHeap, Pace};
+use libc::{c_char, c_int};
+use std::cell::UnsafeCell;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use vmalloc_linux::{Config, Options};
+use vmalloc_preload_base::{SavedErrno, say};
+
+const NEW: u8 = 0;
+const STARTING: u8 = 1;
+const READY: u8 = 2;
+const OFF: u8 = 3;
+
+/// Where a limit on addresses is in force: this part of it may be reserved, so that the rest of the
+/// program finds as much as it would without us.
+const PART_OF_LIMIT: u64 = 8;
+/// The least reservation that is worth having.
+const LEAST_RESERVE: usize = 1 << 30;
+/// Freed memory that stays cached in any case. More follows what is in use, and what the program
+/// asks for again: redis leaves sizes behind as its values grow, and 40 MB of them would stay.
+const LEAST_CACHED: usize = 4 << 20;
+/// Lazy pages that start a purge: as many as are cached in any case.
+const LAZY_PAGES: u64 = 4 << 20 >> 12;
+
+/// How much larger a cached block may be that serves a request once the budget is mostly used: one
+/// class of sizes. With a half, expressions of numpy take 1.30 of glibc's memory instead of 1.24
+/// (`cargo xtask preload --bench --only expressions`).
+const SLACK_PERCENT: u8 = 25;
+
+/// Sizes below are glibc's. All are, until the constructor has run.
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+static STATE: AtomicU8 = AtomicU8::new(NEW);
+/// The thread that opens the heap.
+static STARTER: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of large requests that glibc has served.
+static SERVED_BEFORE: AtomicUsize = AtomicUsize::new(0);
+/// The bounds of the reservation: written once, before any pointer into it exists.
+static BOUNDS: Bounds = Bounds::empty();
+/// The heap, once it is ready, and for ever then.
+static HEAP: AtomicPtr<LargeHeap> = AtomicPtr::new(ptr::null_mut());
+
+struct SettingsCell(UnsafeCell<Settings>);
+
+// SAFETY: written by the constructor alone, while the threshold lets no other thread read it.
+unsafe impl Sync for SettingsCell {}
+
+static SETTINGS: SettingsCell = SettingsCell(UnsafeCell::new(Settings::DEFAULT));
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destruct;
+
+extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: glibc passes the environment to constructors.
+    let settings = unsafe { Settings::read(environment) };
+    // SAFETY: constructors run once, and nothing reads before the threshold is set.
+    unsafe { SETTINGS.0.get().write(settings) };
+    // Now, since threads that fork must find all handlers or none.
+    if fork::install() {
+        // Release: pairs with the Acquire in `approach`.
+        THRESHOLD.store(settings.threshold, Ordering::Release);
+    } else {
+        say(format_args!("the program runs on glibc's malloc alone: pthread_atfork failed"));
+    }
+}
+
+extern "C" fn destruct() {
+    if settings().stats && THRESHOLD.load(Ordering::Acquire) != usize::MAX {
+        large::print_stats();
+    }
+}
+
+/// Returns the settings, which are the defaults until the constructor has run.
+pub(crate) fn settings() -> &'static Settings {
+    // SAFETY: written before any thread that may get here was let past the threshold, and by the
+    // thread that runs constructors and destructors.
+    unsafe { &*SETTINGS.0.get() }
+}
+
+/// Returns true if a request of as many bytes is glibc's.
+#[inline(always)]
+pub(crate) fn is_small(bytes: usize) -> bool {
+    bytes < THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Returns true if `addr` lies in the reservation.
+#[inline(always)]
+pub(crate) fn is_ours(addr: usize) -> bool {
+    BOUNDS.contains(addr)
+}
+
+/// Returns the heap, if one was opened.
+#[inline]
+pub(crate) fn heap() -> Option<&'static LargeHeap> {
+    // SAFETY: the heap lives for ever. Acquire: pairs with the Release in `start`.
+    unsafe { HEAP.load(Ordering::Acquire).as_ref() }
+}
+
+/// The heap, which no fork disturbs until this is dropped.
+pub(crate) struct Entered {
+    heap: &'static LargeHeap,
+    _inside: Inside<'static>,
+}
+
+impl Deref for Entered {
+    type Target = LargeHeap;
+
+    #[inline(always)]
+    fn deref(&self) -> &LargeHeap {
+        self.heap
+    }
+}
+
+/// Returns the heap, if one was opened and no thread forks.
+#[inline]
+pub(crate) fn enter() -> Option<Entered> {
+    Some(Entered { heap: heap()?, _inside: fork::enter()? })
+}
+
+/// Returns the heap, if it may serve a request of `bytes` bytes.
+#[inline]
+pub(crate) fn enter_for(bytes: usize) -> Option<Entered> {
+    if heap().is_none() {
+        approach(bytes);
+    }
+    enter()
+}
+
+/// Opens the heap, if enough was asked for.
+#[cold]
+fn approach(bytes: usize) {
+    // Acquire: pairs with the Release in `construct`: the settings.
+    if THRESHOLD.load(Ordering::Acquire) == usize::MAX || STATE.load(Ordering::Relaxed) != NEW {
+        return;
+    }
+    let before = SERVED_BEFORE.fetch_add(bytes.min(usize::MAX >> 1), Ordering::Relaxed);
+    if before.saturating_add(bytes) < settings().start {
+        return;
+    }
+    // A fork waits for the start, or the start for another request.
+    let Some(_inside) = fork::enter() else { return };
+    if STATE.compare_exchange(NEW, STARTING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        STARTER.store(fork::this_thread(), Ordering::Relaxed);
+        let _errno = SavedErrno::new();
+        start();
+    }
+}
+
+fn start() {
+    glibc::look_up_all();
+    match open() {
+        Ok(heap) => {
+            let (base, bytes) = heap.reservation();
+            BOUNDS.set(base, bytes);
+            HEAP.store(Box::into_raw(Box::new(heap)), Ordering::Release);
+            STATE.store(READY, Ordering::Relaxed);
+        }
+        Err(error) => {
+            STATE.store(OFF, Ordering::Relaxed);
+            THRESHOLD.store(usize::MAX, Ordering::Relaxed);
+            say(format_args!("the program runs on glibc's malloc alone: {error}"));
+        }
+    }
+}
+
+fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
+    let settings = settings();
+    let most = settings.reserve.min(reserve_limit()) >> 12 << 12;
+    if most < LEAST_RESERVE.min(settings.reserve) {
+        return Err("the limit on addresses (ulimit -v) leaves too few".into());
+    }
+    let options = Options::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
+    let options = options.frame_bytes(0).name(c"vmalloc");
+    let options = if settings.thread { options } else { options.without_drain_thread() };
+    let config = Config::default().guard(settings.guards).lazy_max_pages(LAZY_PAGES);
+    let config = config.cache_bytes(settings.budget).least_cache_bytes(LEAST_CACHED);
+    let config = config.max_slack_percent(SLACK_PERCENT);
+    let config = config.trap_on_free(settings.trap);
+    let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
+    Ok(LargeHeap::open(options, config, Pace::new(every_ms))?)
+}
+
+/// Returns how many bytes of addresses may be reserved.
+fn reserve_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: room for the answer. A failure leaves the value: no limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    match limit.rlim_cur {
+        libc::RLIM_INFINITY => usize::MAX,
+        bytes => (bytes / PART_OF_LIMIT) as usize,
+    }
+}
+
+/// Ends a start that another thread was in the middle of, in the child of a fork: the next large
+/// request begins again.
+pub(crate) fn mend_in_child() {
+    // Relaxed: a child has one thread.
+    let is_another = STARTER.load(Ordering::Relaxed) != fork::this_thread();
+    if STATE.load(Ordering::Relaxed) == STARTING && is_another {
+        STATE.store(NEW, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,81 @@
+//! Programs in C under the library, which is built first.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Returns the library, after cargo has built it with the settings of tests.
+pub(crate) fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of the build");
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "vmalloc-preload", "--profile", "test", "--target-dir"])
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(status.expect("cargo runs").success(), "the library can't be built");
+        target.join("debug/libvmalloc_malloc.so")
+    })
+}
+
+/// Compiles a program of `tests/programs`. Returns its path.
+pub(crate) fn program(source: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    // Tests run at once, and so do the test programs: each has a copy of its own.
+    let name = format!("{}-{}-{:?}", source, std::process::id(), std::thread::current().id());
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name.replace(['(', ')'], ""));
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let flags = [
+        "-O1",
+        "-g",
+        "-pthread",
+        "-Wall",
+        "-Wno-unused-result",
+        "-Wno-alloc-size-larger-than",
+        "-fno-builtin",
+    ];
+    let status = Command::new(compiler).args(flags).arg(from).arg("-o").arg(&to).arg("-ldl").status();
+    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
+    to
+}
+
+/// Compiles a program of `tests/programs`, and links it to a library of another one.
+pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (linked, to) = (temporary.join(format!("{library}.so")), temporary.join(format!("{source}-linked")));
+    let compile = |words: &[&Path]| {
+        let status = Command::new("cc").args(["-O1", "-w", "-pthread"]).args(words).status();
+        assert!(status.expect("a compiler for C").success(), "{words:?}");
+    };
+    let [shared, out, needed] = ["-shared", "-o", "-Wl,--no-as-needed"].map(Path::new);
+    compile(&[Path::new("-fPIC"), shared, &folder.join(library), out, &linked]);
+    compile(&[&folder.join(source), needed, &linked, out, &to]);
+    to
+}
+
+/// Runs a program under the library. It opens its heap with the first large request.
+pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
+    command.envs(settings.iter().copied()).output().expect("the program starts")
+}
+
+/// Returns what a program wrote to stderr, after it has ended well.
+#[track_caller]
+pub(crate) fn done(output: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.ends_with("done\n"), "{:?}: {complaint}", output.status);
+    complaint
+}
+
+/// Returns the seed of this run, which `VMALLOC_SEED` chooses.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("VMALLOC_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("VMALLOC_SEED={seed}");
+    seed
+}

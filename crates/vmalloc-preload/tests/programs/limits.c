@@ -1,0 +1,38 @@
+/* Allocations under limits: of addresses, and without /proc. limits NAME */
+#include "check.h"
+
+static void use(void)
+{
+    for (int i = 0; i < 50; i++) {
+        unsigned char *p = malloc(1 << 20);
+        CHECK(p);
+        memset(p, i, 1 << 20);
+        p = realloc(p, 3 << 20);
+        CHECK(p && p[(1 << 20) - 1] == i);
+        free(p);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    if (!strcmp(argv[1], "addresses")) {
+        struct rlimit limit = {512 << 20, 512 << 20};
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+        use();
+        unsigned char *most = malloc(400 << 20);
+        CHECK(most);
+        free(most);
+        errno = 0;
+        CHECK(malloc(600 << 20) == NULL && errno == ENOMEM);
+    } else if (!strcmp(argv[1], "chroot")) {
+        CHECK(chroot("/var/empty") == 0 || chroot("/tmp") == 0);
+        CHECK(chdir("/") == 0);
+        use();
+    } else {
+        use();
+        use();
+    }
+    puts("done");
+    return 0;
+}
