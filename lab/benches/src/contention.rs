@@ -345,7 +345,9 @@ mod tests {
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
-        assert!(row.notes + row.rest + row.other_nodes == 0.0 && row.drain > 0.0, "{row:?}");
+        assert!(row.notes + row.rest == 0.0 && row.drain > 0.0, "{row:?}");
+        // One that is out of addresses of a size looks at another before it takes new ones.
+        assert!(row.other_nodes < 0.01, "{row:?}");
     }
 
     #[test]

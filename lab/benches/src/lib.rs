@@ -14,18 +14,21 @@
 //! | [`mappings`] | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
+//! | [`c_calls`] | calls of the C library beside those of Rust |
+//! | [`rseq`] | restartable sequences in place of a node's lock |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | [`buffers`] | large buffers: allocate, touch, free |
 //! | [`memory`] | big areas, pools of pages, slots, stacks, frees that trap |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings`, `memory` and
-//! `buffers` only parse arguments and print.
+//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings`, `memory`,
+//! `buffers` and `rseq` only parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
 pub mod buffers;
+pub mod c_calls;
 pub mod callgrind;
 pub mod contention;
 pub mod contest;
@@ -43,6 +46,8 @@ pub mod ranges;
 pub mod recorded_lock;
 pub mod relay;
 pub mod rounds;
+#[cfg(all(feature = "buffers", target_arch = "x86_64", target_os = "linux"))]
+pub mod rseq;
 pub mod scene;
 pub mod stage;
 pub mod threads;

@@ -100,6 +100,7 @@ pub struct Workload {
 const PLAIN: Shape = Shape { min_pages: 1, max_pages: 64, max_order: 0 };
 const ALIGNED: Shape = Shape { min_pages: 1, max_pages: 10, max_order: 9 };
 const ONE_PAGE: Shape = fixed(1);
+const LARGE: Shape = Shape { min_pages: 1, max_pages: 65_536, max_order: 0 };
 
 const fn fixed(pages: u32) -> Shape {
     Shape { min_pages: pages, max_pages: pages, max_order: 0 }
@@ -135,6 +136,7 @@ pub const ALL: &[Workload] = &{
             large: true,
             ..on(Map, "FS-10M", steady(10_000_000, 10_000_000, PLAIN), "the same, 10,000,000 live")
         },
+        on(Map, "FS-large", steady(10_000, 20_000, LARGE), "10,000 live areas of 1…65,536 pages"),
         on(Map, "FS-holes-100", (HOLES, Cycle::Bounce(fixed(100))), "15,000 one-page holes; 100 pages"),
         on(Map, "FS-holes-1", (HOLES, Cycle::Bounce(ONE_PAGE)), "15,000 one-page holes; 1 page"),
         on(

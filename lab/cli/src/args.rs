@@ -18,9 +18,7 @@ use vmalloc_lab::reproduce::Figure;
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
 #[command(after_help = "\
-Examples:
-  vmalloc test smoke run_test_mask=7   the first three cases, 10 times, 10000 loops each
-  vmalloc info --strategy unmap        a session whose freed areas are unmapped, not kept for reuse
+Examples: vmalloc test smoke; vmalloc info --strategy unmap; vmalloc explain 4711 0x7f2f50003010
 
 Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not allow it.")]
 pub(crate) struct Arguments {
@@ -39,6 +37,10 @@ pub(crate) enum Command {
     Test(TestOptions),
     /// Run a small session and show its areas, its counts and what the platform chose
     Info(InfoOptions),
+    /// Tell what an address of another process, or of a core dump, is to a space there
+    Explain(ExplainOptions),
+    /// Show the spaces of another process, once a second
+    Top(TopOptions),
     /// Measure how late a periodic thread wakes while others allocate and free, or how long each
     /// pair takes
     Latency(LatencyOptions),
@@ -74,6 +76,43 @@ pub(crate) struct InfoOptions {
     /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
+}
+
+/// Options of `vmalloc explain`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes: 0 the address is in a space, or in an area whose free was recorded, 1 it is in none,
+2 bad usage, or the process or core dump can't be read, or has no space.")]
+pub(crate) struct ExplainOptions {
+    /// The number of a process, or a core dump (a file whose name is a number: ./NUMBER)
+    #[arg(value_name = "CORE|PID")]
+    pub(crate) target: String,
+    /// The address, as 0x… or decimal
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    pub(crate) address: u64,
+}
+
+/// Reads an address.
+fn address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("{text} is no address: 0x and up to 16 digits, or a decimal number"))
+}
+
+/// Options of `vmalloc top`.
+#[derive(Args, Debug)]
+pub(crate) struct TopOptions {
+    /// The number of the process
+    #[arg(value_name = "PID")]
+    pub(crate) pid: i32,
+    /// Show it once, without rates, instead of each second until the process ends
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// The most tags of each space
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) lines: usize,
 }
 
 /// Options of `vmalloc latency`.

@@ -13,6 +13,9 @@
 //!  map/         `vmalloc map`: a kernel's areas as a picture
 //!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
+//!  explain/     `vmalloc explain`: an address of another process, or of a core dump
+//!  top/         `vmalloc top`: the spaces of another process, live
+//!
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
@@ -23,6 +26,7 @@ mod args;
 mod borrowed_frames;
 mod cases;
 mod error;
+mod explain;
 mod heap;
 mod info;
 mod input;
@@ -36,6 +40,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod test;
+mod top;
 mod worker_threads;
 
 use args::{Arguments, Command, Parsed};
@@ -62,6 +67,8 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Replay(options)) => replay::run(&options, json),
         Some(Command::Map(options)) => map::run(&options, json),
         Some(Command::Report(options)) => report::run(&options, json),
+        Some(Command::Explain(options)) => explain::run(&options, json),
+        Some(Command::Top(options)) => top::run(&options, json),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

@@ -65,7 +65,7 @@ fn json_has_the_same_areas_and_counts() {
         let stats = &report["stats"];
         assert_eq!(stats["busy_areas"], areas.len());
         assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
-        // What is lazy is drained in the background, perhaps already; what is cached has not aged
+        // Lazy areas are drained in the background, perhaps already; cached areas have not aged
         // yet.
         assert_eq!(stats["cached_areas"], cached);
         assert!(stats["lazy_areas"].as_u64() <= Some(3 - cached), "{stats}");

@@ -9,10 +9,10 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc_bench::adapter::{self, Noop, Visitor};
-use vmalloc_bench::callgrind;
 use vmalloc_bench::ranges::Ranges;
 use vmalloc_bench::stage::Stage;
 use vmalloc_bench::workload::{self, Cycle, Workload};
+use vmalloc_bench::{c_calls, callgrind};
 
 /// No set-up is cut short here: a state that depends on time would give counts that do not repeat.
 const NO_CAP: Duration = Duration::from_secs(100_000);
@@ -95,6 +95,7 @@ fn list() -> ExitCode {
     for workload in workload::ALL {
         println!("{}\t{}\t{}", workload.name, workload.pairs_per_iteration(), workload.large);
     }
+    println!("{}\t1\tfalse", c_calls::NAME);
     ExitCode::SUCCESS
 }
 
@@ -104,6 +105,10 @@ fn main() -> ExitCode {
         return list();
     }
     let name = args.name.unwrap_or_default();
+    if name == c_calls::NAME {
+        c_calls::count(args.turns);
+        return ExitCode::SUCCESS;
+    }
     let Some(workload) = Workload::named(&name) else {
         eprintln!("error: no workload is called {name:?}");
         return ExitCode::from(2);

@@ -4,18 +4,21 @@ use clap::Parser;
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
-use vmalloc_bench::mappings::{brief, crowd, growth};
+use vmalloc_bench::mappings::{brief, crowd, growth, moves};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
 use vmalloc_lab::table::{figure, table};
 
 /// Measure mappings of pages that are there already, and areas that grow
 ///
-/// Three tables, medians of interleaved rounds. First: CPU time, system time included, of mapping
+/// Four tables, medians of interleaved rounds. First: CPU time, system time included, of mapping
 /// 1, 4 or 16 pages of a pool of 64 MiB, writing a byte to each, and unmapping; with mmap(2) that
-/// is a new range of addresses, a call for each run of consecutive pages, and munmap(2). Second: an
-/// area grows from 1 to 64 MiB by a page at a time, which is touched; wall time. Third: how many
-/// mappings of 4 pages can live at once, and what they take of vm.max_map_count.
+/// is a new range of addresses, a call for each run of consecutive pages, and munmap(2). "calls
+/// alone" maps each run over the one before and touches nothing; "touch alone" writes the bytes and
+/// maps nothing. Second: pages of private memory that their owner gives up, brought together,
+/// written to and brought back, by moving them or by copying; for comparison mmap(2) as in the
+/// first. Third: an area grows from 1 to 64 MiB by a page at a time, which is touched; wall time.
+/// Fourth: how many mappings of 4 pages can live at once, and what they take of vm.max_map_count.
 #[derive(Parser)]
 struct Args {
     /// Print an object instead of tables.
@@ -37,6 +40,8 @@ struct Args {
 enum Table {
     /// A few pages, mapped and unmapped.
     Brief,
+    /// A few pages, brought together and back.
+    Moves,
     /// An area that grows.
     Growth,
     /// Mappings that live at once.
@@ -48,6 +53,7 @@ const LAST: usize = 16_384;
 
 struct Results {
     brief: Vec<brief::Row>,
+    moves: Vec<moves::Row>,
     growth: Vec<growth::Row>,
     crowd: Vec<crowd::Row>,
 }
@@ -62,26 +68,35 @@ fn measure(args: &Args) -> Results {
     if is_asked(Table::Brief) {
         brief = brief::run(&Limits { rounds, window });
     }
+    let moves = if is_asked(Table::Moves) { moves::run(&Limits { rounds, window }) } else { Vec::new() };
     if is_asked(Table::Growth) {
         growth = growth::run(rounds, last);
     }
     if is_asked(Table::Crowd) {
         crowd = crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect();
     }
-    Results { brief, growth, crowd }
+    Results { brief, moves, growth, crowd }
 }
 
-fn brief_table(rows: &[brief::Row]) -> String {
+fn times_table<'a>(rows: impl Iterator<Item = (&'a str, &'a str, &'a [f64], &'a [f64])>) -> String {
     let sizes = brief::SIZES.map(|size| if size == 1 { "1 page".to_owned() } else { size.to_string() });
     let ratios = sizes.iter().map(|size| format!("ratio {size}"));
     let head =
         ["pages".into(), "way".into()].into_iter().chain(sizes.iter().map(|size| format!("ns {size}")));
     let head: Vec<String> = head.chain(ratios).collect();
-    let cells = |row: &brief::Row| {
-        let figures = row.ns.iter().chain(&row.ratio).map(|value| figure(*value));
-        [row.pages.to_owned(), row.way.to_owned()].into_iter().chain(figures).collect()
+    let cells = |(pages, way, ns, ratio): (&str, &str, &[f64], &[f64])| {
+        let figures = ns.iter().chain(ratio).map(|value| figure(*value));
+        [pages.to_owned(), way.to_owned()].into_iter().chain(figures).collect()
     };
-    table("llr", &head, rows.iter().map(cells).collect())
+    table("llr", &head, rows.map(cells).collect())
+}
+
+fn brief_table(rows: &[brief::Row]) -> String {
+    times_table(rows.iter().map(|row| (row.pages, row.way, &row.ns[..], &row.ratio[..])))
+}
+
+fn moves_table(rows: &[moves::Row]) -> String {
+    times_table(rows.iter().map(|row| (row.pages, row.way, &row.ns[..], &row.ratio[..])))
 }
 
 fn growth_table(rows: &[growth::Row]) -> String {
@@ -108,13 +123,14 @@ fn crowd_table(rows: &[crowd::Row]) -> String {
 }
 
 fn print(args: &Args, results: &Results) -> io::Result<()> {
-    let Results { brief, growth, crowd } = results;
+    let Results { brief, moves, growth, crowd } = results;
     if args.json {
-        let object = serde_json::json!({ "brief": brief, "growth": growth, "crowd": crowd });
+        let object = serde_json::json!({ "brief": brief, "moves": moves, "growth": growth, "crowd": crowd });
         return output::line(&format_args!("{object:#}"));
     }
     let tables = [
         (!brief.is_empty()).then(|| brief_table(brief)),
+        (!moves.is_empty()).then(|| moves_table(moves)),
         (!growth.is_empty()).then(|| growth_table(growth)),
         (!crowd.is_empty()).then(|| crowd_table(crowd)),
     ];

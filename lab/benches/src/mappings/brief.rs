@@ -1,12 +1,10 @@
 //! Map, touch, unmap: a few pages of a pool of 64 MiB, by us and by mmap(2) of a file in memory
 //! that holds as much.
 
+use super::shared::{Run, Shared};
 use super::{PAGE_BYTES, space, touch};
 use crate::rounds::{Limits, medians};
-use rustix::fd::OwnedFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use serde::Serialize;
-use std::ptr::null_mut;
 use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection, Space};
 use vmalloc_lab::rng::Rng;
@@ -38,7 +36,7 @@ pub const PAGES: [(Pages, &str); 3] = [
 ];
 
 /// The ways to map them.
-pub const WAYS: [&str; 3] = ["vm_map_ram", "vmap", "mmap a page"];
+pub const WAYS: [&str; 5] = ["vm_map_ram", "vmap", "mmap a page", "calls alone", "touch alone"];
 
 /// One way to map pages of one kind.
 #[derive(Clone, Debug, Serialize)]
@@ -57,21 +55,25 @@ pub struct Row {
 struct Pool {
     space: Arc<Space<Linux>>,
     first: Frame,
-    file: OwnedFd,
+    /// The page where the machine has the first frame.
+    linear: u64,
+    shared: Shared,
 }
 
-/// Measures everything.
+/// Measures everything. A `vmap` leaves mappings of the kernel for its next purge to end, and the
+/// kernel takes longer for all of the file meanwhile: so its frames are a pool of their own, and
+/// the purge is its own time.
 ///
 /// # Panics
 /// When the machine has no memory for the pool, or a call is refused.
 pub fn run(limits: &Limits) -> Vec<Row> {
-    let pool = Pool::new();
+    let (pool, others) = (Pool::new(), Pool::new());
     let mut rows = Vec::new();
     for (pages, name) in PAGES {
         let row = |way| Row { pages: name, way, ns: Vec::new(), ratio: Vec::new() };
         let mut group = WAYS.map(row);
         for size in SIZES {
-            let times = pool.contest(&lists(pages, size, pool.first), limits);
+            let times = contest(&pool, &others, |pool| lists(pages, size, pool.first), limits);
             for (row, ns) in group.iter_mut().zip(&times) {
                 row.ns.push(*ns);
                 row.ratio.push(ns / times[0]);
@@ -113,56 +115,12 @@ impl Pool {
         let space = space();
         let first = space.platform().take_run(POOL, 1).expect("frames for the pool");
         let linear = space.geometry().linear_map.expect("a supply has them all mapped");
-        let file = rustix::fs::memfd_create(c"pool", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
-        rustix::fs::ftruncate(&file, POOL * PAGE_BYTES as u64).expect("room for the pool");
-        let pool = Self { space, first, file };
-        // Both have memory before anything is measured.
+        let pool =
+            Self { space, first, linear: linear.start() + first.0, shared: Shared::new(POOL as usize) };
+        // They have memory before anything is measured.
         // SAFETY: the frames were taken just now, and are always mapped there.
-        unsafe { touch((linear.start() + first.0) as usize * PAGE_BYTES, POOL as usize) };
-        pool.map_file(null_mut(), POOL as usize, 0, MapFlags::empty(), |addr| {
-            // SAFETY: so many pages of the file were mapped there.
-            unsafe { touch(addr, POOL as usize) };
-        });
+        unsafe { touch(pool.linear as usize * PAGE_BYTES, POOL as usize) };
         pool
-    }
-
-    /// Maps pages of the file, and unmaps them again.
-    fn map_file(
-        &self,
-        addr: *mut core::ffi::c_void,
-        pages: usize,
-        from: u64,
-        flags: MapFlags,
-        then: impl FnOnce(usize),
-    ) {
-        let addr = self.show(addr, pages, from, flags);
-        then(addr.expose_provenance());
-        // SAFETY: the range was mapped here, and `then` is done with it.
-        unsafe { munmap(addr, pages * PAGE_BYTES) }.expect("a mapping to unmap");
-    }
-
-    fn show(
-        &self,
-        addr: *mut core::ffi::c_void,
-        pages: usize,
-        from: u64,
-        flags: MapFlags,
-    ) -> *mut core::ffi::c_void {
-        let (bytes, access) = (pages * PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE);
-        let offset = from * PAGE_BYTES as u64;
-        // SAFETY: where `flags` fix the address it is in a reservation of the caller's; else
-        // nothing is replaced.
-        unsafe { mmap(addr, bytes, access, flags | MapFlags::SHARED, &self.file, offset) }.expect("a mapping")
-    }
-
-    /// Returns the ns of a mapping in each of the [`WAYS`].
-    fn contest(&self, lists: &[Vec<Frame>], limits: &Limits) -> Vec<f64> {
-        let mut players = [
-            player(lists, |list| self.vm_map_ram(list)),
-            player(lists, |list| self.vmap(list)),
-            player(lists, |list| self.mmap_pages(list)),
-        ];
-        medians(&mut players, limits)
     }
 
     fn vm_map_ram(&self, list: &[Frame]) {
@@ -185,25 +143,44 @@ impl Pool {
         .expect("what was mapped");
     }
 
-    /// Maps the list as a program does without us: addresses, a call for each run of pages, and one
-    /// to end it all.
-    fn mmap_pages(&self, list: &[Frame]) {
-        let bytes = list.len() * PAGE_BYTES;
-        // SAFETY: new addresses, that the kernel chooses.
-        let base = unsafe {
-            mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
-        };
-        let base = base.expect("addresses");
-        let mut at = base;
-        for run in list.chunk_by(|first, next| first.plus(1) == *next) {
-            self.show(at, run.len(), run[0].0 - self.first.0, MapFlags::FIXED);
-            at = at.wrapping_byte_add(run.len() * PAGE_BYTES);
+    /// Writes to the pages where the machine always has them.
+    fn touch_alone(&self, list: &[Frame]) {
+        for frame in list {
+            let page = self.linear + (frame.0 - self.first.0);
+            // SAFETY: the frames are the pool's, which one thread uses.
+            unsafe { touch(page as usize * PAGE_BYTES, 1) };
         }
-        // SAFETY: all pages were mapped above, and nothing else knows them.
-        unsafe { touch(base.expose_provenance(), list.len()) };
-        // SAFETY: the addresses are this function's.
-        unsafe { munmap(base, bytes) }.expect("a mapping to unmap");
     }
+
+    /// Returns the runs of a list.
+    fn runs<'a>(&self, list: &'a [Frame]) -> impl Iterator<Item = Run> + Clone + use<'a> {
+        let first = self.first.0;
+        let runs = list.chunk_by(|first, next| first.plus(1) == *next);
+        runs.map(move |run| (run[0].0 - first, run.len()))
+    }
+}
+
+/// Returns the ns of a mapping in each of the [`WAYS`].
+fn contest(
+    pool: &Pool,
+    others: &Pool,
+    lists: impl Fn(&Pool) -> Vec<Vec<Frame>>,
+    limits: &Limits,
+) -> Vec<f64> {
+    let (own, other) = (lists(pool), lists(others));
+    let mut vmap = player(&other, |list| others.vmap(list));
+    let purged = |iterations| {
+        vmap(iterations);
+        others.space.purge().expect("nothing that can't be unmapped");
+    };
+    let mut players = [
+        player(&own, |list| pool.vm_map_ram(list)),
+        Box::new(purged),
+        player(&own, |list| pool.shared.map_pages(pool.runs(list))),
+        player(&own, |list| pool.shared.calls_alone(pool.runs(list))),
+        player(&own, |list| pool.touch_alone(list)),
+    ];
+    medians(&mut players, limits)
 }
 
 /// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by

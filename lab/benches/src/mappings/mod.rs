@@ -4,12 +4,15 @@
 //! | module | what it measures |
 //! |---|---|
 //! | [`brief`] | map, touch, unmap of a few pages |
+//! | [`moves`] | a few pages brought together and back, where their owner gives them up |
 //! | [`growth`] | an area that grows from 1 to 64 MiB, page by page |
 //! | [`crowd`] | how many short mappings can live at once, and what they take of the kernel |
 
 pub mod brief;
 pub mod crowd;
 pub mod growth;
+pub mod moves;
+pub mod shared;
 
 use std::sync::Arc;
 use vmalloc::{Config, Space};

@@ -85,7 +85,7 @@ pub(super) fn no_edge(context: &mut Context<'_>) -> Result<(), Refusal> {
 
 fn run(context: &Context<'_>, cut: Cut) -> Result<(), Refusal> {
     let machine = context.machine;
-    // What is still lazy would come back during the loops, below the holes.
+    // Lazy areas would come back during the loops, below the holes.
     machine.space.purge()?;
     let held = groups(machine, machine.lazy_max_pages.min(context.most_held))?;
     for _ in context.turns() {

@@ -169,7 +169,7 @@ impl LiveSet<'_> {
 impl Drop for LiveSet<'_> {
     fn drop(&mut self) {
         for &addr in &self.addrs {
-            // What is refused stays busy, which the check after the run reports.
+            // A refused area stays busy, which the check after the run reports.
             let _ = self.give_back(addr);
         }
     }

@@ -30,7 +30,7 @@ impl Axis {
         const FEW_DECADES: f64 = 2.0;
         let (min, max) = bounds(values.filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
         let rounds = if (max / min).log10() > FEW_DECADES - 1e-9 { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
-        // What is a power of ten but for rounding is one.
+        // A number that is a power of ten but for rounding counts as one.
         let first = (min.log10() + 1e-9).floor() as i32;
         let last = (max.log10() - 1e-9).ceil() as i32 + 1;
         let all: Vec<_> =

@@ -79,8 +79,9 @@ impl Growth for Blocked {
 
     fn obstruct(&mut self) {
         self.clear();
-        // Behind the guard page.
-        let behind = self.area.addr + (self.area.pages + 1) * PAGE_BYTES;
+        // Behind the guard page: a grown area may be larger than was asked for.
+        let area = self.area.space.find(self.area.addr).expect("a live area");
+        let behind = self.area.addr + (area.pages as usize + usize::from(area.guard)) * PAGE_BYTES;
         let page = Request::new(PAGE_BYTES).without_guard().within(behind, behind + PAGE_BYTES);
         self.neighbour = Some(self.area.space.raw().reserve(&page).expect("a page behind the area"));
     }

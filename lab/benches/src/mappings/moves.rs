@@ -1,0 +1,184 @@
+//! Pages that their owner gives up, brought together at other addresses, used and brought back.
+
+use super::brief::{Pages, SIZES};
+use super::shared::Shared;
+use super::{PAGE_BYTES, space, touch};
+use crate::rounds::{Limits, medians};
+use serde::Serialize;
+use std::sync::Arc;
+use vmalloc::{Buffer, Request, Space, Zeroed};
+use vmalloc_lab::rng::Rng;
+use vmalloc_linux::Linux;
+use vmalloc_linux::gather::GatherArea;
+
+/// Pages of the pool: more than caches hold.
+const POOL: usize = 1 << 14;
+/// Lists that are gone through.
+const LISTS: usize = 1 << 12;
+
+/// The ways.
+pub const WAYS: [&str; 3] = ["UFFDIO_MOVE", "memcpy", "mmap a page"];
+
+/// The kinds of lists, and how tables name them.
+pub const PAGES: [(Pages, &str); 2] =
+    [(Pages::ScatteredOthers, "scattered, others"), (Pages::Consecutive, "consecutive, others")];
+
+/// One way for pages of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The kind of lists.
+    pub pages: &'static str,
+    /// The way to bring the pages together.
+    pub way: &'static str,
+    /// CPU time there and back, system time included, in ns, for each of the [`SIZES`].
+    pub ns: Vec<f64>,
+    /// That over the time of the first way.
+    pub ratio: Vec<f64>,
+}
+
+type SharedSpace = Arc<Space<Linux>>;
+
+/// Pages in private memory, and an area to gather them in.
+struct Moved {
+    pool: GatherArea<SharedSpace>,
+    area: GatherArea<SharedSpace>,
+}
+
+/// Pages in private memory, and memory to copy them to.
+struct Copied {
+    pool: Buffer<SharedSpace, Zeroed>,
+    window: Buffer<SharedSpace, Zeroed>,
+}
+
+/// Measures everything; nothing where the kernel does not move pages.
+///
+/// # Panics
+/// When the machine has no memory for the pools, or a call is refused.
+pub fn run(limits: &Limits) -> Vec<Row> {
+    let Some(mut moved) = Moved::new() else { return Vec::new() };
+    let mut copied = Copied { pool: buffer(POOL), window: buffer(SIZES[2]) };
+    copied.pool.fill(1);
+    let mmap = Shared::new(POOL);
+    let mut rows = Vec::new();
+    for (pages, name) in PAGES {
+        let row = |way| Row { pages: name, way, ns: Vec::new(), ratio: Vec::new() };
+        let mut group = WAYS.map(row);
+        for size in SIZES {
+            let lists = lists(pages, size);
+            let mut players = [
+                player(&lists, |list| moved.there_and_back(list)),
+                player(&lists, |list| copied.there_and_back(list)),
+                player(&lists, |list| mmap.map_pages(runs(list).map(|run| (run[0] as u64, run.len())))),
+            ];
+            let times = medians(&mut players, limits);
+            for (row, ns) in group.iter_mut().zip(&times) {
+                row.ns.push(*ns);
+                row.ratio.push(ns / times[0]);
+            }
+        }
+        rows.extend(group);
+    }
+    rows
+}
+
+fn buffer(pages: usize) -> Buffer<SharedSpace, Zeroed> {
+    Buffer::new(space(), &Request::new(pages * PAGE_BYTES)).expect("memory")
+}
+
+/// The numbers of the pages of each list.
+fn lists(pages: Pages, size: usize) -> Vec<Vec<usize>> {
+    let mut rng = Rng::new(9);
+    // Of two pages that follow each other at most one is in a list.
+    let mut scattered = || {
+        let mut list: Vec<usize> = Vec::with_capacity(size);
+        while list.len() < size {
+            let page = 2 * rng.below(POOL as u64 / 2) as usize;
+            if !list.contains(&page) {
+                list.push(page);
+            }
+        }
+        list
+    };
+    let consecutive = |list: Vec<usize>| {
+        let first = list[0].min(POOL - size);
+        (first..first + size).collect()
+    };
+    (0..LISTS)
+        .map(|_| if pages == Pages::Consecutive { consecutive(scattered()) } else { scattered() })
+        .collect()
+}
+
+/// Returns the runs of pages that follow each other.
+fn runs(list: &[usize]) -> impl Iterator<Item = &[usize]> + Clone {
+    list.chunk_by(|first, next| first + 1 == *next)
+}
+
+fn player<'a>(lists: &'a [Vec<usize>], mut way: impl FnMut(&[usize]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    let mut next = lists.iter().cycle();
+    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
+}
+
+impl Moved {
+    fn new() -> Option<Self> {
+        let mut pool = GatherArea::new(space(), POOL).expect("addresses");
+        let mut memory = buffer(POOL);
+        memory.fill(1);
+        let pages: Vec<_> = (0..POOL).map(|page| memory.addr() + page * PAGE_BYTES).collect();
+        // SAFETY: the pages are the buffer's, which is not used any more.
+        unsafe { pool.gather(0, &pages) }.expect("pages that can be moved");
+        let area = GatherArea::new(space(), SIZES[2]).expect("addresses");
+        (pool.is_moving() && area.is_moving()).then_some(Self { pool, area })
+    }
+
+    fn there_and_back(&mut self, list: &[usize]) {
+        let Self { pool, area } = self;
+        area.gather_from(0, pool, list).expect("full pages");
+        // SAFETY: the pages were just gathered there.
+        unsafe { touch(area.addr(), list.len()) };
+        let mut from = 0;
+        for run in runs(list) {
+            let numbers: Vec<_> = (from..from + run.len()).collect();
+            pool.gather_from(run[0], area, &numbers).expect("full pages");
+            from += run.len();
+        }
+    }
+}
+
+impl Copied {
+    fn there_and_back(&mut self, list: &[usize]) {
+        for (target, page) in self.window.chunks_exact_mut(PAGE_BYTES).zip(list) {
+            target.copy_from_slice(&self.pool[page * PAGE_BYTES..][..PAGE_BYTES]);
+        }
+        // SAFETY: the window is this function's.
+        unsafe { touch(self.window.addr(), list.len()) };
+        for (source, page) in self.window.chunks_exact(PAGE_BYTES).zip(list) {
+            self.pool[page * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn lists_name_each_page_once_and_match_their_kind() {
+        for size in SIZES {
+            for (pages, _) in PAGES {
+                for list in lists(pages, size) {
+                    let runs = runs(&list).count();
+                    assert_eq!(runs, if pages == Pages::Consecutive { 1 } else { size });
+                    assert!(list.len() == size && list.iter().all(|page| *page < POOL));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_is_measured_where_pages_can_be_moved() {
+        let rows = run(&Limits { rounds: 1, window: Duration::from_micros(50) });
+        assert!(rows.is_empty() || rows.len() == WAYS.len() * PAGES.len());
+        assert!(rows.iter().all(|row| row.ns.len() == SIZES.len() && row.ns.iter().all(|ns| *ns > 0.0)));
+    }
+}

@@ -1,0 +1,84 @@
+//! Pages of a file in memory, mapped as a program does without us.
+
+use super::brief::SIZES;
+use super::{PAGE_BYTES, touch};
+use rustix::fd::OwnedFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// A run of pages: the number of the first, and how many there are.
+pub type Run = (u64, usize);
+
+/// The file.
+pub struct Shared {
+    file: OwnedFd,
+    /// Addresses where nothing else is mapped.
+    window: *mut c_void,
+}
+
+impl Shared {
+    /// Makes a file of `pages` pages, which have memory.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn new(pages: usize) -> Self {
+        let file = rustix::fs::memfd_create(c"pool", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
+        rustix::fs::ftruncate(&file, (pages * PAGE_BYTES) as u64).expect("room for the pool");
+        let most = SIZES[SIZES.len() - 1];
+        let shared = Self { file, window: reserve(most) };
+        shared.map_pages([(0, pages)]);
+        shared
+    }
+
+    /// Maps runs, touches each page, and unmaps all: addresses, a call for each run, and one to end
+    /// it all.
+    ///
+    /// # Panics
+    /// When a call is refused.
+    pub fn map_pages(&self, runs: impl IntoIterator<Item = Run, IntoIter: Clone>) {
+        let runs = runs.into_iter();
+        let pages = runs.clone().map(|run| run.1).sum();
+        let base = reserve(pages);
+        self.show(base, runs);
+        // SAFETY: all pages were mapped just now, and nothing else knows them.
+        unsafe { touch(base.expose_provenance(), pages) };
+        // SAFETY: the addresses are this function's.
+        unsafe { munmap(base, pages * PAGE_BYTES) }.expect("a mapping to unmap");
+    }
+
+    /// Makes the calls that map runs, of no more pages than the largest of the [`SIZES`], each over
+    /// what was mapped before.
+    ///
+    /// # Panics
+    /// When a call is refused.
+    pub fn calls_alone(&self, runs: impl IntoIterator<Item = Run>) {
+        self.show(self.window, runs);
+    }
+
+    fn show(&self, base: *mut c_void, runs: impl IntoIterator<Item = Run>) {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::FIXED | MapFlags::SHARED);
+        let mut at = base;
+        for (first, pages) in runs {
+            let (bytes, offset) = (pages * PAGE_BYTES, first * PAGE_BYTES as u64);
+            // SAFETY: inside the caller's reservation, to whose pages nothing refers.
+            unsafe { mmap(at, bytes, access, flags, &self.file, offset) }.expect("a mapping");
+            at = at.wrapping_byte_add(bytes);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the window is this file's, and nothing uses it.
+        unsafe { munmap(self.window, SIZES[SIZES.len() - 1] * PAGE_BYTES) }.expect("a mapping to unmap");
+    }
+}
+
+/// Returns new addresses for `pages` pages, without access.
+fn reserve(pages: usize) -> *mut c_void {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: new addresses, that the kernel chooses.
+    let base = unsafe { mmap_anonymous(null_mut(), pages * PAGE_BYTES, ProtFlags::empty(), flags) };
+    base.expect("addresses")
+}

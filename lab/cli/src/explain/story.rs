@@ -1,0 +1,118 @@
+//! The answer for people: one sentence, and the facts below it.
+
+use std::fmt::Write;
+use vmalloc_inspect::{AreaState, Explanation, Freed, Neighbour, Place, Position, Segment};
+use vmalloc_lab::units::human_bytes;
+
+/// Returns the answer as lines.
+pub(super) fn story(explanation: &Explanation) -> String {
+    let addr = explanation.addr;
+    let mut text = match &explanation.place {
+        Some(place) => format!("{addr:#x}: {}\n", sentence(place)),
+        None => format!("{addr:#x}: in no space; {} looked at\n", counted(explanation.spaces)),
+    };
+    let mut fact = |name: &str, value: String| {
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "  {name:<9} {value}");
+    };
+    if let Some(place) = &explanation.place {
+        facts(place, &mut fact);
+    }
+    if let Some(freed) = &explanation.freed {
+        fact("freed", freed_by(freed));
+    }
+    if let Some(mapping) = &explanation.mapping {
+        let name = mapping.name.as_deref().unwrap_or("(no name)");
+        fact("mapping", format!("{:#x}-{:#x} {} {name}", mapping.start, mapping.end, mapping.rights));
+    }
+    text
+}
+
+fn counted(spaces: usize) -> String {
+    if spaces == 1 { "1 space was".into() } else { format!("{spaces} spaces were") }
+}
+
+fn sentence(place: &Place) -> String {
+    let segment = &place.segment;
+    match (segment.state, place.position) {
+        (AreaState::Free, _) => beside(place),
+        (AreaState::Busy, Position::Inside(byte)) => format!("byte {byte} of {}", area(segment)),
+        (AreaState::Busy, Position::Slack(bytes)) => {
+            format!("{} behind the end of {}, in its last page: an overrun", plural(bytes), area(segment))
+        }
+        (AreaState::Busy, Position::Guard(bytes)) => {
+            format!("{} behind the end of {}, in its guard page: an overrun", plural(bytes), area(segment))
+        }
+        (AreaState::Busy, _) => format!("in {}", area(segment)),
+        (state, Position::Inside(byte) | Position::Slack(byte)) => {
+            format!("byte {byte} of an area that is {state}: a use after free")
+        }
+        (state, _) => format!("in the guard page of an area that is {state}"),
+    }
+}
+
+fn plural(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
+}
+
+/// Returns what a free address is: perhaps an area beside it was meant.
+fn beside(place: &Place) -> String {
+    let page = 4096;
+    let near = |found: &&Neighbour| found.distance < page && found.segment.state == AreaState::Busy;
+    match (place.before.as_ref().filter(near), place.behind.as_ref().filter(near)) {
+        (Some(found), _) => {
+            format!("free, {} bytes behind the end of {}", found.distance, area(&found.segment))
+        }
+        (_, Some(found)) => {
+            format!("free, {} bytes before the start of {}", found.distance, area(&found.segment))
+        }
+        _ => "free: in no area".into(),
+    }
+}
+
+fn area(segment: &Segment) -> String {
+    let tag = segment.tag.as_ref().map_or("without a tag".into(), |tag| format!("{tag:?}"));
+    format!("the area in use at {:#x}, {} bytes, {tag}", segment.addr, segment.bytes)
+}
+
+fn facts(place: &Place, fact: &mut impl FnMut(&str, String)) {
+    let segment = &place.segment;
+    fact("segment", format!("{}, {}", range(segment), segment.state));
+    if let Some(kind) = &segment.kind {
+        fact("kind", kind.clone());
+    }
+    if let Some(found) = place.residency {
+        let swapped = if found.swapped == 0 { String::new() } else { format!(", {} in swap", found.swapped) };
+        fact("memory", format!("{} of {} pages{swapped}", found.resident, found.pages));
+    }
+    for (name, neighbour) in [("before", &place.before), ("behind", &place.behind)] {
+        if let Some(Neighbour { segment, distance, .. }) = neighbour {
+            let tag = segment.tag.as_ref().map_or(String::new(), |tag| format!(", {tag:?}"));
+            fact(name, format!("{}, {}{tag}, {distance} bytes away", range(segment), segment.state));
+        }
+    }
+    let [start, end] = place.span;
+    fact("space", format!("{start:#x}-{end:#x}, {}", human_bytes(end - start)));
+    if !place.is_settled {
+        fact("note", "the space was changing all the time: some of this may be older".into());
+    }
+    if !place.is_whole {
+        fact("note", "some tags or states of freed areas could not be read".into());
+    }
+}
+
+fn range(segment: &Segment) -> String {
+    format!("{:#x}-{:#x}, {}", segment.addr, segment.end, human_bytes(segment.end - segment.addr))
+}
+
+fn freed_by(freed: &Freed) -> String {
+    let Freed { addr, bytes, thread, at_milliseconds, .. } = freed;
+    let when = match freed.milliseconds_ago {
+        Some(ago) => format!("{ago} ms ago"),
+        None => format!("at {at_milliseconds} ms of the machine's clock"),
+    };
+    let tag = freed.tag.as_ref().map_or(String::new(), |tag| format!(", {tag:?}"));
+    let frames: Vec<_> = freed.frames.iter().map(|frame| format!(" {frame:#x}")).collect();
+    let frames = if frames.is_empty() { String::new() } else { format!("; called from{}", frames.concat()) };
+    format!("by thread {thread} {when}: {addr:#x}, {bytes} bytes{tag}{frames}")
+}
