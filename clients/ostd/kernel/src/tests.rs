@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MPL-2.0
+
+//! All kernel-mode tests of ostd.
+
+#![no_std]
+#![no_main]
+#![feature(linkage)]
+
+include!("base.rs");
+
+// SAFETY: The name does not collide with other symbols.
+#[unsafe(no_mangle)]
+pub static KTEST_TEST_WHITELIST: Option<&[&str]> = None;

@@ -1,0 +1,214 @@
+// From free-list 0.3.4 by Martin Kröning, MIT OR Apache-2.0: see LICENSE-MIT and LICENSE-APACHE beside this crate.
+// Changed: the ranges are a `List`, which is vmalloc's area map once they are many. The tests are unchanged.
+
+use core::fmt;
+use core::fmt::Write;
+
+use smallvec::SmallVec;
+
+use crate::list::{self, List};
+use crate::{PageLayout, PageRange, PageRangeSub};
+
+#[derive(Clone, Debug)]
+pub struct PageList<const N: usize> {
+    list: List<N>,
+}
+
+#[derive(Debug)]
+pub struct PageListError;
+
+impl<const N: usize> PageList<N> {
+    pub const fn new() -> Self {
+        Self { list: List::Few(SmallVec::new_const()) }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = PageRange> + use<'_, N> {
+        let (few, many) = match &self.list {
+            List::Few(few) => (Some(few.iter().copied()), None),
+            List::Many(map) => (None, Some(map.free_ranges().map(list::bytes))),
+        };
+        few.into_iter().flatten().chain(many.into_iter().flatten())
+    }
+
+    pub fn free_space(&self) -> usize {
+        match &self.list {
+            List::Few(few) => few.iter().map(|range| range.len().get()).sum(),
+            List::Many(map) => map.free_pages() as usize * crate::PAGE_SIZE,
+        }
+    }
+
+    pub fn add(&mut self, range: PageRange) -> Result<(), PageListError> {
+        if let Some(map) = self.list.many() {
+            return list::add(map, range).ok_or(PageListError);
+        }
+        if self.iter().any(|entry| entry.overlaps(range)) {
+            return Err(PageListError);
+        }
+        let Some(few) = self.list.few() else { return self.add(range) };
+        let mut index = few.partition_point(|entry| entry.end() < range.start());
+        let mut sum = range;
+        // A free range may touch on either side. Both are free ranges no more.
+        while let Some(entry) = few.get(index).filter(|entry| entry.touches(sum)) {
+            sum = (sum + *entry).ok_or(PageListError)?;
+            few.remove(index);
+        }
+        index = index.min(few.len());
+        few.insert(index, sum);
+        Ok(())
+    }
+
+    pub fn remove(&mut self, range: PageRange) -> Result<(), PageListError> {
+        if let Some(map) = self.list.many() {
+            return list::remove(map, range).ok_or(PageListError);
+        }
+        let Some(index) = self.iter().position(|entry| entry.contains(range)) else { return Err(PageListError) };
+        // A range in place may become two.
+        let Some(few) = self.list.few() else { return self.remove(range) };
+        let entry = &mut few[index];
+        match *entry - range {
+            PageRangeSub::None => drop(few.remove(index)),
+            PageRangeSub::One(a) => *entry = a,
+            PageRangeSub::Two(a, b) => {
+                *entry = a;
+                few.insert(index + 1, b);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lowest pages for `layout`.
+    pub(crate) fn alloc(&mut self, layout: PageLayout) -> Option<PageRange> {
+        match self.list.many() {
+            Some(map) => list::alloc(map, layout, None),
+            None => self.alloc_by(|range| range.fit(layout)),
+        }
+    }
+
+    /// Takes the lowest pages for `layout` that are not in `range`.
+    pub(crate) fn alloc_outside_of(&mut self, layout: PageLayout, range: PageRange) -> Option<PageRange> {
+        match self.list.many() {
+            Some(map) => {
+                let below = list::alloc(map, layout, Some((0, range.start())));
+                below.or_else(|| list::alloc(map, layout, Some((range.end(), usize::MAX))))
+            }
+            None => self.alloc_by(|entry| match entry - range {
+                PageRangeSub::None => None,
+                PageRangeSub::One(a) => a.fit(layout),
+                PageRangeSub::Two(a, b) => a.fit(layout).or_else(|| b.fit(layout)),
+            }),
+        }
+    }
+
+    /// Takes the first pages that `f` finds in a free range.
+    pub(crate) fn alloc_by(&mut self, f: impl FnMut(PageRange) -> Option<PageRange>) -> Option<PageRange> {
+        let fit = self.iter().find_map(f)?;
+        self.remove(fit).expect("the pages are part of a free range");
+        Some(fit)
+    }
+}
+
+impl<const N: usize> Default for PageList<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> fmt::Display for PageList<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut has_fields = false;
+
+        for entry in self.iter() {
+            if has_fields {
+                f.write_char('\n')?;
+            }
+            write!(f, "{entry:#}")?;
+
+            has_fields = true;
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::single_range_in_vec_init)]
+#[rustfmt::skip]
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    #[test]
+    fn add() {
+        let assert = |a: &[Range<usize>], b: Range<usize>, c: &[Range<usize>]| {
+            let a = a
+                .iter()
+                .cloned()
+                .map(|range| PageRange::try_from(range).unwrap())
+                .collect::<Vec<_>>();
+            let b = PageRange::try_from(b).unwrap();
+            let c = c
+                .iter()
+                .cloned()
+                .map(|range| PageRange::try_from(range).unwrap())
+                .collect::<Vec<_>>();
+            let mut page_list = PageList::<16> { list: a.into() };
+            page_list.add(b).unwrap();
+            assert_eq!(page_list.list.to_vec(), c);
+        };
+
+        assert(&[], 0x2000..0x5000, &[0x2000..0x5000]);
+
+        assert(&[0x0000..0x1000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x5000]);
+        assert(&[0x0000..0x2000], 0x2000..0x5000, &[0x0000..0x5000]);
+        assert(&[0x5000..0x7000], 0x2000..0x5000, &[0x2000..0x7000]);
+        assert(&[0x6000..0x7000], 0x2000..0x5000, &[0x2000..0x5000, 0x6000..0x7000]);
+
+        assert(&[0x0000..0x1000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000]);
+        assert(&[0x0000..0x2000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x5000, 0x6000..0x7000]);
+        assert(&[0x0000..0x1000, 0x5000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x7000]);
+        assert(&[0x0000..0x2000, 0x5000..0x7000], 0x2000..0x5000, &[0x0000..0x7000]);
+
+        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x5000, 0x6000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x4000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x5000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x4000, 0x5000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x7000, 0x8000..0x9000]);
+    }
+
+    #[test]
+    fn remove() {
+        let assert = |a: &[Range<usize>], b: Range<usize>, c: &[Range<usize>]| {
+            let a = a
+                .iter()
+                .cloned()
+                .map(|range| PageRange::try_from(range).unwrap())
+                .collect::<Vec<_>>();
+            let b = PageRange::try_from(b).unwrap();
+            let c = c
+                .iter()
+                .cloned()
+                .map(|range| PageRange::try_from(range).unwrap())
+                .collect::<Vec<_>>();
+            let mut page_list = PageList::<16> { list: a.into() };
+            page_list.remove(b).unwrap();
+            assert_eq!(page_list.list.to_vec(), c);
+        };
+
+
+        assert(&[0x2000..0x5000], 0x2000..0x5000, &[]);
+
+        assert(&[0x0000..0x1000, 0x2000..0x5000], 0x2000..0x5000, &[0x0000..0x1000]);
+        assert(&[0x0000..0x5000], 0x2000..0x5000, &[0x0000..0x2000]);
+        assert(&[0x2000..0x7000], 0x2000..0x5000, &[0x5000..0x7000]);
+        assert(&[0x2000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x6000..0x7000]);
+
+        assert(&[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x6000..0x7000]);
+        assert(&[0x0000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x2000, 0x6000..0x7000]);
+        assert(&[0x0000..0x1000, 0x2000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x5000..0x7000]);
+        assert(&[0x0000..0x7000], 0x2000..0x5000, &[0x0000..0x2000, 0x5000..0x7000]);
+
+        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x5000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x6000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x4000, 0x6000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x5000..0x7000, 0x8000..0x9000]);
+        assert(&[0x0000..0x1000, 0x2000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x4000, 0x5000..0x7000, 0x8000..0x9000]);
+    }
+}

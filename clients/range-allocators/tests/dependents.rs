@@ -1,0 +1,237 @@
+//! Published crates that use the three allocators pass their own tests with the drop-in, as with the original.
+//!
+//! Each is fetched from the registry, laid out in the target directory, and tested twice: as it is, and with the drop-in by
+//! `[patch.crates-io]`. Its folder in `dependents` has the locked versions, a patch where it needs one to build or to be patched, and a
+//! harness where its own tests don't reach the allocator. The results of all tests and the addresses that the harnesses print are the same.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder of this client.
+fn ours(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// A folder below the target directory.
+fn built(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("dependents").join(name)
+}
+
+/// Returns the command of cargo, away from this workspace.
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(std::env::temp_dir());
+    cargo
+}
+
+/// Returns what a command prints, its output before its errors.
+fn printed(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap_or_else(|cause| panic!("{command:?}: {cause}"));
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.success(), text.concat())
+}
+
+/// Returns the folder with the source of a package, after cargo has fetched it.
+fn published(package: &str, version: &str) -> PathBuf {
+    let (found, text) =
+        printed(cargo().args(["info", "--registry", "crates-io", &format!("{package}@{version}")]));
+    assert!(found, "{text}");
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap()).join(".cargo"));
+    let registries = home.join("registry/src").read_dir().unwrap();
+    let mut folders =
+        registries.map(|registry| registry.unwrap().path().join(format!("{package}-{version}")));
+    folders.find(|folder| folder.exists()).expect("cargo keeps the source of what it tells about")
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in from.read_dir().unwrap() {
+        let from = entry.unwrap().path();
+        let to = to.join(from.file_name().unwrap());
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+/// A dependent of an allocator, laid out to be tested.
+struct Dependent {
+    /// Its folder in `dependents`.
+    parts: PathBuf,
+    folder: PathBuf,
+    /// The file with the versions of what it depends on.
+    lock: PathBuf,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Dependent {
+    /// Lays out the published source in a folder.
+    fn published(package: &'static str, version: &str, folder: &str) -> Self {
+        let source = published(package, version);
+        let dependent = Self::laid_out(&source, &source, package, folder);
+        let manifest = dependent.folder.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        // Else cargo looks for the workspace above.
+        std::fs::write(&manifest, format!("[workspace]\n{text}")).unwrap();
+        dependent
+    }
+
+    /// Lays out a package of `dependents` that has some files of a published one.
+    fn with_files_of(package: &'static str, from: &Path, files: &[(&str, &str)]) -> Self {
+        let parts = ours("dependents").join(package);
+        let dependent = Self::laid_out(&parts, &parts, package, package);
+        for (from_file, to) in files {
+            std::fs::copy(from.join(from_file), dependent.folder.join(to)).unwrap();
+        }
+        dependent
+    }
+
+    fn laid_out(source: &Path, locked: &Path, package: &str, folder: &str) -> Self {
+        let (parts, folder) = (ours("dependents").join(package), built(folder));
+        let _ = std::fs::remove_dir_all(&folder);
+        copy(source, &folder);
+        let lock =
+            [&parts, locked].map(|place| place.join("Cargo.lock")).into_iter().find(|lock| lock.exists());
+        Self { parts, folder, lock: lock.expect("versions are locked"), arguments: &[], environment: &[] }
+    }
+
+    /// Applies the patch of this repository.
+    fn patched(self) -> Self {
+        let mut command = Command::new("patch");
+        command.args(["-p1", "-i"]).arg(self.parts.join("source.patch")).arg("-d").arg(&self.folder);
+        let (applied, text) = printed(&mut command);
+        assert!(applied, "{text}");
+        self
+    }
+
+    /// Puts a file of this repository at a path in the source.
+    fn with(self, file: &str, path: &str) -> Self {
+        let path = self.folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy(self.parts.join(file), path).unwrap();
+        self
+    }
+
+    /// Sets the arguments and the environment of its `cargo test`.
+    fn tested_by(
+        self,
+        arguments: &'static [&'static str],
+        environment: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { arguments, environment, ..self }
+    }
+
+    /// Returns cargo in its folder, with packages replaced by those in folders.
+    fn cargo(&self, patches: &[(&str, PathBuf)]) -> Command {
+        let mut command = cargo();
+        command.current_dir(&self.folder).env("CARGO_TARGET_DIR", built("target"));
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false").envs(self.environment.iter().copied());
+        for (package, folder) in patches {
+            command.arg("--config").arg(format!("patch.crates-io.{package}.path = {folder:?}"));
+        }
+        command
+    }
+
+    /// Runs its tests, and returns what they found.
+    fn test(&self, patches: &[(&str, PathBuf)]) -> Outcome {
+        // A patch changes the file.
+        std::fs::copy(&self.lock, self.folder.join("Cargo.lock")).unwrap();
+        for (package, folder) in patches {
+            let mut command = self.cargo(patches);
+            command.args(["tree", "--quiet", "--depth=0", "--invert", package]);
+            let (_, tree) = printed(command.args(self.arguments.iter().filter(|it| **it != "--lib")));
+            assert!(tree.contains(&*folder.to_string_lossy()), "{:?} does not use it: {tree}", self.folder);
+        }
+        let mut command = self.cargo(patches);
+        command.arg("test").args(self.arguments).args(["--", "--show-output", "--test-threads=1"]);
+        let (passed, text) = printed(&mut command);
+        assert!(passed, "{command:?}: {text}");
+        let outcome = Outcome::read(&text);
+        let (tests, places) = (outcome.tests.len(), outcome.places.len());
+        println!(
+            "{:?}, {patches:?}: {tests} tests, {places} lines of places",
+            self.parts.file_name().unwrap()
+        );
+        outcome
+    }
+}
+
+/// The results of tests, and the addresses that a harness printed.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    tests: BTreeSet<String>,
+    places: Vec<String>,
+}
+
+impl Outcome {
+    fn read(text: &str) -> Self {
+        let lines =
+            |start| text.lines().filter(move |line: &&str| line.starts_with(start)).map(str::to_owned);
+        let tests: BTreeSet<_> = lines("test ").filter(|line| !line.starts_with("test result")).collect();
+        assert!(tests.iter().all(|line| line.ends_with(" ... ok")), "{tests:?}");
+        Self { tests, places: lines("placed ").collect() }
+    }
+}
+
+#[test]
+fn hermit_kernel_has_the_tests_and_addresses_of_the_original() {
+    let kernel = Dependent::published("hermit-kernel", "0.11.0", "hermit-kernel").patched();
+    let kernel = kernel.with("harness.rs", "src/arch/x86_64/mm/harness.rs");
+    // It uses features that are not stable.
+    let kernel = kernel.tested_by(&["--lib", "--no-default-features"], &[("RUSTC_BOOTSTRAP", "1")]);
+    let expected = kernel.test(&[]);
+    assert_eq!((expected.tests.len(), expected.places.len()), (4, 28));
+    assert_eq!(kernel.test(&[("free-list", ours("free-list"))]), expected);
+}
+
+#[test]
+fn rdif_pcie_has_the_tests_of_the_original() {
+    let published = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie-published").test(&[]);
+    assert_eq!(published.tests.len(), 37);
+    let split = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie").patched();
+    let expected = split.test(&[]);
+    // The others are the tests of the copy of vm-allocator, which the drop-in has itself.
+    assert_eq!(expected.tests.len(), 4);
+    assert!(expected.tests.is_subset(&published.tests));
+    assert_eq!(split.test(&[("vm-allocator", ours("vm-allocator"))]), expected);
+}
+
+#[test]
+fn pcie_has_the_tests_and_addresses_of_the_original() {
+    let split = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie-of-pcie").patched();
+    let bus = Dependent::published("pcie", "0.7.1", "pcie").patched().with("harness.rs", "tests/harness.rs");
+    let expected = bus.test(&[]);
+    assert_eq!((expected.tests.len(), expected.places.len()), (9, 3_786));
+    assert_eq!(bus.test(&[("rdif-pcie", split.folder), ("vm-allocator", ours("vm-allocator"))]), expected);
+}
+
+const BEVY: &str = "0.18.1";
+
+#[test]
+fn bevys_buffer_of_meshes_has_the_addresses_and_contents_of_the_original() {
+    let (bevy, module) = (published("bevy_pbr", BEVY), "src/persistent_buffer.rs");
+    let files = [("src/meshlet/persistent_buffer.rs", module)];
+    let buffer = Dependent::with_files_of("meshlet-buffer", &bevy, &files).patched();
+    let buffer = buffer.with("gpu.rs", "src/persistent_buffer/harness/gpu.rs");
+    let buffer = buffer.with("../bevy_pbr/harness.rs", "src/persistent_buffer/harness.rs");
+    let expected = buffer.test(&[]);
+    assert_eq!((expected.tests.len(), expected.places.len()), (1, 4_976));
+    assert_eq!(buffer.test(&[("range-alloc", ours("range-alloc"))]), expected);
+}
+
+#[test]
+#[ignore = "bevy's renderer builds for some ten minutes"]
+fn bevy_pbr_has_the_tests_and_addresses_of_the_original() {
+    let renderer = Dependent::published("bevy_pbr", BEVY, "bevy_pbr").patched();
+    let renderer = renderer.with("harness.rs", "src/meshlet/persistent_buffer/harness.rs");
+    let renderer = renderer.with("gpu.rs", "src/meshlet/persistent_buffer/harness/gpu.rs");
+    let renderer = renderer.tested_by(&["--lib", "--features=meshlet"], &[("CARGO_INCREMENTAL", "0")]);
+    let expected = renderer.test(&[]);
+    assert_eq!((expected.tests.len(), expected.places.len()), (2, 4_976));
+    assert_eq!(renderer.test(&[("range-alloc", ours("range-alloc"))]), expected);
+}
