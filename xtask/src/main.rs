@@ -1,11 +1,16 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
 mod api;
+mod c_library;
 mod check;
+mod clients;
+mod header;
 mod instructions;
 mod kernel;
 mod miri;
 mod nightly;
+mod preload;
+mod python;
 mod qemu;
 mod results;
 mod sanitize;
@@ -26,9 +31,14 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     Api(api::Args),
+    CLibrary(c_library::Args),
     Check(check::Args),
+    Clients(clients::Args),
+    Header(header::Args),
     Instructions(instructions::Args),
     Miri(miri::Args),
+    Preload(preload::Args),
+    Python(python::Args),
     Qemu(qemu::Args),
     Results(results::Args),
     Sanitize(sanitize::Args),
@@ -39,9 +49,14 @@ enum Chore {
 fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
         Chore::Api(args) => api::run(&args).map_err(Into::into),
+        Chore::CLibrary(args) => c_library::run(&args).map_err(Into::into),
         Chore::Check(args) => check::run(&args).map_err(Into::into),
+        Chore::Clients(args) => clients::run(&args).map_err(Into::into),
+        Chore::Header(args) => header::run(&args).map_err(Into::into),
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
+        Chore::Preload(args) => preload::run(&args).map_err(Into::into),
+        Chore::Python(args) => python::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),
         Chore::Sanitize(args) => sanitize::run(&args).map_err(Into::into),

@@ -27,6 +27,9 @@ const OPENINGS: [&str; 18] = [
     "See ",
 ];
 
+/// Beginnings of any comment that has no actor.
+const ACTORLESS: [&str; 6] = ["The same", "What is ", "What was ", "Who ", "Whoever ", "Whether what "];
+
 /// Words made at home, for which the field has its own.
 const HOME_MADE: [&str; 19] = [
     "asker", "askers", "barren", "buried", "bury", "crew", "exhume", "islands", "ledger", "lots", "planes",
@@ -101,6 +104,9 @@ fn comments(package: &Package, file: &File, found: &mut Vec<Violation>) {
         };
         if line.chars().count() > COLUMNS && !in_fence && !may_be_long(comment) {
             push("columns", format!("{} columns of comment", line.chars().count()));
+        }
+        if let Some(opening) = ACTORLESS.iter().find(|opening| comment.starts_with(**opening)) {
+            push("actors", format!("a comment begins with {:?}: say who acts", opening.trim_end()));
         }
         if let Some(word) = home_made(comment) {
             push("words", format!("a word made at home: {word:?}"));

@@ -1,0 +1,180 @@
+//! The cost of loads under several allocators, each preloaded, in one run.
+
+use super::measure::{self, Cost, median};
+use super::{Args, Error, redis, tools};
+use std::path::{Path, PathBuf};
+
+/// Starts of a process in one measurement.
+const STARTS: usize = 300;
+
+/// An allocator: its name and its library.
+struct Allocator {
+    name: &'static str,
+    library: PathBuf,
+}
+
+/// Places where distributions have their libraries.
+const FOLDERS: [&str; 4] = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+
+/// Returns the allocators that this machine has. Of glibc's malloc the library is preloaded as well: some programs are
+/// linked to another one.
+fn allocators(library: &Path) -> Vec<Allocator> {
+    let of_system = [
+        ("glibc", "libc.so.6"),
+        ("jemalloc", "libjemalloc.so.2"),
+        ("mimalloc", "libmimalloc.so.2"),
+        ("tcmalloc", "libtcmalloc_minimal.so.4"),
+    ];
+    let mut all = vec![Allocator { name: "vmalloc", library: library.into() }];
+    for (name, file) in of_system {
+        match FOLDERS.iter().map(|folder| Path::new(folder).join(file)).find(|path| path.exists()) {
+            Some(library) => all.push(Allocator { name, library }),
+            None => println!("NOT RUN: {name}: {file} is not installed"),
+        }
+    }
+    all.sort_by_key(|allocator| allocator.name != "glibc");
+    all
+}
+
+/// A load: its name, and its command line.
+struct Load {
+    name: &'static str,
+    words: Vec<String>,
+}
+
+fn loads() -> Result<Vec<Load>, Error> {
+    let (folder, text) = (tools::loads(), tools::text(24)?.display().to_string());
+    let less = tools::text(3)?.display().to_string();
+    let at = |file: &str| folder.join(file).display().to_string();
+    let mut all = Vec::new();
+    let mut add = |name, words: &[&str]| {
+        if tools::is_installed(words[0]) {
+            all.push(Load { name, words: words.iter().map(ToString::to_string).collect() });
+        } else {
+            println!("NOT RUN: {name}: {} is not installed", words[0]);
+        }
+    };
+    match tools::python_with_numpy()? {
+        Some(python) => {
+            let python = python.display().to_string();
+            add("numpy temporaries", &[&python, &at("temporaries.py")]);
+            add("numpy live_set", &[&python, &at("live_set.py")]);
+            add("numpy expressions", &[&python, &at("expressions.py")]);
+        }
+        None => println!("NOT RUN: numpy: it can't be installed"),
+    }
+    add("node buffers", &["node", &at("buffers.js")]);
+    add("sqlite", &["sqlite3", ":memory:", &format!(".read {}", at("tables.sql"))]);
+    add("g++", &["g++", "-O2", "-c", &at("words.cpp"), "-o", "/dev/null"]);
+    add("git", &["git", "log", "-p", "-n", "100"]);
+    add("xz", &["xz", "-3", "-c", &less]);
+    add("sort", &["sort", &text]);
+    Ok(all)
+}
+
+pub(super) fn run(library: &Path, args: &Args) -> Result<(), Error> {
+    let allocators = allocators(library);
+    println!(
+        "| load | allocator | CPU s | of glibc | page faults | peak MiB | of glibc |\n|---|---|---|---|---|---|---|"
+    );
+    for load in loads()?.iter().filter(|load| load.name.contains(&args.only)) {
+        measure_load(load, &allocators, args.rounds)?;
+    }
+    if "redis".contains(&args.only) && tools::is_installed("redis-server") {
+        measure_redis(&allocators, args.rounds)?;
+    }
+    if "start".contains(&args.only) {
+        measure_starts(&allocators, args.rounds)?;
+    }
+    if "realloc".contains(&args.only) {
+        measure_realloc(&allocators, args.rounds)?;
+    }
+    Ok(())
+}
+
+/// Measures a load: all allocators in each round, so that what else the machine does meets all of them.
+fn measure_load(load: &Load, allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+    let mut costs: Vec<Vec<Cost>> = allocators.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for (allocator, costs) in allocators.iter().zip(&mut costs) {
+            costs.push(measure::run(&load.words, &allocator.library)?);
+        }
+    }
+    let middle = |costs: &[Cost], of: fn(&Cost) -> f64| median(costs.iter().map(of));
+    let (cpu, peak) = (middle(&costs[0], |it| it.cpu_s), middle(&costs[0], |it| it.peak_mib));
+    for (allocator, costs) in allocators.iter().zip(&costs) {
+        let ended = if costs.iter().all(|cost| cost.ended_well) { "" } else { " (FAILED)" };
+        let own =
+            [middle(costs, |it| it.cpu_s), middle(costs, |it| it.faults), middle(costs, |it| it.peak_mib)];
+        println!(
+            "| {}{ended} | {} | {:.3} | {:.2} | {:.0} | {:.0} | {:.2} |",
+            load.name,
+            allocator.name,
+            own[0],
+            own[0] / cpu,
+            own[1],
+            own[2],
+            own[2] / peak
+        );
+    }
+    Ok(())
+}
+
+fn measure_redis(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+    let mut first = None;
+    for allocator in allocators {
+        let loads: Result<Vec<_>, _> =
+            (0..rounds).map(|_| redis::load(Some(&allocator.library), &[])).collect();
+        let loads = loads?;
+        let (cpu, peak) =
+            (median(loads.iter().map(|it| it.cpu_s)), median(loads.iter().map(|it| it.peak_mib)));
+        let (cpu_of, peak_of) = *first.get_or_insert((cpu, peak));
+        println!(
+            "| redis | {} | {cpu:.3} | {:.2} | – | {peak:.0} | {:.2} |",
+            allocator.name,
+            cpu / cpu_of,
+            peak / peak_of
+        );
+    }
+    Ok(())
+}
+
+fn measure_starts(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+    let words: Vec<_> = ["git", "--version"].map(str::to_owned).into();
+    let mut first = None;
+    let mut all: Vec<Vec<f64>> = allocators.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for (allocator, sums) in allocators.iter().zip(&mut all) {
+            let starts = (0..STARTS).map(|_| measure::run(&words, &allocator.library));
+            sums.push(starts.map(|cost| cost.map(|cost| cost.cpu_s)).sum::<Result<f64, _>>()?);
+        }
+    }
+    for (allocator, sums) in allocators.iter().zip(&all) {
+        let cpu = median(sums.iter().copied());
+        let ratio = cpu / *first.get_or_insert(cpu);
+        println!("| start of {STARTS} processes | {} | {cpu:.3} | {ratio:.2} | – | – | – |", allocator.name);
+    }
+    Ok(())
+}
+
+/// Measures a block that grows by 1 MiB at a time: microseconds a step.
+fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+    let Some(program) = tools::compiled(&tools::loads().join("realloc.c"), "realloc", &[])? else {
+        println!("NOT RUN: realloc: there is no C compiler");
+        return Ok(());
+    };
+    // The others copy up to 512 MiB at each step: once is enough.
+    let is_quick = |name: &str| name == "glibc" || name == "vmalloc";
+    for way in ["room", "blocked"] {
+        for allocator in allocators {
+            let count = if is_quick(allocator.name) { rounds } else { 1 };
+            let steps = (0..count).filter_map(|_| {
+                let mut command = std::process::Command::new(&program);
+                command.arg(way).env("LD_PRELOAD", &allocator.library);
+                String::from_utf8(command.output().ok()?.stdout).ok()?.trim().parse::<f64>().ok()
+            });
+            println!("| realloc +1 MiB, {way} | {} | {:.1} µs a step |", allocator.name, median(steps));
+        }
+    }
+    Ok(())
+}

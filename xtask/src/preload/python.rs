@@ -1,0 +1,92 @@
+//! CPython's own tests: how many ran, and which failed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Modules that allocate, fork, start threads or processes.
+const MODULES: [&str; 34] = [
+    "test_bytes",
+    "test_array",
+    "test_memoryview",
+    "test_buffer",
+    "test_zlib",
+    "test_gc",
+    "test_struct",
+    "test_fork1",
+    "test_list",
+    "test_dict",
+    "test_set",
+    "test_tuple",
+    "test_str",
+    "test_unicode",
+    "test_io",
+    "test_bz2",
+    "test_lzma",
+    "test_hashlib",
+    "test_mmap",
+    "test_re",
+    "test_json",
+    "test_pickle",
+    "test_marshal",
+    "test_thread",
+    "test_threading",
+    "test_subprocess",
+    "test_os",
+    "test_posix",
+    "test_ctypes",
+    "test_socket",
+    "test_queue",
+    "test_weakref",
+    "test_tarfile",
+    "test_zipfile",
+];
+/// How many of them are quick.
+const QUICK: usize = 8;
+
+/// The result of a module.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) ran: u64,
+    pub(super) failed: BTreeSet<String>,
+}
+
+/// Returns the modules to run.
+pub(super) fn modules(quick: bool) -> &'static [&'static str] {
+    if quick { &MODULES[..QUICK] } else { &MODULES }
+}
+
+/// Returns a Python that has its own tests.
+pub(super) fn find() -> Option<&'static str> {
+    ["/usr/bin/python3", "python3"].into_iter().find(|python| {
+        let words = ["-c", "import test.test_bytes, test.test_zlib"];
+        let command = Command::new(python).args(words).stderr(Stdio::null()).status();
+        command.is_ok_and(|status| status.success())
+    })
+}
+
+/// Runs a module.
+pub(super) fn run(python: &str, module: &str, library: Option<&Path>, settings: &[(&str, &str)]) -> Outcome {
+    let mut command = Command::new("timeout");
+    command
+        .args(["300", python, "-m", "unittest", "-q", &format!("test.{module}")])
+        .envs(settings.iter().copied());
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    let Ok(output) = command.stdin(Stdio::null()).output() else { return Outcome::default() };
+    let text = String::from_utf8_lossy(&output.stderr);
+    let mut outcome = Outcome::default();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Ran ") {
+            outcome.ran = rest.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        }
+        if line.starts_with("FAIL: ") || line.starts_with("ERROR: ") {
+            outcome.failed.insert(line.to_owned());
+        }
+    }
+    if outcome.ran == 0 {
+        outcome.failed.insert(format!("{module} ended with {}", output.status));
+    }
+    outcome
+}
