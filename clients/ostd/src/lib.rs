@@ -58,13 +58,15 @@ pub enum Error {
     },
 }
 
-/// Sees to it that toolchain and emulator are there, and installs the toolchain by rustup where it can.
+/// Sees to it that toolchain, emulator and patch(1) are there, and installs the toolchain by rustup where it can.
 ///
 /// # Errors
 /// [`Error::Missing`] says what is not to be had.
 pub fn provide() -> Result<(), Error> {
-    if !succeeds(Command::new(QEMU).arg("--version")) {
-        return Err(Error::Missing(format!("{QEMU} is not installed")));
+    for program in [QEMU, "patch"] {
+        if !succeeds(Command::new(program).arg("--version")) {
+            return Err(Error::Missing(format!("{program} is not installed")));
+        }
     }
     let has_source = || {
         let sysroot =
