@@ -214,15 +214,8 @@ impl AreaMap<'_> {
         let (home, _) = self.locate(part.start()).ok_or(OutOfMemory)?;
         let front = if cuts_front { self.leaf_for(part.start(), home)? } else { home };
         if cuts_back {
-            match self.leaf_for(part.end(), front) {
-                Ok(back) => self.bitmaps.leaf(back).start_busy(Leaf::bit(part.end())),
-                Err(full) => {
-                    if cuts_front {
-                        self.drop_if_empty(front);
-                    }
-                    return Err(full);
-                }
-            }
+            let back = self.leaf_for(part.end(), front).inspect_err(|_| self.drop_if_empty(front))?;
+            self.bitmaps.leaf(back).start_busy(Leaf::bit(part.end()));
         }
         if cuts_front {
             self.bitmaps.leaf(front).start_busy(Leaf::bit(part.start()));
