@@ -17,7 +17,7 @@ mod places;
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::chunks::Chunks;
-use super::leaf::{Around, Leaf};
+use super::leaf::Leaf;
 use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
@@ -103,7 +103,7 @@ impl<'m> Bitmaps<'m> {
     /// Returns the leaf of that number, or one without starts if there is none.
     #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
-        match self.dense.near((leaf as usize).wrapping_sub(1)) {
+        match self.leaf_near(leaf) {
             Some(record) => record,
             None => self.leaf_slow(leaf),
         }
@@ -213,6 +213,12 @@ impl<'m> Bitmaps<'m> {
         self.dense.likely_flat(usize::try_from(self.group(page)).ok()?)
     }
 
+    /// Returns what [`home`](Self::home) does for a map without a space.
+    #[inline(always)]
+    pub(super) fn home_alone(&self, page: u64) -> Option<&Leaf> {
+        self.dense.near_chunk(usize::try_from(self.group(page)).ok()?)
+    }
+
     /// Returns the record of the group, wherever it is, if there is a leaf there. An area that
     /// starts at `page` can then be freed and reused without the map for as long as it is one.
     #[inline]
@@ -289,25 +295,40 @@ impl<'m> Bitmaps<'m> {
     #[inline(always)]
     pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
         let home = self.home(page).ok_or(Unclear)?;
-        let before = home.annotation_marks();
-        match self.version.read(|| self.find_in(home, page)).ok_or(Unclear)? {
+        let (marks, version) = (home.annotation_marks(), self.version.before());
+        let found = self.find_in(home, page);
+        if !self.version.is_still(version) {
+            return Err(Unclear);
+        }
+        match found {
             Found::None => Ok(Look::Nothing),
             Found::Unsure => Err(Unclear),
-            Found::Area(area) if (area.start() ^ page) >> LEAF_SHIFT == 0 => Look::at(area, home, before),
-            Found::Area(area) => self.look_across(home, page, area),
+            Found::Area(area, first) if core::ptr::eq(first, home) => Look::at(area, home, marks),
+            Found::Area(area, first) => self.look_across(area, first, version),
         }
     }
 
-    /// Reads again what is known of `area`, which holds `page` and starts in another leaf than
-    /// `home`.
-    #[inline(never)]
-    fn look_across(&self, home: &Leaf, page: u64, area: PageRange) -> Result<Look, Unclear> {
-        let Some(first) = self.sure_home(area.start()) else { return Ok(Look::Annotated(area)) };
-        let before = first.annotation_marks();
-        match self.version.read(|| self.find_in(home, page)) {
-            Some(Found::Area(again)) if again == area => Look::at(area, first, before),
-            _ => Err(Unclear),
-        }
+    /// Returns what is known of `area`, which starts in `first` and was busy when the version was
+    /// `version`: the marks there have not been read.
+    #[inline(always)]
+    fn look_across(&self, area: PageRange, first: &Leaf, version: u64) -> Result<Look, Unclear> {
+        let (marks, again) = (first.annotation_marks(), self.version.before());
+        let is_busy = first.is_busy(Leaf::bit(area.start()));
+        let is_known = is_busy && again == version && self.version.is_still(version);
+        if is_known { Look::at(area, first, marks) } else { Err(Unclear) }
+    }
+
+    /// Returns the busy area that holds `page` as [`look`](Self::look) does, if it starts and ends
+    /// close by and has no annotation. `None` tells nothing.
+    #[inline(always)]
+    pub(crate) fn look_near(&self, page: u64) -> Option<PageRange> {
+        let home = self.home(page)?;
+        let (marks, version) = (home.annotation_marks(), self.version.before());
+        let area = home.area_near(page)?;
+        let is_plain = self.version.is_still(version)
+            && !marks.may_be_annotated(area.start())
+            && home.annotation_marks() == marks;
+        is_plain.then_some(area)
     }
 
     /// Returns the end of the segment that starts at `bit` of `record`.
@@ -342,45 +363,37 @@ impl<'m> Bitmaps<'m> {
     }
 
     /// Returns the busy area that holds `page`, if `record`, where its group says, is the leaf of
-    /// the page. Else it takes the map to tell.
+    /// the page, and the area ends there or in the next. Else it takes the map to tell.
     #[inline(always)]
-    pub(super) fn find_in(&self, record: &Leaf, page: u64) -> Found {
-        match record.area_around(page) {
-            Around::Busy { start, end } => Found::Area(PageRange::of(start, end)),
-            Around::NotBusy => Found::None,
-            Around::Open { start } => self.find_end(record, page, start),
-            Around::Unclear => self.find_start(record, page),
-        }
-    }
-
-    /// Returns the busy area around `page`, which starts at `start`; no segment starts behind the
-    /// page in its word.
-    #[inline(never)]
-    fn find_end(&self, record: &Leaf, page: u64, start: u64) -> Found {
-        let end = self.end_beyond(record, Leaf::bit(page) as usize / 64);
-        Found::if_holds(page, start, end)
-    }
-
-    /// Returns the busy area around `page`, which lies in `record`, if that is a leaf; wherever it
-    /// starts.
-    #[inline(never)]
-    fn find_start(&self, record: &Leaf, page: u64) -> Found {
-        if !record.is_of(page) {
-            return Found::Unsure;
-        }
-        let start = match record.start_at_or_before(Leaf::bit(page)) {
-            Some(bit) if record.is_busy(bit) => record.page(bit),
-            Some(_) => return Found::None,
-            None => {
-                let prev = self.leaf(record.prev.get());
-                match prev.last_start() {
-                    Some(bit) if prev.is_busy(bit) => prev.page(bit),
-                    Some(_) => return Found::None,
+    pub(super) fn find_in<'a>(&'a self, record: &'a Leaf, page: u64) -> Found<'a> {
+        let (bit, first) = (Leaf::bit(page), page >> LEAF_SHIFT << LEAF_SHIFT);
+        let (home, start) = match record.start_at_or_before(bit) {
+            Some(start) => (record, first | u64::from(start)),
+            None => match self.leaf_near(record.prev.get()) {
+                Some(prev) if record.is_of(page) => match prev.last_start() {
+                    Some(start) => (prev, prev.page(start)),
                     None => return Found::Unsure,
-                }
-            }
+                },
+                _ => return Found::Unsure,
+            },
         };
-        Found::if_holds(page, start, self.end_of(record, Leaf::bit(page)))
+        let end = match record.next_start(bit) {
+            Some(end) => first | u64::from(end),
+            None => match self.leaf_near(record.next.get()) {
+                Some(next) => next.first_start().map_or(self.end.get(), |end| next.page(end)),
+                None if record.next.get() == 0 => self.end.get(),
+                None => return Found::Unsure,
+            },
+        };
+        // A page behind the span may lie in its last leaf.
+        let holds = home.is_busy(Leaf::bit(start)) && page < end;
+        if holds { Found::Area(PageRange::of(start, end), home) } else { Found::None }
+    }
+
+    /// Returns the leaf of that number, if it is one of the first dense ones.
+    #[inline(always)]
+    fn leaf_near(&self, leaf: u32) -> Option<&Leaf> {
+        self.dense.near((leaf as usize).wrapping_sub(1))
     }
 }
 
@@ -419,21 +432,13 @@ impl Look {
 }
 
 /// An answer of the bitmaps alone about a page.
-pub(super) enum Found {
-    /// It lies in this busy area.
-    Area(PageRange),
+pub(super) enum Found<'a> {
+    /// It lies in this busy area, which starts in this leaf.
+    Area(PageRange, &'a Leaf),
     /// It lies in no busy area.
     None,
     /// The map has to be asked.
     Unsure,
-}
-
-impl Found {
-    /// Returns the area if it holds `page`. A page behind the span may lie in its last leaf.
-    #[inline]
-    fn if_holds(page: u64, start: u64, end: u64) -> Self {
-        if page < end { Self::Area(PageRange::of(start, end)) } else { Self::None }
-    }
 }
 
 #[cfg(all(test, loom))]

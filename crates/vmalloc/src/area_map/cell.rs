@@ -34,7 +34,7 @@ impl Long {
     }
 
     /// Replaces the word by what `change` makes of it, as one step among those of other threads.
-    /// Release: pairs with the first Acquire of `Version::read`: a reader that sees the new word
+    /// Release: pairs with the Acquire of `Version::before`: a reader that sees the new word
     /// sees what was written before.
     pub(super) fn update(&self, change: impl Fn(u64) -> u64) {
         // The closure always returns a value, so the update always succeeds.

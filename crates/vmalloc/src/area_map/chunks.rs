@@ -93,8 +93,9 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         self.near_chunk(index)
     }
 
-    #[inline]
-    fn near_chunk(&self, index: usize) -> Option<&T> {
+    /// Returns what [`near`](Self::near) does where no records lie in one piece.
+    #[inline(always)]
+    pub(crate) fn near_chunk(&self, index: usize) -> Option<&T> {
         Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
     }
 

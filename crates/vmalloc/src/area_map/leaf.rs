@@ -15,7 +15,9 @@
 use super::bitmap::{Bitmap, LEAF_PAGES, WORDS, at};
 use super::cell::{Long, Word};
 use super::runs::Runs;
+use crate::addr::PageRange;
 use core::mem::offset_of;
+use core::num::NonZero;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Pages that share a bit for annotations: one word of them does for a leaf.
@@ -51,17 +53,6 @@ pub(crate) struct Leaf {
 
 /// The half of `counts` that holds the node.
 const OWNER_SHIFT: u32 = 16;
-/// An answer of a leaf about the area around a page.
-pub(super) enum Around {
-    /// It is busy.
-    Busy { start: u64, end: u64 },
-    /// The segment is not busy.
-    NotBusy,
-    /// It is busy and ends farther away.
-    Open { start: u64 },
-    /// It starts too far away.
-    Unclear,
-}
 
 /// An area that became free within its leaf: bits there.
 pub(super) struct Freed {
@@ -285,38 +276,34 @@ impl Leaf {
         (0..WORDS).all(|word| self.starts.get(word) == 0)
     }
 
-    /// Returns the busy area around `page`, if it starts in the word of the page or the one before.
+    /// Returns the busy area that holds `page`, if it starts in the word of the page or the one
+    /// before and ends in that word or the one behind. `None` tells nothing.
     #[inline(always)]
-    pub(super) fn area_around(&self, page: u64) -> Around {
-        let (word, bit) = ((page >> 6) as usize & (WORDS - 1), page & 63);
+    pub(super) fn area_near(&self, page: u64) -> Option<PageRange> {
+        let (word, first) = ((page >> 6) as usize & (WORDS - 1), page & !63);
         let starts = self.starts.get(word);
-        let behind = starts >> bit >> 1;
-        let mut home = word;
-        let mut before = starts << (!page & 63);
-        let mut last = page;
-        if before == 0 {
-            if word == 0 {
-                return Around::Unclear;
+        let behind = starts & u64::MAX.wrapping_shl(page as u32) << 1;
+        let (home, first_there, before) = match NonZero::new(starts ^ behind) {
+            Some(before) => (word, first, before),
+            None => {
+                let home = word.checked_sub(1)?;
+                (home, first.wrapping_sub(64), NonZero::new(self.starts.get(home))?)
             }
-            home = word - 1;
-            before = self.starts.get(home);
-            last = (page & !63) - 1;
-            if before == 0 {
-                return Around::Unclear;
-            }
+        };
+        let bit = before.ilog2();
+        if self.busy.get(home) >> bit & 1 == 0 {
+            return None;
         }
-        let start = last - u64::from(before.leading_zeros());
-        if self.busy.get(home) >> (start & 63) & 1 == 0 {
-            return Around::NotBusy;
-        }
+        let start = first_there + u64::from(bit);
         if behind != 0 {
-            return Around::Busy { start, end: page + 1 + u64::from(behind.trailing_zeros()) };
+            return Some(PageRange::of(start, first | u64::from(behind.trailing_zeros())));
         }
-        let next = if word + 1 < WORDS { self.starts.get(word + 1) } else { 0 };
+        let next = self.starts.get(Some(word + 1).filter(|next| *next < WORDS)?);
         if next == 0 {
-            return Around::Open { start };
+            None
+        } else {
+            Some(PageRange::of(start, first + 64 + u64::from(next.trailing_zeros())))
         }
-        Around::Busy { start, end: (page | 63) + 1 + u64::from(next.trailing_zeros()) }
     }
 
     /// Returns the first start behind `bit`.

@@ -25,9 +25,9 @@ impl Leaf {
         AnnotationMarks(self.annotations.get()).may_be_annotated(page)
     }
 
-    /// Reads the marks of annotations, before or after `Version::read`, whose fences order it. A
-    /// reader that saw a mark cleared before then sees that the annotated area is no longer busy. A
-    /// reader that saw an area busy sees its mark after.
+    /// Reads the marks of annotations, before `Version::before` or after `Version::is_still`, whose
+    /// fences order it. A reader that saw a mark cleared before then sees that the annotated area
+    /// is no longer busy. A reader that saw an area busy sees its mark after.
     #[inline(always)]
     pub(super) fn annotation_marks(&self) -> AnnotationMarks {
         AnnotationMarks(self.annotations.get())
@@ -38,7 +38,7 @@ impl Leaf {
     pub(crate) fn annotation_entered(&self, page: u64) {
         let mark = 1 << (Self::bit(page) / ANNOTATION_PAGES as u32);
         self.annotations.update(|word| (word | mark).wrapping_add(ANNOTATION_ENTERED));
-        // Release: pairs with the second Acquire of `Version::read`: a reader that finds the area
+        // Release: pairs with the Acquire of `Version::is_still`: a reader that finds the area
         // busy sees its mark.
         fence(Release);
     }

@@ -92,6 +92,7 @@ use crate::error::{AllocError, FreeError};
 use crate::shared::Shared;
 use bitmap::LEAF_PAGES;
 use bitmaps::{Found, Spare};
+use core::num::NonZero;
 use directory::Directory;
 use metadata::Pool;
 use summary::Summary;
@@ -250,15 +251,24 @@ impl<'m> AreaMap<'m> {
     #[inline(always)]
     #[must_use]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        let Some(record) = self.bitmaps.home(page) else { return self.find_slow(page) };
-        match self.bitmaps.find_in(record, page) {
-            Found::Area(area) => Some(area),
-            Found::None => None,
-            Found::Unsure => self.find_slow(page),
+        let Some(record) = self.bitmaps.home_alone(page) else { return self.find_slow(page) };
+        match record.area_near(page) {
+            Some(area) => Some(area),
+            None => self.find_far(record, page).map(|(start, end)| PageRange::of(start, end.get())),
         }
     }
 
-    /// Returns the busy area that holds a page far from the start of the span, or in no leaf.
+    /// Returns start and end, which two registers hold.
+    #[inline(never)]
+    fn find_far(&self, record: &Leaf, page: u64) -> Option<(u64, NonZero<u64>)> {
+        let area = match self.bitmaps.find_in(record, page) {
+            Found::Area(area, _) => Some(area),
+            Found::None => None,
+            Found::Unsure => self.find_slow(page),
+        }?;
+        Some((area.start(), NonZero::new(area.end())?))
+    }
+
     #[inline(never)]
     fn find_slow(&self, page: u64) -> Option<PageRange> {
         let segment = self.segment(page)?;

@@ -31,7 +31,7 @@ impl Version {
     /// Ends a change: the holder of the map calls it after its last write.
     #[inline]
     pub(super) fn end(&self) {
-        // Release: pairs with the first Acquire in `read`.
+        // Release: pairs with the Acquire in `before`.
         fence(Release);
         self.step();
     }
@@ -43,16 +43,22 @@ impl Version {
         }
     }
 
-    /// Returns what `look` does, if nothing changed while it ran.
+    /// Returns the version, before a reader's first read.
     #[inline(always)]
-    pub(super) fn read<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
-        let before = self.0.load(Relaxed);
+    pub(super) fn before(&self) -> u64 {
+        let version = self.0.load(Relaxed);
         // Acquire: pairs with the Release in `end`.
         fence(Acquire);
-        let seen = look();
+        version
+    }
+
+    /// Returns true if nothing changed since the version was `before`, after a reader's last read.
+    #[inline(always)]
+    pub(super) fn is_still(&self, before: u64) -> bool {
         // Acquire: pairs with the Release in `begin`: if anything read was newer, so is the
         // version.
         fence(Acquire);
-        (before.is_multiple_of(2) && self.0.load(Relaxed) == before).then_some(seen)
+        // An odd number is not that before it: versions only grow.
+        self.0.load(Relaxed) == before & !1
     }
 }

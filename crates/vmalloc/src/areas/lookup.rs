@@ -50,27 +50,46 @@ const LOOKS: usize = size(16, 2) as usize;
 
 impl<L: RawMutex> Areas<L> {
     /// Returns the facts of `area`, whose annotation this is, or which has none.
-    fn info(&self, area: PageRange, annotation: Option<Annotation>) -> AreaInfo {
-        let annotation = annotation.unwrap_or(self.plain());
+    fn info(&self, area: PageRange, annotation: Option<&Annotation>) -> AreaInfo {
+        let plain = self.plain_info(area, self.shift);
+        let Some(annotation) = annotation else { return plain };
         let pages = area.len().saturating_sub(annotation.guard_pages);
-        let bytes = (pages << self.shift).saturating_sub(annotation.slack);
         AreaInfo {
-            addr: self.addr(area.start()),
-            bytes: bytes as usize,
+            bytes: (pages << self.shift).saturating_sub(annotation.slack) as usize,
             pages,
             guard: annotation.guard_pages != 0,
             kind: annotation.kind,
             tag: annotation.tag,
+            ..plain
         }
     }
 
+    /// Returns the facts of `area`, which has no annotation. `shift` is the page shift, which the
+    /// caller may know as a constant.
+    #[inline(always)]
+    fn plain_info(&self, area: PageRange, shift: u32) -> AreaInfo {
+        let Annotation { kind, guard_pages, slack: _, tag } = self.plain();
+        let pages = area.len() - guard_pages;
+        let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
+        AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag }
+    }
+
     /// Returns the area that holds `page`. All of the answer was true at one moment during the
-    /// call.
-    pub(crate) fn find(&self, page: u64) -> Option<AreaInfo> {
-        match self.look(page) {
-            Some(Look::Nothing) => None,
-            Some(Look::Plain(area)) => Some(self.info(area, None)),
-            Some(Look::Annotated(_)) | None => self.find_slow(page),
+    /// call. `shift` is the page shift, which the caller may know as a constant.
+    #[inline(always)]
+    pub(crate) fn find(&self, page: u64, shift: u32) -> Option<AreaInfo> {
+        match self.bitmaps.look_near(page) {
+            Some(area) => Some(self.plain_info(area, shift)),
+            None => self.find_far(page),
+        }
+    }
+
+    #[inline(never)]
+    fn find_far(&self, page: u64) -> Option<AreaInfo> {
+        match self.bitmaps.look(page) {
+            Ok(Look::Nothing) => None,
+            Ok(Look::Plain(area)) => Some(self.info(area, None)),
+            Ok(Look::Annotated(_)) | Err(_) => self.find_slow(page),
         }
     }
 
@@ -105,7 +124,7 @@ impl<L: RawMutex> Areas<L> {
             match self.area_at(page, blocking)? {
                 None => return Ok(None),
                 Some(area) if area.start() == seen.start() => {
-                    return Ok(Some(self.info(area, table.get(&area.start()).copied())));
+                    return Ok(Some(self.info(area, table.get(&area.start()))));
                 }
                 // Another area is there now, whose annotation may be in another table.
                 Some(_) => {}
@@ -125,7 +144,7 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Returns what the bitmaps tell of `page` without a lock, if they do.
-    #[inline]
+    #[inline(never)]
     fn look(&self, page: u64) -> Option<Look> {
         (0..LOOKS).find_map(|_| self.bitmaps.look(page).ok())
     }

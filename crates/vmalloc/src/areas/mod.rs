@@ -75,11 +75,6 @@ impl<L: RawMutex> Areas<L> {
         Annotation::plain(self.guard)
     }
 
-    #[inline(always)]
-    pub(crate) fn addr(&self, page: u64) -> usize {
-        (page << self.shift) as usize
-    }
-
     /// Returns the address of the first table, how many there are, the bytes from each to the next,
     /// and the place of the table in that: for an outline.
     pub(crate) fn table_places(&self) -> [usize; 4] {

@@ -213,7 +213,7 @@ impl<P: Platform> Space<P> {
     #[doc(alias = "find_vm_area")]
     #[must_use]
     pub fn find(&self, addr: usize) -> Option<AreaInfo> {
-        self.areas.find((addr >> self.shift()) as u64)
+        self.areas.find((addr >> self.shift()) as u64, self.shift())
     }
 
     /// Returns the area that holds `addr`, without waiting: for profilers and crash dumps, which

@@ -141,25 +141,45 @@ fn models_of_busy_bits_flipped_in_two_steps_fail() {
     fails_with(Mutant::SplitFlip, 3, two_free_one_area);
 }
 
-/// An area with an annotation is handed out and freed, while a reader looks: it never seems to have
-/// none.
-fn a_look_while_an_area_with_a_note_comes_and_goes() {
-    let (_map, bitmaps) = scene();
-    let record = bitmaps.home(FIRST).expect("a leaf");
-    record.annotation_entered(FIRST);
-    record.withhold(FIRST);
-    record.annotations_left(FIRST);
+/// The area that starts at `start` is handed out with an annotation and freed, while a reader
+/// looks: it never seems to have none.
+fn an_area_with_a_note_comes_and_goes(
+    start: u64,
+    (_map, bitmaps): (AreaMap<'static>, Shared<'static, Bitmaps<'static>>),
+    finds_plain: fn(&Bitmaps<'_>) -> bool,
+) {
+    let record = bitmaps.home(start).expect("a leaf");
+    record.annotation_entered(start);
+    record.withhold(start);
+    record.annotations_left(start);
     let shared = bitmaps.reader_in_test();
     // The owner is the first thread, for the same reason as above.
-    let looker = thread::spawn(move || {
-        let found = shared.look(FIRST + 1);
-        assert!(!matches!(found, Ok(Look::Plain(_))), "an area without its annotation");
-    });
-    record.annotation_entered(FIRST);
-    assert!(record.make_busy(FIRST), "it was not busy");
-    bitmaps.retire(record, FIRST).expect("it is busy");
-    record.annotations_left(FIRST);
+    let looker = thread::spawn(move || assert!(!finds_plain(&shared), "an area without its annotation"));
+    record.annotation_entered(start);
+    assert!(record.make_busy(start), "it was not busy");
+    bitmaps.retire(record, start).expect("it is busy");
+    record.annotations_left(start);
     looker.join().expect("the looker ends");
+}
+
+fn a_look_while_an_area_with_a_note_comes_and_goes() {
+    let finds_plain = |bitmaps: &Bitmaps<'_>| matches!(bitmaps.look(FIRST + 1), Ok(Look::Plain(_)));
+    an_area_with_a_note_comes_and_goes(FIRST, scene(), finds_plain);
+}
+
+fn a_near_look_while_an_area_with_a_note_comes_and_goes() {
+    let finds_plain = |bitmaps: &Bitmaps<'_>| bitmaps.look_near(FIRST + 1).is_some();
+    an_area_with_a_note_comes_and_goes(FIRST, scene(), finds_plain);
+}
+
+/// The page lies in the leaf behind the one that the area starts in.
+fn a_look_across_while_an_area_with_a_note_comes_and_goes() {
+    let mut map = AreaMap::new(range(FIRST, FIRST + 512)).expect("a map");
+    let bitmaps = map.bitmaps().reader_in_test();
+    let starts = [200, 100, 10].map(|pages| alloc(&mut map, pages).start());
+    let finds_plain = |bitmaps: &Bitmaps<'_>| matches!(bitmaps.look(FIRST + 260), Ok(Look::Plain(_)));
+    assert!(finds_plain(&bitmaps), "it has none yet");
+    an_area_with_a_note_comes_and_goes(starts[1], (map, bitmaps), finds_plain);
 }
 
 #[test]
@@ -171,4 +191,7 @@ fn models_of_reads_of_annotated_areas_need_every_order() {
         "Acquire: fence(Acquire);",
     ];
     needs(&orders, 3, a_look_while_an_area_with_a_note_comes_and_goes);
+    needs(&orders, 3, a_near_look_while_an_area_with_a_note_comes_and_goes);
+    // Busy is read twice there, so the Acquire in `before` orders what that in `is_still` would.
+    needs(&orders[..3], 3, a_look_across_while_an_area_with_a_note_comes_and_goes);
 }
