@@ -179,3 +179,21 @@ fn the_cache_does_not_grow_with_what_is_left_behind() {
         assert!(cached < 2_000, "{cached} pages are cached after areas of {pages}");
     }
 }
+
+/// Large areas of sizes that a program has left behind are given back while the space grows, and
+/// only then.
+#[test]
+fn a_growing_space_keeps_no_large_areas_that_are_left_behind() {
+    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
+    let space = space(1, config);
+    let all_at_once = |pages: usize| {
+        let areas: Vec<usize> = (0..5).map(|_| alloc(&space, pages)).collect();
+        let cached = space.stats().large_pages;
+        areas.iter().for_each(|&addr| free(&space, addr));
+        cached
+    };
+    assert_eq!([300, 1_200, 4_800].map(all_at_once), [0; 3], "cached beside five areas of a size");
+    let _ = [1_200, 300].map(all_at_once);
+    assert_eq!(space.stats().large_pages, 5 * (300 + 1_200 + 4_800), "it has not grown");
+    assert_eq!(all_at_once(4_800), 5 * (300 + 1_200));
+}

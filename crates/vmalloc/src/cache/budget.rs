@@ -56,17 +56,31 @@ impl Budget {
     pub(crate) fn set_used(&self, used: u64, lazy: u64) {
         if self.least < self.total {
             // Relaxed, here and below: numbers that protect nothing.
-            let (kept, highest) = (used.saturating_sub(lazy), self.highest.load(Relaxed));
-            if kept > highest {
-                self.highest.store(kept, Relaxed);
-                self.growth.fetch_add(kept - highest, Relaxed);
-            }
+            self.add_growth(self.grow_to(used, lazy));
             let allowed = (used / PART).clamp(self.least, self.total);
             let withheld = self.total - allowed;
             // Read by every node: written only when it changes by something.
             if self.withheld.load(Relaxed).abs_diff(withheld) >= self.batch {
                 self.withheld.store(withheld, Relaxed);
             }
+        }
+    }
+
+    /// Returns by how many pages the space grows beyond its highest size while `used` pages of
+    /// addresses are in use, of which `lazy` are on their way back.
+    pub(crate) fn grow_to(&self, used: u64, lazy: u64) -> u64 {
+        let (kept, highest) = (used.saturating_sub(lazy), self.highest.load(Relaxed));
+        if kept > highest && self.least < self.total {
+            self.highest.store(kept, Relaxed);
+            return kept - highest;
+        }
+        0
+    }
+
+    /// Counts growth for which no cached area was given back yet.
+    pub(crate) fn add_growth(&self, pages: u64) {
+        if pages != 0 {
+            self.growth.fetch_add(pages, Relaxed);
         }
     }
 

@@ -157,14 +157,31 @@ impl Large {
     ) -> Evicted {
         let due = due.unwrap_or_else(|| self.due(fraction)).min(self.areas.len());
         let (count, before) = (due.min(most), self.budget);
-        for _ in 0..count {
-            let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);
-            let Some(place) = oldest.map(|(place, _)| place) else { break };
-            let kept = self.areas.remove(place);
-            self.budget += kept.memory;
-            out.push(kept.area);
-        }
+        out.extend((0..count).map_while(|_| self.take_oldest(self.areas.len())));
         Evicted { memory: self.budget - before, due: due - count }
+    }
+
+    /// Moves areas of `largest` pages and fewer to `out`, those that have lain longest first, until
+    /// `pages` pages of memory are gone or `out` is full. Returns their pages of memory.
+    pub(crate) fn shrink(&mut self, pages: u64, largest: u64, out: &mut Vec<PageRange>) -> u64 {
+        let before = self.budget;
+        for _ in 0..(out.capacity() - out.len()).min(MOST_EVICTED) {
+            let small = self.areas.partition_point(|kept| kept.area.len() <= largest);
+            let Some(area) = self.take_oldest(small) else { break };
+            out.push(area);
+            if self.budget - before >= pages {
+                break;
+            }
+        }
+        self.budget - before
+    }
+
+    /// Takes the area of the first `count` that has lain longest.
+    fn take_oldest(&mut self, count: usize) -> Option<PageRange> {
+        let oldest = self.areas[..count].iter().enumerate().min_by_key(|(_, kept)| kept.number);
+        let kept = self.areas.remove(oldest?.0);
+        self.budget += kept.memory;
+        Some(kept.area)
     }
 
     /// Returns how many areas are to go: at least one of those that may go.
@@ -284,5 +301,19 @@ mod tests {
             let _ = large.evict(Fraction::Quarter, None, 32, &mut out);
         }
         assert!(large.rest() && large.budget == 100_000);
+    }
+
+    #[test]
+    fn the_small_ones_that_have_lain_longest_go_first() {
+        let mut large = Large::new(10_000);
+        let areas = [area(0x1000, 900), area(0x2000, 300), area(0x3000, 400), area(0x4000, 200)];
+        areas.iter().for_each(|area| _ = put(&mut large, *area));
+        let mut out = Vec::with_capacity(2);
+        assert_eq!(large.shrink(1, 299, &mut out), 200);
+        assert_eq!(large.shrink(400, 400, &mut out), 300, "no room for more");
+        assert_eq!(out, [areas[3], areas[1]]);
+        out = Vec::with_capacity(8);
+        assert_eq!(large.shrink(10_000, 400, &mut out), 400);
+        assert_eq!((out, large.pages(), large.budget), (vec![areas[2]], 900, 9_100));
     }
 }

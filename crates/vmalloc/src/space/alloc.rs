@@ -186,12 +186,41 @@ impl<P: Platform> Space<P> {
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
-        let area = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment())?;
+        let found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
+        let Some(area) = found else {
+            if slack != 0 && checked.blocking == Blocking::Allowed {
+                self.shrink_large(fit.pages());
+            }
+            return None;
+        };
         if checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };
         }
         Some(area)
+    }
+
+    /// Makes large areas lazy that are at most a quarter of `pages` pages, for as many pages as a
+    /// new area of that size lets the space grow beyond its highest size.
+    ///
+    /// A program that grows and leaves sizes behind would else have both at its peak.
+    #[cold]
+    fn shrink_large(&self, pages: u64) {
+        let used = self.geometry.span.len() - self.areas.map().free_pages();
+        let growth = self.cache.budget.grow_to(used + pages, self.cache.lazy.level());
+        if growth == 0 {
+            return;
+        }
+        let (_, mut node) = self.cache.lock(self.platform.cpu());
+        let remote = &mut node.lazy.remote;
+        let lazy = remote.len();
+        let memory = self.cache.large.lock().shrink(growth, pages / 4, remote);
+        self.cache.budget.add_growth(growth.saturating_sub(memory));
+        let pages = remote[lazy..].iter().map(PageRange::len).sum();
+        self.counts.held(remote.len() - lazy);
+        if pages != 0 {
+            self.count_lazy(node, pages, memory);
+        }
     }
 
     /// Returns whether a cached area may serve a request. Only areas with the usual guard are
