@@ -195,3 +195,36 @@ fn models_of_reads_of_annotated_areas_need_every_order() {
     // Busy is read twice there, so the Acquire in `before` orders what that in `is_still` would.
     needs(&orders[..3], 3, a_look_across_while_an_area_with_a_note_comes_and_goes);
 }
+
+/// The holder of the map puts a shorter area without an annotation in the place of one that has one
+/// and reaches into the next leaf, while a reader looks there.
+fn a_look_across_while_an_area_with_a_note_is_replaced() {
+    let mut map = AreaMap::new(range(FIRST, FIRST + 512)).expect("a map");
+    let bitmaps = map.bitmaps().reader_in_test();
+    let starts = [200, 100, 10].map(|pages| alloc(&mut map, pages).start());
+    let old = range(starts[1], starts[2]);
+    // Once round, so that everything is there before the threads are.
+    for pages in [50, 100] {
+        map.free(old.start()).expect("it is an area");
+        assert_eq!(alloc(&mut map, pages).start(), old.start());
+    }
+    assert!(bitmaps.look(FIRST + 260).is_ok());
+    let record = bitmaps.home(old.start()).expect("a leaf");
+    record.annotation_entered(old.start());
+    let shared = bitmaps.reader_in_test();
+    let looker = thread::spawn(move || {
+        let found = shared.look(FIRST + 260);
+        assert!(!matches!(found, Ok(Look::Plain(area)) if area == old), "an area without its annotation");
+    });
+    bitmaps.begin_change();
+    map.free(old.start()).expect("it is an area");
+    record.annotations_left(old.start());
+    assert_eq!(alloc(&mut map, 50).start(), old.start());
+    bitmaps.end_change();
+    looker.join().expect("the looker ends");
+}
+
+#[test]
+fn models_of_looks_across_leaves_hold() {
+    holds(3, a_look_across_while_an_area_with_a_note_is_replaced);
+}
