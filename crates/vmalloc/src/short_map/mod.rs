@@ -104,12 +104,12 @@ pub(crate) const BLOCK: Annotation = Annotation { kind: Kind::Block, guard_pages
 /// The fewest slots of a block, where the span is small.
 const LEAST_SLOTS: u64 = size(128, 8);
 
-/// The order for each number of pages.
-const ORDER: [u8; MOST_PAGES as usize + 1] = {
-    let mut order = [u8::MAX; MOST_PAGES as usize + 1];
+/// The order for each number of pages, less one: no entry is of pages that are not served.
+const ORDER: [u8; MOST_PAGES as usize] = {
+    let mut order = [0; MOST_PAGES as usize];
     let mut pages = 1;
     while pages <= MOST_PAGES as usize {
-        order[pages] = pages.next_power_of_two().trailing_zeros() as u8;
+        order[pages - 1] = pages.next_power_of_two().trailing_zeros() as u8;
         pages += 1;
     }
     order
@@ -119,7 +119,7 @@ const ORDER: [u8; MOST_PAGES as usize + 1] = {
 /// window if blocks do not serve the request.
 #[inline(always)]
 pub(crate) fn order_of(pages: u64) -> usize {
-    ORDER.get(pages as usize).map_or(usize::MAX, |&order| usize::from(order))
+    ORDER.get(pages.wrapping_sub(1) as usize).map_or(usize::MAX, |&order| usize::from(order))
 }
 
 /// Returns whether blocks serve requests of `pages` pages.
@@ -224,7 +224,7 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Returns the record of the block that `page` is in, if it is one of the first blocks.
     #[inline(always)]
     pub(crate) fn near(&self, page: u64) -> Option<&Block> {
-        self.records.near((page >> self.shift).wrapping_sub(self.origin) as usize)
+        self.records.near_chunk((page >> self.shift).wrapping_sub(self.origin) as usize)
     }
 
     /// Returns the record of the block that `page` is in, if there ever was one.
