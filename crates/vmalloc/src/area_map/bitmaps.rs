@@ -385,8 +385,9 @@ impl<'m> Bitmaps<'m> {
                 None => return Found::Unsure,
             },
         };
-        // A page behind the span may lie in its last leaf.
-        let holds = home.is_busy(Leaf::bit(start)) && page < end;
+        // A page behind the span may lie in its last leaf. And what changes meanwhile may tell
+        // anything.
+        let holds = (start..end).contains(&page) && home.is_busy(Leaf::bit(start));
         if holds { Found::Area(PageRange::of(start, end), home) } else { Found::None }
     }
 

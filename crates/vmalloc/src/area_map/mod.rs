@@ -269,6 +269,7 @@ impl<'m> AreaMap<'m> {
         Some((area.start(), NonZero::new(area.end())?))
     }
 
+    /// Returns the busy area that holds a page far from the start of the span, or in no leaf.
     #[inline(never)]
     fn find_slow(&self, page: u64) -> Option<PageRange> {
         let segment = self.segment(page)?;
