@@ -3,11 +3,12 @@
 use vmalloc_client_polars::published::{cargo, prepare};
 
 /// polars-core's unit tests with the features of this client, and the one of ours.
-const TESTS: usize = 102;
+const TESTS: usize = 103;
 
 #[test]
 fn polars_core_s_own_tests_pass_on_our_memory() {
-    let output = cargo(&prepare()).args(["test", "--release", "--lib"]).output().unwrap();
+    let features = ["--features", "checked_arithmetic"];
+    let output = cargo(&prepare()).args(["test", "--release", "--lib"]).args(features).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let summary = text.lines().find(|line| line.starts_with("test result:")).unwrap_or("no tests");
     println!("polars-core: {summary}");
