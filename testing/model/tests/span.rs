@@ -197,3 +197,33 @@ fn a_growing_space_keeps_no_large_areas_that_are_left_behind() {
     assert_eq!(space.stats().large_pages, 5 * (300 + 1_200 + 4_800), "it has not grown");
     assert_eq!(all_at_once(4_800), 5 * (300 + 1_200));
 }
+
+/// Areas that are more than a quarter as large as the new one stay: a program that doubles a buffer
+/// gets the old size back.
+#[test]
+fn a_growing_space_keeps_large_areas_of_about_the_same_size() {
+    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
+    let space = space(1, config);
+    for pages in [300, 1_190] {
+        let areas: Vec<usize> = (0..5).map(|_| alloc(&space, pages)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+    }
+    assert_eq!(space.stats().large_pages, 5 * (300 + 1_190));
+}
+
+/// Growth by large areas for which no large cached area can go makes small ones go.
+#[test]
+fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind() {
+    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(32 << 20);
+    let space = space(1, config);
+    let small: Vec<usize> = (0..640).map(|nth| alloc(&space, 2 + nth % 10)).collect();
+    small.iter().for_each(|&addr| free(&space, addr));
+    let before = space.stats().cached_pages;
+    assert!(before > 4_000, "{before} pages are cached");
+    let large: Vec<usize> = (0..10).map(|_| alloc(&space, 1_000)).collect();
+    // A miss of a small size gives some of them back each time.
+    let missed: Vec<usize> = (0..200).map(|_| alloc(&space, 20)).collect();
+    let after = space.stats().cached_pages;
+    assert!(after < before * 3 / 4, "{after} of {before} cached pages are left");
+    missed.iter().chain(&large).for_each(|&addr| free(&space, addr));
+}

@@ -219,12 +219,17 @@ impl<'m> Bitmaps<'m> {
         self.dense.near_chunk(usize::try_from(self.group(page)).ok()?)
     }
 
+    /// Returns what [`home`](Self::home) does, wherever the record is.
+    #[inline(never)]
+    fn far_home(&self, page: u64) -> Option<&Leaf> {
+        self.dense.get(usize::try_from(self.group(page)).ok()?)
+    }
+
     /// Returns the record of the group, wherever it is, if there is a leaf there. An area that
     /// starts at `page` can then be freed and reused without the map for as long as it is one.
     #[inline]
     pub(crate) fn sure_home(&self, page: u64) -> Option<&Leaf> {
-        let group = usize::try_from(self.group(page)).ok()?;
-        self.dense.get(group).filter(|record| record.is_of(page))
+        self.far_home(page).filter(|record| record.is_of(page))
     }
 
     /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is
@@ -294,7 +299,7 @@ impl<'m> Bitmaps<'m> {
     /// marks, which do not mark it, has no annotation.
     #[inline(always)]
     pub(crate) fn look(&self, page: u64) -> Result<Look, Unclear> {
-        let home = self.home(page).ok_or(Unclear)?;
+        let home = self.home(page).or_else(|| self.far_home(page)).ok_or(Unclear)?;
         let (marks, version) = (home.annotation_marks(), self.version.before());
         let found = self.find_in(home, page);
         if !self.version.is_still(version) {
@@ -363,27 +368,23 @@ impl<'m> Bitmaps<'m> {
     }
 
     /// Returns the busy area that holds `page`, if `record`, where its group says, is the leaf of
-    /// the page, and the area ends there or in the next. Else it takes the map to tell.
+    /// the page. Else it takes the map to tell.
     #[inline(always)]
     pub(super) fn find_in<'a>(&'a self, record: &'a Leaf, page: u64) -> Found<'a> {
         let (bit, first) = (Leaf::bit(page), page >> LEAF_SHIFT << LEAF_SHIFT);
         let (home, start) = match record.start_at_or_before(bit) {
             Some(start) => (record, first | u64::from(start)),
-            None => match self.leaf_near(record.prev.get()) {
-                Some(prev) if record.is_of(page) => match prev.last_start() {
-                    Some(start) => (prev, prev.page(start)),
-                    None => return Found::Unsure,
-                },
-                _ => return Found::Unsure,
-            },
+            None => {
+                let prev = self.leaf(record.prev.get());
+                match prev.last_start() {
+                    Some(start) if record.is_of(page) => (prev, prev.page(start)),
+                    _ => return Found::Unsure,
+                }
+            }
         };
         let end = match record.next_start(bit) {
             Some(end) => first | u64::from(end),
-            None => match self.leaf_near(record.next.get()) {
-                Some(next) => next.first_start().map_or(self.end.get(), |end| next.page(end)),
-                None if record.next.get() == 0 => self.end.get(),
-                None => return Found::Unsure,
-            },
+            None => self.first_start_behind(record),
         };
         // A page behind the span may lie in its last leaf. And what changes meanwhile may tell
         // anything.

@@ -24,7 +24,7 @@ impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
 
 /// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
 /// small areas in pages of 4 KiB, for 8 KiB of table.
-const TABLE: usize = size(1024, 16) as usize;
+pub(super) const TABLE: usize = size(1024, 16) as usize;
 /// Tables of more chunks, found in two steps.
 const TABLES: usize = size(256, 16) as usize;
 

@@ -1,5 +1,6 @@
 //! Small, named behaviours; the comparison with the naive model is in the crate `vmalloc-model`.
 
+use super::bitmaps::Look;
 use super::*;
 use crate::error::NoSpace;
 use crate::fit::Fit;
@@ -181,4 +182,43 @@ fn summaries_stay_exact_where_nodes_split_at_every_level() {
         assert_eq!(map.largest_free(), end - last - 1, "{leaf} leaves");
     }
     map.verify().unwrap();
+}
+
+/// A leaf's range that is aligned to more than its last one counts for requests with that alignment,
+/// however long the last one is once a request is cut from it.
+#[test]
+fn a_long_rest_hides_no_range_with_a_larger_alignment() {
+    for rest in [1, 200, 255, 256, 511, 512, 8_191, 8_192, 8_447, 8_448, 20_000] {
+        let mut map = AreaMap::new(span(0, 1 << 20)).unwrap();
+        map.alloc_at(span(0, 8_192)).unwrap();
+        map.alloc_at(span(8_197, 8_198)).unwrap();
+        map.alloc_at(span(8_206 + rest, 1 << 20)).unwrap();
+        assert_eq!(map.alloc(&fit(8, 1)), Ok(span(8_198, 8_206)));
+        map.verify().unwrap();
+        assert_eq!(map.alloc(&fit(5, 8_192)), Ok(span(8_192, 8_197)), "before a rest of {rest} pages");
+        map.verify().unwrap();
+    }
+}
+
+/// Without the map, an area far from the start of the span is found like any other: from its first
+/// page to its last, across leaves, and where its neighbours are.
+#[test]
+fn far_areas_are_found_without_the_map() {
+    let near = (chunks::TABLE * bitmaps::LEAVES) as u64 * u64::from(LEAF_PAGES);
+    let mut map = AreaMap::new(span(0, 4 * near)).unwrap();
+    // Leaves are dense where there are as many as half of the groups.
+    let leaf = u64::from(LEAF_PAGES);
+    for group in (0..near / leaf + 8).step_by(2) {
+        map.alloc_at(PageRange::of(group * leaf, (group + 1) * leaf)).unwrap();
+    }
+    let areas = [(near + 9 * leaf + 3, 5), (near + 9 * leaf + 8, leaf), (near + 11 * leaf + 8, 1)];
+    for (start, pages) in areas {
+        let area = PageRange::of(start, start + pages);
+        map.alloc_at(area).unwrap();
+        for page in [area.start(), area.start() + pages / 2, area.end() - 1] {
+            assert!(map.bitmaps.home(page).is_none(), "{page} is near");
+            assert!(matches!(map.bitmaps.look(page), Ok(Look::Plain(found)) if found == area), "{page}");
+        }
+        assert!(matches!(map.bitmaps.look(area.end()), Ok(Look::Nothing)));
+    }
 }

@@ -282,6 +282,21 @@ mod tests {
     }
 
     #[test]
+    fn growth_takes_small_areas_that_have_lain_longest_and_no_more_than_it_needs() {
+        let mut large = Large::new(10_000);
+        for (start, len) in [(0x1000, 400), (0x2000, 300), (0x3000, 900), (0x4000, 300)] {
+            let _ = put(&mut large, area(start, len));
+        }
+        let mut out = Vec::with_capacity(32);
+        assert_eq!(large.shrink(1, 299, &mut out), 0);
+        assert_eq!(large.shrink(401, 400, &mut out), 700);
+        assert_eq!(out, [area(0x1000, 400), area(0x2000, 300)]);
+        assert_eq!(large.shrink(1000, 400, &mut out), 300);
+        assert_eq!((large.pages(), large.budget), (900, 9_100));
+        assert_eq!(large.shrink(1, 900, &mut Vec::new()), 0, "there is no room for it");
+    }
+
+    #[test]
     fn decay_reaches_zero_and_spares_what_was_needed() {
         let mut large = Large::new(100_000);
         for nth in 0..8 {

@@ -3,6 +3,7 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
+use crate::area_map::Leaf;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
@@ -132,8 +133,13 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     fn free_to_cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift()) as u64;
+        self.areas.bitmaps.home(page).is_some_and(|leaf| self.free_to_cache_in(leaf, page))
+    }
+
+    /// Frees in the common case the area that starts at `page`, in `leaf`, where memory is cached.
+    #[inline(always)]
+    fn free_to_cache_in(&self, leaf: &Leaf, page: u64) -> bool {
         let bitmaps = &*self.areas.bitmaps;
-        let Some(leaf) = bitmaps.home(page) else { return false };
         if leaf.may_be_annotated(page) {
             return false;
         }
@@ -193,6 +199,11 @@ impl<P: Platform> Space<P> {
         if let Some(leaf) = self.areas.bitmaps.sure_home(page)
             && !leaf.may_be_annotated(page)
         {
+            // The common way finds only the first leaves.
+            let is_far = self.areas.bitmaps.home(page).is_none();
+            if is_far && addr & self.cache_mask == 0 && self.free_to_cache_in(leaf, page) {
+                return Ok(());
+            }
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
@@ -404,7 +415,7 @@ impl<P: Platform> Space<P> {
     /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there
     /// is no memory to remember it.
     pub(super) fn discard(&self, area: PageRange) -> bool {
-        let Some(leaf) = self.areas.bitmaps.home(area.start()) else { return false };
+        let Some(leaf) = self.areas.bitmaps.sure_home(area.start()) else { return false };
         let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
         let freed = self.plain_freed(area, leaf.owner_node());
         self.put_freed(id, node, freed, Disposition::MayCache).is_ok()

@@ -50,6 +50,15 @@ fn aligned_places_are_left_to_aligned_requests() {
 }
 
 #[test]
+fn of_places_that_are_aligned_alike_the_last_one_is_taken() {
+    let mut kept = SizeStacks::default();
+    for start in [4, 12, 20, 28] {
+        assert!(kept.put(area(start, 2)));
+    }
+    assert_eq!([2, 4, 2, 1].map(|align| kept.take(2, align)), [28, 20, 12, 4].map(Some));
+}
+
+#[test]
 fn a_quarter_goes_and_the_oldest_first() {
     let mut kept = SizeStacks::default();
     assert_eq!(evict(&mut kept, Fraction::Quarter, 8), []);
