@@ -379,6 +379,9 @@ pub enum AreaError {
         /// The first such page.
         page: u64,
     },
+    /// The frames are of another space, which would give them back while this one shows them.
+    #[error("the frames are of another space")]
+    ForeignFrames,
     /// Addresses, metadata or memory for it ran out, or the request is wrong.
     #[error(transparent)]
     Alloc(#[from] AllocError),

@@ -72,11 +72,7 @@ impl PageSet {
     /// Removes `range`, as far as it is in the set. A run that would have to be split stays in the
     /// set where memory for that is short. O(runs inside `range` × log runs).
     pub fn remove(&mut self, range: PageRange) {
-        for edge in [range.start(), range.end()] {
-            if let Some(run) = self.pages.find(edge).filter(|run| run.start() != edge) {
-                let _ = self.pages.split(run.start(), edge);
-            }
-        }
+        let _ = self.split_at_edges(range);
         let mut page = range.start();
         while let Some(segment) = self.pages.segment(page).filter(|_| page < range.end()) {
             if segment.state != State::Free && range.covers(&segment.range) {
@@ -85,6 +81,19 @@ impl PageSet {
             }
             page = segment.range.end();
         }
+    }
+
+    /// Splits the runs that `range` would split, so that [`remove`](Self::remove) removes all of it.
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`] when memory is short; the set has the same pages.
+    pub(crate) fn split_at_edges(&mut self, range: PageRange) -> Result<(), AllocError> {
+        for edge in [range.start(), range.end()] {
+            if let Some(run) = self.pages.find(edge).filter(|run| run.start() != edge) {
+                self.pages.split(run.start(), edge).map_err(|_| AllocError::Metadata)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns how many pages of `range` are in the set. O(runs inside `range`).

@@ -227,3 +227,25 @@ fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind()
     assert!(after < before * 3 / 4, "{after} of {before} cached pages are left");
     missed.iter().chain(&large).for_each(|&addr| free(&space, addr));
 }
+
+/// A request that can't be met is no growth: what grows later on gives large areas back as ever.
+#[test]
+fn a_request_without_a_place_is_no_growth() {
+    let after_growth = |doomed: bool| {
+        let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20);
+        let space = space(1, config.least_cache_bytes(1 << 20));
+        let fill = || {
+            let areas: Vec<usize> = (0..8).map(|_| alloc(&space, 300)).collect();
+            areas.iter().for_each(|&addr| free(&space, addr));
+        };
+        fill();
+        if doomed {
+            assert!(space.raw().alloc(&Request::new((1 << 25) * PAGE)).is_err());
+            fill();
+        }
+        assert_eq!(space.stats().large_areas, 8);
+        let _large = alloc(&space, 2_400);
+        space.stats().large_areas
+    };
+    assert_eq!([after_growth(false), after_growth(true)], [0; 2]);
+}

@@ -46,6 +46,8 @@ holds!(
     purges_meet_mapping,
     last_slots_of_two,
     flushed_while_unmapping,
+    flushed_while_mapping,
+    flushed_while_the_window_moves_on,
     unmapped_twice,
     fork_meets_blocks,
     forked_meanwhile,

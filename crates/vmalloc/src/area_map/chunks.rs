@@ -3,8 +3,9 @@
 //! ```text
 //!   flat   │ record│ record│ record│ …          the first records in one piece, where that costs nothing
 //!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
-//!   far    │ table │   –   │ …                  the others: tables of as many, found in two steps
+//!   far    │ table │   –   │ …                  the next ones: tables of as many, found in two steps
 //!              └─► │ chunk │   –   │ …
+//!   beyond │ far   │   –   │ …                  all others: in three
 //! ```
 
 use super::cell::Long;
@@ -30,10 +31,13 @@ const TABLES: usize = size(256, 16) as usize;
 
 type Table<T, const SIZE: usize> = [OnceBox<[T; SIZE]>; TABLE];
 type Tables<T, const SIZE: usize> = [OnceBox<Table<T, SIZE>>; TABLES];
+/// As many tables of tables: in all, 2^28 chunks.
+type Beyond<T, const SIZE: usize> = [OnceBox<Tables<T, SIZE>>; TABLE];
 
 /// An array of chunks of `SIZE` records.
 pub(crate) struct Chunks<T, const SIZE: usize> {
     far: OnceBox<Tables<T, SIZE>>,
+    beyond: OnceBox<Beyond<T, SIZE>>,
     near: Table<T, SIZE>,
     /// The records of the first chunks, or none. They stand in for those of `near`.
     flat: Box<[T]>,
@@ -45,6 +49,7 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
     fn default() -> Self {
         Self {
             far: OnceBox::new(),
+            beyond: OnceBox::new(),
             near: [const { OnceBox::new() }; TABLE],
             flat: Box::default(),
             flat_end: Long::new(0),
@@ -107,7 +112,8 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         }
         let table = match index / (SIZE * TABLE) {
             0 => &self.near,
-            table => self.far.get()?.get(table)?.get()?,
+            table if table < TABLES => self.far.get()?[table].get()?,
+            table => self.beyond.get()?.get(table / TABLES)?.get()?[table % TABLES].get()?,
         };
         Some(&table[index / SIZE % TABLE].get()?[index % SIZE])
     }
@@ -124,7 +130,13 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         let table = match index / (SIZE * TABLE) {
             0 => &self.near,
             table => {
-                self.far.get_or_try_init(array)?.get(table).ok_or(OutOfMemory)?.get_or_try_init(array)?
+                let tables = if table < TABLES {
+                    self.far.get_or_try_init(array)?
+                } else {
+                    let beyond = self.beyond.get_or_try_init(array)?;
+                    beyond.get(table / TABLES).ok_or(OutOfMemory)?.get_or_try_init(array)?
+                };
+                tables[table % TABLES].get_or_try_init(array)?
             }
         };
         table[index / SIZE % TABLE].get_or_try_init(chunk).map(|_| ())
@@ -132,9 +144,13 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
 
     /// Returns the bytes of the array and its chunks.
     pub(crate) fn bytes(&self) -> usize {
-        let tables = || self.far.get().into_iter().flatten().filter_map(OnceBox::get);
+        let beyond = || self.beyond.get().into_iter().flatten().filter_map(OnceBox::get);
+        let lists = || self.far.get().into_iter().chain(beyond());
+        let tables = || lists().flatten().filter_map(OnceBox::get);
         let chunks = tables().flatten().chain(&self.near).filter(|chunk| chunk.get().is_some()).count();
-        let far = self.far.get().map_or(0, size_of_val) + tables().map(size_of_val).sum::<usize>();
+        let far = self.beyond.get().map_or(0, size_of_val)
+            + lists().map(size_of_val).sum::<usize>()
+            + tables().map(size_of_val).sum::<usize>();
         let flat = self.flat_end.get() as usize * size_of::<T>();
         size_of_val(self) + far + flat + chunks * size_of::<[T; SIZE]>()
     }
@@ -165,7 +181,8 @@ mod tests {
         for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(most)] {
             let is_flat = !chunks.flat.is_empty();
             let far = SIZE * TABLE;
-            let reached = [0, 5, 23, 24, far - 1, far, far + SIZE];
+            let beyond = TABLES * far;
+            let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
             assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");
             for (value, &index) in (1..).zip(&reached) {
                 chunks.reach(index).unwrap();
@@ -178,7 +195,11 @@ mod tests {
                 assert_eq!(near.is_some(), index < far, "record {index}");
                 assert!(near.is_none_or(|near| ptr::eq(near, record)), "record {index}");
             }
-            assert!(chunks.get(2 * far).is_none() && chunks.near(5 * SIZE).is_none());
+            assert!(
+                chunks.get(2 * far).is_none()
+                    && chunks.get(2 * beyond).is_none()
+                    && chunks.near(5 * SIZE).is_none()
+            );
             let with_records = chunks.bytes();
             chunks.flat_end = Long::new(0);
             let own = 24 * size_of::<AtomicU64>();

@@ -8,7 +8,7 @@
 //! ```
 
 use super::annotations::remove;
-use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table, Tag};
+use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::error::FreeError;
@@ -30,10 +30,8 @@ pub(crate) struct Retired {
     /// The node that owns it, if its chunk is dense enough for a pool.
     pub(crate) owner_node: Option<usize>,
     pub(crate) disposition: Disposition,
-    pub(crate) kind: Kind,
-    /// Pages at its end that were never mapped.
-    pub(crate) guard_pages: u64,
-    pub(crate) tag: Option<Tag>,
+    /// What was known of it.
+    pub(crate) annotation: Annotation,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -133,8 +131,7 @@ impl<L: RawMutex> Areas<L> {
         let is_usual = annotation.guard_pages == u64::from(self.guard) && annotation.kind == Kind::Vmalloc;
         let disposition = if is_usual { Disposition::MayCache } else { Disposition::MustUnmap };
         let owner_node = home.and_then(Leaf::owner_node);
-        let Annotation { kind, guard_pages, tag, .. } = annotation;
-        Ok(Retired { area, owner_node, disposition, kind, guard_pages, tag })
+        Ok(Retired { area, owner_node, disposition, annotation })
     }
 
     /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is

@@ -175,7 +175,7 @@ impl<S: SpaceRef<Platform: MapFrames> + Clone, const W: bool> Owned<S, Mapped<W>
         }
         // Without a share of its own the area ends, and the one at hand after its flush.
         drop(Self::own(space.clone(), addr, Mapped { pages: frames.len() }));
-        space.release_share(share);
+        space.release_share(share, addr);
         Err(AllocError::Metadata)
     }
 }
@@ -242,7 +242,7 @@ unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
     unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
         // SAFETY: the caller owns it.
         let ended = unsafe { space.raw().unmap_short(addr, self.pages) };
-        self.share.take().into_iter().for_each(|share| space.release_share(share));
+        self.share.take().into_iter().for_each(|share| space.release_short_share(share));
         ended
     }
 }

@@ -103,14 +103,19 @@ impl<S: SpaceRef> PagedArea<S> {
     ///
     /// # Errors
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
-    /// is not committed ([`AreaError::NotMapped`]); nothing is changed. If the platform refused,
-    /// the pages are committed still, or the next purge takes them.
+    /// is not committed ([`AreaError::NotMapped`]), or memory is short; nothing is changed. If the
+    /// platform refused, the pages are not committed any more, and the next purge takes what is
+    /// left of their memory.
     pub fn decommit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
         let pages = self.committed_pages(&range)?;
+        self.kind.committed.split_at_edges(pages)?;
         // SAFETY: this owns the area and is borrowed exclusively: nothing uses the pages.
-        unsafe { self.raw().decommit(&[self.addrs(&range)]) }?;
-        self.kind.committed.remove(pages);
-        Ok(())
+        let decommitted = unsafe { self.raw().decommit(&[self.addrs(&range)]) };
+        // What the platform refuses may be gone at any time: safe code must not reach it.
+        if matches!(decommitted, Ok(()) | Err(AreaError::Platform(_))) {
+            self.kind.committed.remove(pages);
+        }
+        decommitted
     }
 
     /// Returns the pages of a range inside the area.

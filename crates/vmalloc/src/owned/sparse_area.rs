@@ -28,7 +28,7 @@ unsafe impl<P: MapFrames> Ends<P> for Sparse {
     unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
         // SAFETY: the caller owns it.
         let ended = unsafe { space.raw().free_sparse(addr) };
-        self.mapped.drain(..).for_each(|piece| space.release_share(piece.share));
+        self.mapped.drain(..).for_each(|piece| space.release_share(piece.share, addr));
         ended
     }
 }
@@ -51,13 +51,17 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
     /// address.
     ///
     /// # Errors
-    /// [`AreaError`]; nothing is changed.
+    /// [`AreaError`], among them [`AreaError::ForeignFrames`] for frames of another space; nothing
+    /// is changed.
     pub fn map(
         &mut self,
         offset: usize,
         frames: &Frames<S>,
         protection: Protection,
     ) -> Result<usize, AreaError> {
+        if !core::ptr::eq::<Space<_>>(&**self.space(), &**frames.space()) {
+            return Err(AreaError::ForeignFrames);
+        }
         let addr = self.addr().saturating_add(offset);
         self.kind.mapped.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         let share = frames.share_again()?;

@@ -3,9 +3,10 @@
 //!
 //! A set has a share for its handle, and one for each area that shows it. When an area is freed,
 //! its share is *released*. A purge counts the released shares before it takes the freed areas. It
-//! ends so many when these are flushed, but for those of areas that the platform refuses. The
-//! frames go back with the last share. An area is on a list before its share is released, so the
-//! flush covers it.
+//! ends so many when these are flushed, but for those of areas that the platform refuses, and for
+//! those of short mappings where it [leaves](PurgePlan::sweep) returned slots mapped. The frames go
+//! back with the last share. An area is on a list before its share is released, so the flush covers
+//! it.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;
@@ -38,13 +39,22 @@ pub(crate) struct FrameShare {
     set: u64,
 }
 
+/// What ends a share that was released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// The flush of the area that starts at this page.
+    Flush(u64),
+    /// A flush of all returned slots.
+    Sweep,
+}
+
 /// The sets of a space.
 pub(crate) struct Sets<P> {
     /// The set that the area at a page shows.
     shown: HashMap<u64, u64>,
     sets: HashMap<u64, FrameSet<P>>,
     /// Shares of areas that were freed and may not be flushed yet. Has room for all shares.
-    released: VecDeque<FrameShare>,
+    released: VecDeque<(FrameShare, Until)>,
     /// Shares without an area.
     handles: usize,
     next: u64,
@@ -150,8 +160,8 @@ impl<P> Sets<P> {
     }
 
     /// Lets a purge end a share that comes later.
-    pub(crate) fn release(&mut self, share: FrameShare) {
-        self.released.push_back(share);
+    pub(crate) fn release(&mut self, share: FrameShare, until: Until) {
+        self.released.push_back((share, until));
     }
 
     /// Returns how many shares are released.
@@ -159,15 +169,20 @@ impl<P> Sets<P> {
         self.released.len()
     }
 
-    /// Ends the share that was released first, unless its area is refused. Returns the set, if that
-    /// was its last.
-    pub(crate) fn settle(&mut self, is_refused: impl Fn(u64) -> bool) -> Option<FrameSet<P>> {
-        let share = self.released.pop_front()?;
-        if is_refused(share.page) {
-            self.released.push_back(share);
+    /// Ends the share that was released first, if what it waits for `is_over`. Returns the set, if
+    /// that was its last.
+    pub(crate) fn settle(&mut self, is_over: impl Fn(Until) -> bool) -> Option<FrameSet<P>> {
+        let (share, until) = self.released.pop_front()?;
+        if !is_over(until) {
+            self.released.push_back((share, until));
             return None;
         }
         self.end(share)
+    }
+
+    /// Takes the share back that the area at `page` has just left with: it was not freed.
+    pub(crate) fn stay(&mut self, share: FrameShare) {
+        self.shown.insert(share.page, share.set);
     }
 
     /// Ends a share. Returns the set, if that was its last.
@@ -183,6 +198,6 @@ impl<P> Sets<P> {
         self.shown.allocation_size()
             + self.sets.allocation_size()
             + frames
-            + self.released.capacity() * size_of::<FrameShare>()
+            + self.released.capacity() * size_of::<(FrameShare, Until)>()
     }
 }

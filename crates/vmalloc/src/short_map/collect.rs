@@ -116,6 +116,7 @@ impl<L: RawMutex> ShortMaps<L> {
             return trigger;
         }
         if everything {
+            self.lists.lock().is_swept = true;
             trigger = self.close_windows(platform, lazy);
         }
         let parts = core::mem::take(&mut self.lists.lock().part);
@@ -126,6 +127,9 @@ impl<L: RawMutex> ShortMaps<L> {
             let ready = core::mem::take(&mut self.lists.lock().ready);
             self.unlist([ready]);
             trigger = trigger.and(self.collect(lazy, taken, everything));
+        }
+        if everything {
+            self.lists.lock().is_swept = false;
         }
         trigger
     }

@@ -53,12 +53,13 @@ impl<L: RawMutex> ShortMaps<L> {
             self.mark_taken(platform, start, pages);
             return Opened::Slots(start);
         }
-        let opened = self.open_next(queue, order);
-        drop(state);
-        match opened {
+        let opened = match self.open_next(queue, order) {
             Some(before) => Opened::Retry(self.close(platform, lazy, before)),
             None => Opened::Empty,
-        }
+        };
+        // Only now: a purge that has had the queue finds no open block without a window in it.
+        drop(state);
+        opened
     }
 
     /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it
@@ -78,8 +79,9 @@ impl<L: RawMutex> ShortMaps<L> {
         let state = queue.state.lock();
         let before = queue.windows[order].close();
         queue.windows[order].open(window);
+        let trigger = self.close(platform, lazy, before);
         drop(state);
-        (start, self.close(platform, lazy, before))
+        (start, trigger)
     }
 
     fn queue<P: Platform>(&self, platform: &P) -> &Queue<L> {
@@ -189,11 +191,12 @@ impl<L: RawMutex> ShortMaps<L> {
         pages: u64,
     ) -> Option<Trigger> {
         self.get(page).filter(|block| block.keep_run(page, pages))?;
-        let queue = self.queues.get(platform.cpu()).and_then(|queue| queue.0.state.try_lock());
-        let other = match queue {
-            Some(mut queue) => queue.kept.put(Kept { key: Key::new(frame, pages), page }),
+        let mut queue = self.queues.get(platform.cpu()).and_then(|queue| queue.0.state.try_lock());
+        let other = match &mut queue {
+            Some(queue) => queue.kept.put(Kept { key: Key::new(frame, pages), page }),
             None => page,
         };
+        // With the queue held: a purge finds each kept run that was returned before in a queue.
         Some(self.drop_kept_run(lazy, other))
     }
 

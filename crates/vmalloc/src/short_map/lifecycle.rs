@@ -24,16 +24,27 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Opens a window for requests of an order in a block that is on a list.
     pub(super) fn open_part(&self, order: usize) -> Option<Window> {
         let mut lists = self.lists.lock();
-        let (range, block) = match lists.pop_part(order, self) {
+        let part = if lists.is_swept { None } else { lists.pop_part(order, self) };
+        let (range, block) = match part {
             // By its list it has such a range.
             Some((first, block)) => (self.clean_runs(block, self.range(first).into(), order)?, block),
             None => {
-                let (first, block) = lists.ready.pop(self)?;
+                let (first, block) = self.pop_ready(&mut lists)?;
                 (self.range(first).into(), block)
             }
         };
         block.set_state(BlockState::Open);
         Some(self.open_window(&lists, block, range, order))
+    }
+
+    /// Takes a block that is all clean, and may be opened now.
+    fn pop_ready(&self, lists: &mut Lists) -> Option<(u64, &Block)> {
+        let (first, block) = lists.ready.pop(self)?;
+        if lists.is_swept && self.remaps_atomically && block.is_stale() {
+            lists.ready.push(first, block);
+            return None;
+        }
+        Some((first, block))
     }
 
     /// Opens the next window in the block of `before`, which is used up. So a block is read once
@@ -183,7 +194,7 @@ impl<L: RawMutex> ShortMaps<L> {
         let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
             let is_dirty = block.held() + block.clean() < self.slots();
-            if block.state() == BlockState::Closed && is_dirty {
+            if block.state() == BlockState::Closed && is_dirty && !lists.is_swept {
                 block.set_stale(true);
                 block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
                 trigger = trigger.and(self.settle(lists, lazy, block, first));

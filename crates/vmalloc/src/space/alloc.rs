@@ -189,7 +189,7 @@ impl<P: Platform> Space<P> {
         let found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
         let Some(area) = found else {
             if slack != 0 && checked.blocking == Blocking::Allowed {
-                self.shrink_large(fit.pages());
+                self.shrink_large(fit);
             }
             return None;
         };
@@ -200,13 +200,19 @@ impl<P: Platform> Space<P> {
         Some(area)
     }
 
-    /// Makes large areas lazy that are at most a quarter of `pages` pages, for as many pages as a
-    /// new area of that size lets the space grow beyond its highest size.
+    /// Makes large areas lazy that are at most a quarter of a new one, for as many pages as a
+    /// new area of that size lets the space grow beyond its highest size, if there is a place for
+    /// it.
     ///
     /// A program that grows and leaves sizes behind would else have both at its peak.
     #[cold]
-    fn shrink_large(&self, pages: u64) {
-        let used = self.geometry.span.len() - self.areas.map().free_pages();
+    fn shrink_large(&self, fit: &Fit) {
+        let (pages, map) = (fit.pages(), self.areas.map());
+        if !map.has_room(fit) {
+            return;
+        }
+        let used = self.geometry.span.len() - map.free_pages();
+        drop(map);
         let growth = self.cache.budget.grow_to(used + pages, self.cache.lazy.level());
         if growth == 0 {
             return;

@@ -4,11 +4,11 @@ use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
-use crate::areas::{AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
+use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
-use crate::purge::PurgePlan;
+use crate::purge::{FrameShare, PurgePlan, Until};
 use lock_api::MutexGuard;
 
 /// An area that was freed.
@@ -193,8 +193,7 @@ impl<P: Platform> Space<P> {
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         if self.config.zero_on_free {
-            let disposition = self.clear_freed(addr);
-            return self.free_as(page, FreedBy::Free, disposition);
+            return self.free_slow(page, FreedBy::Free);
         }
         if let Some(leaf) = self.areas.bitmaps.sure_home(page)
             && !leaf.may_be_annotated(page)
@@ -207,7 +206,8 @@ impl<P: Platform> Space<P> {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
-                return self.put_freed(id, node, freed, Disposition::MayCache);
+                let put = self.put_freed(id, node, freed, Disposition::MayCache);
+                return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None));
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -239,7 +239,15 @@ impl<P: Platform> Space<P> {
     }
 
     /// Frees an area, and says what becomes of its memory.
-    pub(super) fn free_as(&self, page: u64, by: FreedBy, disposition: Disposition) -> Result<(), FreeError> {
+    pub(super) fn free_as(
+        &self,
+        page: u64,
+        by: FreedBy,
+        mut disposition: Disposition,
+    ) -> Result<(), FreeError> {
+        if self.config.zero_on_free && disposition == Disposition::MayCache && by == FreedBy::Free {
+            disposition = self.clear_freed(self.addr(page));
+        }
         let memory = if self.config.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
         let (id, node) = self.node_with_room(page)?;
         let table = self.areas.table(page);
@@ -247,16 +255,34 @@ impl<P: Platform> Space<P> {
         if disposition == Disposition::MustUnmap {
             retired.disposition = Disposition::MustUnmap;
         }
-        let may_show = retired.kind.may_show_frames();
+        let Retired { area, owner_node, disposition, annotation } = retired;
+        let may_show = annotation.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
-        let Retired { area, owner_node, guard_pages, tag, .. } = retired;
+        let Annotation { guard_pages, tag, .. } = annotation;
         let freed = Freed { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
-        self.put_freed(id, node, freed, retired.disposition)?;
+        if let Err(error) = self.put_freed(id, node, freed, disposition) {
+            self.not_freed(area, annotation, share);
+            return Err(error);
+        }
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
-            self.frame_sets.lock().release(share);
+            self.frame_sets.lock().release(share, Until::Flush(page));
         }
         Ok(())
+    }
+
+    /// Makes a retired area busy again that could not be freed, as it was.
+    #[cold]
+    fn not_freed(&self, area: PageRange, annotation: Annotation, share: Option<FrameShare>) {
+        if let Some(share) = share {
+            self.frame_sets.lock().stay(share);
+        }
+        // The annotation has just left room. If another area has taken that, this one loses its
+        // tag.
+        let handed_out = self.areas.hand_out(area, annotation);
+        if !handed_out.unwrap_or_else(|| self.areas.make_busy(area.start())) {
+            self.platform.fatal(&"an area that is being freed is busy");
+        }
     }
 
     /// Returns how many pages of memory are behind the area at `page`, or an upper bound. Only
@@ -309,7 +335,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
-    /// fails only where frees trap, and the area is busy again then.
+    /// fails only where frees trap, and the area is retired still then.
     #[inline]
     fn put_freed(
         &self,

@@ -9,7 +9,7 @@ use crate::areas::{Annotation, FreedBy, Kind, Tag};
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::fit::Fit;
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{FrameShare, PurgePlan};
+use crate::purge::{FrameShare, PurgePlan, Until};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -214,9 +214,16 @@ impl<P: Platform> Space<P> {
         self.frame_sets.lock().again(share)
     }
 
-    /// Lets the next purge end a share.
-    pub(crate) fn release_share(&self, share: FrameShare) {
-        self.frame_sets.lock().release(share);
+    /// Lets a purge end a share, once the area at `addr` is flushed, which was freed and began
+    /// there.
+    pub(crate) fn release_share(&self, share: FrameShare, addr: usize) {
+        let until = Until::Flush((addr >> self.shift()) as u64);
+        self.frame_sets.lock().release(share, until);
+    }
+
+    /// Lets a purge end the share of a short mapping that was returned.
+    pub(crate) fn release_short_share(&self, share: FrameShare) {
+        self.frame_sets.lock().release(share, Until::Sweep);
     }
 }
 

@@ -280,6 +280,17 @@ impl<P: Platform> Space<P> {
     }
 }
 
+impl<P: Platform> Drop for Space<P> {
+    /// Gives frames back whose last area was freed and not yet flushed: those of a sub-space are
+    /// its root's.
+    fn drop(&mut self) {
+        if self.frame_sets.lock().released() != 0 {
+            // What the platform refuses to unmap may show them still, so they stay taken.
+            let _ = self.purge();
+        }
+    }
+}
+
 impl<P: Platform> fmt::Debug for Space<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.stats();

@@ -5,7 +5,7 @@ use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::cache::{Cursor, EvictOrder, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError};
-use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
+use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper, Until};
 use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -31,6 +31,10 @@ impl<P: Platform> Space<P> {
     /// Unmaps everything that is lazy or cached, and waits for a purge under way. After it returns
     /// no CPU holds a translation for anything freed before the call. Its addresses may wait in
     /// pools. Cost as [`purge`](Self::purge).
+    ///
+    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there,
+    /// slots that another thread has taken for a short mapping, and not mapped yet, show what was
+    /// there until it maps them. Nothing uses them before that.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
@@ -169,18 +173,23 @@ impl<P: Platform> Space<P> {
             self.counts.purges.fetch_add(1, Relaxed);
             self.counts.list_bytes.store(purger.bytes() as u64, Relaxed);
         }
-        self.settle_frames(released, purger);
+        self.settle_frames(released, purger, plan);
         let part = self.short.ready_part(plan.pooled).min(plan.most - done.evicted);
         let blocks = self.release_blocks(part);
         let keeps_memory = plan.memory().is_some_and(|part| self.platform.evict_memory(part));
         Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, keeps_memory, ..done })
     }
 
-    /// Ends the first `count` shares in frame sets whose areas were flushed, and gives frames back
-    /// that no area shows any more.
-    fn settle_frames(&self, count: usize, purger: &Purger) {
+    /// Ends those of the first `count` shares in frame sets that were flushed, and gives frames back
+    /// that nothing shows any more.
+    fn settle_frames(&self, count: usize, purger: &Purger, plan: PurgePlan) {
+        // A block that the platform refuses may show frames of any short mapping.
+        let is_swept = plan.sweep && purger.refused.blocks.is_empty();
         for _ in 0..count {
-            let set = self.frame_sets.lock().settle(|page| purger.refused.has(page));
+            let set = self.frame_sets.lock().settle(|until| match until {
+                Until::Flush(page) => !purger.refused.has(page),
+                Until::Sweep => is_swept,
+            });
             if let Some(set) = set {
                 set.give_back(&self.platform);
             }

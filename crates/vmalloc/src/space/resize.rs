@@ -265,7 +265,9 @@ impl<P: DirectMemory + Relocate> Space<P> {
                 self.unbacked(&checked.fit, cause)
             })?,
         };
-        self.free_as(old.start(), FreedBy::Free, disposition)?;
+        // The content is at the new place, so that is the answer in any case. If there is no memory
+        // to note the old area, and the platform refuses to unmap others, its addresses are lost.
+        let _ = self.free_as(old.start(), FreedBy::Free, disposition);
         Ok(self.addr(new.start()))
     }
 

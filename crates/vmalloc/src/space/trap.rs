@@ -52,23 +52,14 @@ impl<P: Platform> Space<P> {
     }
 
     /// Makes a retired area lazy that could not be unmapped at once. Without memory to remember it
-    /// the area is busy again, so that it can be freed again.
+    /// nothing is changed.
     #[cold]
     fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
         // Relaxed: a number and nothing else.
         self.counts.late_frees.fetch_add(1, Relaxed);
-        match self.node_with_room(area.start()) {
-            Ok((_, mut node)) => {
-                node.lazy.remote.push(area);
-                self.count_lazy(node, area.len(), area.len());
-                Ok(())
-            }
-            Err(error) => {
-                if !self.areas.make_busy(area.start()) {
-                    self.platform.fatal(&"an area that is being freed is busy");
-                }
-                Err(error)
-            }
-        }
+        let (_, mut node) = self.node_with_room(area.start())?;
+        node.lazy.remote.push(area);
+        self.count_lazy(node, area.len(), area.len());
+        Ok(())
     }
 }

@@ -8,8 +8,8 @@ use crate::world::{Mapping, World};
 use shuttle::sync::mpsc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use vmalloc::FrameSupply;
 use vmalloc::sync::point;
+use vmalloc::{FrameSupply, FreeError};
 use vmalloc_sim::{Discard, TlbVisibility};
 
 /// The fate of slots that are returned.
@@ -183,6 +183,93 @@ pub fn flushed_while_unmapping(slots: Slots) {
         );
     }
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    world.finish();
+}
+
+/// What the pages of a mapping hold whose frames no CPU may reach after a flush.
+const MARK: u64 = 0x0dd;
+
+/// Writes the mark through every CPU, and ends the mapping. Its frames are not given back.
+fn end_marked(world: &World, gone: &Mapping) {
+    let sim = world.platform().sim();
+    for (cpu, page) in (0..4).flat_map(|cpu| pages_of(gone).map(move |page| (cpu, page))) {
+        sim.write(cpu, page, MARK).expect("it is mapped");
+    }
+    assert!(world.try_unmap_ram(gone), "it is mapped");
+}
+
+/// Flushes while `threads` go on, and sees that no CPU reaches the frames of a mapping that was
+/// ended before.
+fn flush_marked(
+    world: &World,
+    slots: Slots,
+    gone: Mapping,
+    threads: impl IntoIterator<Item = shuttle::thread::JoinHandle<()>>,
+) {
+    world.flush().expect("no fault was asked for");
+    // Where mappings replace earlier ones, slots that a thread is about to map show what was there
+    // until then. Nobody uses them.
+    let may_show = slots == Slots::Replaced && pages_of(&gone).any(|page| is_taken(world, page));
+    for (cpu, page) in (0..4).flat_map(|cpu| pages_of(&gone).map(move |page| (cpu, page))) {
+        let seen = world.platform().sim().look(cpu, page);
+        let is_reached = matches!(seen, TlbVisibility::Right(MARK) | TlbVisibility::Stale(MARK));
+        assert!(!is_reached || may_show, "cpu {cpu} reaches a returned frame at {page:#x}");
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    // SAFETY: nothing uses them any more.
+    unsafe { world.platform().give_frames(&gone.frames) };
+}
+
+/// Returns whether a thread has taken the slot.
+fn is_taken(world: &World, page: u64) -> bool {
+    // SAFETY: no mapping of these scenes has three pages, so this ends none.
+    let answer = unsafe { world.raw().unmap_short(page as usize * World::PAGE, 3) };
+    matches!(answer, Err(FreeError::WrongCount { .. }))
+}
+
+fn pages_of(mapping: &Mapping) -> std::ops::Range<u64> {
+    let first = (mapping.addr / World::PAGE) as u64;
+    first..first + mapping.frames.len() as u64
+}
+
+/// After a flush no CPU reaches frames that were returned before, though others map meanwhile, in
+/// the same blocks.
+pub fn flushed_while_mapping(slots: Slots) {
+    let world = world(slots);
+    let [gone, stays] = [2, 2].map(|pages| world.map_ram(pages));
+    end_marked(&world, &gone);
+    let threads = [come_and_go::<1>, come_and_go::<2>].map(|act| {
+        let world = world.clone();
+        shuttle::thread::spawn(move || act(&world))
+    });
+    flush_marked(&world, slots, gone, threads);
+    world.unmap_ram(stays);
+    world.finish();
+}
+
+/// The same while the CPU that returned them uses up its window, opens others, and displaces runs
+/// that it kept mapped.
+pub fn flushed_while_the_window_moves_on(slots: Slots) {
+    let world = world_of(128, slots);
+    // Blocks that are all clean.
+    let ready = [4; 8].map(|pages| world.map_ram(pages));
+    ready.into_iter().for_each(|mapping| world.unmap_ram(mapping));
+    world.flush().expect("no fault was asked for");
+    let (sender, receiver) = mpsc::channel();
+    let thread = {
+        let world = world.clone();
+        shuttle::thread::spawn(move || {
+            let [kept, one, two, three, gone] = [2; 5].map(|pages| world.map_ram(pages));
+            world.unmap_ram(kept);
+            end_marked(&world, &gone);
+            sender.send(gone).expect("it is waited for");
+            [one, two, three].into_iter().for_each(|mapping| world.unmap_ram(mapping));
+            let others = [2; 6].map(|pages| world.map_ram(pages));
+            others.into_iter().for_each(|mapping| world.unmap_ram(mapping));
+        })
+    };
+    let gone = receiver.recv().expect("it is sent");
+    flush_marked(&world, slots, gone, [thread]);
     world.finish();
 }
 

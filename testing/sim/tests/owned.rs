@@ -1,0 +1,189 @@
+//! Safe code with owned types: frames stay taken while anything shows them, and no page is touched
+//! that is not there.
+
+use vmalloc::{
+    AreaError, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, ShortMapping,
+    Space, SparseArea,
+};
+use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
+use vmalloc_subspaces::{Placement, Root};
+
+const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+
+fn sim(pages: u64) -> Sim {
+    Sim::run_on(0);
+    let span = PageRange::from_len(0x1000, pages).expect("not empty");
+    Options::new(span).cpus(2).frames(4096).seed(1).discard(Discard::Keeps).build()
+}
+
+fn space(config: Config) -> Space<Sim> {
+    Space::new(sim(1 << 12), config).expect("an empty space")
+}
+
+fn pages(count: usize) -> Request {
+    Request::new(count * PAGE)
+}
+
+fn free(space: &Space<Sim>, addr: usize) {
+    // SAFETY: the area is the test's, and nothing uses it any more.
+    unsafe { space.raw().free(addr) }.expect("it is busy");
+}
+
+/// Where two spaces have one supply, the frames of one must not end in the books of the other.
+#[test]
+fn a_sparse_area_refuses_frames_of_another_space() {
+    let root = Root::new(sim(1 << 12)).expect("an empty root");
+    let at = |name| root.subspace(name, Placement::lowest(1 << 20), Default::default()).expect("room");
+    let (one, other) = (at("one"), at("other"));
+    let frames = one.frames(1).expect("there are many");
+    let mapping = Mapping::new(&frames).expect("room");
+    let others = other.frames(1).expect("there are many");
+    for _ in 0..2 {
+        let mut area = SparseArea::new(&one, &pages(4)).expect("room");
+        let refused = area.map(0, &others, Protection::ReadWrite);
+        assert_eq!(refused, Err(AreaError::ForeignFrames));
+        assert!(area.map(PAGE, &frames, Protection::ReadWrite).is_ok());
+        drop(area);
+        one.purge().expect("no fault was asked for");
+    }
+    assert_eq!(root.platform().taken_frames().len(), 2, "those of the mapping, and the others");
+    drop((mapping, frames, others));
+}
+
+/// A purge that leaves returned slots mapped leaves their frames taken.
+#[test]
+fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
+    let config = Config::default().unmap_on_free().block_slots(64).lazy_max_pages(8);
+    let space = space(config);
+    let frames = space.frames(2).expect("there are many");
+    let mapping = ShortMapping::new(&frames).expect("room");
+    let page = (mapping.addr() / PAGE) as u64;
+    let slots = PageRange::from_len(page, 2).expect("two");
+    (0..2).for_each(|cpu| space.platform().prefetch(cpu, slots));
+    drop((mapping, frames));
+    let purges = space.stats().purges;
+    // It passes the threshold, so the free purges.
+    free(&space, space.raw().alloc(&pages(40)).expect("room"));
+    assert!(space.stats().purges > purges);
+    let is_reached = space.platform().look(1, page) != TlbVisibility::Nothing;
+    assert!(is_reached, "this plan flushes the slots as well: the test needs another one");
+    assert_eq!(space.platform().taken_frames().len(), 2);
+    space.flush().expect("no fault was asked for");
+    assert_eq!(space.platform().look(1, page), TlbVisibility::Nothing);
+    assert!(space.platform().taken_frames().is_empty());
+}
+
+/// A refused block may show the frames of any short mapping that was returned.
+#[test]
+fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
+    let space = space(Config::default().unmap_on_free().block_slots(64));
+    let frames = space.frames(2).expect("there are many");
+    let mapping = ShortMapping::new(&frames).expect("room");
+    let slots = PageRange::from_len((mapping.addr() / PAGE) as u64, 2).expect("two");
+    drop((mapping, frames));
+    space.platform().refuse(Point::Unmap, slots);
+    assert!(space.flush().is_err());
+    assert_eq!(space.platform().taken_frames().len(), 2);
+    space.platform().relent();
+    space.flush().expect("the machine has relented");
+    assert!(space.platform().taken_frames().is_empty());
+}
+
+/// The same for a sparse area.
+#[test]
+fn frames_of_a_sparse_area_wait_for_an_area_that_is_refused() {
+    let space = space(Config::default().unmap_on_free());
+    let frames = space.frames(2).expect("there are many");
+    let mut area = SparseArea::new(&space, &pages(8)).expect("room");
+    let addr = area.map(3 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
+    drop((area, frames));
+    let mapped = PageRange::from_len((addr / PAGE) as u64, 2).expect("two");
+    space.platform().refuse(Point::Unmap, mapped);
+    assert!(space.flush().is_err());
+    assert_eq!(space.platform().taken_frames().len(), 2);
+    space.platform().relent();
+    space.flush().expect("the machine has relented");
+    assert!(space.platform().taken_frames().is_empty());
+}
+
+#[test]
+fn a_sub_space_that_goes_gives_all_frames_back() {
+    let root = Root::new(sim(1 << 12)).expect("an empty root");
+    let space = root.subspace("a", Placement::lowest(1 << 20), Default::default()).expect("room");
+    let frames = space.frames(4).expect("there are many");
+    drop(Mapping::new(&frames).expect("room"));
+    drop(frames);
+    let shared = space.raw().alloc_shared(&pages(4)).expect("room");
+    // SAFETY: nothing uses it.
+    unsafe { space.raw().free(shared) }.expect("it is busy");
+    assert_eq!(root.platform().taken_frames().len(), 8);
+    drop(space);
+    assert!(root.platform().taken_frames().is_empty());
+}
+
+/// Pages that the machine refused to unmap may be gone at any time after that.
+#[test]
+fn pages_whose_decommit_was_refused_are_committed_no_more() {
+    let space = space(Config::default());
+    let mut area = PagedArea::new(&space, &pages(64)).expect("room");
+    area.commit(0..8 * PAGE).expect("nothing is committed");
+    let page = (area.addr() / PAGE) as u64;
+    space.platform().refuse(Point::Unmap, PageRange::from_len(page + 3, 1).expect("one"));
+    let refused = area.decommit(2 * PAGE..4 * PAGE);
+    assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+    assert_eq!(area.committed_bytes(), 6 * PAGE);
+    space.platform().relent();
+    space.purge().expect("the machine has relented");
+    let gone = area.reset(2 * PAGE..4 * PAGE);
+    assert_eq!(gone, Err(AreaError::NotMapped { page: page + 2 }));
+    area.commit(2 * PAGE..4 * PAGE).expect("nothing is committed");
+    area.reset(0..8 * PAGE).expect("all are committed");
+}
+
+/// Blocks are found wherever they lie, on the largest spans as well.
+#[test]
+fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
+    let space = Space::new(sim(1 << 34), Config::default()).expect("an empty space");
+    let mut frames = [Frame(0); 2];
+    space.platform().take_frames(&mut frames).expect("there are many");
+    // All of the span's second half, where the first blocks lie, but for its end.
+    let sparse = space.raw().alloc_sparse(&Request::new(31 << 40)).expect("room");
+    let short = space.raw().map_short(&frames).expect("there is room behind");
+    // SAFETY: nothing uses the mapping.
+    unsafe { space.raw().unmap_short(short, 2) }.expect("it is mapped");
+    // SAFETY: nothing is mapped there.
+    unsafe { space.raw().free_sparse(sparse) }.expect("it is busy");
+    space.purge().expect("no fault was asked for");
+    // SAFETY: nothing shows them any more.
+    unsafe { space.platform().give_frames(&frames) };
+}
+
+/// However an area ends whose memory is kept, the next owner reads zeros.
+#[test]
+fn memory_is_cleared_on_every_way_into_the_cache() {
+    Sim::run_on(0);
+    let platform = Direct::new(1 << 10, |options| options.cpus(1));
+    let space = Space::new(platform, Config::default().zero_on_free(true)).expect("an empty space");
+    let raw = space.raw();
+    let alloc = |count| raw.alloc(&pages(count)).expect("room");
+    // SAFETY: the addresses are of areas that the test owns.
+    let read = |addr: usize| unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read() };
+    // SAFETY: as above.
+    let write = |addr: usize| unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write(0x5e) };
+
+    let first = alloc(4);
+    write(first);
+    // SAFETY: nothing uses it any more.
+    unsafe { raw.remove(first) }.expect("it is busy");
+    let again = alloc(4);
+    assert_eq!((again, read(again)), (first, 0), "removed");
+
+    write(again);
+    // A neighbour, so that it has to move.
+    let _wall = alloc(1);
+    // SAFETY: nothing uses the old address any more.
+    let moved = unsafe { raw.realloc(again, &pages(9)) }.expect("room");
+    assert!(moved != again && read(moved) == 0x5e);
+    let last = alloc(4);
+    assert_eq!(read(last), 0, "moved");
+}
