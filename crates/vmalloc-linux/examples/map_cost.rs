@@ -5,8 +5,8 @@
 //! - **naive**: for each page mmap(2) with `MAP_FIXED` of a file in memory, touch, munmap(2) of the
 //!   whole;
 //! - **unmapped**: `map_frames`, touch, `unmap` and `flush`;
-//! - **same**: `map_frames` of the frames that are there already, touch, `let_go`;
-//! - **other**: `map_frames` of other frames each time, touch, `let_go`;
+//! - **same**: `map_frames` of the frames that are there already, touch, `discard_hint`;
+//! - **other**: `map_frames` of other frames each time, touch, `discard_hint`;
 //!
 //! each for scattered frames, and for consecutive ones. Medians. One thread; with others running,
 //! whatever takes a mapping away interrupts them as well.

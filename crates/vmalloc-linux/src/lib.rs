@@ -1,16 +1,31 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
+//! Start with [`open()`]: it reserves addresses and returns an `Arc<Space<Linux>>`.
+//! [`Space::zeroed_buffer`] returns owned memory.
+//!
+//! ```
+//! use vmalloc_linux::{Config, Options, open};
+//!
+//! let space = open(Options::new(), Config::default())?;
+//! let mut buffer = space.zeroed_buffer(1 << 20)?;
+//! buffer[0] = 1;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
+//!
+//! # The files
 //! ```text
 //!  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
 //!  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
-//!  options.rs       what may be asked for;   means.rs  guards, batches;   error.rs  errors of a
-//!  reservation
+//!  options.rs       what may be asked for
+//!  means.rs         guards, batches
+//!  error.rs         errors of a reservation
 //!
-//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks in page
-//!  tables, or mprotect
+//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
 //!                                          ├─► frames/        pages at several addresses
-//!                                          └─► page_kinds.rs  special pages, and how they become
-//!                                          plain again
+//!                                          └─► page_kinds.rs  special pages made plain again
 //!  relocate.rs      pages moved to other addresses
 //!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again
@@ -22,8 +37,8 @@
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
 //!
-//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits, cpu,
-//!  futex, pagemap, own_descriptor, fatal
+//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
+//!                   cpu, futex, pagemap, own_descriptor, fatal
 //! ```
 //!
 //! # What holds
@@ -93,7 +108,7 @@ mod relocate;
 mod reserve;
 pub mod trap_report;
 
-/// The core, whole: a program needs no other dependency.
+/// The core, whole. For its `SpaceAllocator` or serde, also depend on `vmalloc` with that feature.
 pub use vmalloc::{self, *};
 
 pub use drain::on_drain_thread;

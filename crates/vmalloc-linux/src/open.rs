@@ -30,9 +30,9 @@ pub enum OpenError {
 /// Reserves addresses and opens a space on them, which may be used before and after `fork`, by
 /// parent and child.
 ///
-/// Once the lazy pages reach the threshold, a thread of the space's own drains them in the
-/// background. It goes on by age until nothing is left, and ends with the space. See
-/// [`Options::without_drain_thread`].
+/// The first frees create the space's own drain thread. It purges lazy pages in the background once
+/// they reach the threshold, gives cached memory back by age until nothing is left, and ends with
+/// the space. See [`Options::without_drain_thread`].
 ///
 /// ```
 /// use vmalloc_linux::{Options, open};

@@ -140,8 +140,8 @@ impl Options {
         Self { batch_advise: Some(batch_advise), ..self }
     }
 
-    /// Forbids the drain thread, for programs that can't have one, in a sandbox or about to become
-    /// another user. Frees purge by themselves then, and cached areas stay until
+    /// Creates no drain thread. For programs that may not create threads (a sandbox) or will change
+    /// their user. The freeing thread then purges, and cached areas stay until
     /// [`Space::decay`](vmalloc::Space::decay) is called.
     #[must_use]
     pub fn without_drain_thread(self) -> Self {

@@ -11,6 +11,7 @@ use vmalloc::{AreaError, Discard, SpaceRef};
 
 impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Resets all waiting slots now: nothing of what their users wrote is left in memory then.
+    /// O(waiting slots), with one discard and one decommit for each batch.
     ///
     /// # Errors
     /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
@@ -20,7 +21,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Resets all waiting slots, and gives free slots back to the space until `keep` are left, with
-    /// their addresses and memory.
+    /// their addresses and memory. O(waiting and free slots).
     ///
     /// # Errors
     /// As [`flush`](Self::flush); slots that can't be given back stay.

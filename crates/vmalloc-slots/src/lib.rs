@@ -41,7 +41,7 @@
 //!
 //! # Invariants
 //! - **SLOT-1** A slot is in one of the sets *vacant*, *free*, *waiting*, or has one owner: a
-//!   [`Slot`], or a call that is at work on it. Who removes a slot from a set owns it.
+//!   [`Slot`], or a call that is at work on it. The thread that removes a slot from a set owns it.
 //! - **SLOT-2** Of the area of a slot exactly the first `committed` pages behind the guard are
 //!   committed. If a decommit was refused, pages behind them are still memory, and the slot waits.
 //! - **SLOT-3** Everything committed of a free slot reads as zero.

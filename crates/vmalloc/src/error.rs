@@ -344,7 +344,7 @@ pub enum FreeError {
     },
 }
 
-/// Why something could not be done with an area that there is, or to it. Nothing was changed.
+/// Why something can't be done with an area. Nothing was changed, unless the call says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum AreaError {

@@ -1,5 +1,7 @@
 //! A virtual-memory area allocator, for kernels and for programs that manage large memory.
 //!
+//! On Linux, start with the crate `vmalloc-linux`.
+//!
 //! Three layers, each usable alone:
 //! - [`AreaMap`] hands out ranges of page numbers: exact lowest fit for every alignment and limit
 //!   in O(log n), immediate coalescing, look-up by any interior page. A pure data structure.
@@ -34,13 +36,15 @@
 //! # What to know first
 //! - Everything inside is counted in pages and named by page number; bytes appear only in
 //!   [`Request`] and [`Space`].
-//! - Errors carry their facts and change nothing. [`AllocError::NoSpace`] says what was asked for,
+//! - Errors carry their facts. A failed call changes nothing, except where its documentation says
+//!   what a refusal by the platform leaves. [`AllocError::NoSpace`] says what was asked for,
 //!   where, and the largest free range.
 //! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the
 //!   lock.
 //!
-//! The words of this documentation are defined in the project's glossary, and a table leads from
-//! Linux's calls to ours; Linux's names are aliases in this documentation's search.
+//! `docs/glossary.md` of the repository defines the words of this documentation, and
+//! `docs/linux-names.md` leads from Linux's calls to ours. Linux's names are aliases in this
+//! documentation's search.
 //!
 //! # Features
 //! - `allocator-api2`: `SpaceAllocator`, for collections on a space.

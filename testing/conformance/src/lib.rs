@@ -27,7 +27,7 @@
 //!
 //! # The platform under test
 //! - `make` returns a platform of its own each time, with a span of 512 pages at least, and memory
-//!   for each of them. Some 16,384 pages are a good size.
+//!   for each of them. 2,048 pages are a good size.
 //! - The kit sees memory through a [`Look`]. [`Direct`] and [`Nofault`] serve platforms whose areas
 //!   are memory of the program. A platform on a simulated machine brings its own.
 //!

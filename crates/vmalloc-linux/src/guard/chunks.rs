@@ -5,14 +5,13 @@
 //! can't be marked in advance. So the span is cut into **chunks**, and each is
 //!
 //! ```text
-//!   closed   no page of it can be touched, because the mapping does not allow it; nothing is
-//!   mapped in it open     the mapping allows everything; each page that is not in a mapped range
-//!   carries a guard mark
+//!   closed   no page can be touched, for the mapping does not allow it; nothing is mapped
+//!   open     the mapping allows everything; each page outside of mapped ranges has a mark
 //!
 //!   span     │ open │ open │closed│closed│closed│ ……… │closed│ open │
 //!              ▲▲▲▲   ▲▲     nothing at all             ▲
-//!              mapped areas, everything else marked     an area placed from the top (percpu,
-//!              randomized)
+//!              mapped areas,                            an area placed from the top
+//!              all other pages marked                   (percpu, randomized)
 //! ```
 //!
 //! **F1** An open page can be touched iff it is in a mapped range; a closed one never. **F2** The

@@ -1,7 +1,7 @@
 //! Annotations: what is known of an area beyond its pages.
 //!
 //! They lie in as many tables as there are nodes, by the address of the area: 16 pages to each in
-//! turn, as Linux sorts its busy areas (2024). Each chunk of the map has a bit for every 8 pages in
+//! turn, as Linux sorts its busy areas (2024). Each leaf of the map has a bit for every 8 pages in
 //! which areas with annotations start. So a free where there are none needs no table.
 
 use super::{Kind, Tag};

@@ -133,7 +133,7 @@ fn cut_back<L: RawMutex>(map: &mut HeldMap<'_, L>, old: PageRange, new: PageRang
     Ok(())
 }
 
-/// The facts that a chunk may forget with its last area.
+/// The facts that a leaf may forget with its last area.
 struct Facts {
     owner_node: Option<usize>,
     is_annotated: bool,

@@ -27,7 +27,7 @@ pub(crate) enum Disposition {
 /// An area out of use, on its way to a list.
 pub(crate) struct Retired {
     pub(crate) area: PageRange,
-    /// The node that owns it, if its chunk is dense enough for a pool.
+    /// The node that owns it, if its leaf is dense enough for a pool.
     pub(crate) owner_node: Option<usize>,
     pub(crate) disposition: Disposition,
     /// What was known of it.
@@ -69,7 +69,7 @@ impl<L: RawMutex> Areas<L> {
         self.with_leaf(start, |leaf| leaf.make_busy(start))
     }
 
-    /// Makes a retired area of a dense chunk busy. Returns whether it was one.
+    /// Makes a retired area of a dense leaf busy. Returns whether it was one.
     #[inline(always)]
     pub(crate) fn revive(&self, start: u64) -> bool {
         match self.bitmaps.home(start) {
@@ -78,7 +78,7 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Makes a retired area busy that is not among the first chunks.
+    /// Makes a retired area busy that is not among the first leaves.
     #[inline(never)]
     fn revive_slow(&self, start: u64) -> bool {
         self.bitmaps.sure_home(start).is_some_and(|leaf| self.bitmaps.revive(leaf, start))
@@ -163,7 +163,7 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Does something with the chunk in which the area at `page` starts.
+    /// Does something with the leaf in which the area at `page` starts.
     pub(crate) fn with_leaf<T>(&self, page: u64, change: impl FnOnce(&Leaf) -> T) -> T {
         match self.bitmaps.sure_home(page) {
             Some(leaf) => change(leaf),
@@ -172,7 +172,7 @@ impl<L: RawMutex> Areas<L> {
     }
 }
 
-/// Takes an area out of use whose chunk is sparse, or tells why there is none.
+/// Takes an area out of use whose leaf is sparse, or tells why there is none.
 fn retire_by_map<L: RawMutex>(
     map: &mut HeldMap<'_, L>,
     page: u64,

@@ -1,5 +1,5 @@
 //! Freed areas that kept their memory and have no place in a node: they are too large for one, or
-//! lie in chunks that are not dense.
+//! lie in leaves that are not dense.
 //!
 //! They are few, and what their owners do with them takes far longer than a lock. So one list
 //! serves all CPUs. It is sorted by size, and a request takes the smallest area that is large

@@ -21,7 +21,7 @@ pub(crate) struct Node {
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the platform does
     /// not know that something waits here.
     pub(crate) credit: u64,
-    /// The chunk that this node got when it would have had to share another's.
+    /// The leaf that this node got when it would have had to share another's.
     pub(crate) private_chunk: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: usize,

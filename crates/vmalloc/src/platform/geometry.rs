@@ -43,9 +43,9 @@ pub struct Geometry {
     /// [`map_frames`](super::MapFrames::map_frames). The allocator then looks for runs in long
     /// lists of frames, and begins an area at a huge page where a run can fill one. Default: no.
     pub maps_runs: bool,
-    /// The part of a cached area, in percent, that a smaller request may leave unused. It is worth
-    /// something where new memory costs much, as page faults do. Then the allocator also looks for
-    /// cached areas of other nodes. Default: 0. See
+    /// How much larger than a request, in percent of the request, a cached area may be that serves
+    /// it. It is worth something where new memory costs much, as page faults do. Then the allocator
+    /// also looks for cached areas of other nodes. Default: 0. See
     /// [`Config::max_slack_percent`](crate::Config::max_slack_percent).
     pub max_slack_percent: u8,
     /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range

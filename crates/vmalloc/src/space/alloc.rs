@@ -21,10 +21,13 @@ pub(super) enum Backing {
 }
 
 impl<P: Platform> Raw<'_, P> {
-    /// Allocates memory. Returns its address. O(1) when an area of the size waits in this CPU's
-    /// node, without a call of the platform if that kept its memory; else O(log n) and one call.
-    /// When addresses or memory run out it purges, waiting for a purge under way, asks the
-    /// [notifiers](Space::register_notifier), and tries again.
+    /// Allocates memory of any content, or of zeros with [`Request::zeroed`]. Returns its address,
+    /// a multiple of the page size.
+    ///
+    /// O(1) when an area of the size waits in this CPU's node, without a call of the platform if
+    /// that kept its memory; else O(log n) and one call. When addresses or memory run out it
+    /// purges, waiting for a purge under way, asks the [notifiers](Space::register_notifier), and
+    /// tries again.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.

@@ -12,12 +12,12 @@ use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is, size};
 
-/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a chunk at
+/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at
 /// least stays for others, and a node holds less without need than it frees before a drain.
 const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: a lock may be held for so many.
 const RUN_AREAS: u64 = size(32, 2);
-/// Chunks for each node near the start of the span in which no other node's areas are: little for
+/// Leaves for each node near the start of the span in which no other node's areas are: little for
 /// a program, and all that a program of few areas ever uses.
 pub(super) const CHUNKS_APART: u64 = 6;
 /// How often everything freed is given back before an allocation is refused, as long as anything
@@ -150,8 +150,8 @@ impl<P: Platform> Space<P> {
         Ok(area)
     }
 
-    /// Takes the lowest place, but in no chunk where another node's areas are, if that can be had:
-    /// two CPUs that flip bits of one chunk wait for each other's cache lines. A space with one
+    /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:
+    /// two CPUs that flip bits of one leaf wait for each other's cache lines. A space with one
     /// busy node never sees the difference.
     #[inline]
     fn place(
@@ -175,8 +175,8 @@ impl<P: Platform> Space<P> {
         if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
     }
 
-    /// Moves an area just placed to a chunk of its own, if one is free near the start of the span.
-    /// Farther up, chunks of one node each would spread the areas over several times the addresses.
+    /// Moves an area just placed to a leaf of its own, if one is free near the start of the span.
+    /// Farther up, leaves of one node each would spread the areas over several times the addresses.
     #[inline(never)]
     fn move_apart(
         &self,
@@ -185,7 +185,7 @@ impl<P: Platform> Space<P> {
         fit: &Fit,
         area: PageRange,
     ) -> Result<PageRange, AllocError> {
-        // No chunk is free below the lowest place of a small area.
+        // No leaf is free below the lowest place of a small area.
         if area.start() >= self.apart_end {
             return Ok(area);
         }

@@ -17,7 +17,7 @@ pub(super) struct Freed {
     pub(super) area: PageRange,
     /// Pages of memory behind it, or an upper bound.
     memory: u64,
-    /// The node that owns it, if its chunk is dense enough for a pool.
+    /// The node that owns it, if its leaf is dense enough for a pool.
     pub(super) owner_node: Option<usize>,
     /// Pages at its end that were never mapped.
     pub(super) guard_pages: u64,
@@ -143,8 +143,8 @@ impl<P: Platform> Space<P> {
         if leaf.may_be_annotated(page) {
             return false;
         }
-        // Where each chunk is one node's, an area goes home to it: two CPUs that reuse areas of one
-        // chunk would wait for each other's cache lines.
+        // Where each leaf is one node's, an area goes home to it: two CPUs that reuse areas of one
+        // leaf would wait for each other's cache lines.
         let id = if page < self.apart_end { leaf.owner_hint() } else { self.platform.cpu() };
         let Some(mut node) = self.cache.try_lock(id) else { return false };
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and

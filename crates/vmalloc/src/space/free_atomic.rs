@@ -98,7 +98,7 @@ impl<P: Platform> Space<P> {
 
     /// Makes areas lazy that are neither busy nor in a list, in a child of a fork, where none
     /// purges. Another thread had claimed them and not yet handed them out, or had retired them and
-    /// not yet entered them. O(chunks), and O(areas) if there are such areas.
+    /// not yet entered them. O(leaves), and O(areas) if there are such areas.
     pub(super) fn repair_retired(&self) {
         let (mut areas, mut pages) = (0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));

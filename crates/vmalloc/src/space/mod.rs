@@ -100,7 +100,7 @@ pub struct Space<P: Platform> {
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
-    /// The end of the first chunks, each of which is one node's.
+    /// The end of the first leaves, each of which is one node's.
     apart_end: u64,
     /// Pages from which on an area begins at a huge page, if there is such a place.
     aligned_from: u64,

@@ -91,7 +91,8 @@ impl Checked {
 }
 
 impl Request {
-    /// Asks for `bytes` bytes, at any page.
+    /// Asks for `bytes` bytes, rounded up to pages, at any page. The guard page comes on top. A
+    /// call that takes the request refuses 0 with [`RequestError::ZeroSize`].
     #[inline(always)]
     pub const fn new(bytes: usize) -> Self {
         Self {
@@ -109,8 +110,9 @@ impl Request {
         }
     }
 
-    /// Asks for a start at a multiple of `bytes`, a power of two; anything else is refused with
-    /// [`RequestError::AlignNotPowerOfTwo`] when the request is made. Areas always start at a page.
+    /// Asks for a start at a multiple of `bytes`, a power of two. A call that takes the request
+    /// refuses anything else with [`RequestError::AlignNotPowerOfTwo`]. Areas always start at a
+    /// page.
     #[inline(always)]
     pub const fn align(mut self, bytes: usize) -> Self {
         self.align = bytes;

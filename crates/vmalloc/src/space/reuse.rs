@@ -134,7 +134,7 @@ impl<P: Platform> Space<P> {
             let cached = if may_have_memory { self.take_cached_of(node, fit) } else { None };
             let found = cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(node));
             let (area, backing) = found?;
-            // Near the start of the span each node has chunks to itself.
+            // Near the start of the span each node has leaves to itself.
             if area.start() >= self.apart_end || !node.put_back(area, backing == Backing::Cached) {
                 return Some((area, backing));
             }
@@ -143,7 +143,7 @@ impl<P: Platform> Space<P> {
         found.inspect(|(area, _)| self.bring_home(area, id))
     }
 
-    /// Makes node `id` the owner of the chunk of an area that it took from another: freed areas go
+    /// Makes node `id` the owner of the leaf of an area that it took from another: freed areas go
     /// to the owner, and so to the CPU that needed one.
     fn bring_home(&self, area: &PageRange, id: usize) {
         self.areas.map().leaf(area.start()).set_owner_node(id);

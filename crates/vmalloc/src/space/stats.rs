@@ -48,7 +48,8 @@ pub struct Stats {
     pub free_pages: u64,
     /// Pages of the largest free range.
     pub largest_free_pages: u64,
-    /// Sets purged so far: each was one unmap and one flush, but where something was refused.
+    /// Purges so far that unmapped something. Each made one unmap and one flush, or more where the
+    /// platform refused an area.
     pub purges: u64,
     /// Areas purged so far.
     pub purged_areas: u64,
