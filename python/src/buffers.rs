@@ -5,7 +5,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vmalloc_linux::{Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open};
 
 /// A span of addresses, from which areas are allocated.
@@ -13,13 +13,22 @@ use vmalloc_linux::{Buffer, Config, Linux, Options, Request, Space as LinuxSpace
 pub(crate) struct Space(Arc<LinuxSpace<Linux>>);
 
 /// Memory of its own, with a guard page behind it. It is given back with its last reader.
-#[pyclass(module = "vmalloc")]
-pub(crate) struct Area {
+///
+/// Threads may use it at once, where the interpreter has no lock of its own. So it is frozen, which
+/// needs no borrow, and its state has a lock. Nothing of Python is called under that: a destructor
+/// that the interpreter runs there might ask for it again.
+#[pyclass(module = "vmalloc", frozen)]
+pub(crate) struct Area(Mutex<State>);
+
+/// The state of an area.
+struct State {
     /// `None` once it was freed.
-    buffer: Option<Buffer<Arc<LinuxSpace<Linux>>, Zeroed>>,
+    buffer: Option<Memory>,
     /// Views of it that there are.
     exports: usize,
 }
+
+type Memory = Buffer<Arc<LinuxSpace<Linux>>, Zeroed>;
 
 /// Bytes of a page are a multiple of this on every machine.
 const PAGE: usize = 4096;
@@ -53,7 +62,7 @@ impl Space {
         let request = tag.map_or(request, |tag| Request::new(n).zeroed().tag(tag));
         let made = py.detach(|| Buffer::new(Arc::clone(&self.0), &request));
         let buffer = made.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
-        Ok(Area { buffer: Some(buffer), exports: 0 })
+        Ok(Area(Mutex::new(State { buffer: Some(buffer), exports: 0 })))
     }
 
     /// Gives everything that was freed back to the system.
@@ -92,56 +101,82 @@ pub(crate) fn counts<'py>(py: Python<'py>, space: &LinuxSpace<Linux>) -> PyResul
 }
 
 impl Area {
-    fn held(&self) -> PyResult<&Buffer<Arc<LinuxSpace<Linux>>, Zeroed>> {
-        self.buffer.as_ref().ok_or_else(|| PyValueError::new_err("the area was freed"))
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one assignment: a panic leaves nothing half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(&Memory) -> T) -> PyResult<T> {
+        self.state().buffer.as_ref().map(question).ok_or_else(|| PyValueError::new_err(FREED))
+    }
+
+    /// Takes the memory out, if no view of it is there.
+    fn take(&self) -> PyResult<Memory> {
+        let mut state = self.state();
+        match (state.exports, state.buffer.take()) {
+            (0, Some(memory)) => Ok(memory),
+            (_, None) => Err(PyValueError::new_err(FREED)),
+            (views, memory) => {
+                state.buffer = memory;
+                Err(PyBufferError::new_err(format!("{views} views of the area are there")))
+            }
+        }
+    }
+
+    /// Counts a view, and returns the memory that it shows: it stays until [`end_view`](Self::end_view).
+    fn begin_view(&self) -> PyResult<(*mut c_void, isize)> {
+        let mut state = self.state();
+        let memory = state.buffer.as_mut().ok_or_else(|| PyBufferError::new_err(FREED))?;
+        let shown = (memory.as_mut_ptr().cast(), memory.len() as isize);
+        state.exports += 1;
+        Ok(shown)
+    }
+
+    fn end_view(&self) {
+        self.state().exports -= 1;
     }
 }
+
+const FREED: &str = "the area was freed";
 
 #[pymethods]
 impl Area {
     /// The address of its first byte.
     #[getter]
     fn address(&self) -> PyResult<usize> {
-        self.held().map(Buffer::addr)
+        self.ask(Buffer::addr)
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.held().map(|buffer| buffer.len())
+        self.ask(|memory| memory.len())
     }
 
     /// Gives it back now: a `BufferError` while a view of it is there.
-    fn free(&mut self) -> PyResult<()> {
-        self.held()?;
-        if self.exports != 0 {
-            return Err(PyBufferError::new_err(format!("{} views of the area are there", self.exports)));
-        }
-        self.buffer = None;
+    fn free(&self, py: Python<'_>) -> PyResult<()> {
+        let memory = self.take()?;
+        py.detach(|| drop(memory));
         Ok(())
     }
 
     /// # Safety
     /// The interpreter gives a view to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let mut area = slf.borrow_mut();
-        let Some(buffer) = &mut area.buffer else {
-            // SAFETY: the view is the interpreter's to fill; a failed call leaves no owner in it.
-            unsafe { (*view).obj = std::ptr::null_mut() };
-            return Err(PyBufferError::new_err("the area was freed"));
-        };
-        let (start, len) = (buffer.as_mut_ptr().cast::<c_void>(), buffer.len() as isize);
+        // SAFETY: the view is the interpreter's to fill; a failed call leaves no owner in it.
+        unsafe { (*view).obj = std::ptr::null_mut() };
+        let (start, len) = slf.get().begin_view()?;
         // SAFETY: the memory is the area's for as long as views are counted: `free` refuses, and the
         // view holds a reference to the object. Its length fits.
         let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 0, flags) };
         if filled == -1 {
+            slf.get().end_view();
             return Err(PyErr::fetch(slf.py()));
         }
-        area.exports += 1;
         Ok(())
     }
 
     /// # Safety
     /// The view was filled above.
-    unsafe fn __releasebuffer__(&mut self, _view: *mut ffi::Py_buffer) {
-        self.exports -= 1;
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        self.end_view();
     }
 }

@@ -1,5 +1,7 @@
 """numpy's data in the space: contents, life times, threads, forks."""
 
+import asyncio
+import contextvars
 import gc
 import os
 import random
@@ -39,6 +41,53 @@ def test_blocks_nest_and_end_with_exceptions():
             assert vmalloc.is_managed(np.empty(LARGE))
         assert vmalloc.is_managed(np.empty(LARGE))
         1 / 0
+    assert not vmalloc.is_managed(np.empty(LARGE))
+
+
+def test_one_object_serves_tasks_whose_blocks_interleave():
+    outer, shared = vmalloc.numpy(), vmalloc.numpy()
+    managed = lambda: vmalloc.is_managed(np.empty(LARGE))
+
+    async def nested(turn):
+        with outer:
+            with shared:
+                await turn.wait()
+                within = managed()
+            return within, managed()
+
+    async def alone(turn):
+        with shared:
+            turn.set()
+            await asyncio.sleep(0.01)
+            within = managed()
+        return within, managed()
+
+    async def both():
+        turn = asyncio.Event()
+        return await asyncio.gather(nested(turn), alone(turn))
+
+    assert asyncio.run(both()) == [(True, True), (True, False)]
+    assert not managed()
+
+
+def test_a_generator_ends_its_block_inside_another():
+    def generator():
+        with vmalloc.numpy():
+            yield
+
+    suspended = generator()
+    next(suspended)
+    with vmalloc.numpy():
+        suspended.close()
+        assert vmalloc.is_managed(np.empty(LARGE))
+    assert not vmalloc.is_managed(np.empty(LARGE))
+
+
+def test_a_block_ends_where_it_began():
+    block = vmalloc.numpy()
+    contextvars.copy_context().run(block.__enter__)
+    with pytest.raises(RuntimeError):
+        block.__exit__(None, None, None)
     assert not vmalloc.is_managed(np.empty(LARGE))
 
 

@@ -12,9 +12,10 @@
  *   vmalloc_close(space);
  *
  * ANSWERS. A call that returns a pointer returns NULL when it fails, and sets errno. Any other call
- * that can fail returns 0, or a negative errno; it leaves errno alone. A failed call changes nothing.
- * The last parameter, `detail`, may be NULL. Else the library fills it where the call fails: the
- * code, its family, and the figures. vmalloc_error_text() makes a message of it.
+ * that can fail returns 0, or a negative errno. The variable errno tells something only after a call
+ * that failed by returning NULL: any other call may change it, also one that succeeds. A failed call
+ * changes nothing else. The last parameter, `detail`, may be NULL. Else the library fills it where the
+ * call fails: the code, its family, and the figures. vmalloc_error_text() makes a message of it.
  *
  * STRUCTS of options and of figures begin with their size: VMALLOC_..._INIT sets it, and zeros for
  * all else, which is the default of every field. So programs and libraries of different versions go
@@ -30,7 +31,8 @@
  * FORKS. Parent and child may go on after fork(), whatever other threads were doing. Areas of threads
  * that the child does not have are lost to the child.
  *
- * SIGNALS. Handlers may call vmalloc_free_atomic() and vmalloc_try_find(), and nothing else.
+ * SIGNALS. Handlers may call vmalloc_free_atomic() and vmalloc_try_find(), and nothing else. Both
+ * leave errno alone.
  *
  * CALLBACKS may call everything but what ends the handle that they were called for. They return: an
  * exception, or a longjmp() out of them, is no way out. An exception ends the program.
@@ -703,7 +705,8 @@ int vmalloc_find(const struct vmalloc_space *space,
 
 /*
  * Finds the area that holds `addr` without waiting for any lock: also in a signal handler. It
- * answers `-EAGAIN` if it would have to wait, and `-EFAULT` where no area is.
+ * leaves `errno` alone. It answers `-EAGAIN` if it would have to wait, and `-EFAULT` where no area
+ * is.
  */
 int vmalloc_try_find(const struct vmalloc_space *space,
                      const void *addr,

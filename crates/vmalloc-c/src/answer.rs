@@ -159,9 +159,9 @@ pub(crate) unsafe fn refuse(refusal: &Refusal, unit: Unit, detail: *mut vmalloc_
 /// That of [`refuse`].
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, detail: *mut vmalloc_error) -> *mut T {
+pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, unit: Unit, detail: *mut vmalloc_error) -> *mut T {
     // SAFETY: the caller's condition.
-    let errno = unsafe { refuse(&refusal, Unit::Pages, detail) };
+    let errno = unsafe { refuse(&refusal, unit, detail) };
     // SAFETY: the C library has one for each thread.
     unsafe { *libc::__errno_location() = errno };
     std::ptr::null_mut()
@@ -211,7 +211,7 @@ pub(crate) unsafe fn address(result: Result<usize, Refusal>, detail: *mut vmallo
     match result {
         Ok(addr) => std::ptr::with_exposed_provenance_mut(addr),
         // SAFETY: the caller's condition.
-        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
+        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Pages, detail) },
     }
 }
 
@@ -223,7 +223,19 @@ pub(crate) unsafe fn handle<T>(result: Result<T, Refusal>, detail: *mut vmalloc_
     match result {
         Ok(value) => Box::into_raw(Box::new(value)),
         // SAFETY: the caller's condition.
-        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
+        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Pages, detail) },
+    }
+}
+
+/// Returns the answer of a call that returns an address map, whose figures are in units of its own.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn handle_in_units<T>(result: Result<T, Refusal>, detail: *mut vmalloc_error) -> *mut T {
+    match result {
+        Ok(value) => Box::into_raw(Box::new(value)),
+        // SAFETY: the caller's condition.
+        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Units, detail) },
     }
 }
 

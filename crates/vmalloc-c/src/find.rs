@@ -114,7 +114,8 @@ pub unsafe extern "C" fn vmalloc_find(
 }
 
 /// Finds the area that holds `addr` without waiting for any lock: also in a signal handler. It
-/// answers `-EAGAIN` if it would have to wait, and `-EFAULT` where no area is.
+/// leaves `errno` alone. It answers `-EAGAIN` if it would have to wait, and `-EFAULT` where no area
+/// is.
 ///
 /// # Safety
 /// The conditions of every call.

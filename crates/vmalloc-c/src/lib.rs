@@ -13,7 +13,9 @@
 //!   would cost as much as the stack.
 //! - **Errors.** A call that returns a pointer returns `NULL` and sets `errno`. Any other returns 0
 //!   or a negative `errno`. The last parameter, which may be `NULL`, receives a `vmalloc_error`:
-//!   the code, its family, and the figures in bytes. A failed call changes nothing.
+//!   the code, its family, and the figures in bytes. A failed call changes nothing else. The
+//!   variable `errno` is kept by the two calls for signal handlers alone: the C library may change
+//!   it in calls that succeed, and so may calls of the system that are tried and not needed.
 //! - **Versions.** Structs of options and of statistics begin with their size. Bytes that the
 //!   library does not know have to be zero (`E2BIG` otherwise). Bytes that the caller does not know
 //!   are defaults. Zero is the default of every field. `vmalloc_error` has a fixed size with room

@@ -1,6 +1,6 @@
 //! The address map alone: numbers are handed out, and no memory is behind them.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{self, Argument, Refusal, Unit, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::options;
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn vmalloc_map_new(
 ) -> *mut vmalloc_map {
     let make = || Ok(vmalloc_map { map: AreaMap::new(PageRange::try_from(start..end)?)?, is_lent: false });
     // SAFETY: the conditions of every call.
-    unsafe { answer::handle(make(), detail) }
+    unsafe { answer::handle_in_units(make(), detail) }
 }
 
 /// Makes a map of the pages `[start, end)` in memory of the program's: handle and records. It works
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn vmalloc_map_new_in(
     match make() {
         Ok(handle) => handle,
         // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_pointer(refusal, detail) },
+        Err(refusal) => unsafe { answer::refuse_pointer(refusal, Unit::Units, detail) },
     }
 }
 
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn vmalloc_map_copy(
     let copy =
         unsafe { given(map) }.and_then(|map| Ok(vmalloc_map { map: map.map.try_clone()?, is_lent: false }));
     // SAFETY: the conditions of every call.
-    unsafe { answer::handle(copy, detail) }
+    unsafe { answer::handle_in_units(copy, detail) }
 }
 
 /// Ends a map. Memory that it was made in is the program's again. `NULL` is allowed.

@@ -47,6 +47,7 @@ programs! {
     areas_are_made_found_resized_and_freed: "areas.c",
     every_call_answers_to_wrong_input: "misuse.c",
     memory_is_committed_at_chosen_addresses: "commit.c",
+    calls_for_signal_handlers_leave_errno_alone: "errno.c",
     frames_are_shown_at_several_addresses: "frames.c",
     subspaces_have_limits_and_notifiers_make_room: "subspaces.c",
     slots_are_zero_when_handed_out: "slots.c",

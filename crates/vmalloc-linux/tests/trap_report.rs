@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Config, Request, Space, Tag};
 use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Linux, Options, open};
@@ -149,5 +150,31 @@ fn many_spaces_are_watched_and_too_many_are_refused() {
         assert_eq!(trap_report::watch(&space).err(), Some(trap_report::WatchError::TooMany));
         drop(watches);
         assert!(trap_report::watch(&space).is_ok());
+    });
+}
+
+#[test]
+fn a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up() {
+    in_own_process("a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up", || {
+        let space = space();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::black_box(trap_report::look_up(addr));
+                }
+            });
+            for _ in 0..200 {
+                let watch = trap_report::watch(&space).unwrap();
+                in_forked_child(|| {
+                    // SAFETY: no conditions. It ends a child that waits for ever.
+                    unsafe { libc::alarm(10) };
+                    drop(watch);
+                    true
+                });
+            }
+        });
     });
 }

@@ -79,6 +79,15 @@ int main(void)
     NO_POINTER(vmalloc_map_new_in(memory, 100, 0, 10, detail), ENOMEM, VMALLOC_E_METADATA);
     NO_POINTER(vmalloc_map_new_in(NULL, 100, 0, 10, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_map_new(7, 7, detail), EINVAL, VMALLOC_E_LIMITS);
+    /* Figures are in units of the map, whichever call refuses. */
+    vmalloc_error refusal = { 0 };
+    CHECK(vmalloc_map_new(10, 5, &refusal) == NULL && refusal.range_start == 10 && refusal.range_end == 5);
+    refusal.range_start = 0;
+    CHECK(vmalloc_map_new_in(memory, sizeof memory, 10, 5, &refusal) == NULL && refusal.range_start == 10);
+    map = vmalloc_map_new(0, 1000, NULL);
+    refusal.range_start = 0;
+    CHECK(vmalloc_map_alloc_at(map, 10, 5, &refusal) == -EINVAL && refusal.range_start == 10);
+    vmalloc_map_free(map);
     NO_POINTER(vmalloc_map_copy(NULL, detail), EINVAL, VMALLOC_E_NULL);
     uint64_t number = 0;
     vmalloc_map_stats stats = VMALLOC_MAP_STATS_INIT;
