@@ -90,7 +90,7 @@ fn the_library_needs_little_static_tls_and_shows_only_malloc() {
     let shown = text.lines().filter(|line| line.contains(" GLOBAL ") && !line.contains(" UND "));
     let shown: Vec<_> = shown.filter_map(|line| line.split_whitespace().last()).collect();
     assert!(shown.contains(&"malloc") && shown.len() == 14, "{shown:?}");
-    for name in ["__rseq_offset", "__rseq_size"] {
+    for name in ["__rseq_offset", "__rseq_size", "__libc_single_threaded"] {
         let line = text.lines().find(|line| line.contains(name)).expect("a reference");
         assert!(line.contains(" WEAK "), "a C library without it is none to stop at: {line}");
     }
