@@ -76,7 +76,10 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => self.large.grow(block, old, new),
+                (true, _) => {
+                    let grown = self.large.grow(block, old, new);
+                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
+                }
                 (false, false) => self.inner.grow(block, old, new),
                 (false, true) => self.copy(block, old, new, self.allocate(new)?),
             }
@@ -92,7 +95,10 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => self.large.grow_zeroed(block, old, new),
+                (true, _) => {
+                    let grown = self.large.grow_zeroed(block, old, new);
+                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate_zeroed(new)?))
+                }
                 (false, false) => self.inner.grow_zeroed(block, old, new),
                 (false, true) => self.copy(block, old, new, self.allocate_zeroed(new)?),
             }
@@ -108,7 +114,11 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, true) => self.large.shrink(block, old, new),
+                (true, true) => {
+                    let shrunk = self.large.shrink(block, old, new);
+                    // An alignment that it did not have may need another place.
+                    shrunk.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
+                }
                 (false, _) => self.inner.shrink(block, old, new),
                 (true, false) => self.copy(block, old, new, self.inner.allocate(new)?),
             }
