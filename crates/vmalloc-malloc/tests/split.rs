@@ -8,7 +8,8 @@ use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
     let space = open(Options::new().without_drain_thread(), Config::default()).unwrap();
-    let mut list = Vec::new_in(SplitAllocator::over(&*space, Global, 4096));
+    // SAFETY: the global heap has no address of this space.
+    let mut list = Vec::new_in(unsafe { SplitAllocator::over(&*space, Global, 4096) });
     for number in 0..200_000_u64 {
         list.push(number);
     }
