@@ -9,14 +9,15 @@
 //!                                                                                 READY ◄
 //! ```
 //!
-//! One thread wins the way from NEW to STARTING. All others, and whatever that thread allocates on
+//! One thread wins the way from NEW to STARTING, which it goes on a stack of its own; without one it
+//! goes back to NEW. All others, and whatever that thread allocates on
 //! the way (readdir(3) does), are served by glibc: nothing waits, and no `pthread_once` allocates.
 //! Nor does any thread wait for the dynamic loader: what is looked up there, the constructor looks
 //! up. Programs that need little large memory never get as far, and start as fast as without this
 //! library.
 
 use crate::settings::Settings;
-use crate::{fork, glibc, large};
+use crate::{fork, glibc, large, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
@@ -169,11 +170,14 @@ fn approach(bytes: usize) {
     if STATE.compare_exchange(NEW, STARTING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         STARTER.store(fork::this_thread(), Ordering::Relaxed);
         let _errno = SavedErrno::new();
-        start();
+        if !own_stack::run(start) {
+            // The next large request tries again.
+            STATE.store(NEW, Ordering::Relaxed);
+        }
     }
 }
 
-fn start() {
+extern "C" fn start() {
     match open() {
         Ok(heap) => {
             let (base, bytes) = heap.reservation();

@@ -24,9 +24,40 @@ static void free_blocks(int step)
     }
 }
 
+static void use_memory(void)
+{
+    for (int nth = 0; nth < 30; nth++) {
+        unsigned char *p = nth % 2 ? calloc(1, 2 << 20) : malloc(2 << 20);
+        CHECK(p && (nth % 2 == 0 || p[100] == 0));
+        memset(p, 1, 100000);
+        p = realloc(p, 40000 + nth * 100000);
+        CHECK(p && p[39999] == 1);
+        p = realloc(p, 5 << 20);
+        CHECK(p && p[39999] == 1);
+        p = realloc(p, 100);
+        CHECK(p && p[99] == 1);
+        p = realloc(p, 100000);
+        CHECK(p && p[99] == 1 && malloc_usable_size(p) >= 100000);
+        free(p);
+        void *aligned = aligned_alloc(1 << 16, 3 << 16);
+        CHECK(aligned);
+        free(aligned);
+    }
+}
+
 static void *play(void *unused)
 {
-    if (!strcmp(name, "free")) {
+    if (!strcmp(name, "start")) {
+        use_memory();
+    } else if (!strcmp(name, "all")) {
+        use_memory();
+        free_blocks(2);
+        use_memory();
+        CHECK(malloc_trim(0) == 1);
+        free_blocks(1);
+        malloc_trim(0);
+        CHECK(mallinfo2().hblks < 1000);
+    } else if (!strcmp(name, "free")) {
         free_blocks(1);
     } else if (!strcmp(name, "trim")) {
         CHECK(malloc_trim(0) == 1);
@@ -38,7 +69,8 @@ int main(int count, char **words)
 {
     CHECK(count == 2);
     name = words[1];
-    fill_blocks();
+    if (strcmp(name, "start"))
+        fill_blocks();
     if (!strcmp(name, "trim"))
         free_blocks(2);
     pthread_attr_t least;
