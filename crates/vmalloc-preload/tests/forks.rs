@@ -57,8 +57,9 @@ fn a_fork_keeps_nobody_waiting_who_has_a_file_locked() {
 #[test]
 fn a_handler_of_a_signal_may_fork_whatever_it_has_interrupted() {
     let (alarms, seed) = (program("alarms.c"), seed().to_string());
-    let settings: [&[(&str, &str)]; 3] = [&[], &[("VMALLOC_BUDGET", "0")], &[("VMALLOC_GUARDS", "1")]];
-    for settings in settings {
-        done(&run(&alarms, &["150", &seed], settings));
+    for setting in
+        [("VMALLOC_DECAY", "1"), ("VMALLOC_BUDGET", "0"), ("VMALLOC_GUARDS", "1"), ("VMALLOC_TRAP", "1")]
+    {
+        done(&run(&alarms, &["150", &seed], &[setting]));
     }
 }
