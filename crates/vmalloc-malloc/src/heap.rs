@@ -167,8 +167,8 @@ impl LargeHeap {
         }
     }
 
-    /// Copies a block to a new one of `new` bytes, and frees it. Without memory to remember that, the
-    /// old block is lost, which is no reason to refuse the new one.
+    /// Copies a block to a new one of `new` bytes, and frees it. Without memory to remember that,
+    /// the old block is lost, which is no reason to refuse the new one.
     ///
     /// # Safety
     /// The caller owns the block at `addr` of `old` bytes, which are no more than `new`.

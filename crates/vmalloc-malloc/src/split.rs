@@ -63,7 +63,8 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone, A> SplitAllocator<S
 
 // SAFETY: both allocators below keep their promises, and a block goes back to the one that it came
 // from: an address is in the space or not, by the promise that `over` asks for, and an empty block
-// is always the inner allocator's. All copies lead to one space (`SpaceRef`) and to copies of one inner allocator.
+// is always the inner allocator's. All copies lead to one space (`SpaceRef`) and to copies of one
+// inner allocator.
 unsafe impl<S, A> Allocator for SplitAllocator<S, A>
 where
     S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,

@@ -9,11 +9,11 @@
 //!                                                                                 READY ◄
 //! ```
 //!
-//! One thread wins the way from NEW to STARTING, which it goes on a stack of its own; without one it
-//! goes back to NEW. All others, and whatever that thread allocates on
-//! the way (readdir(3) does), are served by glibc: nothing waits, and no `pthread_once` allocates.
-//! Nor does any thread wait for the dynamic loader: what is looked up there, the constructor looks
-//! up. Programs that need little large memory never get as far, and start as fast as without this
+//! One thread wins the way from NEW to STARTING, and starts the heap on a stack of its own. Without
+//! memory for the stack it goes back to NEW. All others, and whatever that thread allocates on the
+//! way (readdir(3) does), are served by glibc: nothing waits, and no `pthread_once` allocates. Nor
+//! does any thread wait for the dynamic loader: what is looked up there, the constructor looks up.
+//! Programs that need little large memory never get as far, and start as fast as without this
 //! library.
 
 use crate::settings::Settings;

@@ -26,7 +26,7 @@ impl BatchRoom {
         Mapping::new(VECTOR_MAX * size_of::<iovec>(), Access::ReadWrite).map(|room| Self(Mutex::new(room)))
     }
 
-    /// Returns the room, if nobody uses it.
+    /// Returns the room, if it is not in use.
     fn take(&self) -> Option<MutexGuard<'_, FutexLock, Mapping>> {
         self.0.try_lock()
     }
