@@ -86,7 +86,7 @@ const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// The thread's name, for tools that list the threads of a program.
 const NAME: &std::ffi::CStr = c"vmalloc-drain";
 
-/// The thread's stack: a purge has one or two batches of 16 KiB on it, and the program's heap and
+/// The thread's stack: a purge needs a few KiB of it, and the program's heap and
 /// the thread-local variables of all its libraries need some room as well. Only what is touched
 /// costs memory.
 const STACK_BYTES: usize = 256 << 10;

@@ -17,6 +17,7 @@ use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
 use crate::means::{BatchAdvise, Guards};
 use crate::options::{Options, Sizes};
+use crate::os::batch::BatchRoom;
 use crate::os::cpu::{self, CpuHint};
 use crate::os::huge_pages::HugePages;
 use crate::os::limits;
@@ -41,8 +42,9 @@ impl Linux {
         hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
         let mapping = reserve_largest(sizes, page_bytes)?;
         let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
-        let mut memory =
-            Reservation::new(mapping, page_bytes, sender).ok_or(ReserveError::TooLarge { bytes })?;
+        let room = BatchRoom::new().map_err(|errno| system("mmap", errno))?;
+        let memory = Reservation::new(mapping, page_bytes, sender, room);
+        let mut memory = memory.ok_or(ReserveError::TooLarge { bytes })?;
         // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
         // addresses. If they can't be unlocked, the probes tell.
         let _ = memory.advise(memory.span(), Advice::DontNeed);

@@ -88,10 +88,14 @@ impl Gate {
 
     /// Returns true if no thread is inside: with the gate closed, none will be. A thread that finds
     /// the gate closed is inside for a moment, too.
+    ///
+    /// In the child of a fork that was made inside, by the handler of a signal, a counter is less
+    /// than 0 once the interrupted call has left: [`open_in_child`](Self::open_in_child) does not
+    /// know of it. Then as many threads inside are overlooked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // SeqCst: see `enter`. It acquires what those who left did inside.
-        self.inside.iter().all(|counter| counter.load(Ordering::SeqCst) == 0)
+        self.inside.iter().all(|counter| counter.load(Ordering::SeqCst).cast_signed() <= 0)
     }
 
     /// Takes back one [`close`](Self::close).
@@ -163,6 +167,17 @@ mod tests {
         gate.open_in_child();
         assert!(gate.is_empty());
         assert!(gate.enter(1).is_some());
+    }
+
+    #[test]
+    fn a_call_that_a_fork_interrupted_leaves_the_gate_of_the_child_empty() {
+        let gate = Gate::new();
+        let interrupted = gate.enter(1).unwrap();
+        gate.close();
+        gate.open_in_child();
+        drop(interrupted);
+        assert!(gate.is_empty(), "the next fork waits for nobody");
+        assert!(gate.enter(2).is_some());
     }
 
     #[test]

@@ -130,8 +130,14 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for LargeAlloc<A> {
         match self.heap_of(memory.addr()) {
             Some(heap) if stays && !IS_INSIDE.get() => {
                 // SAFETY: the caller's promise. Blocks of the heap start at a page.
-                let moved = inside(|| unsafe { heap.realloc(memory.expose_provenance(), new_size) });
-                moved.unwrap_or(ptr::null_mut())
+                match inside(|| unsafe { heap.realloc(memory.expose_provenance(), new_size) }) {
+                    // SAFETY: the caller's promise. The heap has no room, and changed nothing.
+                    Ok(null) if null.is_null() => unsafe {
+                        self.copy(memory, layout, new_size, |new| self.inner.alloc(new))
+                    },
+                    Ok(moved) => moved,
+                    Err(_) => ptr::null_mut(),
+                }
             }
             None if self.heap_for(new_size).is_none() || layout.size() >= self.threshold => {
                 // SAFETY: the caller's promise; the block is the inner allocator's.
@@ -139,22 +145,27 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for LargeAlloc<A> {
             }
             _ => {
                 // SAFETY: the caller's promise.
-                unsafe { self.copy(memory, layout, new_size) }
+                unsafe { self.copy(memory, layout, new_size, |new| self.alloc(new)) }
             }
         }
     }
 }
 
 impl<A: GlobalAlloc> LargeAlloc<A> {
-    /// Copies a block to a new one, of the heap or of the inner allocator, and frees it.
+    /// Copies a block to a new one, which `alloc` returns, and frees it.
     ///
     /// # Safety
-    /// That of [`GlobalAlloc::realloc`].
-    unsafe fn copy(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+    /// That of [`GlobalAlloc::realloc`]. `alloc` returns a block of the heap or of the inner
+    /// allocator, or null.
+    unsafe fn copy(
+        &self,
+        memory: *mut u8,
+        layout: Layout,
+        new_size: usize,
+        alloc: impl FnOnce(Layout) -> *mut u8,
+    ) -> *mut u8 {
         // SAFETY: the caller promises that the size does not overflow with this alignment.
-        let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        // SAFETY: the caller promises that the new size is not zero.
-        let to = unsafe { self.alloc(new) };
+        let to = alloc(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) });
         if !to.is_null() {
             // SAFETY: both blocks have as many bytes, and the caller owns them.
             unsafe { ptr::copy_nonoverlapping(memory, to, layout.size().min(new_size)) };

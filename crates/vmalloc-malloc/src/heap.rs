@@ -167,7 +167,8 @@ impl LargeHeap {
         }
     }
 
-    /// Copies a block to a new one of `new` bytes, and frees it.
+    /// Copies a block to a new one of `new` bytes, and frees it. Without memory to remember that,
+    /// the old block is lost, which is no reason to refuse the new one.
     ///
     /// # Safety
     /// The caller owns the block at `addr` of `old` bytes, which are no more than `new`.
@@ -179,8 +180,14 @@ impl LargeHeap {
         // SAFETY: both blocks are this caller's, and `to` has at least `old` bytes.
         unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance(addr), to, old) };
         // SAFETY: the caller's block, of which the content is elsewhere now.
-        unsafe { self.free(addr) }?;
-        Ok(to)
+        match unsafe { self.free(addr) } {
+            Ok(()) | Err(FreeError::NoMemory { .. }) => Ok(to),
+            Err(error) => {
+                // SAFETY: allocated above, and no other thread has seen it.
+                let _ = unsafe { self.free(to.expose_provenance()) };
+                Err(error)
+            }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl Pace {
     /// Begins the next interval. The first one begins with the first question.
     #[cold]
     fn take(&self, now: u64, next: u64) -> bool {
-        let new = now + self.every_ms;
+        let new = now.saturating_add(self.every_ms);
         // Relaxed: one thread wins, and nothing else is published.
         self.next_ms.compare_exchange(next, new, Ordering::Relaxed, Ordering::Relaxed).is_ok() && next != 0
     }
@@ -59,6 +59,13 @@ mod tests {
         assert!(!pace.is_due(), "the first interval begins");
         pace.next_ms.store(1, Ordering::Relaxed);
         assert_eq!([pace.is_due(), pace.is_due()], [true, false]);
+    }
+
+    #[test]
+    fn the_longest_interval_is_never_over() {
+        let pace = Pace::new(u64::MAX);
+        assert!((0..3).all(|_| !pace.is_due()));
+        assert_eq!(pace.next_ms.load(Ordering::Relaxed), u64::MAX);
     }
 
     #[test]

@@ -34,21 +34,37 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone> SplitAllocator<S> {
     /// Returns an allocator on a space and on the global heap, with the default threshold of
     /// 32 KiB.
     pub fn new(space: S) -> Self {
-        Self::over(space, Global, DEFAULT_THRESHOLD)
+        // SAFETY: the global allocator is a constant of the program, made before any space. It has
+        // addresses of a space only where its own `unsafe` code takes them there. `LargeAlloc` does
+        // so in one that it has opened for itself, and those are whole areas: if `space` is that
+        // one, it frees and resizes them as the global allocator would.
+        unsafe { Self::over(space, Global, DEFAULT_THRESHOLD) }
     }
 }
 
 impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone, A> SplitAllocator<S, A> {
     /// Returns an allocator that takes sizes of `threshold` bytes and more from `space`, and hands
     /// the rest to `inner`.
-    pub fn over(space: S, inner: A, threshold: usize) -> Self {
+    ///
+    /// # Safety
+    /// `inner` hands out no address of `space`, now or later, in this or any copy of it: a block
+    /// goes back to where its address belongs. An arena in a block of `space` is no such allocator.
+    ///
+    /// ```compile_fail,E0133
+    /// # use vmalloc_linux::{Config, Options, open};
+    /// # use vmalloc_malloc::SplitAllocator;
+    /// let space = open(Options::new(), Config::default()).unwrap();
+    /// let both = SplitAllocator::over(&*space, allocator_api2::alloc::Global, 4096);
+    /// ```
+    pub unsafe fn over(space: S, inner: A, threshold: usize) -> Self {
         Self { large: SpaceAllocator::new(space.clone()), space, inner, threshold: threshold.max(1) }
     }
 }
 
 // SAFETY: both allocators below keep their promises, and a block goes back to the one that it came
-// from: an address is in the space or not, and an empty block is always the inner allocator's. All
-// copies lead to one space (`SpaceRef`) and to copies of one inner allocator.
+// from: an address is in the space or not, by the promise that `over` asks for, and an empty block
+// is always the inner allocator's. All copies lead to one space (`SpaceRef`) and to copies of one
+// inner allocator.
 unsafe impl<S, A> Allocator for SplitAllocator<S, A>
 where
     S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,
@@ -76,7 +92,10 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => self.large.grow(block, old, new),
+                (true, _) => {
+                    let grown = self.large.grow(block, old, new);
+                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
+                }
                 (false, false) => self.inner.grow(block, old, new),
                 (false, true) => self.copy(block, old, new, self.allocate(new)?),
             }
@@ -92,7 +111,10 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => self.large.grow_zeroed(block, old, new),
+                (true, _) => {
+                    let grown = self.large.grow_zeroed(block, old, new);
+                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate_zeroed(new)?))
+                }
                 (false, false) => self.inner.grow_zeroed(block, old, new),
                 (false, true) => self.copy(block, old, new, self.allocate_zeroed(new)?),
             }
@@ -108,7 +130,11 @@ where
         // SAFETY: the caller's promise, and the block is that allocator's.
         unsafe {
             match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, true) => self.large.shrink(block, old, new),
+                (true, true) => {
+                    let shrunk = self.large.shrink(block, old, new);
+                    // An alignment that it did not have may need another place.
+                    shrunk.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
+                }
                 (false, _) => self.inner.shrink(block, old, new),
                 (true, false) => self.copy(block, old, new, self.inner.allocate(new)?),
             }

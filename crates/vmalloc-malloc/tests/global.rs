@@ -1,6 +1,7 @@
 //! The allocator as that of a whole program: sizes on both sides of the threshold, threads, forks.
 
 use std::alloc::{Layout, System};
+use std::os::unix::process::CommandExt;
 use vmalloc_malloc::LargeAlloc;
 
 const THRESHOLD: usize = 8192;
@@ -57,6 +58,39 @@ fn blocks_are_on_their_side_of_the_threshold_and_move_with_their_content() {
     let absurd = Layout::from_size_align(isize::MAX as usize & !4095, 1).unwrap();
     // SAFETY: the size is not zero.
     assert!(unsafe { std::alloc::alloc(absurd) }.is_null(), "no machine has as much");
+}
+
+/// The child has 1 GiB of addresses, of which a half or less is the space's.
+#[test]
+fn a_block_outgrows_a_full_space() {
+    const NAME: &str = "a_block_outgrows_a_full_space";
+    const MIB: usize = 1 << 20;
+    if std::env::var_os("VMALLOC_TEST_CHILD").is_none() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args([NAME, "--exact", "--nocapture", "--test-threads=1"]).env("VMALLOC_TEST_CHILD", "1");
+        // SAFETY: setrlimit(2) may be called between fork and exec.
+        unsafe { command.pre_exec(limit_addresses) };
+        let output = command.output().unwrap();
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut first = vec![7_u8; 60 * MIB];
+    let second = vec![8_u8; 60 * MIB];
+    assert!(is_large(&first) && is_large(&second), "both fit");
+    let heap = HEAP.heap().unwrap();
+    first.reserve_exact(heap.reservation().1 - first.len());
+    assert!(!is_large(&first), "all of the space does not");
+    assert!(first.iter().all(|&byte| byte == 7) && second.iter().all(|&byte| byte == 8));
+    assert!(heap.space().stats().busy_pages < 100 << 8, "the block of the space was freed");
+}
+
+/// Leaves 1 GiB of addresses to the process.
+fn limit_addresses() -> std::io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+    // SAFETY: a limit to read.
+    match unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 #[test]

@@ -8,7 +8,8 @@ use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
     let space = open(Options::new().without_drain_thread(), Config::default()).unwrap();
-    let mut list = Vec::new_in(SplitAllocator::over(&*space, Global, 4096));
+    // SAFETY: the global heap has no address of this space.
+    let mut list = Vec::new_in(unsafe { SplitAllocator::over(&*space, Global, 4096) });
     for number in 0..200_000_u64 {
         list.push(number);
     }
@@ -38,6 +39,39 @@ fn zeros_and_empty_blocks_are_right_on_both_sides() {
             assert!(grown.as_ref().iter().all(|&byte| byte == 0), "{bytes}");
             both.deallocate(grown.cast(), larger);
         }
+    }
+    assert_eq!(space.stats().busy_areas, 0);
+}
+
+#[test]
+fn a_list_outgrows_a_full_space_and_keeps_its_content() {
+    let options = Options::new().without_drain_thread().max_bytes(16 << 20).frame_bytes(0);
+    let space = open(options, Config::default()).unwrap();
+    let mut list = Vec::new_in(SplitAllocator::new(&*space));
+    list.extend(0..1 << 20_u64);
+    assert!(space.contains(list.as_ptr().addr()), "8 MiB fit");
+    list.extend(1 << 20..4 << 20);
+    assert!(!space.contains(list.as_ptr().addr()), "32 MiB do not");
+    assert!(list.iter().copied().eq(0..4 << 20));
+    assert_eq!(space.stats().busy_areas, 0, "the block of the space was freed");
+}
+
+#[test]
+fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
+    let options = Options::new().without_drain_thread().max_bytes(16 << 20).frame_bytes(0);
+    let space = open(options, Config::default()).unwrap();
+    let both = SplitAllocator::new(&*space);
+    let [old, new] = [9 << 20, 30 << 20].map(|bytes| Layout::from_size_align(bytes, 64).unwrap());
+    let block = both.allocate(old).unwrap();
+    // SAFETY: the block is this test's, and is freed once, with its last layout.
+    unsafe {
+        block.cast::<u8>().write_bytes(7, old.size());
+        let grown = both.grow_zeroed(block.cast(), old, new).unwrap();
+        let content = &grown.as_ref()[..new.size()];
+        assert!(!space.contains(content.as_ptr().addr()));
+        assert!(content[..old.size()].iter().all(|&byte| byte == 7));
+        assert!(content[old.size()..].iter().all(|&byte| byte == 0));
+        both.deallocate(grown.cast(), new);
     }
     assert_eq!(space.stats().busy_areas, 0);
 }

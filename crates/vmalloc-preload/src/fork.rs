@@ -12,12 +12,17 @@
 //! waits for the locks that it takes then: all threads, and the program's handlers on the left, are
 //! served by glibc, which takes its own locks last. The lock of the records is taken after those of
 //! the space, which allocate under them, and is released before they are.
+//!
+//! In a process of one thread none of that is done. The thread that forks may be in the handler of
+//! a signal that interrupted the heap, and would wait for itself. It goes on in the child with all
+//! that it holds, as in the parent.
 
 use crate::{RECORDS, glibc, start};
 use large_heap::{Gate, Inside};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
+use vmalloc_linux::fork::LoneForks;
 use vmalloc_preload_base::SavedErrno;
 
 /// How long a fork waits at most for threads to come out. One that stays in longer waits for the
@@ -27,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_micros(50);
 
 static GATE: Gate = Gate::new();
+
+/// Forks of a process of one thread: the outer handlers, and the inner ones.
+static LONE: [LoneForks; 2] = [const { LoneForks::new() }; 2];
 
 /// The block that was put off last.
 static PUT_OFF: AtomicPtr<PutOff> = AtomicPtr::new(ptr::null_mut());
@@ -99,6 +107,9 @@ pub(crate) fn install() -> bool {
 }
 
 extern "C" fn prepare_outer() {
+    if LONE[0].begin() {
+        return;
+    }
     GATE.close();
     // A single look is enough but for threads that are inside right now.
     if !GATE.is_empty() {
@@ -110,23 +121,34 @@ extern "C" fn prepare_outer() {
 }
 
 extern "C" fn parent_outer() {
-    GATE.open();
+    if !LONE[0].end() {
+        GATE.open();
+    }
 }
 
 extern "C" fn child_outer() {
-    GATE.open_in_child();
+    if !LONE[0].end() {
+        GATE.open_in_child();
+    }
 }
 
 extern "C" fn prepare_inner() {
-    RECORDS.quiesce();
+    if !LONE[1].begin() {
+        RECORDS.quiesce();
+    }
 }
 
 extern "C" fn parent_inner() {
-    // SAFETY: `prepare_inner` took the lock in this thread; the C library pairs the handlers.
-    unsafe { RECORDS.resume() };
+    if !LONE[1].end() {
+        // SAFETY: `prepare_inner` took the lock in this thread; the C library pairs the handlers.
+        unsafe { RECORDS.resume() };
+    }
 }
 
 extern "C" fn child_inner() {
-    start::mend_in_child();
-    parent_inner();
+    if !LONE[1].end() {
+        start::mend_in_child();
+        // SAFETY: as in `parent_inner`.
+        unsafe { RECORDS.resume() };
+    }
 }

@@ -21,8 +21,8 @@ unsafe extern "C" {
     pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void;
 }
 
-/// A function of the C library that has no name but the one that this library replaces. It is
-/// looked up by its first caller, long after the start.
+/// A function of the C library that has no name but the one that this library replaces. The
+/// constructor looks it up, or the constructor of another library that calls it before.
 pub(crate) struct Hidden {
     name: &'static CStr,
     /// 0: not looked up yet. 1: there is none.
@@ -53,6 +53,10 @@ impl Hidden {
             let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if library.is_null() { library } else { libc::dlsym(library, self.name.as_ptr()) }
         };
+        if found.is_null() {
+            // SAFETY: no conditions. The program is not told of a failure that is not its own.
+            unsafe { libc::dlerror() };
+        }
         let addr = (found as usize).max(MISSING);
         self.addr.store(addr, Ordering::Relaxed);
         addr
@@ -110,7 +114,8 @@ pub(crate) fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
     unsafe { call(align, bytes) }
 }
 
-/// Looks all functions up, so that no later call does.
+/// Looks all functions up, so that no later call does: that would take the loader's lock, and
+/// replace what dlerror(3) is about to tell.
 pub(crate) fn look_up_all() {
     for hidden in [&USABLE_SIZE, &TRIM, &MALLINFO2, &ALIGNED_ALLOC] {
         hidden.addr();

@@ -5,6 +5,7 @@
 //!   program ──► entries.rs ──┬── size below the threshold, pointer outside the reservation ──► glibc.rs
 //!                            └── large.rs ──► start.rs (is there a heap?) ──► LargeHeap ──► Space
 //!
+//!   own_stack.rs  a stack for the start, which takes more than a thread may have
 //!   settings.rs   VMALLOC_… variables, read by the constructor from what the kernel passed
 //!   fork.rs       the gate that keeps threads out meanwhile, and the lock of the records
 //!   preload-base  a crate: the heap of this library's own records, lines on stderr, errno
@@ -30,6 +31,7 @@ mod entries;
 mod fork;
 mod glibc;
 mod large;
+mod own_stack;
 mod settings;
 mod start;
 

@@ -9,13 +9,15 @@
 //!                                                                                 READY ◄
 //! ```
 //!
-//! One thread wins the way from NEW to STARTING. All others, and whatever that thread allocates on
-//! the way (dlsym(3) and readdir(3) do), are served by glibc: nothing waits, and no
-//! `pthread_once` allocates. Programs that need little large memory never get as far, and start
-//! as fast as without this library.
+//! One thread wins the way from NEW to STARTING, and starts the heap on a stack of its own. Without
+//! memory for the stack it goes back to NEW. All others, and whatever that thread allocates on the
+//! way (readdir(3) does), are served by glibc: nothing waits, and no `pthread_once` allocates. Nor
+//! does any thread wait for the dynamic loader: what is looked up there, the constructor looks up.
+//! Programs that need little large memory never get as far, and start as fast as without this
+//! library.
 
 use crate::settings::Settings;
-use crate::{fork, glibc, large};
+use crate::{fork, glibc, large, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
@@ -78,6 +80,9 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     let settings = unsafe { Settings::read(environment) };
     // SAFETY: constructors run once, and nothing reads before the threshold is set.
     unsafe { SETTINGS.0.get().write(settings) };
+    // Now, since a lookup takes the loader's lock. A thread that has it may wait for one that calls
+    // malloc: a constructor inside dlopen(3) may create threads and join them.
+    glibc::look_up_all();
     // Now, since threads that fork must find all handlers or none.
     if fork::install() {
         // Release: pairs with the Acquire in `approach`.
@@ -165,12 +170,14 @@ fn approach(bytes: usize) {
     if STATE.compare_exchange(NEW, STARTING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         STARTER.store(fork::this_thread(), Ordering::Relaxed);
         let _errno = SavedErrno::new();
-        start();
+        if !own_stack::run(start) {
+            // The next large request tries again.
+            STATE.store(NEW, Ordering::Relaxed);
+        }
     }
 }
 
-fn start() {
-    glibc::look_up_all();
+extern "C" fn start() {
     match open() {
         Ok(heap) => {
             let (base, bytes) = heap.reservation();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{done, library, program, program_linked_to, run};
+use common::{done, library, plugin, program, program_linked_to, run};
 use std::process::Command;
 
 /// The thresholds that programs run at: the least, and the default.
@@ -47,6 +47,18 @@ fn malloc_works_in_constructors_handlers_of_signals_and_exits_of_threads() {
     }
 }
 
+/// The constructor holds the lock of the dynamic loader, and waits for the thread.
+#[test]
+fn a_thread_of_a_constructor_inside_dlopen_may_make_the_first_large_call() {
+    let plugin = plugin("plugin.c");
+    done(&run(&program("loader.c"), &["plugin", plugin.to_str().unwrap()], &[]));
+}
+
+#[test]
+fn an_error_of_the_dynamic_loader_outlives_the_first_large_call() {
+    done(&run(&program("loader.c"), &["error"], &[]));
+}
+
 #[test]
 fn a_program_that_is_linked_to_another_malloc_gets_none_of_it() {
     let entries = program_linked_to("entries.c", "rival.c");
@@ -78,4 +90,8 @@ fn the_library_needs_little_static_tls_and_shows_only_malloc() {
     let shown = text.lines().filter(|line| line.contains(" GLOBAL ") && !line.contains(" UND "));
     let shown: Vec<_> = shown.filter_map(|line| line.split_whitespace().last()).collect();
     assert!(shown.contains(&"malloc") && shown.len() == 14, "{shown:?}");
+    for name in ["__rseq_offset", "__rseq_size", "__libc_single_threaded"] {
+        let line = text.lines().find(|line| line.contains(name)).expect("a reference");
+        assert!(line.contains(" WEAK "), "a C library without it is none to stop at: {line}");
+    }
 }

@@ -52,3 +52,14 @@ fn a_fork_keeps_nobody_waiting_who_has_a_file_locked() {
         ));
     }
 }
+
+/// glibc takes no locks then. With locks, a fork inside of malloc_trim waited for its own thread.
+#[test]
+fn a_handler_of_a_signal_may_fork_whatever_it_has_interrupted() {
+    let (alarms, seed) = (program("alarms.c"), seed().to_string());
+    for setting in
+        [("VMALLOC_DECAY", "1"), ("VMALLOC_BUDGET", "0"), ("VMALLOC_GUARDS", "1"), ("VMALLOC_TRAP", "1")]
+    {
+        done(&run(&alarms, &["150", &seed], &[setting]));
+    }
+}

@@ -38,6 +38,14 @@ fn units_are_understood() {
 }
 
 #[test]
+fn the_largest_numbers_are_understood() {
+    let most = u64::MAX.to_string();
+    let said =
+        done(&run(&program("limits.c"), &["plain"], &[("VMALLOC_DECAY", &most), ("VMALLOC_BUDGET", "64T")]));
+    assert_eq!(said, "");
+}
+
+#[test]
 fn a_program_with_little_large_memory_never_opens_a_heap() {
     let output = run(&program("misuse.c"), &["none"], &[("VMALLOC_START", "1G"), ("VMALLOC_STATS", "1")]);
     assert!(done(&output).contains("all of malloc was glibc's"));

@@ -1,6 +1,6 @@
 //! The registry of hooks that run around each fork.
 
-use crate::fork::locks;
+use crate::fork::{LoneForks, locks};
 use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -231,24 +231,48 @@ pub(crate) fn install() -> Result<(), Errno> {
     }
 }
 
+/// Forks without locks, in a process of one thread.
+static LONE: LoneForks = LoneForks::new();
+
+/// True once something is in use that parent and child share.
+static IS_SHARING: AtomicBool = AtomicBool::new(false);
+
+/// Has forks take locks from now on, also in a process of one thread: a call that goes on in the
+/// child might act on what is the parent's.
+pub(crate) fn lock_always() {
+    // Relaxed: a process of one thread reads it.
+    IS_SHARING.store(true, Ordering::Relaxed);
+}
+
 extern "C" fn prepare() {
+    if !IS_SHARING.load(Ordering::Relaxed) && LONE.begin() {
+        return;
+    }
     MutexGuard::leak(REGISTRY.lock()).prepare();
     locks::lock_all();
 }
 
 extern "C" fn parent() {
-    release(Side::Parent);
+    if !LONE.end() {
+        release(Side::Parent);
+    }
 }
 
 extern "C" fn child() {
     locks::begin_generation();
+    if LONE.end() {
+        // No thread is missing. What this one was interrupted in goes on, and its locks are its own
+        // in this generation of locks.
+        return;
+    }
     release(Side::Child);
     // Last: all locks that the hooks held are released. No thread will unlock the others.
     futex::begin_generation();
 }
 
 fn release(side: Side) {
-    // SAFETY: `prepare` called `lock_all` in this thread, and the C library pairs the handlers.
+    // SAFETY: `prepare` called `lock_all` in this thread: the C library pairs the handlers, and
+    // `LONE` tells of no fork without locks.
     unsafe { locks::unlock_all() };
     // SAFETY: the registry is still locked by this thread, whose guard was leaked, so no other
     // reference to it is live. `prepare` prepared all its hooks. A child has one thread.

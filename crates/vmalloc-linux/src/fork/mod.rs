@@ -40,6 +40,17 @@
 //! for a purge under way. Pages mapped for an area go with the area, which belongs to that thread
 //! for ever.
 //!
+//! # A process of one thread
+//! Where the C library knows of no other thread, a fork takes no locks, and its child has nothing
+//! to repair. For the thread that forks may have been interrupted in the middle of a call, by the
+//! handler of a signal that forks, and would wait for itself. The call goes on in parent and child,
+//! with its locks and all that it has half changed. The child begins a new generation, no more.
+//! glibc's own malloc does the same. (A thread made by a bare `clone` is not known, there or here.)
+//!
+//! That is not so once [`Frames`](crate::Frames), [`gather`](crate::gather) or
+//! [`Guards::Userfault`](crate::Guards::Userfault) are in use: their calls act on what parent and
+//! child share, or on the parent from the child. So locks are taken then in any case.
+//!
 //! # Where no hooks run
 //! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root
 //! that was not made by [`open`](crate::open()), [`share`](crate::share) or
@@ -90,7 +101,9 @@ pub(crate) mod hooks;
 pub(crate) mod locks;
 
 use crate::os::futex::FutexLock;
+use crate::os::weak::weak_variable;
 use hooks::{AtFork, Watch};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use thiserror::Error;
 use vmalloc::{Platform, Space};
@@ -121,6 +134,52 @@ pub enum RegisterError {
 /// When the C library is out of memory.
 pub fn install() -> Result<(), RegisterError> {
     hooks::install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })
+}
+
+/// Returns true if the C library knows of one thread in this process. False where it does not tell
+/// (glibc before 2.32, other C libraries).
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    let variable = weak_variable!("__libc_single_threaded" as u8);
+    // SAFETY: null, or a `char` of the C library, which is always loaded. Volatile: it is written
+    // where threads are created, and by no thread while another one runs.
+    !variable.is_null() && unsafe { variable.read_volatile() } != 0
+}
+
+/// The forks under way of a process with one thread, over which handlers take no locks. Each set of
+/// handlers has one of these.
+///
+/// It is a number, since a signal handler may fork while its thread is inside of `fork`.
+#[derive(Debug)]
+pub struct LoneForks(AtomicU32);
+
+impl LoneForks {
+    /// Returns a count of no forks.
+    #[allow(clippy::new_without_default)]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Returns true if the process has one thread. Then the handler before the fork has nothing to
+    /// do, and the handlers after it call [`end`](Self::end).
+    pub fn begin(&self) -> bool {
+        let is_alone = is_single_threaded();
+        if is_alone {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        is_alone
+    }
+
+    /// Returns true if the last [`begin`](Self::begin) did, on either side of the fork. No other
+    /// thread is there in that case.
+    pub fn end(&self) -> bool {
+        let is_alone = self.0.load(Ordering::Relaxed) != 0;
+        if is_alone {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_alone
+    }
 }
 
 /// Runs the hook of the thing that `watch` refers to around each fork, for as long as that thing

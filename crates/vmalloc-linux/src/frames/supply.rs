@@ -51,6 +51,7 @@
 //! outside of it.
 
 use crate::error::{platform_error, protect_error};
+use crate::fork::hooks;
 use crate::fork::locks::{self, SUPPLY};
 use crate::frames::bitmap::{Begin, Bitmap, Some64};
 use crate::guard::chunks::CHUNK_PAGES;
@@ -378,6 +379,7 @@ impl Supply {
     /// Makes the file, and puts it behind the linear map from the floor on.
     #[cold]
     fn start(&self) -> Result<(), PlatformError> {
+        hooks::lock_always();
         let floor = self.state.floor.load(Ordering::Relaxed);
         let file = create(self.linear.bytes())?;
         let ready = self.free.make_ready().and_then(|()| self.kept.make_ready());

@@ -162,6 +162,7 @@ impl Registered {
         if Leave::of(linux) == Leave::Zeros || hooks::install().is_err() {
             return None;
         }
+        hooks::lock_always();
         linux.memory.budget().take(SPLIT).ok()?;
         let shift = linux.memory.page_shift();
         let range = Range { start: range.start() << shift, len: range.len() << shift };

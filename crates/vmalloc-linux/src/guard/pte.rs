@@ -22,7 +22,7 @@ use crate::fork::locks::{self, OPENING};
 use crate::guard::chunks::CHUNK_PAGES;
 use crate::guard::extents::Extents;
 use crate::means::BatchAdvise;
-use crate::os::batch::Batch;
+use crate::os::batch::with_batch;
 use crate::os::madvise::Advice;
 use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
@@ -110,18 +110,17 @@ impl PteMarkers {
         }
     }
 
-    /// A function of its own, so that only a batch pays for the stack of a batch.
-    #[inline(never)]
     fn unmap_many(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        let mut batch = Batch::new(memory);
-        for range in ranges {
-            if range.len() >= CLOSE_PAGES {
-                self.unmap_one(memory, *range)?;
-                continue;
+        with_batch(memory, |batch| {
+            for range in ranges {
+                if range.len() >= CLOSE_PAGES {
+                    self.unmap_one(memory, *range)?;
+                    continue;
+                }
+                self.extents.open_runs(*range, |part| batch.push(part, drop_and_mark))?;
             }
-            self.extents.open_runs(*range, |part| batch.push(part, drop_and_mark))?;
-        }
-        batch.finish(drop_and_mark)
+            batch.finish(drop_and_mark)
+        })
     }
 
     /// Opens what is closed of `range`, marks what is opened beside it, and removes the marks of

@@ -38,7 +38,7 @@
 //! can use and free what it has, and can map nothing more.
 
 use crate::error::{mapping_error, platform_error};
-use crate::fork::hooks::AtFork;
+use crate::fork::hooks::{self, AtFork};
 use crate::fork::locks::OPENING;
 use crate::guard::chunks::{Chunks, State};
 use crate::guard::stash::{RUN_END, Stash};
@@ -101,6 +101,7 @@ impl Userfault {
     ) -> Result<Self, (&'static str, Errno)> {
         let (span, page_shift) = (memory.span(), memory.page_shift());
         let fd = Userfaultfd::open().map_err(|errno| ("userfaultfd", errno))?;
+        hooks::lock_always();
         let mmap = |errno| ("mmap", errno);
         let zeros = Mapping::new((ZERO_PAGES << page_shift) as usize, Access::Read).map_err(mmap)?;
         let shared = Shared {

@@ -53,30 +53,18 @@ fn thread_number() -> u32 {
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod rseq {
+    use crate::os::weak::weak_variable;
     use core::arch::asm;
-    use std::ffi::CStr;
 
     /// Returns the offset of this thread's rseq area from its thread pointer: the same for all
-    /// threads.
+    /// threads. `None` where the C library has no area, or has not registered it.
     pub(super) fn offset() -> Option<isize> {
-        // SAFETY: glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int
-        // __rseq_size`, the latter 0 when the area is not registered. A C library without them
-        // yields `None`.
-        let (offset, size) = unsafe { (read::<isize>(c"__rseq_offset")?, read::<u32>(c"__rseq_size")?) };
+        // glibc documents both: `const ptrdiff_t __rseq_offset` and `const unsigned int
+        // __rseq_size`, the latter 0 when the area is not registered.
+        let (offset, size) = (weak_variable!("__rseq_offset" as isize), weak_variable!("__rseq_size" as u32));
+        // SAFETY: null, or a constant of the C library of that type, which is always loaded.
+        let (offset, size) = unsafe { (*offset.as_ref()?, *size.as_ref()?) };
         (size != 0).then_some(offset)
-    }
-
-    /// Returns the constant of that `name` in the C library.
-    ///
-    /// # Safety
-    /// A constant of that name is a `T`.
-    unsafe fn read<T: Copy>(name: &CStr) -> Option<T> {
-        // SAFETY: the name ends in a zero byte. A symbol that was found stays loaded: it is the C
-        // library's.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast::<T>();
-        // SAFETY: not null, aligned as the linker placed it, and a `T` by this function's
-        // condition.
-        (!symbol.is_null()).then(|| unsafe { symbol.read() })
     }
 
     /// Returns the first field of the area, `cpu_id_start`: always the number of a possible CPU.

@@ -13,3 +13,4 @@ pub(crate) mod own_descriptor;
 pub(crate) mod pagemap;
 pub(crate) mod reservation;
 pub(crate) mod userfaultfd;
+pub(crate) mod weak;

@@ -1,6 +1,7 @@
 //! What proc_pid_pagemap(5) tells: frame numbers to privileged programs, and to each program which
 //! of its pages were used (`PAGEMAP_SCAN`, Linux 6.7).
 
+use crate::fork::locks;
 use crate::os::own_descriptor::OwnDescriptor;
 use libc::{c_ulong, iovec};
 use rustix::fd::OwnedFd;
@@ -67,7 +68,6 @@ impl Pagemap {
     /// # Errors
     /// When this kernel or sandbox does not tell. Some runs may have been found before.
     pub(crate) fn written(&self, bytes: iovec, mut found: impl FnMut(Run)) -> Result<(), Errno> {
-        let descriptor = self.0.get()?;
         let mut answer = [Run { start: 0, end: 0, categories: 0 }; RUNS];
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
@@ -84,10 +84,17 @@ impl Pagemap {
             returned: IN_MEMORY,
         };
         while scan.start < scan.end {
+            let generation = locks::generation();
+            let descriptor = self.0.get()?;
             // SAFETY: the kernel reads and writes `scan`, which is as large as it says, and writes
             // at most `runs_len` elements of `answer`. A descriptor that has become another file's
             // answers with an error.
             let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN, &raw mut scan) };
+            if locks::generation() != generation {
+                // The handler of a signal has forked, and this is the child: the descriptor may
+                // tell of the parent.
+                continue;
+            }
             let count = usize::try_from(count)
                 .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))?;
             answer.iter().take(count).for_each(|run| found(*run));

@@ -8,6 +8,7 @@
 //!   once, at the boundary; from there on it is only debug-asserted.
 
 use crate::error::{mapping_error, platform_error};
+use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{Budget, SPLIT};
 use libc::iovec;
@@ -201,15 +202,21 @@ pub(crate) struct Reservation {
     page_shift: u32,
     sender: Sender,
     budget: Budget,
+    batch_room: BatchRoom,
 }
 
 impl Reservation {
     /// Makes the reservation of a mapping of whole pages; `None` if it is not one.
-    pub(crate) fn new(mapping: Mapping, page_bytes: usize, sender: Sender) -> Option<Self> {
+    pub(crate) fn new(
+        mapping: Mapping,
+        page_bytes: usize,
+        sender: Sender,
+        batch_room: BatchRoom,
+    ) -> Option<Self> {
         let page_shift = page_bytes.trailing_zeros();
         let start = mapping.base().addr().get() as u64 >> page_shift;
         let span = PageRange::from_len(start, mapping.bytes() as u64 >> page_shift)?;
-        Some(Self { mapping, span, page_shift, sender, budget: Budget::default() })
+        Some(Self { mapping, span, page_shift, sender, budget: Budget::default(), batch_room })
     }
 
     pub(crate) fn span(&self) -> PageRange {
@@ -231,6 +238,11 @@ impl Reservation {
     /// Returns the budget of mappings for this reservation.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// Returns the room for large batches.
+    pub(crate) fn batch_room(&self) -> &BatchRoom {
+        &self.batch_room
     }
 
     /// Chooses how many runs are advised at once. Only while reserving: afterwards it is constant.

@@ -41,6 +41,16 @@ pub(crate) fn program(source: &str) -> PathBuf {
     to
 }
 
+/// Compiles a library that programs load. Returns its path.
+pub(crate) fn plugin(source: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{}.so", std::process::id()));
+    let flags = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-fPIC", "-shared"];
+    let status = Command::new("cc").args(flags).arg(from).arg("-o").arg(&to).status();
+    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
+    to
+}
+
 /// Compiles a program of `tests/programs`, and links it to a library of another one.
 pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
