@@ -419,11 +419,6 @@ pub enum PercpuError {
     Congruent(#[from] CongruentError),
 }
 
-/// Memory is short: a notifier cannot be remembered. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no memory to remember a notifier")]
-pub struct NotifierError;
-
 /// Why a group of areas for per-CPU memory can't be freed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]

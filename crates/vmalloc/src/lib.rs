@@ -80,7 +80,7 @@ pub use addr::PageRange;
 pub use area_map::AreaMap;
 pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{
-    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, NotifierError, PercpuError,
+    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PercpuError,
     PercpuFreeError, RequestError, SpaceError, Unbacked,
 };
 pub use fit::{Fit, Policy};
@@ -96,4 +96,4 @@ pub use platform::{
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;
-pub use space::{Config, NodeStats, Notifier, Raw, Request, Space, Stats};
+pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};

@@ -184,8 +184,8 @@ fn summaries_stay_exact_where_nodes_split_at_every_level() {
     map.verify().unwrap();
 }
 
-/// A leaf's range that is aligned to more than its last one counts for requests with that alignment,
-/// however long the last one is once a request is cut from it.
+/// A leaf's range that is aligned to more than its last one counts for requests with that
+/// alignment, however long the last one is once a request is cut from it.
 #[test]
 fn a_long_rest_hides_no_range_with_a_larger_alignment() {
     for rest in [1, 200, 255, 256, 511, 512, 8_191, 8_192, 8_447, 8_448, 20_000] {

@@ -30,7 +30,7 @@ pub(crate) struct Retired {
     /// The node that owns it, if its leaf is dense enough for a pool.
     pub(crate) owner_node: Option<usize>,
     pub(crate) disposition: Disposition,
-    /// What was known of it.
+    /// The facts that were known of it.
     pub(crate) annotation: Annotation,
 }
 

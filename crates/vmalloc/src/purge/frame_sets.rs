@@ -39,12 +39,12 @@ pub(crate) struct FrameShare {
     set: u64,
 }
 
-/// What ends a share that was released.
+/// The flush that ends a share which was released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Until {
-    /// The flush of the area that starts at this page.
+    /// That of the area which starts at this page.
     Flush(u64),
-    /// A flush of all returned slots.
+    /// One of all returned slots.
     Sweep,
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct Lists {
     pub(crate) ready: List,
     /// Every block there is, by its first page, in no order.
     pub(crate) all: Vec<u64>,
-    /// True while a purge looks for everything that was returned: until then no block is opened that
-    /// may have returned slots, for the purge passes open ones by.
+    /// True while a purge looks for everything that was returned. Meanwhile no block is opened
+    /// that may have returned slots, for the purge passes open ones by.
     pub(crate) is_swept: bool,
     /// How many are spent, or were when the purge under way took them.
     pub(crate) spent: u64,

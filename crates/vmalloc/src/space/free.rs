@@ -8,7 +8,7 @@ use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Ta
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
-use crate::purge::{FrameShare, PurgePlan, Until};
+use crate::purge::{PurgePlan, Until};
 use lock_api::MutexGuard;
 
 /// An area that was freed.
@@ -269,20 +269,6 @@ impl<P: Platform> Space<P> {
             self.frame_sets.lock().release(share, Until::Flush(page));
         }
         Ok(())
-    }
-
-    /// Makes a retired area busy again that could not be freed, as it was.
-    #[cold]
-    fn not_freed(&self, area: PageRange, annotation: Annotation, share: Option<FrameShare>) {
-        if let Some(share) = share {
-            self.frame_sets.lock().stay(share);
-        }
-        // The annotation has just left room. If another area has taken that, this one loses its
-        // tag.
-        let handed_out = self.areas.hand_out(area, annotation);
-        if !handed_out.unwrap_or_else(|| self.areas.make_busy(area.start())) {
-            self.platform.fatal(&"an area that is being freed is busy");
-        }
     }
 
     /// Returns how many pages of memory are behind the area at `page`, or an upper bound. Only

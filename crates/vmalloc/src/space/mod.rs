@@ -53,7 +53,7 @@ mod walk;
 
 pub use config::{Config, MAX_NODES};
 pub use outline::Outline;
-pub use pressure::Notifier;
+pub use pressure::{Notifier, NotifierError};
 pub use raw::Raw;
 pub use request::Request;
 pub use stats::{NodeStats, Stats};

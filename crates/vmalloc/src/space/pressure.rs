@@ -7,7 +7,6 @@
 
 use super::Space;
 use crate::cache::Padded;
-use crate::error::NotifierError;
 use crate::platform::Platform;
 use crate::sync::AtomicU64;
 use alloc::sync::{Arc, Weak};
@@ -15,6 +14,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lock_api::{Mutex, RawMutex};
+use thiserror::Error;
+
+/// Memory is short: a notifier cannot be remembered. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("no memory to remember a notifier")]
+pub struct NotifierError;
 
 /// Holds areas that it could do without: a cache.
 pub trait Notifier: Send + Sync {

@@ -57,9 +57,9 @@ impl<P: Platform> Space<P> {
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
     /// it purges, and gives back half of the pooled areas that were not needed since the last time,
-    /// and of the cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says whether
-    /// there is a reason to come again. It may block. Allocations do not wait for it unless
-    /// addresses or memory are exhausted.
+    /// and of the cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says
+    /// whether there is a reason to come again. It may block. Allocations do not wait for it
+    /// unless addresses or memory are exhausted.
     ///
     /// # Errors
     /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing
@@ -180,8 +180,8 @@ impl<P: Platform> Space<P> {
         Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, keeps_memory, ..done })
     }
 
-    /// Ends those of the first `count` shares in frame sets that were flushed, and gives frames back
-    /// that nothing shows any more.
+    /// Ends those of the first `count` shares in frame sets that were flushed, and gives frames
+    /// back that nothing shows any more.
     fn settle_frames(&self, count: usize, purger: &Purger, plan: PurgePlan) {
         // A block that the platform refuses may show frames of any short mapping.
         let is_swept = plan.sweep && purger.refused.blocks.is_empty();

@@ -13,9 +13,11 @@
 use super::Space;
 use super::free::{Freed, HeldNode};
 use crate::addr::PageRange;
+use crate::areas::Annotation;
 use crate::cache::SizeStacks;
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
+use crate::purge::FrameShare;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Space<P> {
@@ -61,5 +63,19 @@ impl<P: Platform> Space<P> {
         node.lazy.remote.push(area);
         self.count_lazy(node, area.len(), area.len());
         Ok(())
+    }
+
+    /// Makes a retired area busy again that could not be freed, as it was.
+    #[cold]
+    pub(super) fn not_freed(&self, area: PageRange, annotation: Annotation, share: Option<FrameShare>) {
+        if let Some(share) = share {
+            self.frame_sets.lock().stay(share);
+        }
+        // The annotation has just left room. If another area has taken that, this one loses its
+        // tag.
+        let handed_out = self.areas.hand_out(area, annotation);
+        if !handed_out.unwrap_or_else(|| self.areas.make_busy(area.start())) {
+            self.platform.fatal(&"an area that is being freed is busy");
+        }
     }
 }

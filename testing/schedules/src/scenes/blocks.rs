@@ -186,7 +186,7 @@ pub fn flushed_while_unmapping(slots: Slots) {
     world.finish();
 }
 
-/// What the pages of a mapping hold whose frames no CPU may reach after a flush.
+/// The content of frames that no CPU may reach after a flush.
 const MARK: u64 = 0x0dd;
 
 /// Writes the mark through every CPU, and ends the mapping. Its frames are not given back.
@@ -208,7 +208,7 @@ fn flush_marked(
 ) {
     world.flush().expect("no fault was asked for");
     // Where mappings replace earlier ones, slots that a thread is about to map show what was there
-    // until then. Nobody uses them.
+    // until then. No thread uses them.
     let may_show = slots == Slots::Replaced && pages_of(&gone).any(|page| is_taken(world, page));
     for (cpu, page) in (0..4).flat_map(|cpu| pages_of(&gone).map(move |page| (cpu, page))) {
         let seen = world.platform().sim().look(cpu, page);
@@ -247,8 +247,8 @@ pub fn flushed_while_mapping(slots: Slots) {
     world.finish();
 }
 
-/// The same while the CPU that returned them uses up its window, opens others, and displaces runs
-/// that it kept mapped.
+/// After a flush no CPU reaches frames that were returned before, though the CPU that returned them
+/// uses up its window, opens others, and displaces runs that it kept mapped.
 pub fn flushed_while_the_window_moves_on(slots: Slots) {
     let world = world_of(128, slots);
     // Blocks that are all clean.
