@@ -89,7 +89,7 @@ fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
     assert!(space.platform().taken_frames().is_empty());
 }
 
-/// The same for a sparse area.
+/// A refused area shows the frames that were mapped in it.
 #[test]
 fn frames_of_a_sparse_area_wait_for_an_area_that_is_refused() {
     let space = space(Config::default().unmap_on_free());
