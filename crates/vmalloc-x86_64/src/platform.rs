@@ -96,12 +96,12 @@ impl<M: Machine> X86<M> {
     /// of the interrupt that [`Machine::interrupt`] sends calls it. Takes no lock.
     #[inline]
     pub fn acknowledge(&self) {
-        self.shootdown.acknowledge(&self.machine, self.machine.cpu());
+        self.shootdown.acknowledge(&self.machine);
     }
 
     /// Forgets everything. A CPU calls it once it counts as online, before it touches the span.
     pub fn join(&self) {
-        self.shootdown.join(&self.machine, self.machine.cpu());
+        self.shootdown.join(&self.machine);
     }
 
     pub(crate) fn tables(&self) -> Tables<'_, M> {
