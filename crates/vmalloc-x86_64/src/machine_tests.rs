@@ -1,6 +1,6 @@
 //! A machine that is made of this program's memory.
 
-use crate::entry::PAGE_SHIFT;
+use crate::entry::{Bits, PAGE_SHIFT};
 use crate::machine::{Interrupts, Machine};
 use core::fmt;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -54,6 +54,8 @@ pub(crate) struct Fake {
     pub(crate) on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// Runs when a CPU is interrupted, with its number.
     pub(crate) on_interrupt: Mutex<Option<Box<dyn FnMut(usize) + Send>>>,
+    /// Runs at a step of a walk: with the number of steps that are left until then, 0 for never.
+    pub(crate) on_step: Mutex<(usize, Option<Box<dyn FnOnce() + Send>>)>,
     pub(crate) forgot: [Mutex<Vec<Forgot>>; CPUS],
     pub(crate) interrupted: [AtomicBool; CPUS],
     pub(crate) online: [AtomicBool; CPUS],
@@ -79,10 +81,36 @@ impl Fake {
             left: AtomicU64::new(u64::MAX),
             on_return: Mutex::new(None),
             on_interrupt: Mutex::new(None),
+            on_step: Mutex::default(),
             forgot: Default::default(),
             interrupted: Default::default(),
             online: [AtomicBool::new(true), AtomicBool::new(false)],
             answers: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts a step of a walk.
+    fn step(&self) {
+        let mut on_step = self.on_step.lock().expect("no panic");
+        let (left, act) = &mut *on_step;
+        *left = left.saturating_sub(1);
+        let act = if *left == 0 { act.take() } else { None };
+        drop(on_step);
+        if let Some(act) = act {
+            act();
+        }
+    }
+
+    /// Fills frames that come back with what reads as present entries that lead to frame 0, which
+    /// nobody has.
+    fn scribble(&self, frames: &[Frame]) {
+        for frame in frames {
+            let words = self.memory.wrapping_add((frame.0 << PAGE_SHIFT) as usize).cast::<u64>();
+            for nth in 0..1 << (PAGE_SHIFT - 3) {
+                // SAFETY: a frame of this memory, which nothing uses. Volatile, as others may read
+                // it against the rules.
+                unsafe { words.wrapping_add(nth).write_volatile(Bits::PRESENT.bits()) };
+            }
         }
     }
 
@@ -143,6 +171,8 @@ unsafe impl Machine for Fake {
         Frame(ROOT)
     }
     fn direct_map(&self) -> usize {
+        // A walk asks for it at each table that it comes to, before it reads there.
+        self.step();
         self.memory.expose_provenance()
     }
     fn frames(&self) -> u64 {
@@ -167,6 +197,7 @@ unsafe impl Machine for Fake {
         Some(Frame(first))
     }
     unsafe fn give_frames(&self, frames: &[Frame]) {
+        self.scribble(frames);
         let mut free = self.free.lock().expect("no panic");
         frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
         drop(free);
