@@ -26,13 +26,14 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Errors
     /// As [`flush`](Self::flush); slots that can't be given back stay.
     pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
-        self.flush()?;
+        let mut done = self.flush();
         while self.free.len() > keep
             && let Some(index) = self.free.remove_lowest()
         {
-            self.vacate(index)?;
+            // If that is refused, the slot is not free any more, and is not tried again here.
+            done = done.and(self.vacate(index));
         }
-        Ok(())
+        done
     }
 
     /// Enters a slot that has `pages` of memory to lose, and resets a batch if one is due.

@@ -85,6 +85,19 @@ fn a_flush_goes_on_behind_a_batch_that_is_refused() {
 }
 
 #[test]
+fn a_trim_gives_free_slots_back_though_others_are_refused() {
+    for keep in [0, 3] {
+        let pool = pool(4, 20);
+        let all = alloc(&pool, 20);
+        refuse(&pool, &all[7..9]);
+        drop(all);
+        pool.trim(keep).unwrap_err();
+        assert_eq!((pool.stats().reserved, figures(&pool)), (keep + 2, (keep, 2)));
+        relent(pool, keep + 2);
+    }
+}
+
+#[test]
 fn an_allocation_in_need_passes_over_refused_slots() {
     let pool = pool(4, 12);
     let mut all: Vec<_> = alloc(&pool, 12).into_iter().map(Some).collect();
