@@ -156,12 +156,14 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Gives a slot that the caller owns back to the space. If that is refused, it waits.
     pub(crate) fn vacate(&self, index: usize) -> Result<(), AreaError> {
         let state = self.records.get(index);
+        // Before the addresses go, for a fork may come in between (SLOT-6).
+        self.records.set(index, State::default());
         // SAFETY: the slot is this call's (SLOT-1), and nothing uses it.
         if let Err(error) = unsafe { self.unreserve(&state) } {
+            self.records.set(index, state);
             self.waiting.insert(index);
             return Err(error.into());
         }
-        self.records.set(index, State::default());
         self.counts.unkeep(state.kept);
         self.counts.unwait(state.waiting);
         self.vacant.insert(index);
