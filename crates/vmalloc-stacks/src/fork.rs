@@ -7,6 +7,7 @@
 
 use crate::error::OpenError;
 use crate::{decay, registry};
+use libc::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True once the handler is installed.
@@ -14,21 +15,47 @@ static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// Has the C library call the handler in every child from now on.
 pub(crate) fn watch() -> Result<(), OpenError> {
-    // Relaxed: one thread wins; nothing else is published.
-    if IS_WATCHED.swap(true, Ordering::Relaxed) {
+    // SAFETY: the handler is a function for the life of the program, and does not unwind.
+    watch_once(&IS_WATCHED, || unsafe { libc::pthread_atfork(None, None, Some(resume_in_child)) })
+}
+
+/// Installs a handler, unless `is_watched` says that it is there. Only then is that noted: another
+/// thread that opens a pool meanwhile installs it as well, and so does a child that has neither. A
+/// handler that runs twice does no harm.
+fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Result<(), OpenError> {
+    // Relaxed, here and below: nothing else is published.
+    if is_watched.load(Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: the handler is a function for the life of the program, and does not unwind.
-    match unsafe { libc::pthread_atfork(None, None, Some(resume_in_child)) } {
-        0 => Ok(()),
-        code => {
-            IS_WATCHED.store(false, Ordering::Relaxed);
-            Err(OpenError::Fork { code })
+    match install() {
+        0 => {
+            is_watched.store(true, Ordering::Relaxed);
+            Ok(())
         }
+        code => Err(OpenError::Fork { code }),
     }
 }
 
 extern "C" fn resume_in_child() {
     decay::resume_in_child();
     registry::entries().for_each(registry::Entry::resume_in_child);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_counts_as_installed_when_it_is_and_not_before() {
+        let is_watched = AtomicBool::new(false);
+        watch_once(&is_watched, || 12).unwrap_err();
+        let mut seen_meanwhile = None;
+        let install = || {
+            seen_meanwhile = Some(is_watched.load(Ordering::Relaxed));
+            0
+        };
+        watch_once(&is_watched, install).unwrap();
+        assert_eq!(seen_meanwhile, Some(false), "another thread would go on without it");
+        watch_once(&is_watched, || panic!("it is there")).unwrap();
+    }
 }
