@@ -3,12 +3,21 @@
 //! Magazines are whole in a child (MAG-3), and the space has hooks of its own. What is left are the
 //! readers of the registry and the thread of the decay, which the child does not have. A stack that
 //! such a thread owned or moved at the fork stays in use in the child: only its owner could drop
-//! it.
+//! it. One that such a thread was growing can be grown on, by its generation.
 
 use crate::error::OpenError;
 use crate::{decay, registry};
 use libc::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Forks between the start of the program and this process.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the number of this process among those that were forked from one another.
+pub(crate) fn generation() -> usize {
+    // Relaxed: it changes where there is one thread.
+    FORKS.load(Ordering::Relaxed)
+}
 
 /// True once the handler is installed.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
@@ -37,6 +46,7 @@ fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Resul
 }
 
 extern "C" fn resume_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     decay::resume_in_child();
     registry::entries().for_each(registry::Entry::resume_in_child);
 }
