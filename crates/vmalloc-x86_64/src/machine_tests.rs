@@ -44,6 +44,11 @@ pub(crate) enum Forgot {
     All,
 }
 
+/// The handler of an interrupt, for the CPU of a number.
+pub(crate) type Handler = Box<dyn FnMut(usize) + Send>;
+/// What happens at a step of a walk.
+pub(crate) type Act = Box<dyn FnOnce() + Send>;
+
 pub(crate) struct Fake {
     pub(crate) memory: *mut u8,
     pub(crate) frames: u64,
@@ -53,9 +58,9 @@ pub(crate) struct Fake {
     /// Runs, on other CPUs, when frames come back.
     pub(crate) on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// Runs when a CPU is interrupted, with its number.
-    pub(crate) on_interrupt: Mutex<Option<Box<dyn FnMut(usize) + Send>>>,
+    pub(crate) on_interrupt: Mutex<Option<Handler>>,
     /// Runs at a step of a walk: with the number of steps that are left until then, 0 for never.
-    pub(crate) on_step: Mutex<(usize, Option<Box<dyn FnOnce() + Send>>)>,
+    pub(crate) on_step: Mutex<(usize, Option<Act>)>,
     pub(crate) forgot: [Mutex<Vec<Forgot>>; CPUS],
     pub(crate) interrupted: [AtomicBool; CPUS],
     pub(crate) online: [AtomicBool; CPUS],
