@@ -18,8 +18,8 @@ std::thread_local! {
     /// The CPU that this thread runs on.
     pub(crate) static CPU: Cell<usize> = const { Cell::new(0) };
     /// The moves of this thread, a bit for each time that it may: when it was told its CPU with
-    /// interrupts on, and when they are on again. Where the lowest bit is set, it moves to the other
-    /// CPU.
+    /// interrupts on, and when they are on again. Where the lowest bit is set, it moves to the
+    /// other CPU.
     pub(crate) static MOVES: Cell<u64> = const { Cell::new(0) };
     /// How often interrupts are off, for each CPU that this thread has run on.
     static OFF: Cell<[usize; CPUS]> = const { Cell::new([0; CPUS]) };
@@ -46,7 +46,7 @@ pub(crate) enum Forgot {
 
 /// The handler of an interrupt, for the CPU of a number.
 pub(crate) type Handler = Box<dyn FnMut(usize) + Send>;
-/// What happens at a step of a walk.
+/// An act of another CPU at a step of a walk.
 pub(crate) type Act = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Fake {
@@ -107,7 +107,7 @@ impl Fake {
     }
 
     /// Fills frames that come back with what reads as present entries that lead to frame 0, which
-    /// nobody has.
+    /// the supply never hands out.
     fn scribble(&self, frames: &[Frame]) {
         for frame in frames {
             let words = self.memory.wrapping_add((frame.0 << PAGE_SHIFT) as usize).cast::<u64>();

@@ -15,9 +15,9 @@
 //!   request up to `seen[c]` named and that was cached before.
 //! - **D3** When a CPU is given up on, the next number is left out: a CPU that has not seen both
 //!   forgets everything.
-//! - **D4** A CPU acknowledges for itself alone: interrupts are off from the question which CPU this
-//!   is until its number is written. A thread that waits has interrupts on, and may move to another
-//!   CPU at any other moment.
+//! - **D4** A CPU acknowledges for itself alone: interrupts are off from the question which CPU
+//!   this is until its number is written. A thread that waits has interrupts on, and may move to
+//!   another CPU at any other moment.
 //!
 //! On return from [`Shootdown::run`] with `Ok`, no CPU that is online holds a translation of the
 //! ranges. With an error, one may.
