@@ -1,12 +1,14 @@
 //! Batches: waiting slots that are reset together, by one discard and one decommit.
 //!
 //! A batch that the platform refuses is tried slot by slot. So one slot with, say, a locked page
-//! keeps no other from being reset. Refused extents go on waiting.
+//! keeps no other from being reset. Refused extents go on waiting. Batches go round: the next one
+//! begins behind the last slot that was tried, so refused slots come again after all others.
 
 use crate::pool::Slots;
 use crate::record::{Pages, State};
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
 use vmalloc::{AreaError, Discard, SpaceRef};
 
 impl<S: SpaceRef<Platform: Discard>> Slots<S> {
@@ -16,8 +18,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Errors
     /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
     pub fn flush(&self) -> Result<(), AreaError> {
-        let batches = self.waiting.len().div_ceil(self.options.batch_slots);
-        (0..batches).try_for_each(|_| self.reset_batch())
+        self.reset_in_turn(|_| false)
     }
 
     /// Resets all waiting slots, and gives free slots back to the space until `keep` are left, with
@@ -26,38 +27,71 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Errors
     /// As [`flush`](Self::flush); slots that can't be given back stay.
     pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
-        self.flush()?;
+        let mut done = self.flush();
         while self.free.len() > keep
             && let Some(index) = self.free.remove_lowest()
         {
-            self.vacate(index)?;
+            // If that is refused, the slot is not free any more, and is not tried again here.
+            done = done.and(self.vacate(index));
         }
-        Ok(())
+        done
     }
 
     /// Enters a slot that has `pages` of memory to lose, and resets a batch if one is due.
     pub(crate) fn wait(&self, index: usize, pages: u64) {
         let most = (self.options.waiting_bytes >> self.layout.shift) as u64;
         let is_much = self.counts.wait(pages, most);
-        let count = self.waiting.insert(index);
-        // Of threads that fill a batch together, one finds it full. A batch that was refused is
-        // tried again when as many slots have come in.
-        if is_much || count.is_multiple_of(self.options.batch_slots) {
-            // Refused extents go on waiting.
-            let _ = self.reset_batch();
+        self.waiting.insert(index);
+        // Of threads that fill a batch together, one finds it full. Slots that are refused again
+        // and again fill none.
+        let is_full = self.counts.arrive(self.options.batch_slots as u64);
+        if is_much || is_full {
+            let mut batches = 0;
+            // Refused slots took the places of others, which would become more and more: one more
+            // batch makes up for that. Refused slots go on waiting.
+            let _ = self.reset_in_turn(|outcome| {
+                batches += 1;
+                outcome.is_ok() || batches == 2
+            });
         }
     }
 
-    /// Resets up to a batch of waiting slots. Those that are more than the pool keeps are given
-    /// back to the space.
-    pub(crate) fn reset_batch(&self) -> Result<(), AreaError> {
-        let most = self.options.batch_slots.min(self.waiting.len());
-        let mut batch = Batch::new(most)?;
+    /// Resets waiting slots, a batch at a time, until each was tried once, or `is_over` says so
+    /// after a batch. Returns the first error.
+    pub(crate) fn reset_in_turn(
+        &self,
+        mut is_over: impl FnMut(Result<(), AreaError>) -> bool,
+    ) -> Result<(), AreaError> {
+        let (mut left, mut done) = (self.waiting.len(), Ok(()));
+        loop {
+            let (tried, outcome) = self.reset_batch(left);
+            left -= tried;
+            done = done.and(outcome);
+            // None was tried if other threads have them all, or there is no memory for a batch.
+            if is_over(outcome) || left == 0 || tried == 0 {
+                return done;
+            }
+        }
+    }
+
+    /// Resets up to a batch, and up to `most`, of waiting slots: those behind the slots that were
+    /// tried last. Those that are more than the pool keeps are given back to the space. Returns how
+    /// many were tried.
+    fn reset_batch(&self, most: usize) -> (usize, Result<(), AreaError>) {
+        let most = self.options.batch_slots.min(most);
+        let mut batch = match Batch::new(most) {
+            Ok(batch) => batch,
+            Err(error) => return (0, Err(error)),
+        };
+        let mut next = self.next_waiting.load(Relaxed);
         while batch.slots.len() < most
-            && let Some(index) = self.waiting.remove_lowest()
+            && let Some(index) = self.waiting.remove_from(next)
         {
             batch.slots.push((index, self.records.get(index)));
+            next = index + 1;
         }
+        self.next_waiting.store(next, Relaxed);
+        let tried = batch.slots.len();
         let room = self.options.warm_slots.saturating_sub(self.free.len());
         let mut done = Ok(());
         while batch.slots.len() > room
@@ -65,7 +99,8 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         {
             done = done.and(self.vacate(index));
         }
-        if batch.slots.is_empty() { done } else { done.and(self.reset(&mut batch)) }
+        let reset = if batch.slots.is_empty() { Ok(()) } else { self.reset(&mut batch) };
+        (tried, done.and(reset))
     }
 
     /// Resets the slots of a batch together, or, if that is refused, each by itself.
@@ -76,7 +111,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             done = Ok(());
             for slot in &slots {
                 let alone = self.reset_together(batch, core::slice::from_ref(slot));
-                done = done.and(alone.inspect_err(|_| _ = self.waiting.insert(slot.0)));
+                done = done.and(alone.inspect_err(|_| self.waiting.insert(slot.0)));
             }
         } else if let (Err(_), [slot]) = (done, &slots[..]) {
             self.waiting.insert(slot.0);
@@ -122,12 +157,14 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Gives a slot that the caller owns back to the space. If that is refused, it waits.
     pub(crate) fn vacate(&self, index: usize) -> Result<(), AreaError> {
         let state = self.records.get(index);
+        // Before the addresses go, for a fork may come in between (SLOT-6).
+        self.records.set(index, State::default());
         // SAFETY: the slot is this call's (SLOT-1), and nothing uses it.
         if let Err(error) = unsafe { self.unreserve(&state) } {
+            self.records.set(index, state);
             self.waiting.insert(index);
             return Err(error.into());
         }
-        self.records.set(index, State::default());
         self.counts.unkeep(state.kept);
         self.counts.unwait(state.waiting);
         self.vacant.insert(index);

@@ -35,16 +35,15 @@ impl IndexSet {
         self.count.load(Relaxed)
     }
 
-    /// Enters `index`, which the caller owns, and gives it up. Returns how many there are then.
-    pub(crate) fn insert(&self, index: usize) -> usize {
-        let count = self.count.fetch_add(1, Relaxed) + 1;
+    /// Enters `index`, which the caller owns, and gives it up.
+    pub(crate) fn insert(&self, index: usize) {
+        self.count.fetch_add(1, Relaxed);
         let word = index / BITS;
         // Release: pairs with the Acquire in `remove`, for what the old owner did to the slot.
         self.words[word].fetch_or(1 << (index % BITS), Release);
         if word < self.hint.load(Relaxed) {
             self.hint.store(word, Relaxed);
         }
-        count
     }
 
     /// Removes `index` if it is there. Returns whether it was: the caller owns it then.
@@ -63,7 +62,15 @@ impl IndexSet {
 
     /// Removes the lowest index, as far as the hint tells. The caller owns it.
     pub(crate) fn remove_lowest(&self) -> Option<usize> {
-        let mut start = self.hint.load(Relaxed).min(self.words.len());
+        let start = self.hint.load(Relaxed).min(self.words.len());
+        let found = self.remove_from(start * BITS)?;
+        self.hint.store(found / BITS, Relaxed);
+        Some(found)
+    }
+
+    /// Removes the first index from `start` on, or else the lowest. The caller owns it.
+    pub(crate) fn remove_from(&self, start: usize) -> Option<usize> {
+        let mut start = start;
         for _ in 0..PASSES {
             if self.len() == 0 {
                 return None;
@@ -78,12 +85,13 @@ impl IndexSet {
     }
 
     fn search(&self, start: usize) -> Option<usize> {
-        for (nth, word) in self.words.iter().enumerate().skip(start) {
-            let mut bits = word.load(Relaxed);
+        let mut mask = u64::MAX << (start % BITS);
+        for (nth, word) in self.words.iter().enumerate().skip(start / BITS) {
+            let mut bits = word.load(Relaxed) & mask;
+            mask = u64::MAX;
             while bits != 0 {
                 let index = nth * BITS + bits.trailing_zeros() as usize;
                 if self.remove(index) {
-                    self.hint.store(nth, Relaxed);
                     return Some(index);
                 }
                 bits &= bits - 1;
@@ -102,7 +110,8 @@ mod tests {
     fn an_index_has_one_owner() {
         let set = IndexSet::new(200).unwrap();
         assert_eq!((set.remove_lowest(), set.remove(7)), (None, false));
-        assert_eq!([199, 3, 64].map(|index| set.insert(index)), [1, 2, 3]);
+        [199, 3, 64].iter().for_each(|index| set.insert(*index));
+        assert_eq!(set.len(), 3);
         assert!(set.remove(64) && !set.remove(64));
         assert_eq!([(); 3].map(|()| set.remove_lowest()), [Some(3), Some(199), None]);
         assert_eq!(set.len(), 0);
@@ -122,12 +131,22 @@ mod tests {
         assert_eq!(set.remove_lowest(), Some(5));
     }
 
+    #[test]
+    fn indices_are_removed_in_turn_from_any_start() {
+        let set = IndexSet::new(200).unwrap();
+        for (start, found) in [(0, 3), (3, 3), (4, 64), (64, 64), (65, 199), (199, 199), (200, 3), (999, 3)] {
+            [3, 64, 199].iter().for_each(|index| set.insert(*index));
+            assert_eq!(set.remove_from(start), Some(found), "from {start}");
+            while set.remove_lowest().is_some() {}
+        }
+    }
+
     /// Two threads exchange 8 indices: no index is ever had twice, and none is lost.
     #[test]
     fn two_threads_never_own_one_index() {
         let set = IndexSet::new(128).unwrap();
         let owned: Vec<AtomicUsize> = (0..128).map(|_| AtomicUsize::new(0)).collect();
-        (60..68).for_each(|index| _ = set.insert(index));
+        (60..68).for_each(|index| set.insert(index));
         let rounds = if cfg!(miri) { 100 } else { 100_000 };
         std::thread::scope(|scope| {
             for _ in 0..2 {

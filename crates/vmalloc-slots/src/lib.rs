@@ -48,12 +48,17 @@
 //! - **SLOT-4** At most `kept` pages of a free slot have memory behind them, all below `kept_end`.
 //! - **SLOT-5** Pages of a waiting slot that may not read as zero are in `discard`, or beyond the
 //!   head and to be decommitted.
+//! - **SLOT-6** A record names addresses only while they are the slot's: it is written after they
+//!   were reserved, and cleared before they are given back. So the child of a fork, which drops the
+//!   pool by its records, frees no area of another owner.
 //!
 //! # Threads and forks
 //! There is no lock: a slot leaves a set by one atomic operation on a bit. So a fork finds nothing
 //! locked, and the child goes on, on a space that [survives
 //! forks](../vmalloc_linux/fn.open.html). Slots that other threads owned at the fork, those that
-//! they were resetting included, are lost to the child. Counts may be off by as many.
+//! they were resetting included, are lost to the child until it drops the pool. Addresses that
+//! another thread was reserving or giving back at the fork are lost to it for good (SLOT-6). Counts
+//! may be off by as many.
 //!
 //! # Failures
 //! A new slot whose head can't be committed is given back to the space. A slot that can't be reset,

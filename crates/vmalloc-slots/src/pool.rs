@@ -34,6 +34,8 @@ pub struct Slots<S: SpaceRef<Platform: Discard>> {
     pub(crate) vacant: IndexSet,
     pub(crate) free: IndexSet,
     pub(crate) waiting: IndexSet,
+    /// Where the next batch begins among the waiting slots: behind the last one that was tried.
+    pub(crate) next_waiting: AtomicUsize,
     pub(crate) records: Records,
     users: Recent,
     cpus: Recent,
@@ -54,6 +56,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             vacant: IndexSet::new(most).ok_or(none)?,
             free: IndexSet::new(most).ok_or(none)?,
             waiting: IndexSet::new(most).ok_or(none)?,
+            next_waiting: AtomicUsize::new(0),
             records: Records::new(most).ok_or(none)?,
             users: Recent::new(USER_BUCKETS).ok_or(none)?,
             cpus: Recent::new(cpus).ok_or(none)?,
@@ -200,9 +203,12 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             Some(Err(error)) => error.into(),
             None => AllocError::Exhausted { slots: self.options.max_slots },
         };
-        let reset = self.reset_batch();
-        // The batch has made slots free, or more than the pool keeps vacant.
-        let index = self.take_free(user).or_else(|| self.make().and_then(Result::ok));
+        let mut index = None;
+        let reset = self.reset_in_turn(|_| {
+            // The batch has made slots free, or more than the pool keeps vacant.
+            index = self.take_free(user).or_else(|| self.make().and_then(Result::ok));
+            index.is_some()
+        });
         index.ok_or(reset.err().map_or(refused, AllocError::Area))
     }
 

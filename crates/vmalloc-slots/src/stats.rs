@@ -28,14 +28,15 @@ pub struct Stats {
 pub(crate) struct Counts {
     kept: AtomicU64,
     waiting: AtomicU64,
+    arrived: AtomicU64,
     batches: AtomicU64,
     reset: AtomicU64,
 }
 
 impl Counts {
     pub(crate) fn new() -> Self {
-        let [kept, waiting, batches, reset] = [(); 4].map(|()| AtomicU64::new(0));
-        Self { kept, waiting, batches, reset }
+        let [kept, waiting, arrived, batches, reset] = [(); 5].map(|()| AtomicU64::new(0));
+        Self { kept, waiting, arrived, batches, reset }
     }
 
     /// Counts up to `wanted` more pages as kept, as far as `most` allows. Returns how many.
@@ -58,6 +59,11 @@ impl Counts {
     pub(crate) fn wait(&self, pages: u64, most: u64) -> bool {
         let before = self.waiting.fetch_add(pages, Relaxed);
         (before + pages) / most.max(1) > before / most.max(1)
+    }
+
+    /// Counts a slot that begins to wait. Returns whether it is the last of so many that do.
+    pub(crate) fn arrive(&self, batch: u64) -> bool {
+        (self.arrived.fetch_add(1, Relaxed) + 1).is_multiple_of(batch)
     }
 
     /// Counts pages off of a slot that has been reset by a batch.

@@ -1,10 +1,11 @@
 //! Every step that an operation of a pool takes is made to fail, one after the other: pages,
 //! translations, flushes, discards, the heap. Nothing is lost by it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use vmalloc::{AreaError, Config, PageRange, Space};
 use vmalloc_sim::harness::{Case, Step};
-use vmalloc_sim::heap::FailingAlloc;
+use vmalloc_sim::heap::{FailingAlloc, Shortage, short_of};
 use vmalloc_sim::{Options as Machine, Point, Sim};
 use vmalloc_slots::{AllocError, Dirty, GrowError, Options, Slot, Slots};
 
@@ -155,6 +156,33 @@ fn a_refused_slot_holds_up_no_other() {
     space.platform().relent();
     state.pool.flush().unwrap();
     assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (1, 0));
+    drop(state);
+    space.purge().unwrap();
+    assert_eq!(space.platform().check_end(), []);
+}
+
+/// Neither the heap nor the machine helps: the space can't remember the addresses of a slot until
+/// they are flushed. The slot stays the pool's, with its addresses.
+#[test]
+fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
+    const SLOTS: usize = 200;
+    let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
+    let space = Arc::new(Space::new(machine, Config::default().unmap_on_free()).unwrap());
+    let pool = Arc::new(Slots::new(space.clone(), Options::new(4 * PAGE).head_bytes(PAGE)).unwrap());
+    let mut state = State { busy: Vec::new(), pool };
+    state.refill(SLOTS).unwrap();
+    let addrs: HashSet<_> = state.busy.iter().map(Slot::addr).collect();
+    state.busy.clear();
+    state.pool.flush().unwrap();
+    space.platform().fail_from(Point::Unmap, 1);
+    let (trimmed, _) = short_of(Shortage::From(1), || state.pool.trim(0));
+    trimmed.unwrap_err();
+    let stats = state.pool.stats();
+    assert!(stats.waiting > 0 && stats.waiting == stats.reserved && stats.free == 0, "{stats:?}");
+    space.platform().heal();
+    state.pool.flush().unwrap();
+    state.refill(stats.waiting).unwrap();
+    assert!(state.busy.iter().all(|slot| addrs.contains(&slot.addr())));
     drop(state);
     space.purge().unwrap();
     assert_eq!(space.platform().check_end(), []);

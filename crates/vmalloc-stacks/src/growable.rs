@@ -7,6 +7,7 @@
 //! ```
 
 use crate::error::StackError;
+use crate::fork;
 use crate::hold::Hold;
 use crate::shape::Extent;
 use std::fmt;
@@ -15,8 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{AreaError, Platform};
 
-/// Set in the size while a thread commits pages: sizes are multiples of the page.
-const GROWING: usize = 1;
+/// The bits of the size that are set while a thread commits or decommits pages: sizes are multiples
+/// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process.
+const MARK: usize = 0xfff;
+
+/// Returns the mark of this process: never 0.
+fn own_mark() -> usize {
+    fork::generation() % MARK + 1
+}
 
 /// An owned stack that reserves addresses for its largest size, and has memory behind the top part.
 /// Below that part every access traps, down to the guard page.
@@ -45,7 +52,7 @@ pub struct Grower(Arc<Shared>);
 struct Shared {
     hold: Hold,
     reserved: Extent,
-    /// The bytes that have memory behind them, and [`GROWING`].
+    /// The bytes that have memory behind them, and a [`MARK`].
     committed: AtomicUsize,
 }
 
@@ -154,7 +161,7 @@ impl Grower {
 impl Shared {
     fn size(&self) -> usize {
         // Acquire: pairs with the Release in `release`. The pages may be used.
-        self.committed.load(Ordering::Acquire) & !GROWING
+        self.committed.load(Ordering::Acquire) & !MARK
     }
 
     fn grow(&self, bytes: usize) -> Result<(), StackError> {
@@ -187,6 +194,8 @@ impl Shared {
         if bytes >= size {
             return self.release(size, Ok(()));
         }
+        // Before the memory goes: the child of a fork finds no size without memory.
+        self.committed.store(bytes | own_mark(), Ordering::Release);
         let pages = self.reserved.top() - size..self.reserved.top() - bytes;
         // SAFETY: this owns the area, the size is claimed, and the caller needs the pages no more.
         let decommitted = unsafe { self.hold.space.raw().decommit(&[pages]) };
@@ -196,11 +205,32 @@ impl Shared {
     /// Claims the size, which no other thread changes then. Returns it.
     fn claim(&self) -> Result<usize, StackError> {
         // Relaxed: the exchange decides.
-        let size = self.committed.load(Ordering::Relaxed) & !GROWING;
+        let word = self.committed.load(Ordering::Relaxed);
+        let (size, mark) = (word & !MARK, word & MARK);
+        if mark == own_mark() {
+            return Err(StackError::Growing);
+        }
         // Acquire: pairs with the Release in `release`. What the thread before has changed is done.
         let claimed =
-            self.committed.compare_exchange(size, size | GROWING, Ordering::Acquire, Ordering::Relaxed);
-        claimed.map_err(|_| StackError::Growing)
+            self.committed.compare_exchange(word, size | own_mark(), Ordering::Acquire, Ordering::Relaxed);
+        claimed.map_err(|_| StackError::Growing)?;
+        if mark != 0 {
+            self.end_lost_change(size).inspect_err(|_| self.committed.store(word, Ordering::Release))?;
+        }
+        Ok(size)
+    }
+
+    /// Takes all memory below the size away: in the child of a fork, what a thread that it does not
+    /// have was committing or decommitting there.
+    #[cold]
+    fn end_lost_change(&self, size: usize) -> Result<(), AreaError> {
+        let below = self.reserved.bottom..self.reserved.top() - size;
+        if below.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: this owns the area, the size is claimed, and nothing uses the pages below it: the
+        // thread that would have had them is not there.
+        unsafe { self.hold.space.raw().decommit(&[below]) }
     }
 
     /// Sets a size that was claimed.
@@ -229,5 +259,54 @@ impl fmt::Debug for Growable {
 impl fmt::Debug for Grower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Grower").field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Settings, Stacks};
+    use vmalloc::ReadNofault;
+
+    const PAGE: usize = 4096;
+
+    /// Returns the status with which a child ends that runs `body`.
+    fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
+        // SAFETY: the child runs `body` alone, which keeps to the pool, and ends.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(i32::from(!body())) };
+        }
+        let mut status = 0;
+        // SAFETY: room for a status; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        status
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
+    fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
+        let settings = Settings::new().span_bytes(1 << 30).without_threads();
+        let stacks = Stacks::open(&settings).unwrap();
+        let stack = stacks.growable(2 * PAGE, 64 * PAGE).unwrap();
+        // Another thread has committed some pages, and not yet noted it.
+        let size = stack.0.claim().unwrap();
+        let pages = stack.top() - 8 * PAGE..stack.top() - size;
+        // SAFETY: this owns the stack, and the pages are not committed.
+        unsafe { stack.0.hold.space.raw().commit(&[pages]) }.unwrap();
+        let status = status_of_child(|| {
+            // Whether the lowest byte is memory, and the byte below it.
+            let is_memory = |addr: usize| stack.0.hold.space.platform().read_nofault(addr, &mut [0]) == 1;
+            let look = || [stack.bottom(), stack.bottom() - 1].map(is_memory);
+            let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.size() / PAGE, look()));
+            [3, 6, 63].map(grown) == [3, 6, 63].map(|pages| Ok((pages, [true, false])))
+        });
+        assert_eq!(status, 0);
+        // In the parent that thread goes on.
+        assert_eq!(stack.grow(64 * PAGE), Err(StackError::Growing));
+        stack.0.release(8 * PAGE, Ok(())).unwrap();
+        stack.grow(64 * PAGE).unwrap();
     }
 }

@@ -10,6 +10,7 @@ use crate::shape::{Extent, Shape};
 use crate::shard::Shard;
 use arrayvec::ArrayVec;
 use std::ptr;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vmalloc::{Config, Discard, PageRange, Platform, Request, Space, Tag};
@@ -84,14 +85,18 @@ impl Pool {
     }
 
     /// Gives the memory below the kept parts of `stacks` back, with one call. The caller owns them.
-    /// Where the system refuses, they stay as they are, until the space frees them by their age.
+    /// Where the system refuses, it is asked for each by itself. Those that it refuses stay as they
+    /// are, until the space frees them by their age.
     pub(crate) fn discard(&self, stacks: &mut Batch) {
         stacks.sort_unstable_by_key(|stack| stack.bottom);
         let below = stacks.iter().filter_map(|stack| self.shape.below_kept(*stack));
         let ranges: ArrayVec<PageRange, CAPACITY> = below.collect();
         // SAFETY: the caller owns the stacks, which are mapped, and nothing needs their content.
         // The ranges ascend, with a guard page or more between any two.
-        let _ = unsafe { self.space.platform().discard(&ranges) };
+        let discard = |ranges: &[PageRange]| unsafe { self.space.platform().discard(ranges) };
+        if discard(&ranges).is_err() {
+            ranges.iter().for_each(|range| _ = discard(slice::from_ref(range)));
+        }
     }
 
     /// Returns the size of a stack that is in use, by the space's own records.

@@ -1,7 +1,7 @@
 //! Entries of a span: filling, visiting, splitting and emptying them.
 
 use crate::entry::{BATCH, Bits, ENTRIES, Entry, TABLE_SHIFT, allows, out_of_memory};
-use crate::machine::Machine;
+use crate::machine::{Machine, pinned};
 use crate::platform::X86;
 use crate::tables::{NoTable, Run, Slot};
 use core::convert::Infallible;
@@ -204,11 +204,35 @@ impl<M: Machine> X86<M> {
         self.visit(range, |slot| slot.set(slot.get().with(bits)));
     }
 
+    /// Returns the present entry of `page` or of the leaf that holds it, and the number of the page
+    /// in there. The page may be another owner's: interrupts are off meanwhile (X4).
+    #[inline]
     pub(crate) fn entry(&self, page: u64) -> Option<(Entry, u64)> {
-        let slot = self.tables().find(page).ok()?;
-        let entry = slot.get();
-        let inside = page & ((1 << slot.order) - 1);
-        entry.has(Bits::PRESENT).then_some((entry, inside))
+        pinned::<M, _>(|| {
+            let slot = self.tables().find(page).ok()?;
+            let entry = slot.get();
+            let inside = page & ((1 << slot.order) - 1);
+            entry.has(Bits::PRESENT).then_some((entry, inside))
+        })
+    }
+
+    /// Returns the first page of `range` whose entry `is_wanted`. Pages may be other owners':
+    /// interrupts are off for a table at a time (X4). Parts without a table are passed over.
+    pub(crate) fn first(&self, range: PageRange, is_wanted: impl Fn(Entry) -> bool) -> Option<u64> {
+        let mut page = range.start();
+        while page < range.end() {
+            let (found, next) = pinned::<M, _>(|| {
+                let (part, next) = self.tables().part_from(page, range);
+                let mut slots = part.into_iter().flat_map(|(run, part)| run.slots().zip(part.start()..));
+                let found = slots.find(|(slot, _)| is_wanted(slot.get()));
+                (found.map(|(_, page)| page), next)
+            });
+            if found.is_some() {
+                return found;
+            }
+            page = next;
+        }
+        None
     }
 
     /// Splits every leaf in `range` down to base pages.

@@ -29,8 +29,10 @@
 //!    would wait for ever.
 //! 6. Nothing else writes entries of the span.
 //!
-//! Page tables are not given back while the platform lives, as in the field: at most one frame for
-//! each 2 MiB of addresses ever used.
+//! Page tables are not given back while the platform lives, as in the field, but for those whose
+//! place a large page takes: at most one frame for each 2 MiB of addresses ever used. Looks at
+//! pages of any owner ([`Translate`], [`ReadNofault`], [`MapFrames::frame_at`]) keep interrupts off
+//! for a page or a table at a time.
 #![no_std]
 
 #[cfg(test)]

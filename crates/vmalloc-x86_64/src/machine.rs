@@ -20,6 +20,15 @@ pub unsafe trait Interrupts {
     fn on();
 }
 
+/// Runs `body` with interrupts off: on one CPU, which acknowledges no shootdown meanwhile.
+#[inline]
+pub(crate) fn pinned<I: Interrupts, T>(body: impl FnOnce() -> T) -> T {
+    I::off();
+    let result = body();
+    I::on();
+    result
+}
+
 /// A kernel on x86-64, as far as the platform needs it. The crate's documentation lists further
 /// conditions.
 ///

@@ -1,6 +1,6 @@
 //! A machine that is made of this program's memory.
 
-use crate::entry::PAGE_SHIFT;
+use crate::entry::{Bits, PAGE_SHIFT};
 use crate::machine::{Interrupts, Machine};
 use core::fmt;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -12,7 +12,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::vec::Vec;
 use vmalloc::{Frame, Origin};
 
-std::thread_local!(pub(crate) static CPU: Cell<usize> = const { Cell::new(0) });
+const CPUS: usize = 2;
+
+std::thread_local! {
+    /// The CPU that this thread runs on.
+    pub(crate) static CPU: Cell<usize> = const { Cell::new(0) };
+    /// The moves of this thread, a bit for each time that it may: when it was told its CPU with
+    /// interrupts on, and when they are on again. Where the lowest bit is set, it moves to the
+    /// other CPU.
+    pub(crate) static MOVES: Cell<u64> = const { Cell::new(0) };
+    /// How often interrupts are off, for each CPU that this thread has run on.
+    static OFF: Cell<[usize; CPUS]> = const { Cell::new([0; CPUS]) };
+}
+
+/// Returns true if the CPU that runs this has interrupts on.
+pub(crate) fn is_interruptible() -> bool {
+    OFF.get()[CPU.get()] == 0
+}
+
+/// Moves this thread to the other CPU, if it is to move and may.
+fn move_on() {
+    if is_interruptible() && MOVES.replace(MOVES.get() >> 1) & 1 != 0 {
+        CPU.set(CPUS - 1 - CPU.get());
+    }
+}
 
 /// A thing that a CPU was told to forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +43,11 @@ pub(crate) enum Forgot {
     Page(u64),
     All,
 }
+
+/// The handler of an interrupt, for the CPU of a number.
+pub(crate) type Handler = Box<dyn FnMut(usize) + Send>;
+/// An act of another CPU at a step of a walk.
+pub(crate) type Act = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Fake {
     pub(crate) memory: *mut u8,
@@ -29,9 +57,13 @@ pub(crate) struct Fake {
     pub(crate) left: AtomicU64,
     /// Runs, on other CPUs, when frames come back.
     pub(crate) on_return: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    pub(crate) forgot: [Mutex<Vec<Forgot>>; 2],
-    pub(crate) interrupted: [AtomicBool; 2],
-    pub(crate) online: [AtomicBool; 2],
+    /// Runs when a CPU is interrupted, with its number.
+    pub(crate) on_interrupt: Mutex<Option<Handler>>,
+    /// Runs at a step of a walk: with the number of steps that are left until then, 0 for never.
+    pub(crate) on_step: Mutex<(usize, Option<Act>)>,
+    pub(crate) forgot: [Mutex<Vec<Forgot>>; CPUS],
+    pub(crate) interrupted: [AtomicBool; CPUS],
+    pub(crate) online: [AtomicBool; CPUS],
     /// True if every CPU answers sooner or later, however busy the machine of the test is.
     pub(crate) answers: AtomicBool,
 }
@@ -53,10 +85,37 @@ impl Fake {
             free: Mutex::new((2..frames).collect()),
             left: AtomicU64::new(u64::MAX),
             on_return: Mutex::new(None),
+            on_interrupt: Mutex::new(None),
+            on_step: Mutex::default(),
             forgot: Default::default(),
             interrupted: Default::default(),
             online: [AtomicBool::new(true), AtomicBool::new(false)],
             answers: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts a step of a walk.
+    fn step(&self) {
+        let mut on_step = self.on_step.lock().expect("no panic");
+        let (left, act) = &mut *on_step;
+        *left = left.saturating_sub(1);
+        let act = if *left == 0 { act.take() } else { None };
+        drop(on_step);
+        if let Some(act) = act {
+            act();
+        }
+    }
+
+    /// Fills frames that come back with what reads as present entries that lead to frame 0, which
+    /// the supply never hands out.
+    fn scribble(&self, frames: &[Frame]) {
+        for frame in frames {
+            let words = self.memory.wrapping_add((frame.0 << PAGE_SHIFT) as usize).cast::<u64>();
+            for nth in 0..1 << (PAGE_SHIFT - 3) {
+                // SAFETY: a frame of this memory, which nothing uses. Volatile, as others may read
+                // it against the rules.
+                unsafe { words.wrapping_add(nth).write_volatile(Bits::PRESENT.bits()) };
+            }
         }
     }
 
@@ -84,20 +143,31 @@ impl Drop for Fake {
     }
 }
 
-// SAFETY: no handler of a test runs on a thread that holds a lock.
+// SAFETY: no handler of a test runs on a CPU that has interrupts off, and no thread moves there.
 unsafe impl Interrupts for Fake {
-    fn off() {}
-    fn on() {}
+    fn off() {
+        let mut off = OFF.get();
+        off[CPU.get()] += 1;
+        OFF.set(off);
+    }
+    fn on() {
+        let mut off = OFF.get();
+        off[CPU.get()] -= 1;
+        OFF.set(off);
+        move_on();
+    }
 }
 
 // SAFETY: the memory is one piece, frames are kept in a set, and there is no processor whose
 // translations matter.
 unsafe impl Machine for Fake {
     fn cpu(&self) -> usize {
-        CPU.get()
+        let cpu = CPU.get();
+        move_on();
+        cpu
     }
     fn cpus(&self) -> usize {
-        2
+        CPUS
     }
     fn is_online(&self, cpu: usize) -> bool {
         self.online[cpu].load(Ordering::SeqCst)
@@ -106,6 +176,8 @@ unsafe impl Machine for Fake {
         Frame(ROOT)
     }
     fn direct_map(&self) -> usize {
+        // A walk asks for it at each table that it comes to, before it reads there.
+        self.step();
         self.memory.expose_provenance()
     }
     fn frames(&self) -> u64 {
@@ -130,6 +202,7 @@ unsafe impl Machine for Fake {
         Some(Frame(first))
     }
     unsafe fn give_frames(&self, frames: &[Frame]) {
+        self.scribble(frames);
         let mut free = self.free.lock().expect("no panic");
         frames.iter().for_each(|frame| assert!(free.insert(frame.0), "given twice: {frame:?}"));
         drop(free);
@@ -150,6 +223,9 @@ unsafe impl Machine for Fake {
     }
     fn interrupt(&self, cpu: usize) {
         self.interrupted[cpu].store(true, Ordering::SeqCst);
+        if let Some(act) = &mut *self.on_interrupt.lock().expect("no panic") {
+            act(cpu);
+        }
     }
     fn blocking(&self) -> u64 {
         if self.answers.load(Ordering::SeqCst) { u64::MAX } else { 1 << 20 }

@@ -8,9 +8,9 @@
 
 use crate::entry::{BATCH, Bits, Entry, PAGE_SHIFT, TABLE_SHIFT, allows, out_of_memory};
 use crate::lock::{IrqLock, OpenLock};
-use crate::machine::{MAX_CPUS, Machine};
+use crate::machine::{MAX_CPUS, Machine, pinned};
 use crate::shootdown::{Lost, Shootdown};
-use crate::tables::{NoTable, Slot, Tables};
+use crate::tables::{NoTable, Tables};
 use core::fmt;
 use vmalloc::{
     DirectMemory, DrainReason, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
@@ -19,6 +19,8 @@ use vmalloc::{
 
 /// Pages of this CPU that are forgotten one by one; see [`shootdown`](crate::shootdown).
 const FEW: u64 = 33;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Bits of an address that page tables translate: 47 on either half.
 const HALF_SHIFT: u32 = 47 - PAGE_SHIFT;
 
@@ -96,12 +98,12 @@ impl<M: Machine> X86<M> {
     /// of the interrupt that [`Machine::interrupt`] sends calls it. Takes no lock.
     #[inline]
     pub fn acknowledge(&self) {
-        self.shootdown.acknowledge(&self.machine, self.machine.cpu());
+        self.shootdown.acknowledge(&self.machine);
     }
 
     /// Forgets everything. A CPU calls it once it counts as online, before it touches the span.
     pub fn join(&self) {
-        self.shootdown.join(&self.machine, self.machine.cpu());
+        self.shootdown.join(&self.machine);
     }
 
     pub(crate) fn tables(&self) -> Tables<'_, M> {
@@ -309,18 +311,7 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
     }
 
     fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        let leads = |slot: &Slot<'_>| {
-            let entry = slot.get();
-            entry.has(Bits::PRESENT) && !entry.has(Bits::OWNED)
-        };
-        // Tables that are not there are skipped whole.
-        let found = self.tables().each(range, |run, part| {
-            match run.slots().zip(part.start()..).find(|(slot, _)| leads(slot)) {
-                Some((_, page)) => Err(page),
-                None => Ok(()),
-            }
-        });
-        found.err()
+        self.first(range, |entry| entry.has(Bits::PRESENT) && !entry.has(Bits::OWNED))
     }
 }
 
@@ -338,31 +329,45 @@ unsafe impl<M: Machine> Protect for X86<M> {
     }
 }
 
-/// Reads through the direct map, where nothing faults. If a page is unmapped meanwhile, the bytes
-/// are those of its frame.
+/// Reads through the direct map, where nothing faults, with interrupts off for a page at a time. So
+/// if a page is unmapped meanwhile, the bytes are those of its frame, which has no next owner yet.
 impl<M: Machine> ReadNofault for X86<M> {
     fn read_nofault(&self, start: usize, to: &mut [u8]) -> usize {
-        for (copied, byte) in to.iter_mut().enumerate() {
+        let mut copied = 0;
+        while let [_, ..] = to[copied..] {
             let at = start.wrapping_add(copied);
-            let Some(from) = self.direct(at) else { return copied };
-            // SAFETY: memory of the supply, through the direct map. Volatile: others may write it
-            // meanwhile.
-            *byte = unsafe { from.read_volatile() };
+            let rest = to.len() - copied;
+            let part = &mut to[copied..][..rest.min(PAGE_BYTES - at % PAGE_BYTES)];
+            if !pinned::<M, _>(|| self.copy(at, part)) {
+                break;
+            }
+            copied += part.len();
         }
-        to.len()
+        copied
     }
 }
 
 impl<M: Machine> X86<M> {
-    /// Returns where the byte at `addr` can be read at any time, if it is memory: reading a device
-    /// would do something.
+    /// Copies bytes of one page from `addr` on. Returns false if there are none. Interrupts are
+    /// off: the frame does not go back before they are on again.
+    fn copy(&self, addr: usize, to: &mut [u8]) -> bool {
+        let Some(from) = self.direct(addr) else { return false };
+        for (nth, byte) in to.iter_mut().enumerate() {
+            // SAFETY: memory of the supply, through the direct map, in the same page as the first
+            // byte. Volatile: others may write it meanwhile.
+            *byte = unsafe { from.wrapping_add(nth).read_volatile() };
+        }
+        true
+    }
+
+    /// Returns where the byte at `addr` can be read, if it is memory: reading a device would do
+    /// something.
     fn direct(&self, addr: usize) -> Option<*const u8> {
         let (entry, inside) = self.entry(addr as u64 >> PAGE_SHIFT)?;
         let frame = entry.frame().plus(inside);
-        let offset = addr & ((1 << PAGE_SHIFT) - 1);
         let readable = frame.0 < self.machine.frames() && self.machine.origin(frame) != Origin::Device;
         readable.then(|| {
-            let direct = self.machine.direct_map() + (frame.0 << PAGE_SHIFT) as usize + offset;
+            let direct = self.machine.direct_map() + (frame.0 << PAGE_SHIFT) as usize + addr % PAGE_BYTES;
             core::ptr::with_exposed_provenance(direct)
         })
     }

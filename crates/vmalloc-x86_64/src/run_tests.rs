@@ -1,15 +1,18 @@
 //! Runs of frames: where leaves stand, and what becomes of them.
 
 use crate::entry::{Bits, ENTRIES, Entry};
-use crate::machine_tests::{Fake, Forgot};
+use crate::machine_tests::{CPU, Fake, Forgot};
 use crate::platform::X86;
 use crate::tables::Tables;
-use crate::tests::{START, entry, map, platform, unmap_and_flush};
+use crate::tests::{START, answering, entry, map, platform, unmap_and_flush};
+use std::boxed::Box;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, FrameRun, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, Relocate, Space,
+    Frame, FrameRun, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, ReadNofault, Relocate,
+    Space, Translate,
 };
 
 /// The first page of the span at which a leaf can stand.
@@ -186,6 +189,81 @@ fn a_table_stays_where_a_cpu_does_not_answer() {
     map_runs(&platform, range, &[run]);
     assert_eq!((order(&platform, FIRST), platform.machine().free()), (Ok(0), free));
     check_leads(&platform, range, &[run]);
+}
+
+/// Looks that any CPU may take at any page: whether they find something.
+type Look = fn(&X86<Fake>) -> bool;
+
+const LOOKS: [(&str, Look); 4] = [
+    ("physical_page", |platform| platform.physical_page(FIRST).is_some()),
+    ("frame_at", |platform| platform.frame_at(FIRST).is_some()),
+    ("first_mapped", |platform| platform.first_mapped(pages(0, ENTRIES)).is_some()),
+    ("read_nofault", |platform| platform.read_nofault((FIRST << 12) as usize, &mut [0]) > 0),
+];
+
+/// A CPU walks to a page while the owner of the addresses puts a leaf in the place of the table,
+/// which goes back and has other content then, and unmaps the leaf again.
+#[test]
+fn a_walk_never_reads_a_table_that_went_back() {
+    for (name, look) in LOOKS {
+        for step in 1.. {
+            let platform = answering(4000, 1 << 20);
+            let (range, run) = (pages(0, ENTRIES), take(&platform, ENTRIES));
+            map(&platform, range);
+            unmap_and_flush(&platform, &[range]);
+            let owner = Arc::downgrade(&platform);
+            let put_leaf = move || {
+                let Some(platform) = owner.upgrade() else { return };
+                let here = CPU.replace(0);
+                map_runs(&platform, range, &[run]);
+                // SAFETY: the test owns the whole span.
+                unsafe { platform.unmap(&[range]) }.expect("nothing refuses");
+                CPU.set(here);
+            };
+            *platform.machine().on_step.lock().expect("no panic") = (step, Some(Box::new(put_leaf)));
+            CPU.set(1);
+            let has_found = look(&platform);
+            CPU.set(0);
+            assert!(!has_found, "{name} at step {step}");
+            if platform.machine().on_step.lock().expect("no panic").1.is_some() {
+                assert!(step > 4, "{name} takes {step} steps");
+                break;
+            }
+        }
+    }
+}
+
+/// A CPU reads a page while its owner unmaps and flushes it, and the frame has other content then.
+#[test]
+fn a_read_never_shows_a_frame_that_went_back() {
+    const NUMBER: u64 = 0x1234_5678_9abc_def0;
+    for step in 1.. {
+        let platform = answering(4000, 1 << 20);
+        map(&platform, pages(0, 1));
+        let frame = platform.physical_page(FIRST).expect("it is mapped");
+        let word = platform.machine().memory.wrapping_add((frame << 12) as usize).cast::<u64>();
+        // SAFETY: the test owns the page, and its frame.
+        unsafe { word.write_volatile(NUMBER) };
+        let owner = Arc::downgrade(&platform);
+        let free = move || {
+            let Some(platform) = owner.upgrade() else { return };
+            let here = CPU.replace(0);
+            // A CPU with interrupts off does not answer, and the frame stays.
+            // SAFETY: the test owns the whole span.
+            let _ = unsafe { platform.unmap(&[pages(0, 1)]).and_then(|()| platform.flush(&[pages(0, 1)])) };
+            CPU.set(here);
+        };
+        *platform.machine().on_step.lock().expect("no panic") = (step, Some(Box::new(free)));
+        CPU.set(1);
+        let mut number = [0; 8];
+        let count = platform.read_nofault((FIRST << 12) as usize, &mut number);
+        CPU.set(0);
+        assert!(count == 0 || number == NUMBER.to_le_bytes(), "step {step}: {number:x?}");
+        if platform.machine().on_step.lock().expect("no panic").1.is_some() {
+            assert!(step > 5, "{step} steps");
+            break;
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! ```text
 //!   CPU 0                                         CPU 1            CPU 2
 //!   issue     ranges and their number written
-//!   dispatch  an interrupt to each  ────────────► acknowledge ┐    acknowledge ┐
-//!             forgets its own                      forgets     │     forgets    │
+//!   dispatch  forgets its own
+//!             an interrupt to each  ────────────► acknowledge ┐    acknowledge ┐
+//!                                                  forgets     │     forgets    │
 //!   wait      until all have seen the number ◄──── number ────┘ ◄── number ────┘
 //! ```
 //!
@@ -14,13 +15,16 @@
 //!   request up to `seen[c]` named and that was cached before.
 //! - **D3** When a CPU is given up on, the next number is left out: a CPU that has not seen both
 //!   forgets everything.
+//! - **D4** A CPU acknowledges for itself alone: interrupts are off from the question which CPU
+//!   this is until its number is written. A thread that waits has interrupts on, and may move to
+//!   another CPU at any other moment.
 //!
 //! On return from [`Shootdown::run`] with `Ok`, no CPU that is online holds a translation of the
 //! ranges. With an error, one may.
 
 use crate::entry::PAGE_SHIFT;
 use crate::lock::OpenLock;
-use crate::machine::{MAX_CPUS, Machine};
+use crate::machine::{MAX_CPUS, Machine, pinned};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use lock_api::Mutex;
 use vmalloc::PageRange;
@@ -81,11 +85,11 @@ impl Shootdown {
         self.number.fetch_add(1, Ordering::SeqCst) + 1
     }
 
+    /// Forgets on this CPU, and interrupts all others. The thread may be on one of them by then.
     fn dispatch<M: Machine>(&self, machine: &M) {
-        let here = machine.cpu();
+        let here = self.acknowledge(machine);
         let others = (0..machine.cpus()).filter(|&cpu| cpu != here && machine.is_online(cpu));
         others.for_each(|cpu| machine.interrupt(cpu));
-        self.acknowledge(machine, here);
     }
 
     fn wait<M: Machine>(&self, machine: &M, number: u64) -> Result<(), Lost> {
@@ -94,7 +98,7 @@ impl Shootdown {
             // Acquire: pairs with the Release in `acknowledge`.
             while machine.is_online(cpu) && self.seen[cpu].load(Ordering::Acquire) < number {
                 // This thread may have moved to that CPU since.
-                self.acknowledge(machine, machine.cpu());
+                self.acknowledge(machine);
                 looks += 1;
                 if looks > machine.blocking() {
                     // A number is left out: a CPU that missed this one has missed two (D3).
@@ -107,8 +111,18 @@ impl Shootdown {
         Ok(())
     }
 
-    /// Forgets, on this CPU, the ranges that were asked for since the last time.
-    pub(crate) fn acknowledge<M: Machine>(&self, machine: &M, cpu: usize) {
+    /// Forgets, on this CPU, the ranges that were asked for since the last time. Returns which CPU
+    /// that was.
+    pub(crate) fn acknowledge<M: Machine>(&self, machine: &M) -> usize {
+        pinned::<M, _>(|| {
+            let cpu = machine.cpu();
+            self.acknowledge_pinned(machine, cpu);
+            cpu
+        })
+    }
+
+    /// Acknowledges on `cpu`, which runs this with interrupts off.
+    fn acknowledge_pinned<M: Machine>(&self, machine: &M, cpu: usize) {
         // SeqCst: pairs with the addition in `issue`.
         let number = self.number.load(Ordering::SeqCst);
         let seen = self.seen[cpu].load(Ordering::Relaxed);
@@ -121,16 +135,18 @@ impl Shootdown {
         } else {
             self.forget(machine, count);
         }
-        // Release: pairs with the Acquire in `wait`. The larger one, for a handler may have come in
-        // between.
-        self.seen[cpu].fetch_max(number, Ordering::Release);
+        // Release: pairs with the Acquire in `wait`. Only this CPU writes it, and no handler of it
+        // has come in between (D4).
+        self.seen[cpu].store(number, Ordering::Release);
     }
 
     /// Forgets everything, on a CPU that is online from now on.
-    pub(crate) fn join<M: Machine>(&self, machine: &M, cpu: usize) {
-        let number = self.number.load(Ordering::SeqCst);
-        machine.invalidate_all();
-        self.seen[cpu].fetch_max(number, Ordering::Release);
+    pub(crate) fn join<M: Machine>(&self, machine: &M) {
+        pinned::<M, _>(|| {
+            let number = self.number.load(Ordering::SeqCst);
+            machine.invalidate_all();
+            self.seen[machine.cpu()].store(number, Ordering::Release);
+        });
     }
 
     fn forget<M: Machine>(&self, machine: &M, count: usize) {

@@ -15,6 +15,10 @@
 //!   frame back.
 //! - **X3** A frame that a page owned is in exactly one place: in its present entry, in its stale
 //!   one, or back in the supply.
+//! - **X4** A table of the lowest level goes back to the supply when a leaf has taken its place and
+//!   every CPU has acknowledged a shootdown. So a CPU that looks for a page of any owner keeps
+//!   interrupts off from the root to the entry ([`pinned`](crate::machine::pinned)): it acknowledges
+//!   nothing on the way. The owner of a page needs none of that, for the table of its page stays.
 
 use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT, TABLE_SHIFT};
 use crate::machine::Machine;
@@ -187,8 +191,8 @@ impl<'m, M: Machine> Tables<'m, M> {
         let addr = self.0.direct_map() + (frame.0 << PAGE_SHIFT) as usize;
         // SAFETY: a frame that holds a table: the root, or one that `new_table` made. Through the
         // direct map it is 512 aligned words that are only read and written as atomics. It stays a
-        // table as long as the machine lives (X1), or until no CPU can reach it any more
-        // (`X86::put_leaf`).
+        // table as long as the machine lives (X1), or until no CPU can reach it any more: not
+        // before the owner of its pages or a CPU with interrupts off has done with it (X4).
         unsafe { &*core::ptr::with_exposed_provenance(addr) }
     }
 
@@ -310,22 +314,32 @@ impl<'m, M: Machine> Tables<'m, M> {
     ) -> Result<(), E> {
         let mut page = range.start();
         while page < range.end() {
-            let order = match self.descend(page) {
-                Err(order) => order,
-                Ok(Place::Leaf(Slot { cell, order })) => {
-                    act(Run { cells: core::slice::from_ref(cell), order }, self.part(page, order, range))?;
-                    order
-                }
-                Ok(Place::Table(table)) => {
-                    let (part, start) = (self.part(page, TABLE_SHIFT, range), index(page, 1));
-                    let cells = &table[start..start + part.len() as usize];
-                    act(Run { cells, order: 0 }, part)?;
-                    TABLE_SHIFT
-                }
-            };
-            page = ((page >> order) + 1) << order;
+            let (found, next) = self.part_from(page, range);
+            if let Some((run, part)) = found {
+                act(run, part)?;
+            }
+            page = next;
         }
         Ok(())
+    }
+
+    /// Returns the entries of `range` from `page` on that one table has, or a leaf, with the part
+    /// that they stand for; none where there is no table. And the page behind them.
+    #[inline]
+    pub(crate) fn part_from(self, page: u64, range: PageRange) -> (Option<(Run<'m>, PageRange)>, u64) {
+        let (found, order) = match self.descend(page) {
+            Err(order) => (None, order),
+            Ok(Place::Leaf(Slot { cell, order })) => {
+                let run = Run { cells: core::slice::from_ref(cell), order };
+                (Some((run, self.part(page, order, range))), order)
+            }
+            Ok(Place::Table(table)) => {
+                let (part, start) = (self.part(page, TABLE_SHIFT, range), index(page, 1));
+                let cells = &table[start..start + part.len() as usize];
+                (Some((Run { cells, order: 0 }, part)), TABLE_SHIFT)
+            }
+        };
+        (found, ((page >> order) + 1) << order)
     }
 
     /// Makes the leaf in `slot` a table of leaves one level below, with the same pages and bits.

@@ -3,18 +3,18 @@
 
 use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT};
 use crate::machine::Machine;
-use crate::machine_tests::{CPU, Fake, Forgot};
+use crate::machine_tests::{CPU, Fake, Forgot, MOVES, is_interruptible};
 use crate::platform::{SpanError, X86};
 use crate::tables::Tables;
 use std::boxed::Box;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, ReadNofault, Relocate, Space,
-    Translate,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault,
+    Relocate, Space, Translate,
 };
 use vmalloc_conformance::{Conformance, Look, Seen};
 
@@ -225,6 +225,63 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
         assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
     });
     assert_eq!(entry(&platform, START), Some(Entry::NONE));
+}
+
+/// Returns a platform on two CPUs, of which one that is interrupted answers at once, unless it has
+/// interrupts off.
+pub(crate) fn answering(frames: u64, pages: u64) -> Arc<X86<Fake>> {
+    let platform = Arc::new(platform(frames, pages));
+    platform.machine().online[1].store(true, Ordering::SeqCst);
+    let answers = Arc::downgrade(&platform);
+    *platform.machine().on_interrupt.lock().expect("no panic") = Some(Box::new(move |cpu| {
+        let (here, moves) = (CPU.replace(cpu), MOVES.replace(0));
+        if is_interruptible()
+            && let Some(platform) = answers.upgrade()
+        {
+            platform.acknowledge();
+        }
+        CPU.set(here);
+        MOVES.set(moves);
+    }));
+    platform
+}
+
+#[test]
+fn every_cpu_forgets_though_the_thread_moves_while_it_asks() {
+    for answers_at_once in [true, false] {
+        for moves in 1..1 << 6 {
+            let platform = answering(200, 1000);
+            if !answers_at_once {
+                // Each CPU answers when the thread comes to it.
+                *platform.machine().on_interrupt.lock().expect("no panic") = None;
+            }
+            let page = range(0, 1);
+            map(&platform, page);
+            // SAFETY: the test owns the whole span.
+            check_all_forget(&platform, moves, || unsafe { platform.protect(page, Protection::Read) });
+            // SAFETY: as above.
+            unsafe { platform.unmap(&[page]) }.expect("nothing refuses");
+            // SAFETY: as above.
+            check_all_forget(&platform, moves, || unsafe { platform.flush(&[page]) });
+            assert_eq!(entry(&platform, START), Some(Entry::NONE));
+        }
+    }
+}
+
+/// Calls `shoot`, which shoots the first page down, on a thread with these moves.
+fn check_all_forget(platform: &X86<Fake>, moves: u64, shoot: impl Fn() -> Result<(), PlatformError>) {
+    for cpu in [0, 1] {
+        platform.machine().forgotten(cpu);
+    }
+    MOVES.set(moves);
+    let shot = shoot();
+    MOVES.set(0);
+    CPU.set(0);
+    shot.expect("every CPU answers");
+    for cpu in [0, 1] {
+        let forgotten = platform.machine().forgotten(cpu);
+        assert!(forgotten.contains(&Forgot::Page(START)), "CPU {cpu}, moves {moves:#b}: {forgotten:?}");
+    }
 }
 
 #[test]
