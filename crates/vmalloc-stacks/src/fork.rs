@@ -36,9 +36,9 @@ pub(crate) fn watch() -> Result<(), OpenError> {
     watch_once(&IS_WATCHED, || unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) })
 }
 
-/// Installs handlers, unless `is_watched` says that they are there. Only then is that noted: another
-/// thread that opens a pool meanwhile installs them as well, and so does a child that has neither.
-/// Handlers that run twice do no harm.
+/// Installs handlers, unless `is_watched` says that they are there. Only then is that noted:
+/// another thread that opens a pool meanwhile installs them as well, and so does a child that has
+/// neither. Handlers that run twice do no harm.
 fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Result<(), OpenError> {
     // Relaxed, here and below: nothing else is published.
     if is_watched.load(Ordering::Relaxed) {
