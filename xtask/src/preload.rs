@@ -47,6 +47,8 @@ pub(crate) enum Error {
     Build,
     #[error("{0} differences to the runs without the library")]
     Differences(usize),
+    #[error("{0} runs of loads failed: their figures mean nothing")]
+    Loads(usize),
     #[error("{what}: {why}")]
     Redis { what: &'static str, why: String },
 }

@@ -76,7 +76,12 @@ impl Drop for Stack {
     }
 }
 
-/// All signals of this thread are blocked, until this is dropped.
+/// Signals that code raises itself, such as the refusal of a system call by a filter (seccomp(2)). The
+/// kernel ends a process that blocks one of them then.
+const RAISED_BY_CODE: [libc::c_int; 6] =
+    [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+
+/// All other signals of this thread are blocked, until this is dropped.
 struct BlockedSignals(MaybeUninit<libc::sigset_t>);
 
 impl BlockedSignals {
@@ -85,6 +90,9 @@ impl BlockedSignals {
         // SAFETY: room for a set each; the first is filled before it is read.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
+            for signal in RAISED_BY_CODE {
+                libc::sigdelset(all.as_mut_ptr(), signal);
+            }
             set_mask(all.as_ptr(), before.as_mut_ptr());
         }
         Self(before)

@@ -54,6 +54,15 @@ fn a_thread_of_a_constructor_inside_dlopen_may_make_the_first_large_call() {
     done(&run(&program("loader.c"), &["plugin", plugin.to_str().unwrap()], &[]));
 }
 
+/// A thread that blocks SIGSYS is ended by the call that the filter traps.
+#[test]
+fn a_call_that_a_filter_traps_may_be_refused_by_the_program() {
+    let filter = program("filter.c");
+    for thread in ["0", "1"] {
+        done(&run(&filter, &[], &[("VMALLOC_THREAD", thread)]));
+    }
+}
+
 #[test]
 fn an_error_of_the_dynamic_loader_outlives_the_first_large_call() {
     done(&run(&program("loader.c"), &["error"], &[]));
@@ -92,6 +101,6 @@ fn the_library_needs_little_static_tls_and_shows_only_malloc() {
     assert!(shown.contains(&"malloc") && shown.len() == 14, "{shown:?}");
     for name in ["__rseq_offset", "__rseq_size", "__libc_single_threaded"] {
         let line = text.lines().find(|line| line.contains(name)).expect("a reference");
-        assert!(line.contains(" WEAK "), "a C library without it is none to stop at: {line}");
+        assert!(line.contains(" WEAK "), "it is null where the C library has none: {line}");
     }
 }

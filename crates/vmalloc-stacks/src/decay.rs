@@ -88,7 +88,12 @@ fn is_any_shard_active() -> bool {
     holds.any(|hold| hold.has_threads && hold.shards.iter().any(crate::shard::Shard::is_active))
 }
 
-/// Runs `body` with all signals blocked. A thread that it creates inherits that mask: no handler of
+/// Signals that code raises itself, such as the refusal of a system call by a filter (seccomp(2)). The
+/// kernel ends a process that blocks one of them then.
+const RAISED_BY_CODE: [libc::c_int; 6] =
+    [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+
+/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask: no handler of
 /// the program's runs on it.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -96,6 +101,9 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // these arguments.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        for signal in RAISED_BY_CODE {
+            libc::sigdelset(all.as_mut_ptr(), signal);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let result = body();

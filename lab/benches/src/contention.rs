@@ -38,7 +38,7 @@ const DRAINER: u32 = CPUS as u32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// They keep their memory, 64 MiB in all.
+    /// They keep their memory, as much as is the default.
     Retain,
     /// They are unmapped by a drain.
     Unmap,
@@ -51,7 +51,7 @@ impl Mode {
     /// One line for people.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Retain => "64 MiB cached",
+            Self::Retain => "cached",
             Self::Unmap => "unmapped on free",
         }
     }

@@ -251,7 +251,8 @@ pub(crate) struct ReplayOptions {
     /// the other, and spans side by side
     #[arg(long, value_name = "WHEN", default_value = "own")]
     pub(crate) purges: Replayed,
-    /// Let memory be short after every N calls: designs give back what they keep for reuse
+    /// Let memory be short after every N calls: designs give back what they keep for reuse (nodes
+    /// their pools, ours what is lazy as well, the others nothing)
     #[arg(long, value_name = "N")]
     pub(crate) pressure: Option<NonZeroU64>,
     /// Replay a made-up trace of so many events

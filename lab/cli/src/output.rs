@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Writes `text`. A failed write, because the disk is full or the reader of a pipe went away,
@@ -54,6 +55,12 @@ impl OutFile {
     pub(crate) fn write(mut self, content: &[u8]) -> Result<(), Failure> {
         self.file.write_all(content).map_err(|error| unwritten(&self.path, error))
     }
+}
+
+/// Returns whether both paths lead to one file that is there, by whatever name.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    identity(one).is_some_and(|known| identity(other) == Some(known))
 }
 
 /// Says that `path` can't be written, and why.

@@ -195,11 +195,38 @@ fn a_trace_is_written_and_read_again() {
 }
 
 #[test]
-fn a_damaged_trace_leaves_no_file_where_that_stops() {
-    let (from, to) = (damaged("from"), Scratch::new("to", b""));
-    let output = run(&format!("replay --strict {} --write {}", from.path(), to.path()));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!to.0.exists());
+fn a_trace_that_is_not_whole_leaves_the_file_as_it_was() {
+    let (from, to) = (damaged("from"), Scratch::new("to", b"kept"));
+    for from in [from.path().to_string(), "/nowhere/at/all".to_owned()] {
+        let output = run(&format!("replay --strict {from} --write {}", to.path()));
+        assert_ne!(output.status.code(), Some(0));
+        assert_eq!(std::fs::read(&to.0).expect("it is there"), b"kept");
+    }
+    let name = to.0.file_name().expect("it has one").to_string_lossy().into_owned();
+    let beside = std::fs::read_dir(std::env::temp_dir()).expect("a place for files").flatten();
+    let parts = beside.filter(|it| it.file_name().to_string_lossy().starts_with(&format!("{name}.")));
+    assert_eq!(parts.count(), 0);
+}
+
+/// Neither another name of the input nor a link to a file is lost.
+#[test]
+fn the_input_is_never_written_and_a_link_stays_one() {
+    let from = Scratch::new("whole", &std::fs::read(data("short.txt")).expect("there"));
+    let other = Scratch(from.0.with_extension("other"));
+    std::fs::hard_link(&from.0, &other.0).expect("one file system");
+    let output = run(&format!("replay {} --write {}", from.path(), other.path()));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("would overwrite what is read"));
+
+    let target = Scratch::new("target", b"old");
+    let link = Scratch(target.0.with_extension("link"));
+    std::os::unix::fs::symlink(&target.0, &link.0).expect("a link");
+    assert!(text(&format!("replay {} --write {}", from.path(), link.path())).contains("Wrote"));
+    assert!(link.0.is_symlink());
+    assert_ne!(std::fs::read(&target.0).expect("it is there"), b"old");
+    // A device is written to, and is there afterwards.
+    assert!(text(&format!("replay {} --write /dev/null", from.path())).contains("Wrote"));
+    assert!(Path::new("/dev/null").exists());
 }
 
 #[test]

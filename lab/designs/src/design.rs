@@ -18,10 +18,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// 8 TiB, the CPUs of this machine, and Linux's threshold for that many: 32 MiB × fls(CPUs).
+    /// 8 TiB, the CPUs of this machine, 128 at most, and Linux's threshold for that many:
+    /// 32 MiB × fls(CPUs).
     #[must_use]
     pub fn of_this_machine() -> Self {
-        Self::with_cpus(crate::cpu::count())
+        Self::with_cpus(crate::cpu::count().clamp(1, 128))
     }
 
     /// 8 TiB, so many CPUs, and Linux's threshold for them.
@@ -199,8 +200,8 @@ pub trait Design: Send + Sync {
     /// Gives what is lazy back, to pools or free ranges, as the threshold makes a design do.
     fn purge(&self);
 
-    /// Gives pooled areas back, and cached ones where a design has them: memory is short. Designs
-    /// without either do nothing.
+    /// Does what the design does when memory is short. Linux's nodes give their pools back, the
+    /// designs before them nothing; ours gives back what is lazy, pooled or cached.
     fn relieve(&self) {}
 
     /// Gives everything back that is not busy: afterwards what is not busy is free, and free

@@ -59,7 +59,8 @@ fn busy() -> Option<Duration> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let ticks = busy_ticks(&text, |cpu| allowed.is_set(cpu))?;
-    Some(tick()? * u32::try_from(ticks).ok()?)
+    let nanos = tick()?.as_nanos() * u128::from(ticks);
+    Some(Duration::from_nanos(u64::try_from(nanos).ok()?))
 }
 
 /// Ticks in which CPUs did something: all but idling and waiting for a disk. `None` where no line

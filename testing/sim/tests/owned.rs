@@ -89,6 +89,37 @@ fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
     assert!(space.platform().taken_frames().is_empty());
 }
 
+/// A short mapping of more pages than a block serves has an area of its own.
+#[test]
+fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
+    let space = space(Config::default().unmap_on_free());
+    let mut frames = space.frames(65).expect("there are many");
+    frames.swap(0, 64);
+    let mapping = ShortMapping::new(&frames).expect("room");
+    let mapped = PageRange::from_len((mapping.addr() / PAGE) as u64, 65).expect("not empty");
+    drop((mapping, frames));
+    space.platform().refuse(Point::Unmap, mapped);
+    assert!(space.flush().is_err());
+    assert_eq!(space.platform().taken_frames().len(), 65);
+    space.platform().relent();
+    space.flush().expect("the machine has relented");
+    assert!(space.platform().taken_frames().is_empty());
+}
+
+/// Where nothing decays, a purge because much is lazy flushes returned slots now and then.
+#[test]
+fn frames_of_short_mappings_do_not_wait_for_ever() {
+    let space = space(Config::default().unmap_on_free().block_slots(64).lazy_max_pages(8));
+    for _ in 0..3_000 {
+        let frames = space.frames(1).expect("there are many");
+        drop(ShortMapping::new(&frames).expect("room"));
+        drop(frames);
+        free(&space, space.raw().alloc(&pages(40)).expect("room"));
+    }
+    let taken = space.platform().taken_frames().len();
+    assert!(taken <= 1_100, "{taken} frames wait");
+}
+
 /// A refused area shows the frames that were mapped in it.
 #[test]
 fn frames_of_a_sparse_area_wait_for_an_area_that_is_refused() {

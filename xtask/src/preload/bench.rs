@@ -77,8 +77,9 @@ pub(super) fn run(library: &Path, args: &Args) -> Result<(), Error> {
     println!(
         "| load | allocator | CPU s | of glibc | least CPU s | of glibc | page faults | peak MiB | of glibc |\n|---|---|---|---|---|---|---|---|---|"
     );
+    let mut failed = 0;
     for load in loads()?.iter().filter(|load| load.name.contains(&args.only)) {
-        measure_load(load, &allocators, args.rounds)?;
+        failed += measure_load(load, &allocators, args.rounds)?;
     }
     if "redis".contains(&args.only) && tools::is_installed("redis-server") {
         measure_redis(&allocators, args.rounds)?;
@@ -87,9 +88,9 @@ pub(super) fn run(library: &Path, args: &Args) -> Result<(), Error> {
         measure_starts(&allocators, args.rounds)?;
     }
     if "realloc".contains(&args.only) {
-        measure_realloc(&allocators, args.rounds)?;
+        failed += measure_realloc(&allocators, args.rounds)?;
     }
-    Ok(())
+    if failed == 0 { Ok(()) } else { Err(Error::Loads(failed)) }
 }
 
 /// Returns the results of all allocators: each is measured in each round, so that what else the machine does meets
@@ -109,8 +110,8 @@ fn in_rounds<T>(
 }
 
 /// Measures a load. The least of all runs is printed beside the median: it says more where a hypervisor takes its
-/// own time for the same fresh pages.
-fn measure_load(load: &Load, allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+/// own time for the same fresh pages. Returns how many runs failed.
+fn measure_load(load: &Load, allocators: &[Allocator], rounds: usize) -> Result<usize, Error> {
     let costs = in_rounds(allocators, rounds, |allocator| measure::run(&load.words, &allocator.library))?;
     let middle = |costs: &[Cost], of: fn(&Cost) -> f64| median(costs.iter().map(of));
     let least = |costs: &[Cost]| costs.iter().map(|it| it.cpu_s).fold(f64::INFINITY, f64::min);
@@ -129,7 +130,7 @@ fn measure_load(load: &Load, allocators: &[Allocator], rounds: usize) -> Result<
             peak / of_glibc(|it| it.peak_mib)
         );
     }
-    Ok(())
+    Ok(costs.iter().flatten().filter(|cost| !cost.ended_well).count())
 }
 
 fn measure_redis(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
@@ -168,12 +169,13 @@ fn measure_starts(allocators: &[Allocator], rounds: usize) -> Result<(), Error> 
     Ok(())
 }
 
-/// Measures a block that grows by 1 MiB at a time: microseconds a step.
-fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
+/// Measures a block that grows by 1 MiB at a time: microseconds a step. Returns how many runs failed.
+fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<usize, Error> {
     let Some(program) = tools::compiled(&tools::loads().join("realloc.c"), "realloc", &[])? else {
         println!("NOT RUN: realloc: there is no C compiler");
-        return Ok(());
+        return Ok(0);
     };
+    let mut failed = 0;
     // The others copy up to 512 MiB at each step: once is enough.
     let is_quick = |name: &str| name == "glibc" || name == "vmalloc";
     for way in ["room", "blocked"] {
@@ -184,8 +186,14 @@ fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<(), Error>
                 command.arg(way).env("LD_PRELOAD", &allocator.library);
                 String::from_utf8(command.output().ok()?.stdout).ok()?.trim().parse::<f64>().ok()
             });
-            println!("| realloc +1 MiB, {way} | {} | {:.1} µs a step |", allocator.name, median(steps));
+            let steps: Vec<f64> = steps.collect();
+            failed += count - steps.len();
+            println!(
+                "| realloc +1 MiB, {way} | {} | {:.1} µs a step |",
+                allocator.name,
+                median(steps.into_iter())
+            );
         }
     }
-    Ok(())
+    Ok(failed)
 }

@@ -42,9 +42,11 @@ fn map_of(ranges: &[PageRange]) -> Option<Box<AreaMap<'static>>> {
 }
 
 impl<const N: usize> List<N> {
-    /// Returns the ranges in place, if one more has room there. Makes a map of them otherwise.
-    pub(crate) fn few(&mut self) -> Option<&mut SmallVec<[PageRange; N]>> {
+    /// Returns the ranges in place. Makes a map of them where one more is to come and has no room
+    /// there.
+    pub(crate) fn few(&mut self, one_more: bool) -> Option<&mut SmallVec<[PageRange; N]>> {
         if let Self::Few(few) = self
+            && one_more
             && few.len() >= N
         {
             // Like the original, this has no way to report that the heap is full.
@@ -105,6 +107,34 @@ pub(crate) fn alloc(
         fit = fit.within(in_pages(start), in_pages(end).min(PAGES));
     }
     map.alloc(&fit).ok().map(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::List;
+    use crate::{PAGE_SIZE, PageLayout, PageList, PageRange};
+
+    fn range(start: usize, end: usize) -> PageRange {
+        PageRange::new(start * PAGE_SIZE, end * PAGE_SIZE).unwrap()
+    }
+
+    /// A kernel uses its list before it has a heap.
+    #[test]
+    fn no_heap_is_needed_while_the_ranges_have_room_in_place() {
+        let is_in_place = |list: &PageList<2>| matches!(list.list, List::Few(_));
+        let mut list = PageList::<2>::new();
+        list.add(range(10, 20)).unwrap();
+        list.add(range(40, 50)).unwrap();
+        // Joined to one that is there, cut at an edge, and taken as a whole.
+        list.add(range(20, 30)).unwrap();
+        assert_eq!(list.alloc(PageLayout::from_size(PAGE_SIZE).unwrap()), Some(range(10, 11)));
+        list.remove(range(40, 50)).unwrap();
+        list.add(range(60, 70)).unwrap();
+        assert!(is_in_place(&list));
+        list.remove(range(62, 64)).unwrap();
+        assert!(!is_in_place(&list), "three ranges");
+        assert_eq!(list.list.to_vec(), [range(11, 30), range(60, 62), range(64, 70)]);
+    }
 }
 
 /// For the published tests, which set a list up and look into it: they see the map.

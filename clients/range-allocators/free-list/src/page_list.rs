@@ -11,7 +11,7 @@ use crate::{PageLayout, PageRange, PageRangeSub};
 
 #[derive(Clone, Debug)]
 pub struct PageList<const N: usize> {
-    list: List<N>,
+    pub(crate) list: List<N>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,8 @@ impl<const N: usize> PageList<N> {
         if self.iter().any(|entry| entry.overlaps(range)) {
             return Err(PageListError);
         }
-        let Some(few) = self.list.few() else { return self.add(range) };
+        let joins = self.iter().any(|entry| entry.touches(range));
+        let Some(few) = self.list.few(!joins) else { return self.add(range) };
         let mut index = few.partition_point(|entry| entry.end() < range.start());
         let mut sum = range;
         // A free range may touch on either side. Both are free ranges no more.
@@ -63,7 +64,8 @@ impl<const N: usize> PageList<N> {
         }
         let Some(index) = self.iter().position(|entry| entry.contains(range)) else { return Err(PageListError) };
         // A range in place may become two.
-        let Some(few) = self.list.few() else { return self.remove(range) };
+        let splits = self.iter().nth(index).is_some_and(|entry| matches!(entry - range, PageRangeSub::Two(..)));
+        let Some(few) = self.list.few(splits) else { return self.remove(range) };
         let entry = &mut few[index];
         match *entry - range {
             PageRangeSub::None => drop(few.remove(index)),

@@ -137,7 +137,7 @@ pub fn install() -> Result<(), RegisterError> {
 }
 
 /// Returns true if the C library knows of one thread in this process. False where it does not tell
-/// (glibc before 2.32, other C libraries).
+/// (glibc before 2.32, other C libraries, other machines than x86-64).
 #[must_use]
 pub fn is_single_threaded() -> bool {
     let variable = weak_variable!("__libc_single_threaded" as u8);

@@ -361,7 +361,7 @@ impl<'m> Bitmaps<'m> {
         for later in word + 1..WORDS {
             let starts = record.starts(later);
             if starts != 0 {
-                return record.base() + later as u64 * 64 + u64::from(starts.trailing_zeros());
+                return record.page(later as u32 * 64 + starts.trailing_zeros());
             }
         }
         self.first_start_behind(record)

@@ -162,9 +162,11 @@ impl Leaf {
         page as u32 & (LEAF_PAGES - 1)
     }
 
+    /// Returns the page of a bit. A reader without the map may meet a leaf that has just ended, and
+    /// finds that out later.
     #[inline]
     pub(super) fn page(&self, bit: u32) -> u64 {
-        self.base() + u64::from(bit)
+        self.base().wrapping_add(u64::from(bit))
     }
 
     #[inline]

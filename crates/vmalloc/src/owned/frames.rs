@@ -242,7 +242,9 @@ unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
     unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
         // SAFETY: the caller owns it.
         let ended = unsafe { space.raw().unmap_short(addr, self.pages) };
-        self.share.take().into_iter().for_each(|share| space.release_short_share(share));
+        if let Some(share) = self.share.take() {
+            space.release_short_share(share, addr, self.pages);
+        }
         ended
     }
 }

@@ -39,22 +39,16 @@ pub(crate) struct FrameShare {
     set: u64,
 }
 
-/// The flush that ends a share which was released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Until {
-    /// That of the area which starts at this page.
-    Flush(u64),
-    /// One of all returned slots.
-    Sweep,
-}
-
 /// The sets of a space.
 pub(crate) struct Sets<P> {
     /// The set that the area at a page shows.
     shown: HashMap<u64, u64>,
     sets: HashMap<u64, FrameSet<P>>,
-    /// Shares of areas that were freed and may not be flushed yet. Has room for all shares.
-    released: VecDeque<(FrameShare, Until)>,
+    /// Shares of areas that were freed and may not be flushed yet, each with the first page of its
+    /// area. Has room for all shares.
+    released: VecDeque<(FrameShare, u64)>,
+    /// Shares of short mappings that were returned and may not be flushed yet. Has room for all.
+    returned: VecDeque<FrameShare>,
     /// Shares without an area.
     handles: usize,
     next: u64,
@@ -67,8 +61,9 @@ pub(crate) struct FrameSets<P, L> {
 
 impl<P, L: RawMutex> FrameSets<P, L> {
     pub(crate) fn new() -> Self {
-        let (shown, sets, released) = (HashMap::new(), HashMap::new(), VecDeque::new());
-        Self { sets: Mutex::new(Sets { shown, sets, released, handles: 0, next: 0 }) }
+        let (shown, sets) = (HashMap::new(), HashMap::new());
+        let (released, returned) = (VecDeque::new(), VecDeque::new());
+        Self { sets: Mutex::new(Sets { shown, sets, released, returned, handles: 0, next: 0 }) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, L, Sets<P>> {
@@ -77,6 +72,11 @@ impl<P, L: RawMutex> FrameSets<P, L> {
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, L, Sets<P>>> {
         self.sets.try_lock()
+    }
+
+    /// Returns the sets, which nobody else has.
+    pub(crate) fn get_mut(&mut self) -> &mut Sets<P> {
+        self.sets.get_mut()
     }
 
     pub(crate) fn lock_all(&self) {
@@ -100,8 +100,7 @@ impl<P> Sets<P> {
         frames: Box<[Frame]>,
         give: fn(&P, &[Frame]),
     ) -> Result<FrameShare, Box<[Frame]>> {
-        let room = self.shown.len() + self.handles + 1;
-        if self.sets.try_reserve(1).is_err() || self.released.try_reserve(room).is_err() {
+        if self.sets.try_reserve(1).is_err() || !self.make_room() {
             return Err(frames);
         }
         self.handles += 1;
@@ -113,7 +112,9 @@ impl<P> Sets<P> {
 
     /// Returns one more share without an area; `None` when memory is short.
     pub(crate) fn again(&mut self, share: &FrameShare) -> Option<FrameShare> {
-        self.released.try_reserve(self.shown.len() + self.handles + 1).ok()?;
+        if !self.make_room() {
+            return None;
+        }
         self.sets.get_mut(&share.set)?.shares += 1;
         self.handles += 1;
         Some(FrameShare { page: 0, set: share.set })
@@ -145,8 +146,7 @@ impl<P> Sets<P> {
     }
 
     fn show_set(&mut self, set: u64, page: u64) -> bool {
-        let fits = self.shown.try_reserve(1).is_ok()
-            && self.released.try_reserve(self.shown.len() + self.handles + 1).is_ok();
+        let fits = self.shown.try_reserve(1).is_ok() && self.make_room();
         if let Some(known) = self.sets.get_mut(&set).filter(|_| fits) {
             known.shares += 1;
             self.shown.insert(page, set);
@@ -159,24 +159,42 @@ impl<P> Sets<P> {
         self.shown.remove(&page).map(|set| FrameShare { page, set })
     }
 
-    /// Lets a purge end a share that comes later.
-    pub(crate) fn release(&mut self, share: FrameShare, until: Until) {
-        self.released.push_back((share, until));
+    /// Makes room for one more share on either list. Returns false when memory is short.
+    fn make_room(&mut self) -> bool {
+        let room = self.shown.len() + self.handles + 1;
+        self.released.try_reserve(room).is_ok() && self.returned.try_reserve(room).is_ok()
     }
 
-    /// Returns how many shares are released.
-    pub(crate) fn released(&self) -> usize {
-        self.released.len()
+    /// Lets a purge end a share that flushes the area which was freed at `page`.
+    pub(crate) fn release(&mut self, share: FrameShare, page: u64) {
+        self.released.push_back((share, page));
     }
 
-    /// Ends the share that was released first, if what it waits for `is_over`. Returns the set, if
-    /// that was its last.
-    pub(crate) fn settle(&mut self, is_over: impl Fn(Until) -> bool) -> Option<FrameSet<P>> {
-        let (share, until) = self.released.pop_front()?;
-        if !is_over(until) {
-            self.released.push_back((share, until));
+    /// Lets a purge end the share of a short mapping that flushes all returned slots.
+    pub(crate) fn release_returned(&mut self, share: FrameShare) {
+        self.returned.push_back(share);
+    }
+
+    /// Returns how many shares wait for a flush: those of areas, and of short mappings.
+    pub(crate) fn waiting(&self) -> [usize; 2] {
+        [self.released.len(), self.returned.len()]
+    }
+
+    /// Ends the share that was released first, unless its area is refused. Returns the set, if that
+    /// was its last.
+    pub(crate) fn settle(&mut self, is_refused: impl Fn(u64) -> bool) -> Option<FrameSet<P>> {
+        let (share, page) = self.released.pop_front()?;
+        if is_refused(page) {
+            self.released.push_back((share, page));
             return None;
         }
+        self.end(share)
+    }
+
+    /// Ends the share of the short mapping that was returned first. Returns the set, if that was
+    /// its last.
+    pub(crate) fn settle_returned(&mut self) -> Option<FrameSet<P>> {
+        let share = self.returned.pop_front()?;
         self.end(share)
     }
 
@@ -198,6 +216,7 @@ impl<P> Sets<P> {
         self.shown.allocation_size()
             + self.sets.allocation_size()
             + frames
-            + self.released.capacity() * size_of::<(FrameShare, Until)>()
+            + self.released.capacity() * size_of::<(FrameShare, u64)>()
+            + self.returned.capacity() * size_of::<FrameShare>()
     }
 }

@@ -38,7 +38,7 @@ mod ranges;
 mod refused;
 
 pub(crate) use deferred::Deferred;
-pub(crate) use frame_sets::{FrameSets, FrameShare, Until};
+pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
 pub(crate) use refused::{Refused, Unmapper, meets};

@@ -15,6 +15,8 @@ pub(crate) struct Taken {
     blocks: Vec<Purged>,
     /// The ranges of them that have to be unmapped.
     pub(crate) runs: Vec<PageRange>,
+    /// True if there was no memory to note a block.
+    is_short: bool,
 }
 
 /// The result of unmapping blocks one by one.
@@ -47,6 +49,11 @@ impl Taken {
 
     pub(crate) fn len(&self) -> u64 {
         self.blocks.len() as u64
+    }
+
+    /// Returns whether a block was left out that was to be flushed, for want of memory.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Moves the block at `index`, whose runs are `own`, to another set. Returns false when memory
@@ -112,6 +119,7 @@ impl<L: RawMutex> ShortMaps<L> {
         everything: bool,
     ) -> Trigger {
         let mut trigger = Trigger::NONE;
+        taken.is_short = false;
         if self.lists.lock().all.is_empty() {
             return trigger;
         }
@@ -144,7 +152,10 @@ impl<L: RawMutex> ShortMaps<L> {
             };
             if wanted && self.take_runs(taken, first, block) {
                 block.set_state(BlockState::Purging);
-            } else if block.state() == BlockState::Closed {
+                return;
+            }
+            taken.is_short |= wanted;
+            if block.state() == BlockState::Closed {
                 trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
         });

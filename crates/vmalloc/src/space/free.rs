@@ -8,7 +8,7 @@ use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Ta
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
-use crate::purge::{PurgePlan, Until};
+use crate::purge::PurgePlan;
 use lock_api::MutexGuard;
 
 /// An area that was freed.
@@ -266,7 +266,7 @@ impl<P: Platform> Space<P> {
         }
         // Only now: a purge looks at the shares that were released before it takes the areas.
         if let Some(share) = share {
-            self.frame_sets.lock().release(share, Until::Flush(page));
+            self.frame_sets.lock().release(share, page);
         }
         Ok(())
     }

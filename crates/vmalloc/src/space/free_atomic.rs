@@ -7,7 +7,7 @@ use crate::areas::FreedBy;
 use crate::cache::has_room;
 use crate::error::FreeError;
 use crate::platform::{DirectMemory, DrainReason, Platform};
-use crate::purge::{Purger, Until};
+use crate::purge::Purger;
 use crate::sync::word_at;
 
 impl<P: DirectMemory> Raw<'_, P> {
@@ -166,7 +166,7 @@ impl<P: Platform> Space<P> {
         node.lazy.remote.push(retired.area);
         node.unpublished += retired.area.len();
         if let Some(share) = sets.leave(page) {
-            sets.release(share, Until::Flush(page));
+            sets.release(share, page);
         }
         drop(node);
         self.deferred.tell();

@@ -9,7 +9,8 @@ use crate::areas::{Annotation, FreedBy, Kind, Tag};
 use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::fit::Fit;
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{FrameShare, PurgePlan, Until};
+use crate::purge::{FrameShare, PurgePlan};
+use crate::short_map::MOST_PAGES;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -217,13 +218,20 @@ impl<P: Platform> Space<P> {
     /// Lets a purge end a share, once the area at `addr` is flushed, which was freed and began
     /// there.
     pub(crate) fn release_share(&self, share: FrameShare, addr: usize) {
-        let until = Until::Flush((addr >> self.shift()) as u64);
-        self.frame_sets.lock().release(share, until);
+        self.frame_sets.lock().release(share, (addr >> self.shift()) as u64);
     }
 
-    /// Lets a purge end the share of a short mapping that was returned.
-    pub(crate) fn release_short_share(&self, share: FrameShare) {
-        self.frame_sets.lock().release(share, Until::Sweep);
+    /// Ends the share of a short mapping of `pages` pages that was returned, or lets a purge do it.
+    pub(crate) fn release_short_share(&self, share: FrameShare, addr: usize, pages: usize) {
+        let page = (addr >> self.shift()) as u64;
+        if self.geometry.linear_map.is_some_and(|linear| linear.contains(page)) {
+            // Mapped anyway, whoever has the frames.
+            self.end_share(share);
+        } else if pages as u64 > MOST_PAGES {
+            self.release_share(share, addr);
+        } else {
+            self.frame_sets.lock().release_returned(share);
+        }
     }
 }
 

@@ -284,7 +284,7 @@ impl<P: Platform> Drop for Space<P> {
     /// Gives frames back whose last area was freed and not yet flushed: those of a sub-space are
     /// its root's.
     fn drop(&mut self) {
-        if self.frame_sets.lock().released() != 0 {
+        if self.frame_sets.0.get_mut().waiting() != [0; 2] {
             // What the platform refuses to unmap may show them still, so they stay taken.
             let _ = self.purge();
         }

@@ -4,11 +4,18 @@ use super::Space;
 use crate::addr::PageRange;
 use crate::area_map::Leaf;
 use crate::cache::{Cursor, EvictOrder, Fraction, SizeStacks};
-use crate::platform::{Platform, PlatformError};
-use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper, Until};
+use crate::platform::{Platform, PlatformError, PlatformFault};
+use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
 use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// So many returned short mappings of owned frames may wait for a flush of all slots.
+const MOST_RETURNED: usize = 1024;
+
+/// The reason why a block could not be noted that was to be unmapped.
+const NO_MEMORY: PlatformError =
+    PlatformError { call: "the list of blocks to unmap", fault: PlatformFault::OutOfMemory, code: 0 };
 
 impl<P: Platform> Space<P> {
     /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After
@@ -148,13 +155,18 @@ impl<P: Platform> Space<P> {
             done.given += self.give_back(purger, plan);
         }
         // First the shares in frame sets, then the areas: their lists had them before.
-        let released = self.frame_sets.lock().released();
+        let waiting = self.frame_sets.lock().waiting();
+        // Where nothing decays, frames of short mappings would wait for ever.
+        let plan = PurgePlan { sweep: plan.sweep || waiting[1] > MOST_RETURNED, ..plan };
         self.deferred.see();
         self.take(purger);
         self.take_deferred(purger);
         let lazy = &self.cache.lazy;
         let trigger = self.short.take_blocks(&self.platform, lazy, &mut purger.blocks, plan.sweep);
         self.trigger_drain(trigger);
+        if plan.insists && purger.blocks.is_short() {
+            done.refusal = done.refusal.or(Some(NO_MEMORY));
+        }
         if let Some(fraction) = plan.cached {
             done.evicted += self.take_cached_areas(purger, fraction, plan.most);
             done.evicted += self.take_large_areas(purger, fraction, plan.most - done.evicted);
@@ -173,23 +185,25 @@ impl<P: Platform> Space<P> {
             self.counts.purges.fetch_add(1, Relaxed);
             self.counts.list_bytes.store(purger.bytes() as u64, Relaxed);
         }
-        self.settle_frames(released, purger, plan);
+        self.settle_frames(waiting, purger, plan);
         let part = self.short.ready_part(plan.pooled).min(plan.most - done.evicted);
         let blocks = self.release_blocks(part);
         let keeps_memory = plan.memory().is_some_and(|part| self.platform.evict_memory(part));
         Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, keeps_memory, ..done })
     }
 
-    /// Ends those of the first `count` shares in frame sets that were flushed, and gives frames
-    /// back that nothing shows any more.
-    fn settle_frames(&self, count: usize, purger: &Purger, plan: PurgePlan) {
-        // A block that the platform refuses may show frames of any short mapping.
-        let is_swept = plan.sweep && purger.refused.blocks.is_empty();
-        for _ in 0..count {
-            let set = self.frame_sets.lock().settle(|until| match until {
-                Until::Flush(page) => !purger.refused.has(page),
-                Until::Sweep => is_swept,
-            });
+    /// Ends those of the first shares of areas and of short mappings that were flushed, and gives
+    /// frames back that nothing shows any more.
+    fn settle_frames(&self, [released, returned]: [usize; 2], purger: &Purger, plan: PurgePlan) {
+        // A block that stays mapped may show frames of any short mapping.
+        let is_swept = plan.sweep && purger.refused.blocks.is_empty() && !purger.blocks.is_short();
+        for nth in 0..released + if is_swept { returned } else { 0 } {
+            let mut sets = self.frame_sets.lock();
+            let set = match nth < released {
+                true => sets.settle(|page| purger.refused.has(page)),
+                false => sets.settle_returned(),
+            };
+            drop(sets);
             if let Some(set) = set {
                 set.give_back(&self.platform);
             }

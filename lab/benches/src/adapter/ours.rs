@@ -43,7 +43,7 @@ impl Ranges for Map {
     }
 }
 
-/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (64 MiB of them, the
+/// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (as many as is the
 /// default), or else lazy free and purge, by the callers or a thread.
 pub struct OurSpace<const RETAIN: bool, H>(H);
 

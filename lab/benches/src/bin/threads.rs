@@ -35,7 +35,7 @@ struct Args {
     /// Numbers of threads for a purpose, instead of a list of them.
     #[arg(long, conflicts_with = "threads")]
     plan: Option<Plan>,
-    /// Unmap what is freed, instead of keeping up to 64 MiB of it for reuse. Plans do both.
+    /// Unmap what is freed, instead of keeping some of it for reuse. Plans do both.
     #[arg(long, conflicts_with = "plan")]
     unmap: bool,
     /// Locks of parking_lot, instead of the product's.
@@ -121,7 +121,7 @@ impl Job {
 impl Freed {
     const fn about(self) -> &'static str {
         match self {
-            Self::Cached => "64 MiB cached",
+            Self::Cached => "cached",
             Self::Unmapped => "unmapped on free",
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vmalloc::{Config, Space};
 use vmalloc_linux::{Linux, Options, open};
 
-/// A space with a guard page behind every buffer, that keeps freed pages mapped (64 MiB at most,
+/// A space with a guard page behind every buffer, that keeps freed pages mapped (as many as is
 /// its default) or unmaps them.
 pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
 

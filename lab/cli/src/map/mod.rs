@@ -62,6 +62,9 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
 }
 
 fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure> {
+    if output::is_same_file(file, path) {
+        return Err(Failure::new(format!("--svg {} would overwrite what is read", file.display())));
+    }
     let title = format!("vmalloc areas of {}", name(path));
     let picture = svg::picture(&title, &info.strips(), Place::Alone);
     std::fs::write(file, picture.into_string()).map_err(|error| unwritten(file, error))

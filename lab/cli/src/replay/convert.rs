@@ -8,7 +8,7 @@ use crate::output::{self, unwritten};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vmalloc_lab::trace::compact::Writer;
 
 /// The converted trace.
@@ -20,15 +20,29 @@ struct Written {
     bytes: u64,
 }
 
-/// Converts the only input. A file that is not whole does not stay.
+/// Converts the only input. The file is replaced when all of it is written, and stays as it was
+/// where that fails. A device or a pipe is written to.
 pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
-    let file = File::create(path).map_err(|error| unwritten(path, error))?;
-    let written = write(plan, path, file);
-    if written.is_err() {
-        // What failed is told; that a piece of it stays is not worth more.
-        let _ = std::fs::remove_file(path);
-    }
-    let written = written?;
+    let failed = |error| unwritten(path, error);
+    let written = match std::fs::metadata(path) {
+        Ok(data) if !data.is_file() => write(plan, path, File::create(path).map_err(failed)?)?,
+        _ => {
+            // Behind a link, the file that it leads to.
+            let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+            let mut part = target.clone().into_os_string();
+            part.push(format!(".{}.part", std::process::id()));
+            let part = PathBuf::from(part);
+            let file = File::options().write(true).create_new(true).open(&part).map_err(failed)?;
+            let written = write(plan, path, file).and_then(|written| {
+                std::fs::rename(&part, &target).map(|()| written).map_err(|e| failed(e).into())
+            });
+            if written.is_err() {
+                // What failed is told; that a piece of it stays is not worth more.
+                let _ = std::fs::remove_file(&part);
+            }
+            written?
+        }
+    };
     let Written { input, written: to, events, bytes } = &written;
     let text = format!("{}Wrote {events} events, {bytes} bytes, to {to}\n", input.told());
     output::tell("replay", &written, &text, json)?;
@@ -41,7 +55,8 @@ fn write(plan: &Plan, path: &Path, file: File) -> Result<Written, Stop> {
     // The plan was checked: there is one.
     let Some(input) = plan.inputs.first() else { return Err(Failure::new("no trace").into()) };
     let input = input.read(plan.damage, |event| writer.push(event).map_err(failed))?;
-    let (_, events) = writer.finish().map_err(failed)?;
-    let bytes = std::fs::metadata(path).map_or(0, |data| data.len());
+    let (file, events) = writer.finish().map_err(failed)?;
+    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+    let bytes = file.metadata().map_or(0, |data| data.len());
     Ok(Written { input, written: path.display().to_string(), events, bytes })
 }

@@ -3,6 +3,7 @@
 use super::input::Input;
 use crate::args::{ReplayOptions, Replayed};
 use crate::error::Failure;
+use crate::output;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use vmalloc_lab::designs::Name;
@@ -72,12 +73,8 @@ fn is_stdin(file: &Path) -> bool {
 /// One trace makes one file, and never overwrites itself.
 fn check_write(path: &Path, inputs: &[Input]) -> Result<(), Failure> {
     let [input] = inputs else { return Err(Failure::new("--write takes one trace at a time")) };
-    let same = |file: &Path| match (file.canonicalize(), path.canonicalize()) {
-        (Ok(file), Ok(path)) => file == path,
-        _ => false,
-    };
     match input {
-        Input::File(file) if same(file) => {
+        Input::File(file) if output::is_same_file(file, path) => {
             Err(Failure::new(format!("--write {} would overwrite what is read", path.display())))
         }
         _ => Ok(()),

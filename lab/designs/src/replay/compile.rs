@@ -249,7 +249,7 @@ impl Compiler {
         self.steps.push(Step { cpu, deed });
         let calls = self.steps.len() as u64;
         // The step that this adds is one of them.
-        if self.pressure != 0 && calls % (self.pressure + 1) == self.pressure {
+        if self.pressure != 0 && calls % self.pressure.saturating_add(1) == self.pressure {
             self.steps.push(Step { cpu, deed: Deed::Relieve });
         }
     }
