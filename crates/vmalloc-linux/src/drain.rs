@@ -373,13 +373,13 @@ extern "C" fn main(argument: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Signals that code raises itself, such as the refusal of a system call by a filter (seccomp(2)). The
-/// kernel ends a process that blocks one of them then.
+/// Signals that code raises itself, such as the refusal of a system call by a filter
+/// (seccomp(2)). The kernel ends a process that blocks one of them then.
 const RAISED_BY_CODE: [libc::c_int; 6] =
     [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 
-/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask. (But for the
-/// two signals that the C library keeps for itself.)
+/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask. (But
+/// for the two signals that the C library keeps for itself.)
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: room for a set each; the first is filled before it is read. The call can't fail with

@@ -10,6 +10,39 @@ fn bytes(addr: usize, len: usize) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(addr), len) }.to_vec()
 }
 
+/// Where frees trap, the platform keeps memory for the next areas: none that was not cleared.
+#[test]
+fn freed_memory_is_zeroed_where_frees_trap_as_well() {
+    let options = Options::new().exactly(1 << 30).trap_frees();
+    let space = open(options, Config::default().trap_on_free(true).zero_on_free(true)).unwrap();
+    let write = |range: std::ops::Range<usize>| {
+        // SAFETY: the test has memory of that length there.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(range.start).write_bytes(0x5e, range.len()) };
+    };
+    for pages in [1, 200, 256, 257, 500, 1023] {
+        let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
+        write(addr..addr + pages * PAGE);
+        // SAFETY: nothing uses it any more.
+        unsafe { space.raw().free(addr) }.unwrap();
+
+        let reserved = space.raw().reserve(&Request::new(pages * PAGE)).unwrap();
+        let all = reserved..reserved + pages * PAGE;
+        // SAFETY: the area is the test's, and not committed.
+        unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
+        write(all);
+        // SAFETY: nothing uses it any more.
+        unsafe { space.raw().unreserve(reserved) }.unwrap();
+
+        for again in [1, 10, pages] {
+            let addr = space.raw().alloc(&Request::new(again * PAGE)).unwrap();
+            let is_clear = bytes(addr, again * PAGE).iter().all(|&byte| byte == 0);
+            assert!(is_clear, "{again} pages after {pages}");
+            // SAFETY: nothing uses it any more.
+            unsafe { space.raw().free(addr) }.unwrap();
+        }
+    }
+}
+
 /// Small areas are cleared and cached, large ones unmapped, with and without a tag.
 #[test]
 fn freed_memory_is_zeroed_before_its_next_owner_has_it() {

@@ -76,8 +76,8 @@ impl Drop for Stack {
     }
 }
 
-/// Signals that code raises itself, such as the refusal of a system call by a filter (seccomp(2)). The
-/// kernel ends a process that blocks one of them then.
+/// Signals that code raises itself, such as the refusal of a system call by a filter
+/// (seccomp(2)). The kernel ends a process that blocks one of them then.
 const RAISED_BY_CODE: [libc::c_int; 6] =
     [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 

@@ -88,13 +88,13 @@ fn is_any_shard_active() -> bool {
     holds.any(|hold| hold.has_threads && hold.shards.iter().any(crate::shard::Shard::is_active))
 }
 
-/// Signals that code raises itself, such as the refusal of a system call by a filter (seccomp(2)). The
-/// kernel ends a process that blocks one of them then.
+/// Signals that code raises itself, such as the refusal of a system call by a filter
+/// (seccomp(2)). The kernel ends a process that blocks one of them then.
 const RAISED_BY_CODE: [libc::c_int; 6] =
     [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
 
-/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask: no handler of
-/// the program's runs on it.
+/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask: no
+/// handler of the program's runs on it.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: room for a set each; the first is filled before it is read. The call can't fail with

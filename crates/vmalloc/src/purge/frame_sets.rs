@@ -74,7 +74,7 @@ impl<P, L: RawMutex> FrameSets<P, L> {
         self.sets.try_lock()
     }
 
-    /// Returns the sets, which nobody else has.
+    /// Returns the sets, of which the caller has the only reference.
     pub(crate) fn get_mut(&mut self) -> &mut Sets<P> {
         self.sets.get_mut()
     }

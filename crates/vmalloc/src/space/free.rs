@@ -331,7 +331,8 @@ impl<P: Platform> Space<P> {
         disposition: Disposition,
     ) -> Result<(), FreeError> {
         if self.config.trap_on_free {
-            return self.unmap_freed(node, &freed);
+            let is_clear = !self.config.zero_on_free || disposition == Disposition::MayCache;
+            return self.unmap_freed(node, &freed, is_clear);
         }
         let Freed { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());

@@ -225,7 +225,7 @@ impl<P: Platform> Space<P> {
     pub(crate) fn release_short_share(&self, share: FrameShare, addr: usize, pages: usize) {
         let page = (addr >> self.shift()) as u64;
         if self.geometry.linear_map.is_some_and(|linear| linear.contains(page)) {
-            // Mapped anyway, whoever has the frames.
+            // These pages stay mapped, for every owner of the frames.
             self.end_share(share);
         } else if pages as u64 > MOST_PAGES {
             self.release_share(share, addr);

@@ -17,14 +17,20 @@ use crate::areas::Annotation;
 use crate::cache::SizeStacks;
 use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
-use crate::purge::FrameShare;
+use crate::purge::{FrameShare, PurgePlan};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Space<P> {
     /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
-    /// the area becomes lazy.
+    /// the area becomes lazy. An area that was to be cleared and was not becomes lazy as well, and
+    /// is purged here: a platform may keep memory that it unmaps at once, but none in a purge.
     #[inline(never)]
-    pub(super) fn unmap_freed(&self, mut node: HeldNode<'_, P>, freed: &Freed) -> Result<(), FreeError> {
+    pub(super) fn unmap_freed(
+        &self,
+        mut node: HeldNode<'_, P>,
+        freed: &Freed,
+        is_clear: bool,
+    ) -> Result<(), FreeError> {
         let area = freed.area;
         // Its addresses will wait in a pool, and its memory perhaps with the platform.
         let is_first = core::mem::replace(&mut node.publish_at, self.cache.lazy.batch()) == 0;
@@ -35,13 +41,21 @@ impl<P: Platform> Space<P> {
         // An area is not its guard alone.
         let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
-        let may_unmap = !self.counts.is_anything_pending();
+        let may_unmap = is_clear && !self.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
         if may_unmap && unsafe { self.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
             self.give_unmapped(area, freed.owner_node);
             return Ok(());
         }
-        self.make_lazy(area)
+        if is_clear {
+            // Relaxed: a number and nothing else.
+            self.counts.late_frees.fetch_add(1, Relaxed);
+            return self.make_lazy(area);
+        }
+        self.make_lazy(area)?;
+        // What the platform refuses stays lazy.
+        let _ = self.purge_with(PurgePlan::FLUSH);
+        Ok(())
     }
 
     /// Gives the addresses of an unmapped and flushed area back.
@@ -57,8 +71,6 @@ impl<P: Platform> Space<P> {
     /// nothing is changed.
     #[cold]
     fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
-        // Relaxed: a number and nothing else.
-        self.counts.late_frees.fetch_add(1, Relaxed);
         let (_, mut node) = self.node_with_room(area.start())?;
         node.lazy.remote.push(area);
         self.count_lazy(node, area.len(), area.len());
