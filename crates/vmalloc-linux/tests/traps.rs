@@ -5,8 +5,8 @@ mod common;
 use common::trapping::*;
 use common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::Request;
-use vmalloc_linux::Options;
+use vmalloc::{Config, Request};
+use vmalloc_linux::{BatchAdvise, Options, open};
 
 #[test]
 fn a_stale_access_traps_when_the_free_has_returned() {
@@ -304,5 +304,33 @@ fn daemons_may_close_all_descriptors() {
             traps(&space, large, LARGE);
             true
         });
+    });
+}
+
+/// The descriptors of the page map and of the process are opened when they are first needed.
+#[test]
+fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
+    use std::os::fd::AsRawFd;
+    in_own_process("a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors", || {
+        for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
+            let options = Options::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
+            let Ok(space) = open(options, Config::default()) else { continue };
+            let large = alloc(&space, 1024);
+            // SAFETY: the area is the test's.
+            unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
+            let areas: Vec<_> = (0..40).map(|_| alloc(&space, 4)).collect();
+            areas.iter().step_by(2).for_each(|addr| free(&space, *addr));
+            space.purge().unwrap();
+            // SAFETY: this process was made for it.
+            assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+            let files: Vec<_> = (0..4).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+            assert_eq!(files[0].as_raw_fd(), 3);
+            drop(space);
+            let is_open = |file: &std::fs::File| file.metadata().is_ok();
+            // A file that was closed must not be closed again, which ends the program.
+            let still: Vec<_> = files.iter().map(is_open).collect();
+            std::mem::forget(files);
+            assert_eq!(still, [true; 4], "{vectors:?}");
+        }
     });
 }

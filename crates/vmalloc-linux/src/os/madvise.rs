@@ -112,7 +112,10 @@ impl Sender {
         match vectors {
             BatchAdvise::PidfdSelf => Self::PidfdSelf,
             BatchAdvise::Pidfd => {
-                Self::Pidfd(OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty())))
+                let open = || pidfd_open(getpid(), PidfdFlags::empty());
+                // The second is that of Linux 6.9.
+                let is_pidfd = |name: &[u8]| name == b"anon_inode:[pidfd]" || name.starts_with(b"pidfd:");
+                Self::Pidfd(OwnDescriptor::new(open, is_pidfd))
             }
             BatchAdvise::Loop => Self::Loop,
         }
