@@ -4,7 +4,7 @@ mod common;
 
 use common::trapping::*;
 use common::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vmalloc::{Config, Request};
 use vmalloc_linux::{BatchAdvise, Options, open};
 
@@ -332,5 +332,43 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
             std::mem::forget(files);
             assert_eq!(still, [true; 4], "{vectors:?}");
         }
+    });
+}
+
+/// What a handler of the program has mapped in the child of a fork, before ours ran.
+static MAPPED_IN_CHILD: AtomicUsize = AtomicUsize::new(0);
+const MAPPED: usize = 64 << 20;
+
+extern "C" fn map_in_child() {
+    // SAFETY: fresh memory, at an address that the kernel chooses.
+    let memory = unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), MAPPED, access, flags, -1, 0)
+    };
+    MAPPED_IN_CHILD.store(memory.addr(), Ordering::Relaxed);
+}
+
+#[test]
+fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
+    in_own_process("memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child", || {
+        // SAFETY: the handler makes one call of the kernel.
+        assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(map_in_child)) }, 0);
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let freed = alloc(&space, 20);
+        fill_area(freed, 20, 1);
+        free(&space, freed);
+        in_forked_child(move || {
+            for pages in [1, 40, LARGE] {
+                let addr = alloc(&space, pages);
+                fill_area(addr, pages, 2);
+                free(&space, addr);
+                traps(&space, addr, pages);
+            }
+            drop(space);
+            let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);
+            assert_ne!(mapped, usize::MAX);
+            fill_area(mapped, MAPPED / PAGE, 3);
+            true
+        });
     });
 }

@@ -89,17 +89,10 @@ impl Mapping {
 
     /// Advises about all of it, with advice that leaves the content.
     pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
-        debug_assert!(matches!(advice, Advice::DontFork | Advice::NoHugePage), "{advice:?} drops pages");
+        debug_assert!(matches!(advice, Advice::WipeOnFork | Advice::NoHugePage), "{advice:?} drops pages");
         let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
-    }
-
-    /// Maps it again in the child of a fork, which did not get it, readable and writable.
-    pub(crate) fn renew(&self) -> Result<(), Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: nothing of the child's is replaced.
-        unsafe { mmap_anonymous(self.base.as_ptr(), self.bytes, Access::ReadWrite.map(), flags) }.map(drop)
     }
 }
 
