@@ -89,7 +89,8 @@ impl Mapping {
 
     /// Advises about all of it, with advice that leaves the content.
     pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
-        debug_assert!(matches!(advice, Advice::WipeOnFork | Advice::NoHugePage), "{advice:?} drops pages");
+        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump].contains(&advice);
+        debug_assert!(leaves, "{advice:?} drops pages");
         let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
