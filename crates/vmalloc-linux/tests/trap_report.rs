@@ -243,3 +243,27 @@ fn a_sent_signal_that_was_ignored_still_is() {
         assert!(libc::WIFSIGNALED(status), "{status:#x}");
     });
 }
+
+/// Another thread notes its frees at each fork, with the feature `trap-backtrace` by unwinding.
+#[test]
+fn a_child_notes_frees_whatever_its_parent_was_doing() {
+    in_own_process("a_child_notes_frees_whatever_its_parent_was_doing", || {
+        trap_report::install().unwrap();
+        let (space, stop) = (space(), AtomicBool::new(false));
+        let alloc_and_free = || free(&space, space.raw().alloc(&Request::new(PAGE)).unwrap());
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    alloc_and_free();
+                }
+            });
+            for _ in 0..300 {
+                in_forked_child(|| {
+                    alloc_and_free();
+                    true
+                });
+            }
+        });
+    });
+}
