@@ -95,8 +95,9 @@ impl Options {
         Self { frame_bytes: bytes, ..self }
     }
 
-    /// Leaves the span out of core dumps (`MADV_DONTDUMP`). Pages that were mapped to frames,
-    /// protected or moved, and are plain again, are in them all the same.
+    /// Leaves the span out of core dumps (`MADV_DONTDUMP`), and the memory that
+    /// [`Guards::Userfault`](crate::Guards::Userfault) keeps of freed areas. Pages that were mapped
+    /// to frames, protected or moved, and are plain again, are in them all the same.
     #[must_use]
     pub fn dont_dump(self) -> Self {
         Self { dont_dump: true, ..self }

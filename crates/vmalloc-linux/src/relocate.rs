@@ -18,11 +18,12 @@ use crate::error::{mapping_error, platform_error};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
 use crate::os::map_count::SPLIT;
-use crate::os::reservation::{Access, Stuck};
+use crate::os::reservation::Access;
 use crate::platform::Linux;
 use rustix::io::Errno;
 use std::iter;
-use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, Relocate};
+use std::ptr;
+use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, ReadNofault, Relocate};
 
 /// The most runs that are moved.
 const RUNS_MAX: usize = 8;
@@ -66,12 +67,12 @@ impl Linux {
         for (number, (run, entry)) in (1..).zip(self.runs(from)) {
             let target = counterpart(run, from, to);
             self.table.update(target, |_, _| entry.moved(number));
-            self.memory.relocate(run, target).map_err(|Stuck { pages, errno }| {
-                let error = move_error(errno);
-                if let Some(moved) = PageRange::new(from.start(), run.start() + pages) {
+            self.memory.relocate(run, target).map_err(|errno| {
+                self.copy_back(run, entry, target);
+                if let Some(moved) = PageRange::new(from.start(), run.start()) {
                     self.bring_back(moved, from, to);
                 }
-                error
+                move_error(errno)
             })?;
         }
         Ok(())
@@ -103,32 +104,71 @@ impl Linux {
     #[cold]
     fn bring_back(&self, moved: PageRange, from: PageRange, to: PageRange) {
         for (run, entry) in self.runs(moved) {
-            let Err(Stuck { pages, .. }) = self.memory.relocate(counterpart(run, from, to), run) else {
-                continue;
-            };
-            if let Some(rest) = PageRange::new(run.start() + pages, run.end()) {
-                self.copy_back(rest, entry, counterpart(rest, from, to));
+            let target = counterpart(run, from, to);
+            if self.memory.relocate(target, run).is_err() {
+                self.copy_back(run, entry, target);
             }
         }
     }
 
-    /// Copies bytes back where the kernel refuses to move pages back, as it is likely to after it
-    /// refused the move. They go into the mapping that they were in. If the kernel has removed that
-    /// before it refused, they go into a new one.
+    /// Copies bytes from `target` back to `run`, from where some of them were moved: as many as the
+    /// kernel moved before it refused. There is no asking how many. But what was moved is the begin
+    /// of `target`, and its pages in `run` read as zero now. What was not moved traps in `target`,
+    /// or reads as zero. So all that is found in `target` belongs into `run`.
+    #[cold]
     fn copy_back(&self, run: PageRange, entry: Entry, target: PageRange) {
-        let writable = self.memory.protect(run, Access::ReadWrite);
-        if let Err(errno) = writable.or_else(|_| self.memory.replace(run, Access::ReadWrite)) {
-            self.fatal(&format_args!("pages can be moved neither on nor back ({errno})"));
+        let access = entry.private_access().unwrap_or(Access::None);
+        let mut is_changed = self.fill_holes(run);
+        for (page, source) in pages(run).zip(pages(target)) {
+            match self.copy_page_back(page, source, access) {
+                Some(is_copied) => is_changed |= is_copied,
+                None => break,
+            }
         }
-        // SAFETY: the pages at `target` came from `run`, so they are readable, and `run` was just
-        // made writable. They are as long as each other and disjoint, as `relocate` has checked.
-        // Its caller owns both, so no other thread uses them.
-        unsafe { self.memory.copy(target, run) };
-        if let Some(access) = entry.private_access().filter(|access| *access != Access::ReadWrite)
-            && self.memory.protect(run, access).is_err()
-        {
+        if is_changed && access != Access::ReadWrite && self.memory.protect(run, access).is_err() {
             self.table.update(run, |_, old| old.unsure());
         }
+    }
+
+    /// Puts fresh memory behind the pages of `run` that have lost their mapping. Returns true if
+    /// some had.
+    fn fill_holes(&self, run: PageRange) -> bool {
+        if !self.memory.has_hole(run) {
+            return false;
+        }
+        for page in pages(run).filter(|page| self.memory.has_hole(*page)) {
+            self.memory.replace(page, Access::ReadWrite).unwrap_or_else(|errno| self.is_stuck(errno));
+        }
+        true
+    }
+
+    /// Copies one page, if there is more than zeros in it. Returns true if it has; `None` if the
+    /// page can't be read.
+    fn copy_page_back(&self, page: PageRange, source: PageRange, access: Access) -> Option<bool> {
+        let (target, source) = (self.memory.run(page), self.memory.run(source));
+        let (mut block, mut is_copied) = ([0; 4096], false);
+        for offset in (0..target.iov_len).step_by(block.len()) {
+            if self.read_nofault(source.iov_base.addr() + offset, &mut block) != block.len() {
+                return None;
+            }
+            if block.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            if !is_copied && access != Access::ReadWrite {
+                let writable = self.memory.protect(page, Access::ReadWrite);
+                writable.unwrap_or_else(|errno| self.is_stuck(errno));
+            }
+            let to = target.iov_base.cast::<u8>().wrapping_add(offset);
+            // SAFETY: the page is in a range that the caller of `relocate` owns, so no other thread
+            // uses it. It is writable, as it was or was just made, and whole blocks long.
+            unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to, block.len()) };
+            is_copied = true;
+        }
+        Some(is_copied)
+    }
+
+    fn is_stuck(&self, errno: Errno) {
+        self.fatal(&format_args!("pages can be moved neither on nor back ({errno})"));
     }
 
     /// Makes `from` fault, of which the pages have gone. If that fails, a wild access finds zeros
@@ -141,6 +181,11 @@ impl Linux {
 /// Returns the part of `to` that is as far into it as `run` is into `from`, which is as long.
 fn counterpart(run: PageRange, from: PageRange, to: PageRange) -> PageRange {
     PageRange::from_len(to.start() + (run.start() - from.start()), run.len()).unwrap_or(to)
+}
+
+/// Returns the pages of `range`, each by itself.
+fn pages(range: PageRange) -> impl Iterator<Item = PageRange> {
+    (range.start()..range.end()).filter_map(|page| PageRange::from_len(page, 1))
 }
 
 #[cold]

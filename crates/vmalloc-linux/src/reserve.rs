@@ -56,6 +56,11 @@ impl Linux {
         if options.dont_dump || guarding.kind() == Guards::PteMarkers {
             memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
         }
+        if options.dont_dump
+            && let Guarding::Userfault(userfault) = &guarding
+        {
+            userfault.hide_stash().map_err(|errno| system("madvise(MADV_DONTDUMP)", errno))?;
+        }
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;

@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
-use vmalloc::{PageRange, PlatformFault, Protection, Relocate};
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use vmalloc::{Config, PageRange, PlatformFault, Protection, Relocate, Request};
+use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, open};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -135,4 +136,58 @@ fn an_area_of_several_mappings_moves_with_its_protections(linux: &Linux) {
     linux.do_unmap(&[at]).unwrap();
     assert_traps(linux, at);
     assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
+}
+
+/// Registers memory with a userfaultfd(2) of the program's own, for protection against writes:
+/// `None` where the kernel refuses.
+fn armed(addr: usize, bytes: usize) -> Option<OwnedFd> {
+    // `UFFDIO_API`, `UFFDIO_REGISTER`, and what they exchange, see `linux/userfaultfd.h`.
+    const REQUESTS: [libc::c_ulong; 2] = [0xc018_aa3f, 0xc020_aa00];
+    let (mut api, mut register) = ([0xaa_u64, 0, 0], [addr as u64, bytes as u64, 2, 0]);
+    // SAFETY: a descriptor alone changes nothing; the structures are the calls', and nothing writes
+    // to the memory.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1);
+        if fd < 0 {
+            return None;
+        }
+        let fd = OwnedFd::from_raw_fd(fd as i32);
+        let answers = [
+            libc::ioctl(fd.as_raw_fd(), REQUESTS[0] as _, &raw mut api),
+            libc::ioctl(fd.as_raw_fd(), REQUESTS[1] as _, &raw mut register),
+        ];
+        (answers == [0, 0]).then_some(fd)
+    }
+}
+
+/// From Linux 6.17 on the kernel moves the mappings in front of one that it refuses to move.
+#[test]
+fn a_move_that_is_refused_half_way_loses_no_content() {
+    const PAGE: usize = 4096;
+    for (guards, first_armed) in
+        guards_by_mapping().flat_map(|guards| [(guards, 4), (guards, 0), (guards, 7)])
+    {
+        let Ok(space) = open(Options::new().exactly(SPAN).guards(guards), Config::default()) else {
+            continue;
+        };
+        let old = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
+        let byte = |addr: usize, page: usize| {
+            std::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE + 7 * page)
+        };
+        // SAFETY: the area is the test's. Page 2 was never touched.
+        [0, 1, 3, 4, 5, 6, 7].iter().for_each(|page| unsafe { byte(old, *page).write(101 + *page as u8) });
+        let Some(_fd) = armed(old + first_armed * PAGE, (8 - first_armed) * PAGE) else {
+            eprintln!("NOT RUN: userfaultfd: {}", std::io::Error::last_os_error());
+            return;
+        };
+        // SAFETY: the area is the test's, which uses the new address from here on.
+        let new = unsafe { space.raw().realloc(old, &Request::new(100 * PAGE)) }.unwrap();
+        // SAFETY: as above.
+        let read: Vec<_> = (0..8).map(|page| unsafe { byte(new, page).read() }).collect();
+        assert_eq!(read, [101, 102, 0, 104, 105, 106, 107, 108], "{guards:?}, armed from {first_armed} on");
+        // SAFETY: as above.
+        unsafe { space.raw().free(new) }.unwrap();
+        space.purge().unwrap();
+        space.verify().unwrap();
+    }
 }

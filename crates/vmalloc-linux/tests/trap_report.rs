@@ -178,3 +178,92 @@ fn a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up() {
         });
     });
 }
+
+extern "C" fn say_called(_: libc::c_int) {
+    // SAFETY: the bytes are there.
+    unsafe { libc::write(libc::STDERR_FILENO, c"called\n".as_ptr().cast(), 7) };
+}
+
+#[test]
+fn a_handler_that_was_to_be_called_once_is_called_once() {
+    let said = said_by_child("a_handler_that_was_to_be_called_once_is_called_once", || {
+        // SAFETY: all-zero is a valid action, and the handler does what a handler may. A child that
+        // goes on for ever must not hang the test.
+        unsafe {
+            libc::alarm(10);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = say_called as *const () as usize;
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+            for signal in [libc::SIGSEGV, libc::SIGBUS] {
+                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+            }
+        }
+        trap_report::install().unwrap();
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            // SAFETY: room for the answer.
+            let flags = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
+                action.sa_flags
+            };
+            assert_ne!(flags & libc::SA_RESTART, 0);
+        }
+        let space = space();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        free(&space, addr);
+        load(addr);
+    });
+    let Some(said) = said else { return };
+    assert_eq!(said.matches("called\n").count(), 1, "{:.2000}", said);
+}
+
+#[test]
+fn a_sent_signal_that_was_ignored_still_is() {
+    in_own_process("a_sent_signal_that_was_ignored_still_is", || {
+        // SAFETY: to ignore is no handler.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+        trap_report::install().unwrap();
+        for _ in 0..2 {
+            // SAFETY: no conditions.
+            assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
+        }
+        // A trap ends the program all the same.
+        let space = open(Options::new().exactly(SPAN).trap_frees(), Config::default()).unwrap();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        // SAFETY: the child touches a byte and dies of it.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            load(addr + PAGE);
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(1) };
+        }
+        let mut status = 0;
+        // SAFETY: room for a status; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert!(libc::WIFSIGNALED(status), "{status:#x}");
+    });
+}
+
+/// Another thread notes its frees at each fork, with the feature `trap-backtrace` by unwinding.
+#[test]
+fn a_child_notes_frees_whatever_its_parent_was_doing() {
+    in_own_process("a_child_notes_frees_whatever_its_parent_was_doing", || {
+        trap_report::install().unwrap();
+        let (space, stop) = (space(), AtomicBool::new(false));
+        let alloc_and_free = || free(&space, space.raw().alloc(&Request::new(PAGE)).unwrap());
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    alloc_and_free();
+                }
+            });
+            for _ in 0..300 {
+                in_forked_child(|| {
+                    alloc_and_free();
+                    true
+                });
+            }
+        });
+    });
+}

@@ -4,9 +4,9 @@ mod common;
 
 use common::trapping::*;
 use common::*;
-use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::Request;
-use vmalloc_linux::Options;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use vmalloc::{Config, Request};
+use vmalloc_linux::{BatchAdvise, Options, open};
 
 #[test]
 fn a_stale_access_traps_when_the_free_has_returned() {
@@ -304,5 +304,104 @@ fn daemons_may_close_all_descriptors() {
             traps(&space, large, LARGE);
             true
         });
+    });
+}
+
+/// The descriptors of the page map and of the process are opened when they are first needed.
+#[test]
+fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
+    use std::os::fd::AsRawFd;
+    in_own_process("a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors", || {
+        for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
+            let options = Options::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
+            let Ok(space) = open(options, Config::default()) else { continue };
+            let large = alloc(&space, 1024);
+            // SAFETY: the area is the test's.
+            unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
+            let areas: Vec<_> = (0..40).map(|_| alloc(&space, 4)).collect();
+            areas.iter().step_by(2).for_each(|addr| free(&space, *addr));
+            space.purge().unwrap();
+            // SAFETY: this process was made for it.
+            assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+            let files: Vec<_> = (0..4).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+            assert_eq!(files[0].as_raw_fd(), 3);
+            drop(space);
+            let is_open = |file: &std::fs::File| file.metadata().is_ok();
+            // A file that was closed must not be closed again, which ends the program.
+            let still: Vec<_> = files.iter().map(is_open).collect();
+            std::mem::forget(files);
+            assert_eq!(still, [true; 4], "{vectors:?}");
+        }
+    });
+}
+
+/// What a handler of the program has mapped in the child of a fork, before ours ran.
+static MAPPED_IN_CHILD: AtomicUsize = AtomicUsize::new(0);
+const MAPPED: usize = 64 << 20;
+
+extern "C" fn map_in_child() {
+    // SAFETY: fresh memory, at an address that the kernel chooses.
+    let memory = unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), MAPPED, access, flags, -1, 0)
+    };
+    MAPPED_IN_CHILD.store(memory.addr(), Ordering::Relaxed);
+}
+
+#[test]
+fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
+    in_own_process("memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child", || {
+        // SAFETY: the handler makes one call of the kernel.
+        assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(map_in_child)) }, 0);
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let freed = alloc(&space, 20);
+        fill_area(freed, 20, 1);
+        free(&space, freed);
+        in_forked_child(move || {
+            for pages in [1, 40, LARGE] {
+                let addr = alloc(&space, pages);
+                fill_area(addr, pages, 2);
+                free(&space, addr);
+                traps(&space, addr, pages);
+            }
+            drop(space);
+            let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);
+            assert_ne!(mapped, usize::MAX);
+            fill_area(mapped, MAPPED / PAGE, 3);
+            true
+        });
+    });
+}
+
+/// Returns the bytes of memory that a core dump of this process would show.
+fn dumped_bytes() -> usize {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut dumped, mut resident) = (0, 0);
+    for line in smaps.lines() {
+        if let Some(rest) = line.strip_prefix("Anonymous:") {
+            resident = rest.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10;
+        } else if line.starts_with("VmFlags:") && !line.split_whitespace().any(|flag| flag == "dd") {
+            dumped += resident;
+        }
+    }
+    dumped
+}
+
+#[test]
+fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
+    in_own_process("freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does", || {
+        let Some(space) = with_userfault(Options::new().without_drain_thread().dont_dump()) else { return };
+        let assert_hidden = || {
+            let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
+            let areas: Vec<_> = (0..500).map(|_| alloc(&space, 32)).collect();
+            areas.iter().for_each(|addr| free(&space, *addr));
+            assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
+            assert!(dumped_bytes() < before + (8 << 20), "{before} became {}", dumped_bytes());
+        };
+        in_forked_child(|| {
+            assert_hidden();
+            true
+        });
+        assert_hidden();
     });
 }

@@ -172,6 +172,44 @@ mod on_x86_64 {
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 41, "{status:#x}");
     }
 
+    extern "C" fn say_called(_: i32) {
+        // SAFETY: the bytes are there.
+        unsafe { libc::write(libc::STDERR_FILENO, c"called\n".as_ptr().cast(), 7) };
+    }
+
+    #[test]
+    fn a_handler_that_was_to_be_called_once_is_called_once() {
+        let (text, status) = output_of(|| {
+            // SAFETY: a handler for the life of the program. A child that goes on for ever must not
+            // hang the test.
+            unsafe {
+                libc::alarm(10);
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = say_called as *const () as usize;
+                action.sa_flags = libc::SA_RESETHAND;
+                assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+            }
+            report_overflows().unwrap();
+            touch_from(touchable_top(), 8);
+        });
+        assert_eq!(text.matches("called\n").count(), 1, "{text:.2000}");
+        assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+    }
+
+    #[test]
+    fn a_sent_signal_that_was_ignored_still_is() {
+        let (_, status) = output_of(|| {
+            // SAFETY: to ignore is no handler, and a signal to this process has no conditions.
+            unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+            report_overflows().unwrap();
+            for _ in 0..2 {
+                // SAFETY: no conditions.
+                assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
+            }
+        });
+        assert_eq!(status, 0, "{status:#x}");
+    }
+
     #[test]
     fn faults_elsewhere_go_to_the_handler_before() {
         let (text, status) = output_of(|| {

@@ -187,9 +187,15 @@ impl PteMarkers {
             let _ = memory.advise(run, Advice::DontDump);
             return Ok(());
         }
-        memory.advise(run, Advice::GuardInstall)?;
-        self.extents.set_open(run);
-        Ok(())
+        let marked = memory.advise(run, Advice::GuardInstall);
+        // A run of several mappings may be half done. Going back splits nothing.
+        let is_open = memory.protect(run, Access::ReadWrite).is_ok();
+        // Also where it could not be marked, so that the next purge finds it. A run that is marked,
+        // and can't be opened, is as closed as any.
+        if is_open || marked.is_err() {
+            self.extents.set_open(run);
+        }
+        marked
     }
 }
 

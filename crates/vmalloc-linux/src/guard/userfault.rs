@@ -29,8 +29,9 @@
 //!
 //! # What can't be moved
 //! Pages that a child of a fork shares, that are locked, or that the kernel uses for the moment are
-//! dropped instead, and so is what follows them in their area. The stash itself is not copied to
-//! children, so it shares nothing.
+//! dropped instead, and so is what follows them in their area. The stash itself is empty in a child,
+//! so it shares nothing. Its addresses stay taken there: a hole would be found by whatever the
+//! program maps before the hook runs.
 //!
 //! # Forks
 //! The child inherits the mappings and no registration. Its hook opens a descriptor and registers
@@ -129,6 +130,11 @@ impl Userfault {
     /// Returns what takes part in forks.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
+    }
+
+    /// Leaves the stash out of core dumps, also out of those of children: it holds what was freed.
+    pub(crate) fn hide_stash(&self) -> Result<(), Errno> {
+        self.0.stash.as_ref().map_or(Ok(()), |stash| stash.memory().advise_whole(Advice::DontDump))
     }
 
     /// Returns true if pages that were just mapped read as zero.
@@ -272,12 +278,12 @@ impl Shared {
         self.fd.register(self.bytes(range), Mode::Missing)
     }
 
-    /// Registers the stash, for pages are moved to registered addresses alone. It is not copied to
-    /// children, and gets no huge pages, which would have to be split.
+    /// Registers the stash, for pages are moved to registered addresses alone. Its content
+    /// is not copied to children, and it gets no huge pages, which would have to be split.
     fn register_stash(&self) -> Result<(), Errno> {
         let Some(stash) = &self.stash else { return Ok(()) };
         let memory = stash.memory();
-        memory.advise_whole(Advice::DontFork)?;
+        memory.advise_whole(Advice::WipeOnFork)?;
         // A kernel without huge pages has no such advice either.
         let _ = memory.advise_whole(Advice::NoHugePage);
         let range = Range { start: memory.base().addr().get() as u64, len: memory.bytes() as u64 };
@@ -383,7 +389,6 @@ impl Shared {
     fn repair(&self) -> Result<(), Errno> {
         if let Some(stash) = &self.stash {
             stash.start_anew();
-            stash.memory().renew()?;
         }
         self.fd.reopen()?;
         self.register_stash()?;

@@ -32,8 +32,6 @@ const TRIES: usize = 64;
 pub(crate) enum Advice {
     /// Drop the pages: the next touch finds zeros. Leaves guard marks where they are.
     DontNeed = 4,
-    /// Leave the pages out of the child of a fork.
-    DontFork = 10,
     /// Put no huge pages there.
     NoHugePage = 15,
     /// Give the pages of shared memory back to the machine, for all processes.
@@ -42,6 +40,8 @@ pub(crate) enum Advice {
     DontDump = 16,
     /// Have the pages in core dumps again.
     DoDump = 17,
+    /// Have the pages read as zero in the child of a fork (Linux 4.14).
+    WipeOnFork = 18,
     /// Map the pages now, as for a read (Linux 5.14).
     PopulateRead = 22,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
@@ -63,7 +63,7 @@ impl Advice {
             Self::DoDump => "madvise(MADV_DODUMP)",
             Self::PopulateRead => "madvise(MADV_POPULATE_READ)",
             Self::Remove => "madvise(MADV_REMOVE)",
-            Self::DontFork => "madvise(MADV_DONTFORK)",
+            Self::WipeOnFork => "madvise(MADV_WIPEONFORK)",
             Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",
             Self::Collapse => "madvise(MADV_COLLAPSE)",
             Self::GuardInstall => "madvise(MADV_GUARD_INSTALL)",
@@ -112,7 +112,10 @@ impl Sender {
         match vectors {
             BatchAdvise::PidfdSelf => Self::PidfdSelf,
             BatchAdvise::Pidfd => {
-                Self::Pidfd(OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty())))
+                let open = || pidfd_open(getpid(), PidfdFlags::empty());
+                // The second is that of Linux 6.9.
+                let is_pidfd = |name: &[u8]| name == b"anon_inode:[pidfd]" || name.starts_with(b"pidfd:");
+                Self::Pidfd(OwnDescriptor::new(open, is_pidfd))
             }
             BatchAdvise::Loop => Self::Loop,
         }

@@ -4,6 +4,7 @@ use crate::fork::locks;
 use rustix::fd::{IntoRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::getpid;
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bits of a process's number: Linux gives none above 2²².
@@ -18,11 +19,14 @@ const PID_BITS: u32 = 22;
 pub(crate) struct OwnDescriptor {
     word: AtomicU64,
     open: fn() -> Result<OwnedFd, Errno>,
+    is_its_name: fn(&[u8]) -> bool,
 }
 
 impl OwnDescriptor {
-    pub(crate) const fn new(open: fn() -> Result<OwnedFd, Errno>) -> Self {
-        Self { word: AtomicU64::new(0), open }
+    /// Makes one that `open` opens, and that has a name in `/proc/self/fd` by which it is told from
+    /// files of the program.
+    pub(crate) const fn new(open: fn() -> Result<OwnedFd, Errno>, is_its_name: fn(&[u8]) -> bool) -> Self {
+        Self { word: AtomicU64::new(0), open, is_its_name }
     }
 
     /// Returns the descriptor of this process.
@@ -58,10 +62,29 @@ impl OwnDescriptor {
 impl Drop for OwnDescriptor {
     fn drop(&mut self) {
         let word = *self.word.get_mut();
-        if word >> 32 == process() {
+        let descriptor = word as u32 as RawFd;
+        // Where the program has closed it, the number may be a file's by now.
+        if word >> 32 == process() && is_named(descriptor, self.is_its_name) {
             // SAFETY: opened by this process, for this alone.
-            unsafe { libc::close(word as u32 as RawFd) };
+            unsafe { libc::close(descriptor) };
         }
+    }
+}
+
+/// Returns true if `descriptor` is open and its name in `/proc/self/fd` is one of those that
+/// `is_name` knows, or there is no telling.
+pub(crate) fn is_named(descriptor: RawFd, is_name: impl FnOnce(&[u8]) -> bool) -> bool {
+    if descriptor < 0 {
+        return false;
+    }
+    let (mut path, mut link) = ([0_u8; 32], [0_u8; 64]);
+    // The buffer has room for any number.
+    let _ = write!(&mut path[..31], "/proc/self/fd/{descriptor}");
+    // SAFETY: the path ends in a zero, and the link has that much room.
+    let len = unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    match usize::try_from(len) {
+        Ok(len) => is_name(&link[..len]),
+        Err(_) => Errno::from_io_error(&std::io::Error::last_os_error()) != Some(Errno::NOENT),
     }
 }
 
@@ -80,7 +103,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no pidfd_open")]
     fn a_descriptor_is_opened_by_the_process_that_asks() {
-        let own = OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty()));
+        let own = OwnDescriptor::new(|| pidfd_open(getpid(), PidfdFlags::empty()), |_| true);
         let first = own.get().unwrap();
         assert_eq!(own.get(), Ok(first));
         // As a forked child finds it: a word of another process.

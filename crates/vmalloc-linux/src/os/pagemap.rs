@@ -57,7 +57,7 @@ pub(crate) struct Pagemap(OwnDescriptor);
 
 impl Default for Pagemap {
     fn default() -> Self {
-        Self(OwnDescriptor::new(open))
+        Self(OwnDescriptor::new(open, |name| name.starts_with(b"/proc/") && name.ends_with(b"/pagemap")))
     }
 }
 

@@ -89,17 +89,11 @@ impl Mapping {
 
     /// Advises about all of it, with advice that leaves the content.
     pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
-        debug_assert!(matches!(advice, Advice::DontFork | Advice::NoHugePage), "{advice:?} drops pages");
+        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump].contains(&advice);
+        debug_assert!(leaves, "{advice:?} drops pages");
         let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
-    }
-
-    /// Maps it again in the child of a fork, which did not get it, readable and writable.
-    pub(crate) fn renew(&self) -> Result<(), Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: nothing of the child's is replaced.
-        unsafe { mmap_anonymous(self.base.as_ptr(), self.bytes, Access::ReadWrite.map(), flags) }.map(drop)
     }
 }
 
@@ -184,14 +178,6 @@ impl Access {
             Self::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
         }
     }
-}
-
-/// A move that has failed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stuck {
-    /// The number of pages at the begin that were moved.
-    pub(crate) pages: u64,
-    pub(crate) errno: Errno,
 }
 
 /// The reserved span.
@@ -313,53 +299,25 @@ impl Reservation {
     }
 
     /// Moves the pages behind `from`, which is private memory, to `to`, of the same length. New
-    /// pages appear behind `from` at a touch. If this fails, the part of `to` behind the moved
-    /// pages may have lost its mapping, as for [`duplicate`](Self::duplicate).
-    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Stuck> {
+    /// pages appear behind `from` at a touch. The kernel goes from mapping to mapping, and removes
+    /// the target of each before it moves it. So if this fails, some pages at the begin may have
+    /// been moved, and a part of `to` behind them may have lost its mapping, as for
+    /// [`duplicate`](Self::duplicate).
+    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Errno> {
         let (source, target) = (self.run(from), self.run(to));
         // By its number: under Miri rustix stands on the C library, and has no name for it there.
         let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
         // SAFETY: M1, M2 for both; the caller owns both, and no other thread uses them.
         let moved =
             unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
-        moved.map(drop).map_err(|errno| Stuck { pages: self.moved(to), errno })
-    }
-
-    /// Returns how many pages are at `to`, by a move that has failed. The kernel goes from mapping
-    /// to mapping, and removes the target of each before it moves it. Where nothing was removed it
-    /// has not begun.
-    #[cold]
-    fn moved(&self, to: PageRange) -> u64 {
-        let has_hole = |pages| PageRange::from_len(to.start(), pages).is_some_and(|part| self.has_hole(part));
-        if !has_hole(to.len()) {
-            return 0;
-        }
-        let (mut whole, mut broken) = (0, to.len());
-        while broken - whole > 1 {
-            let middle = whole + (broken - whole) / 2;
-            *(if has_hole(middle) { &mut broken } else { &mut whole }) = middle;
-        }
-        whole
+        moved.map(drop)
     }
 
     /// Returns true if some page of `range` has no mapping.
-    fn has_hole(&self, range: PageRange) -> bool {
+    pub(crate) fn has_hole(&self, range: PageRange) -> bool {
         let run = self.run(range);
         // SAFETY: M1, M2; to private memory this does nothing, and it fails where there is none.
         unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) }.is_err()
-    }
-
-    /// Copies the content of `from` to `to`.
-    ///
-    /// # Safety
-    /// They are as long as each other and disjoint. The first is readable and the second writable,
-    /// and no other thread uses them.
-    pub(crate) unsafe fn copy(&self, from: PageRange, to: PageRange) {
-        let (source, target) = (self.run(from), self.run(to));
-        let (first, second) = (source.iov_base.cast::<u8>(), target.iov_base.cast());
-        // SAFETY: M1, M2: both are our own. That they are disjoint, readable and writable is the
-        // caller's promise.
-        unsafe { ptr::copy_nonoverlapping(first, second, source.iov_len) };
     }
 
     /// Advises about `range`. Pages that are locked in memory are unlocked for it, see [`unlock`].

@@ -3,11 +3,11 @@
 //!
 //! By libc alone: the calls are five ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
 
+use crate::os::own_descriptor::is_named;
 use libc::{c_int, c_ulong};
 use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
-use std::io::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Faults of the program alone: without it the call takes a privilege (Linux 5.11).
@@ -207,18 +207,7 @@ impl Drop for Userfaultfd {
 
 /// Returns true if `fd` is a descriptor of userfaultfd(2), or there is no telling.
 fn is_userfaultfd(fd: c_int) -> bool {
-    if fd < 0 {
-        return false;
-    }
-    let (mut path, mut link) = ([0_u8; 32], [0_u8; 64]);
-    // The buffer has room for any number.
-    let _ = write!(&mut path[..31], "/proc/self/fd/{fd}");
-    // SAFETY: the path ends in a zero, and the link has that much room.
-    let len = unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
-    match usize::try_from(len) {
-        Ok(len) => &link[..len] == b"anon_inode:[userfaultfd]",
-        Err(_) => Errno::from_io_error(&std::io::Error::last_os_error()) != Some(Errno::NOENT),
-    }
+    is_named(fd, |name| name == b"anon_inode:[userfaultfd]")
 }
 
 fn open() -> Result<OwnedFd, Errno> {

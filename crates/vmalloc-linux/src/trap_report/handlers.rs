@@ -65,11 +65,23 @@ fn install_one(signal: c_int, before: &OnceLock<sigaction>) -> Result<(), Errno>
     // SAFETY: all-zero is a valid value: no flags, an empty mask.
     let mut new: sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     new.sa_sigaction = on_trap as *const () as usize;
-    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (old.sa_flags & libc::SA_NODEFER);
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | kept_flags(&old);
     new.sa_mask = old.sa_mask;
     // SAFETY: `on_trap` is a handler with three arguments, and calls nothing that a handler may
     // not.
     unsafe { exchange(signal, Some(&new)) }.map(drop)
+}
+
+/// Returns the flags of an action that its replacement has, too: so a handler that was to be called
+/// once is, and calls of the kernel go on or not as before.
+fn kept_flags(old: &sigaction) -> c_int {
+    match old.sa_sigaction {
+        // Its flags mean nothing.
+        libc::SIG_DFL => 0,
+        // An ignored signal interrupts no call.
+        libc::SIG_IGN => libc::SA_RESTART,
+        _ => old.sa_flags & (libc::SA_NODEFER | libc::SA_RESETHAND | libc::SA_RESTART),
+    }
 }
 
 /// # Safety
@@ -105,6 +117,8 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
             // SAFETY: the handler that the program had for this signal, with its arguments.
             unsafe { call(before, signal, info, context) }
         }
+        // A process may send what the program ignores. A trap can't be ignored.
+        Some(before) if before.sa_sigaction == libc::SIG_IGN && code <= 0 => {}
         _ => end(signal, code),
     }
 }

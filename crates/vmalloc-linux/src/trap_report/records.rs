@@ -188,7 +188,7 @@ fn now() -> u64 {
 #[cfg(feature = "trap-backtrace")]
 fn frames() -> [usize; FRAMES] {
     let (mut frames, mut skip, mut count) = ([0; FRAMES], OWN_FRAMES, 0);
-    backtrace::trace(|frame| {
+    let see = |frame: &backtrace::Frame| {
         if skip != 0 {
             skip -= 1;
             return true;
@@ -196,7 +196,12 @@ fn frames() -> [usize; FRAMES] {
         frames[count] = frame.ip() as usize;
         count += 1;
         count < FRAMES
-    });
+    };
+    // Without the lock of the crate, which a thread of the parent may hold at a fork.
+    // SAFETY: the crate locks for platforms whose calls are not safe for threads (dbghelp on
+    // Windows), and for symbols, of which none is looked up here. On Linux it calls
+    // `_Unwind_Backtrace`, which many threads call at once, as they do when they panic.
+    unsafe { backtrace::trace_unsynchronized(see) };
     frames
 }
 

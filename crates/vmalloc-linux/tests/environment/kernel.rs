@@ -74,6 +74,46 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
     });
 }
 
+/// A large area is made inaccessible, or else marked. Where the kernel refuses both, the area stays
+/// back until it traps.
+#[test]
+fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge() {
+    in_own_process(
+        "kernel::a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge",
+        || {
+            let options = super::options(Guards::PteMarkers, BatchAdvise::Loop);
+            let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
+            let space = &*space;
+            let is_on = AtomicBool::new(false);
+            let answer = |call: &Call| {
+                let is_ours = is_on.load(Ordering::SeqCst) && is_inside(space, call.args[0]);
+                match (call.number, call.args[2]) {
+                    (libc::SYS_mprotect, 0) | (libc::SYS_madvise, GUARD_INSTALL) if is_ours => {
+                        Answer::Fail(libc::ENOMEM)
+                    }
+                    _ => Answer::Go,
+                }
+            };
+            supervised(&[libc::SYS_mprotect, SYS_madvise], answer, || {
+                const PAGES: usize = 10 * vmalloc_linux::CHUNK_PAGES as usize;
+                let addr = space.raw().alloc(&Request::new(PAGES * PAGE)).unwrap();
+                fill(addr, 1);
+                is_on.store(true, Ordering::SeqCst);
+                // SAFETY: the area is the test's, and nothing uses it any more.
+                unsafe { space.raw().free(addr) }.unwrap();
+                assert!(space.purge().is_err());
+                assert_eq!(space.stats().refused_areas, 1);
+                is_on.store(false, Ordering::SeqCst);
+                space.purge().unwrap();
+                assert_eq!(space.stats().refused_areas, 0);
+                let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| traps(space, addr + page * PAGE));
+                assert_eq!(trapping, [true; 4]);
+                finish(space, Owed::default());
+            });
+        },
+    );
+}
+
 /// BatchAdvise fail, and the calls for single runs don't.
 #[test]
 fn vectors_that_are_refused_are_replaced_by_single_calls() {

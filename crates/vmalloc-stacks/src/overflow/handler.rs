@@ -32,15 +32,27 @@ pub(super) fn install(report: fn(&Overflow)) -> io::Result<()> {
     if !is_first {
         return Ok(());
     }
-    let mut ours = before[0];
-    ours.sa_sigaction = handle as *const () as usize;
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     for (signal, before) in SIGNALS.iter().zip(&mut before) {
+        let mut ours = *before;
+        ours.sa_sigaction = handle as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | kept_flags(before);
         // SAFETY: the handler is a function of the kind that SA_SIGINFO asks for, for the life of
         // the program. `before` has room for the action.
         answer(unsafe { libc::sigaction(*signal, &ours, before) })?;
     }
     Ok(())
+}
+
+/// Returns the flags of an action that its replacement has, too: so a handler that was to be called
+/// once is, and calls of the kernel go on or not as before.
+fn kept_flags(before: &libc::sigaction) -> c_int {
+    match before.sa_sigaction {
+        // Its flags mean nothing.
+        libc::SIG_DFL => 0,
+        // An ignored signal interrupts no call.
+        libc::SIG_IGN => libc::SA_RESTART,
+        _ => before.sa_flags & (libc::SA_NODEFER | libc::SA_RESETHAND | libc::SA_RESTART),
+    }
 }
 
 fn action_of(signal: c_int) -> io::Result<libc::sigaction> {
@@ -106,6 +118,9 @@ fn go_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
                 handler(signal);
             }
         }
+        // A program may send what this one ignores. An access that is refused can't be ignored.
+        // SAFETY: the facts are the kernel's.
+        Some(action) if action.sa_sigaction == libc::SIG_IGN && unsafe { (*info).si_code } <= 0 => {}
         // The access is repeated on return, and ends the program. A signal that was sent is sent
         // again.
         _ => {
