@@ -79,8 +79,9 @@ impl<'s> Target<'s> {
     pub fn recorded_frees(&self) -> Result<Option<u64>, InspectError> {
         let memory = Memory::new(self.source);
         let written = self.records.iter().map(|records| memory.word_now(records.written));
-        let sum = written.sum::<Result<u64, _>>()?;
-        Ok((sum != 0).then_some(sum))
+        // Of damaged records, any words.
+        let sum = written.reduce(|sum, written| Ok(sum?.saturating_add(written?))).transpose()?;
+        Ok(sum.filter(|sum| *sum != 0))
     }
 
     /// Returns the mapping that holds `addr`.

@@ -209,3 +209,31 @@ fn records_of_no_size_are_refused() {
         assert!(matches!(found, Err(InspectError::Damaged { .. })), "change {nth}: {found:?}");
     }
 }
+
+/// Each of two copies of the library says that it wrote as many records as a word can count.
+#[test]
+fn counts_of_frees_that_overflow_are_told() {
+    let mut image = Image::new();
+    image.put(ZEROS + 0x80, &[u64::MAX]);
+    image.beacon.records.written = ZEROS + 0x80;
+    let dump = image.dump();
+    assert_eq!(Target::find(&dump).expect("a target").recorded_frees(), Ok(Some(u64::MAX)));
+}
+
+/// Two areas, each of which is larger than all addresses.
+#[test]
+fn areas_whose_bytes_overflow_are_summed_up() {
+    let mut image = Image::new();
+    image.outline.page_shift = 21;
+    for (nth, next) in [(0, 2), (1, 3), (2, 0)] {
+        image.leaf(nth, nth << 43, next);
+    }
+    image.put(MAP_END, &[3 << 43]);
+    let dump = image.dump();
+    let target = Target::find(&dump).expect("a target");
+    let tally = target.spaces().expect("a space")[0].snapshot().expect("a snapshot").tally();
+    assert_eq!(
+        tally.tags.iter().map(|tagged| (tagged.areas, tagged.bytes)).collect::<Vec<_>>(),
+        [(3, u64::MAX)]
+    );
+}
