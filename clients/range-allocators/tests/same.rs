@@ -144,3 +144,98 @@ fn free_list_frees_and_takes_parts_as_the_original() {
         }
     }
 }
+
+/// The answer of an allocator: the bounds of a range, or the name of an error with its facts.
+type Answer = Result<(u64, u64), String>;
+
+macro_rules! answer {
+    ($allocator:expr, $crate_name:ident, $policy:expr, $size:expr, $align:expr, $start:expr) => {{
+        use $crate_name::AllocPolicy;
+        let policy = match $policy {
+            0 => AllocPolicy::FirstMatch,
+            1 => AllocPolicy::LastMatch,
+            _ => AllocPolicy::ExactMatch($start),
+        };
+        let range = $allocator.allocate($size, $align, policy);
+        range.map(|range| (range.start(), range.end())).map_err(|error| format!("{error:?}"))
+    }};
+}
+
+/// All three policies, on whole pages. An exact match is asked for at any page: in free ranges,
+/// across the ends of areas, and at the areas themselves. Inside an area the original allocates what
+/// is allocated; only the drop-in is asked there.
+#[test]
+fn vm_allocator_answers_all_policies_as_the_original() {
+    const PAGE: u64 = 4096;
+    const PAGES: u64 = 400;
+    for seed in 0..8 {
+        println!("seed {seed}");
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut ours = vm_allocator::AddressAllocator::new(PAGES * PAGE, PAGES * PAGE).unwrap();
+        let mut theirs = vm_allocator_original::AddressAllocator::new(PAGES * PAGE, PAGES * PAGE).unwrap();
+        let (mut ranges, mut counts) = (Vec::<(u64, u64)>::new(), [[0; 2]; 3]);
+        let (mut inside, mut again) = (0, 0);
+        for _ in 0..10_000 {
+            if random.next_u64() % 5 < 2 && !ranges.is_empty() {
+                let (start, end) = ranges.swap_remove(random.next_u64() as usize % ranges.len());
+                ours.free(&vm_allocator::RangeInclusive::new(start, end).unwrap()).unwrap();
+                theirs.free(&vm_allocator_original::RangeInclusive::new(start, end).unwrap()).unwrap();
+                continue;
+            }
+            let policy = random.next_u64() as usize % 3;
+            let (mut size, mut align) = ((1 + random.next_u64() % 12) * PAGE, PAGE << (random.next_u64() % 3));
+            let mut start = (PAGES + random.next_u64() % PAGES) * PAGE;
+            if policy == 2 {
+                align = PAGE;
+                if random.next_u64() % 4 == 0 && !ranges.is_empty() {
+                    let (first, last) = ranges[random.next_u64() as usize % ranges.len()];
+                    (start, size) = (first, last - first + 1);
+                }
+            }
+            let our: Answer = answer!(ours, vm_allocator, policy, size, align, start);
+            let end = start + size - 1;
+            let is_inside =
+                |&&(first, last): &&(u64, u64)| first <= start && end <= last && (first, last) != (start, end);
+            if policy == 2 && ranges.iter().find(is_inside).is_some() {
+                assert_eq!(our, Err("ResourceNotAvailable".to_string()));
+                inside += 1;
+                continue;
+            }
+            let their: Answer = answer!(theirs, vm_allocator_original, policy, size, align, start);
+            assert_eq!(our, their, "policy {policy}, size {size:#x}, alignment {align:#x}, start {start:#x}");
+            again += usize::from(our.as_ref().is_err_and(|error| error.starts_with("InvalidStateTransition")));
+            counts[policy][usize::from(our.is_ok())] += 1;
+            ranges.extend(our);
+        }
+        println!("refused and allocated: {counts:?}; {inside} inside areas, {again} at areas");
+        assert!(counts.as_flattened().iter().all(|count| *count > 0) && inside > 0 && again > 0);
+    }
+}
+
+/// The differences that the README lists.
+#[test]
+fn vm_allocator_differs_from_the_original_at_single_bytes_and_inside_of_areas() {
+    let mut ours = vm_allocator::AddressAllocator::new(0x1000, 0x1000).unwrap();
+    let mut theirs = vm_allocator_original::AddressAllocator::new(0x1000, 0x1000).unwrap();
+    let mut exact = |start, size| -> (Answer, Answer) {
+        (answer!(ours, vm_allocator, 2, size, 1, start), answer!(theirs, vm_allocator_original, 2, size, 1, start))
+    };
+    let refused = || Err("ResourceNotAvailable".to_string());
+    assert_eq!(exact(0x1000, 0x100), (Ok((0x1000, 0x10FF)), Ok((0x1000, 0x10FF))));
+    assert_eq!(exact(0x1040, 0x10), (refused(), Ok((0x1040, 0x104F))));
+    assert_eq!(exact(0x1FFF, 1), (Ok((0x1FFF, 0x1FFF)), refused()));
+
+    let mut ours = vm_allocator::AddressAllocator::new(0x1000, 0x1000).unwrap();
+    let mut theirs = vm_allocator_original::AddressAllocator::new(0x1000, 0x1000).unwrap();
+    for (start, end) in [(0x1000, 0x1000), (0x1001, 0x1FFF)] {
+        let size = end - start + 1;
+        assert_eq!(answer!(ours, vm_allocator, 0, size, 1, 0), Ok((start, end)));
+        assert_eq!(answer!(theirs, vm_allocator_original, 0, size, 1, 0), Ok((start, end)));
+    }
+    for (start, end) in [(0x1000, 0x1000), (0x1001, 0x1FFF)] {
+        ours.free(&vm_allocator::RangeInclusive::new(start, end).unwrap()).unwrap();
+        theirs.free(&vm_allocator_original::RangeInclusive::new(start, end).unwrap()).unwrap();
+    }
+    assert_eq!(answer!(ours, vm_allocator, 0, 0x1000, 1, 0), Ok((0x1000, 0x1FFF)));
+    assert_eq!(answer!(theirs, vm_allocator_original, 0, 0x1000, 1, 0), refused(), "its byte stays apart");
+}

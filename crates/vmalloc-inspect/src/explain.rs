@@ -4,7 +4,7 @@ use crate::error::InspectError;
 use crate::frees::{self, Freed};
 use crate::memory::{Mapping, Memory, Residency};
 use crate::snapshot::{AreaState, Segment, Snapshot};
-use crate::target::{SpaceView, Target};
+use crate::target::Target;
 use serde::Serialize;
 
 /// An address, explained.
@@ -74,10 +74,13 @@ impl Target<'_> {
     /// # Errors
     /// When no space is found, or what was found can't be read.
     pub fn explain(&self, addr: u64) -> Result<Explanation, InspectError> {
-        let (mut place, spaces) = (None, self.spaces()?);
-        for space in spaces.iter().filter(|space| space.may_hold(addr)) {
-            place = place.or(space.snapshot()?.place(addr));
-        }
+        let spaces = self.spaces()?;
+        // By address: none of the others reaches so far.
+        let space = spaces.iter().rfind(|space| space.start() <= addr);
+        let place = match space {
+            Some(space) => space.snapshot()?.place(addr),
+            None => None,
+        };
         let mapping = self.mapping(addr)?;
         Ok(Explanation { addr, place, freed: self.freed(addr)?, mapping, spaces: spaces.len() })
     }
@@ -85,19 +88,12 @@ impl Target<'_> {
     /// Returns the newest record of a free of an area that had `addr`.
     fn freed(&self, addr: u64) -> Result<Option<Freed>, InspectError> {
         let (memory, clock) = (Memory::new(self.source), self.source.clock());
-        for space in self.spaces()? {
-            if let Some(freed) = frees::find(&memory, &space.records, addr, clock)? {
+        for records in &self.records {
+            if let Some(freed) = frees::find(&memory, records, addr, clock)? {
                 return Ok(Some(freed));
             }
         }
         Ok(None)
-    }
-}
-
-impl SpaceView<'_> {
-    /// Returns false if the span begins behind `addr`.
-    fn may_hold(&self, addr: u64) -> bool {
-        self.outline.first_pages[0] <= addr >> self.outline.page_shift
     }
 }
 

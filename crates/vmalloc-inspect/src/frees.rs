@@ -36,7 +36,7 @@ pub(crate) fn find(
     clock: Option<u64>,
 ) -> Result<Option<Freed>, InspectError> {
     let ([ring, count, size], [version, start, bytes, ..]) = (records.ring, records.places);
-    if count == 0 || count > MOST[0] || size > MOST[1] {
+    if count == 0 || count > MOST[0] || size == 0 || size > MOST[1] {
         return Err(InspectError::damaged("the records of frees"));
     }
     let written = memory.word(records.written)?;

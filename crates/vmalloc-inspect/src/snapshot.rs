@@ -84,11 +84,11 @@ impl<'s> Snapshot<'s> {
     pub(crate) fn take(space: &SpaceView<'s>) -> Result<Self, InspectError> {
         let SpaceView { source, outline, .. } = *space;
         let (memory, walk, version, is_settled) = settled_walk(source, &outline)?;
+        let [purges, purged, taken, late] = outline.counts.map(|count| memory.word(count).unwrap_or(0));
+        let counts = [purges, purged, taken, late, version / 2];
         let retired = walk.starts.iter().filter(|start| start.is_area && !start.is_busy).count();
         let waiting = waiting::read(&memory, &outline, retired as u64);
         let notes = notes::read(&memory, &outline);
-        let [purges, purged, taken, late] = outline.counts.map(|count| memory.word(count).unwrap_or(0));
-        let counts = [purges, purged, taken, late, version / 2];
         Ok(Self { source, outline, walk, waiting, notes, is_settled, counts })
     }
 

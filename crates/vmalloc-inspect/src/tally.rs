@@ -98,8 +98,9 @@ fn add_tag(tags: &mut BTreeMap<(Option<String>, Option<String>), Tagged>, segmen
     let sum = tags.entry((tag.clone(), kind.clone())).or_default();
     (sum.tag, sum.kind) = (tag, kind);
     sum.areas += 1;
-    sum.bytes += bytes;
-    sum.span_bytes += end - addr;
+    // The bytes of damaged records may be any.
+    sum.bytes = sum.bytes.saturating_add(bytes);
+    sum.span_bytes = sum.span_bytes.saturating_add(end - addr);
 }
 
 impl Tally {
@@ -107,7 +108,7 @@ impl Tally {
         let bytes = segment.end - segment.addr;
         let add = |sum: &mut Sum| {
             sum.areas += 1;
-            sum.bytes += bytes;
+            sum.bytes = sum.bytes.saturating_add(bytes);
         };
         match segment.state {
             AreaState::Free => {

@@ -12,7 +12,7 @@ pub struct Target<'s> {
     pub(crate) source: &'s dyn Source,
     spaces: Vec<SpaceView<'s>>,
     /// Of each copy of the library in the process.
-    records: Vec<RecordPlaces>,
+    pub(crate) records: Vec<RecordPlaces>,
     /// The reason why a space could not be told, where there was one.
     pub(crate) trouble: Option<InspectError>,
 }
@@ -21,7 +21,6 @@ pub struct Target<'s> {
 pub struct SpaceView<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) outline: Outline,
-    pub(crate) records: RecordPlaces,
 }
 
 /// Pages of one mapping that are looked at for a beacon.
@@ -41,12 +40,11 @@ impl<'s> Target<'s> {
     pub fn find(source: &'s dyn Source) -> Result<Self, InspectError> {
         let (mut spaces, mut all, mut trouble) = (Vec::new(), Vec::new(), None);
         for beacon in beacons(source)? {
-            let records = beacon.records;
             if beacon.version == Beacon::VERSION {
-                all.push(records);
+                all.push(beacon.records);
             }
             let mut enter = |outline| match outline {
-                Ok(outline) => spaces.push(SpaceView { source, outline, records }),
+                Ok(outline) => spaces.push(SpaceView { source, outline }),
                 Err(error) => trouble = Some(error),
             };
             match outlines(source, &beacon) {
@@ -54,7 +52,9 @@ impl<'s> Target<'s> {
                 Err(error) => enter(Err(error)),
             }
         }
-        spaces.sort_by_key(|space| space.outline.first_pages[0]);
+        spaces.sort_by_key(SpaceView::start);
+        // No two spaces share addresses.
+        spaces.dedup_by_key(|space| space.start());
         Ok(Self { source, spaces, records: all, trouble })
     }
 
@@ -79,8 +79,9 @@ impl<'s> Target<'s> {
     pub fn recorded_frees(&self) -> Result<Option<u64>, InspectError> {
         let memory = Memory::new(self.source);
         let written = self.records.iter().map(|records| memory.word_now(records.written));
-        let sum = written.sum::<Result<u64, _>>()?;
-        Ok((sum != 0).then_some(sum))
+        // Of damaged records, any words.
+        let sum = written.reduce(|sum, written| Ok(sum?.saturating_add(written?))).transpose()?;
+        Ok(sum.filter(|sum| *sum != 0))
     }
 
     /// Returns the mapping that holds `addr`.
@@ -94,6 +95,11 @@ impl<'s> Target<'s> {
 }
 
 impl<'s> SpaceView<'s> {
+    /// Returns the first address of the span.
+    pub(crate) fn start(&self) -> u64 {
+        self.outline.first_pages[0].saturating_mul(1 << self.outline.page_shift)
+    }
+
     /// Reads the space.
     ///
     /// # Errors
@@ -132,7 +138,8 @@ fn outlines(source: &dyn Source, beacon: &Beacon) -> Result<Vec<Outline>, Inspec
         return Err(InspectError::OtherVersion { found: beacon.version, known });
     }
     let [first, count, size, place] = beacon.slots;
-    if count > MOST_SLOTS || size > MOST_PLACE || place >= size {
+    let end = place.saturating_add(size_of::<Outline>() as u64);
+    if count > MOST_SLOTS || size > MOST_PLACE || end > size {
         return Err(InspectError::damaged("the slots of its beacon"));
     }
     let mut outlines = Vec::new();
@@ -177,12 +184,15 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
     let counts = [outline.nodes[1], outline.tables[1], outline.sizes];
     let are_few = counts.iter().all(|count| *count <= MOST_PLACE);
     let rows = [outline.nodes, outline.tables];
-    let are_rows = rows.iter().all(|row| row[2] <= MOST_PLACE && row[3] <= row[2]);
+    let are_rows = rows.iter().all(|row| row[2] <= MOST_PLACE && row[3] < row[2]);
+    // Else there is no end of entries in a few bytes.
+    let have_sizes = outline.stacks[3] >= 8 && outline.large[2] >= 8 && outline.purge[1] >= 8;
     // Chunks are divided by.
     let has_chunks = outline.chunks[2..].iter().all(|count| *count != 0);
     let has_sizes = outline.leaf[5] >= 32 && outline.range[2] >= 16;
     let are_containers = outline.containers.iter().all(|size| (24..=128).contains(size));
-    match are_small && is_page && are_few && are_rows && has_chunks && has_sizes && are_containers {
+    let are_sizes = has_sizes && have_sizes && are_containers;
+    match are_small && is_page && are_few && are_rows && has_chunks && are_sizes {
         true => Ok(outline),
         false => Err(InspectError::damaged("its outline")),
     }

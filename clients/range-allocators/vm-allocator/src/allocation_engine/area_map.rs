@@ -99,18 +99,24 @@ impl IntervalTree {
         self.refine(start);
         let units = PageRange::new(start / self.unit, end / self.unit).ok_or(Error::InvalidSize(size))?;
         let map = self.map.as_mut().ok_or(Error::ResourceNotAvailable)?;
-        map.alloc_at(units).map_err(why)?;
-        Ok(self.bytes(units))
+        let made = map.alloc_at(units).map_err(why);
+        let range = self.bytes(units);
+        if made.is_err() && self.area(&range).is_some() {
+            return Err(Error::InvalidStateTransition(range, NodeState::Allocated));
+        }
+        made.map(|_| range)
+    }
+
+    /// Returns the area that has the addresses of `key` and no others.
+    fn area(&self, key: &RangeInclusive) -> Option<PageRange> {
+        let area = self.map.as_ref()?.find(key.start / self.unit)?;
+        if self.bytes(area) == *key { Some(area) } else { None }
     }
 
     /// Frees a range that was allocated, and no part of one.
     pub fn free(&mut self, key: &RangeInclusive) -> Result<()> {
-        let unit = self.unit;
+        let area = self.area(key).ok_or(Error::ResourceNotAvailable)?;
         let map = self.map.as_mut().ok_or(Error::ResourceNotAvailable)?;
-        let whole = map
-            .find(key.start / unit)
-            .filter(|area| area.start() * unit == key.start && area.end() * unit - 1 == key.end);
-        let area = whole.ok_or(Error::ResourceNotAvailable)?;
         map.free(area.start()).map(drop).map_err(|_| Error::ResourceNotAvailable)
     }
 }

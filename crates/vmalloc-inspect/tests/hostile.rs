@@ -1,0 +1,239 @@
+//! Core dumps that were made to mislead a reader end in an error or an answer, and soon.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use vmalloc::space::Outline;
+use vmalloc_inspect::{CoreDump, Explanation, InspectError, Target};
+use vmalloc_linux::beacon::Beacon;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// The first address of the memory. As a number it is the length of a list, too.
+const BASE: u64 = 0x1000;
+/// Words each of which is [`BASE`]: wherever a list is read there, it is `BASE` elements from there
+/// on.
+const EQUAL: Range<u64> = BASE..0x1_2000;
+const BEACONS: u64 = EQUAL.end;
+const SLOT: u64 = BEACONS + 0x2000;
+/// Words that are 0.
+const ZEROS: u64 = SLOT + 0x1000;
+const MAP_END: u64 = ZEROS + 0x100;
+const LIST: u64 = ZEROS + 0x200;
+const TABLE: u64 = ZEROS + 0x300;
+const LEAVES: u64 = ZEROS + 0x800;
+const LEAF_BYTES: u64 = 112;
+const ENTRY_BYTES: u64 = 64;
+const TABLES: u64 = ZEROS + 0x1000;
+const MANY: u64 = 1 << 16;
+/// The control bytes of a table behind as many entries.
+const CONTROL: u64 = TABLES + 16 * MANY + ENTRY_BYTES * MANY / 4;
+
+/// The memory of a dump, with one space of one leaf.
+struct Image {
+    bytes: Vec<u8>,
+    beacon: Beacon,
+    outline: Outline,
+}
+
+impl Image {
+    fn new() -> Self {
+        let mut image = Self { bytes: Vec::new(), beacon: beacon(), outline: outline() };
+        image.put(EQUAL.start, &[BASE; (EQUAL.end - EQUAL.start) as usize / 8]);
+        image.put(TABLES, &[]);
+        image.put(MAP_END, &[0x200]);
+        image.put(LIST, &[0x77, 3, 11]);
+        image.leaf(0, 0, 0);
+        image
+    }
+
+    fn put(&mut self, addr: u64, words: &[u64]) {
+        let from = (addr - BASE) as usize;
+        self.bytes.resize(self.bytes.len().max(from + 8 * words.len()), 0);
+        self.bytes[from..from + 8 * words.len()].copy_from_slice(words.as_bytes());
+    }
+
+    /// Puts leaf `nth`, of areas that are in use, at `page`.
+    fn leaf(&mut self, nth: u64, page: u64, next: u64) {
+        let words = [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, page + 1, next];
+        self.put(LEAVES + nth * LEAF_BYTES, &words);
+    }
+
+    /// Writes the dump and opens it.
+    fn dump(mut self) -> CoreDump {
+        let (mut beacon, outline) = (self.beacon, self.outline);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4096), 0);
+        let mut place = |addr: u64, bytes: &[u8]| {
+            self.bytes[(addr - BASE) as usize..][..bytes.len()].copy_from_slice(bytes);
+        };
+        for own in [BEACONS, BEACONS + 0x1000] {
+            beacon.own = own;
+            place(own, beacon.as_bytes());
+        }
+        place(SLOT, &2_u64.to_le_bytes());
+        place(SLOT + 8, outline.as_bytes());
+        let len = self.bytes.len() as u64;
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        let halves = |halves: &[u16]| halves.iter().flat_map(|half| half.to_le_bytes()).collect::<Vec<_>>();
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+        // A core dump with one program header behind this one.
+        file.extend(halves(&[4, 62, 1, 0]));
+        file.extend(words(&[0, 64, 0]));
+        file.extend(halves(&[0, 0, 64, 56, 1, 64, 0, 0]));
+        // What is to be loaded, and may be read.
+        file.extend(words(&[4 << 32 | 1, 4096, BASE, 0, len, len, 4096]));
+        file.resize(4096, 0);
+        file.extend(&self.bytes);
+        static FILES: AtomicU64 = AtomicU64::new(0);
+        let nth = FILES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("vmalloc-hostile-{}-{nth}", std::process::id()));
+        fs::write(&path, file).expect("it is written");
+        let dump = CoreDump::open(&path).expect("a dump");
+        fs::remove_file(&path).expect("it is removed");
+        dump
+    }
+
+    fn explain(self) -> Result<Explanation, InspectError> {
+        let dump = self.dump();
+        Target::find(&dump)?.explain(0x10_0000)
+    }
+
+    /// Explains an address, and panics where that takes a minute.
+    fn explain_soon(self) -> Result<Explanation, InspectError> {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(self.explain()));
+        receiver.recv_timeout(Duration::from_secs(60)).expect("the look ends")
+    }
+}
+
+fn beacon() -> Beacon {
+    let mut beacon = Beacon::new_zeroed();
+    (beacon.magic, beacon.version) = (Beacon::MAGIC, Beacon::VERSION);
+    beacon.slots = [SLOT, 1, 8 + size_of::<Outline>() as u64, 8];
+    (beacon.records.ring, beacon.records.written) = ([ZEROS, 1, 64], ZEROS);
+    beacon
+}
+
+fn outline() -> Outline {
+    let mut outline = Outline::new_zeroed();
+    (outline.version, outline.page_shift) = (Outline::VERSION, 12);
+    outline.bitmaps = [MAP_END, ZEROS, ZEROS, ZEROS, LEAVES, 4];
+    outline.chunks = [0, 8, 128, 16, 16];
+    outline.leaf = [0, 32, 64, 96, 104, LEAF_BYTES];
+    outline.range = [0, 8, 16];
+    outline.nodes = [ZEROS, 1, 64, 0];
+    outline.tables = [ZEROS, 0, 64, 0];
+    outline.stacks = [0, 8, 0, 8];
+    outline.sizes = BASE;
+    outline.large = [ZEROS, 0, 16];
+    outline.purge = [ZEROS, 16, 0, 0, ZEROS];
+    outline.deferred = ZEROS;
+    outline.counts = [ZEROS; 4];
+    outline.list = [LIST, 0x77, 3, 11];
+    outline.containers = [24, 32];
+    outline.entry = [ENTRY_BYTES, 0, 8, 16, 24, 32, 62, 0, 1];
+    outline
+}
+
+/// Returns whether all states and tags could be read.
+fn is_whole(explained: Result<Explanation, InspectError>) -> bool {
+    explained.expect("an answer").place.expect("it is in the space").is_whole
+}
+
+#[test]
+fn a_made_dump_is_read() {
+    let mut image = Image::new();
+    // Tables are not read without a specimen; there are none.
+    assert!(!is_whole(image.explain_soon()));
+    image = Image::new();
+    with_specimen(&mut image);
+    assert!(is_whole(image.explain_soon()));
+}
+
+/// Puts the specimen of a table, with the entries that it is known to have.
+fn with_specimen(image: &mut Image) {
+    let (control, key) = (TABLE + 0x300, Outline::SPECIMEN_KEY);
+    image.put(TABLE, &[control, 7]);
+    image.put(control, &[u64::from_le_bytes([0, 0, 0, 0, 0, 255, 255, 255])]);
+    for nth in 0..Outline::SPECIMEN_ENTRIES {
+        image.put(control - ENTRY_BYTES * (nth + 1), &[key + nth]);
+    }
+    let (tag, entry) = (Outline::SPECIMEN_TAG.as_bytes(), (control - ENTRY_BYTES - BASE) as usize);
+    image.bytes[entry + 32] = tag.len() as u8;
+    image.bytes[entry + 33..][..tag.len()].copy_from_slice(tag);
+    image.bytes[entry + 62] = 1;
+    image.outline.table = [TABLE, Outline::SPECIMEN_ENTRIES, key, control - ENTRY_BYTES];
+}
+
+/// 4,096 nodes of 4,096 stacks of 4,096 areas, all of them the same few words.
+#[test]
+fn lists_that_lie_one_upon_another_end_soon() {
+    let mut image = Image::new();
+    with_specimen(&mut image);
+    image.outline.nodes = [BASE, BASE, 8, 0];
+    assert!(!is_whole(image.explain_soon()), "not all of them were read");
+}
+
+/// 65,536 tables with the same 16,384 entries.
+#[test]
+fn tables_that_share_their_entries_end_soon() {
+    let mut image = Image::new();
+    with_specimen(&mut image);
+    for nth in 0..MANY {
+        image.put(TABLES + 16 * nth, &[CONTROL, MANY / 4 - 1]);
+    }
+    image.put(CONTROL + MANY / 4, &[0]);
+    image.outline.tables = [TABLES, MANY, 16, 0];
+    assert!(!is_whole(image.explain_soon()), "not all of them were read");
+}
+
+#[test]
+fn records_of_no_size_are_refused() {
+    let changes: [fn(&mut Image); 8] = [
+        |image| image.beacon.slots = [SLOT, 4096, 0, 0],
+        |image| image.beacon.slots[2] = 8,
+        |image| image.beacon.records.ring[2] = 0,
+        |image| image.outline.nodes = [BASE, MANY, 0, 0],
+        |image| image.outline.tables = [ZEROS, MANY, 0, 0],
+        |image| image.outline.stacks[3] = 0,
+        |image| image.outline.large[2] = 0,
+        |image| image.outline.purge[1] = 0,
+    ];
+    for (nth, change) in changes.into_iter().enumerate() {
+        let mut image = Image::new();
+        change(&mut image);
+        let found = image.explain_soon();
+        assert!(matches!(found, Err(InspectError::Damaged { .. })), "change {nth}: {found:?}");
+    }
+}
+
+/// Each of two copies of the library says that it wrote as many records as a word can count.
+#[test]
+fn counts_of_frees_that_overflow_are_told() {
+    let mut image = Image::new();
+    image.put(ZEROS + 0x80, &[u64::MAX]);
+    image.beacon.records.written = ZEROS + 0x80;
+    let dump = image.dump();
+    assert_eq!(Target::find(&dump).expect("a target").recorded_frees(), Ok(Some(u64::MAX)));
+}
+
+/// Two areas, each of which is larger than all addresses.
+#[test]
+fn areas_whose_bytes_overflow_are_summed_up() {
+    let mut image = Image::new();
+    image.outline.page_shift = 21;
+    for (nth, next) in [(0, 2), (1, 3), (2, 0)] {
+        image.leaf(nth, nth << 43, next);
+    }
+    image.put(MAP_END, &[3 << 43]);
+    let dump = image.dump();
+    let target = Target::find(&dump).expect("a target");
+    let tally = target.spaces().expect("a space")[0].snapshot().expect("a snapshot").tally();
+    assert_eq!(
+        tally.tags.iter().map(|tagged| (tagged.areas, tagged.bytes)).collect::<Vec<_>>(),
+        [(3, u64::MAX)]
+    );
+}
