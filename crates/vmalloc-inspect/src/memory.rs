@@ -71,11 +71,11 @@ type Page = Option<Box<[u8]>>;
 
 /// Bytes that are handed out for each byte that is read, and those handed out besides.
 ///
-/// Of a real space each record is read once, and three or four words lead to it: a leaf of 128
-/// bytes is 384 handed out. So every space within [`LIMIT`] is read: one of 10 million areas, each in
-/// a leaf of its own, reads 1.3 GB and hands out 3.9 GB, of 10 GB that it may. Records that lie one
-/// upon another are handed out again and again without new reads. Those end here, after four million
-/// words at most that no read pays for: the work is linear in the memory that is there.
+/// Of a real space each record is read once, and five words at most lead to it: a leaf of 128 bytes
+/// is 448 handed out. So every space within [`LIMIT`] is read: one of 10 million areas, each in a
+/// leaf of its own, reads 1.3 GB and hands out 4.5 GB, of 10 GB that it may. Records that lie one
+/// upon another are handed out again and again without new reads. Those end here, after four
+/// million words at most that no read pays for: the work is linear in the memory that is there.
 const MOST_TIMES: u64 = 8;
 const FREE_OF_CHARGE: u64 = 256 << 20;
 /// Each part that is handed out costs as much as so many bytes.
