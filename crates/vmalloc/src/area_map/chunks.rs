@@ -58,9 +58,9 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
-    /// The places of far and near tables, how many records a chunk has, chunks a table, and tables a
-    /// list of far ones; the place of the lists of all others, as many as a table has chunks: for an
-    /// outline.
+    /// The places of far and near tables. How many records a chunk has, chunks a table, and tables
+    /// a list of far ones. The place of the lists of all others, as many as a table has chunks: for
+    /// an outline.
     pub(crate) const FIELDS: [usize; 6] =
         [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, TABLES, offset_of!(Self, beyond)];
 
