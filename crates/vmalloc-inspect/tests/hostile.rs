@@ -104,7 +104,7 @@ impl Image {
     /// Explains an address, and panics where that takes a minute.
     fn explain_soon(self) -> Result<Explanation, InspectError> {
         let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || sender.send(self.explain()));
+        thread::spawn(move || drop(sender.send(self.explain())));
         receiver.recv_timeout(Duration::from_secs(60)).expect("the look ends")
     }
 }
