@@ -162,8 +162,8 @@ macro_rules! answer {
 }
 
 /// All three policies, on whole pages. An exact match is asked for at any page: in free ranges,
-/// across the ends of areas, and at the areas themselves. Inside an area the original allocates what
-/// is allocated; only the drop-in is asked there.
+/// across the ends of areas, and at the areas themselves. Inside an area the original allocates
+/// what is allocated; only the drop-in is asked there.
 #[test]
 fn vm_allocator_answers_all_policies_as_the_original() {
     const PAGE: u64 = 4096;

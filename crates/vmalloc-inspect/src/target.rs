@@ -188,7 +188,7 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
     // Else there is no end of entries in a few bytes.
     let have_sizes = outline.stacks[3] >= 8 && outline.large[2] >= 8 && outline.purge[1] >= 8;
     // Chunks are divided by.
-    let has_chunks = outline.chunks[2..].iter().all(|count| *count != 0);
+    let has_chunks = outline.chunks[2..5].iter().all(|count| *count != 0);
     let has_sizes = outline.leaf[5] >= 32 && outline.range[2] >= 16;
     let are_containers = outline.containers.iter().all(|size| (24..=128).contains(size));
     let are_sizes = has_sizes && have_sizes && are_containers;

@@ -113,11 +113,16 @@ impl Leaves<'_, '_> {
 
     /// Returns the address of leaf `index` of an array.
     fn in_chunks(&self, array: u64, index: u64) -> Result<u64, InspectError> {
-        let [far, near, leaves, chunks, tables] = self.outline.chunks;
+        let [far, near, leaves, chunks, tables, beyond] = self.outline.chunks;
         let number = index / (leaves * chunks);
         let table = match number {
             0 => at(array, near)?,
             number if number < tables => self.pointer(nth(self.pointer(at(array, far)?)?, number, 8)?)?,
+            number if number / tables < chunks => {
+                let lists = self.pointer(at(array, beyond)?)?;
+                let list = self.pointer(nth(lists, number / tables, 8)?)?;
+                self.pointer(nth(list, number % tables, 8)?)?
+            }
             _ => return Err(InspectError::damaged("the number of a leaf")),
         };
         let chunk = self.pointer(nth(table, index / leaves % chunks, 8)?)?;

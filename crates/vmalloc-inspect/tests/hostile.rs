@@ -104,7 +104,7 @@ impl Image {
     /// Explains an address, and panics where that takes a minute.
     fn explain_soon(self) -> Result<Explanation, InspectError> {
         let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || sender.send(self.explain()));
+        thread::spawn(move || drop(sender.send(self.explain())));
         receiver.recv_timeout(Duration::from_secs(60)).expect("the look ends")
     }
 }
@@ -121,7 +121,7 @@ fn outline() -> Outline {
     let mut outline = Outline::new_zeroed();
     (outline.version, outline.page_shift) = (Outline::VERSION, 12);
     outline.bitmaps = [MAP_END, ZEROS, ZEROS, ZEROS, LEAVES, 4];
-    outline.chunks = [0, 8, 128, 16, 16];
+    outline.chunks = [0, 8, 128, 16, 16, 8 * 17];
     outline.leaf = [0, 32, 64, 96, 104, LEAF_BYTES];
     outline.range = [0, 8, 16];
     outline.nodes = [ZEROS, 1, 64, 0];
@@ -236,4 +236,32 @@ fn areas_whose_bytes_overflow_are_summed_up() {
         tally.tags.iter().map(|tagged| (tagged.areas, tagged.bytes)).collect::<Vec<_>>(),
         [(3, u64::MAX)]
     );
+}
+
+/// A dense leaf is found in each of the three levels of its array, and behind them is none.
+#[test]
+fn leaves_of_all_three_levels_are_found() {
+    const ARRAY: u64 = TABLES;
+    let [first_far, first_beyond, end] = [128 * 16, 128 * 16 * 16, 128 * 16 * 16 * 16];
+    // A table of chunks, a list of tables and a list of lists; each has its last entry.
+    let (table, list, lists) = (ARRAY + 0x100, ARRAY + 0x200, ARRAY + 0x300);
+    let chunk = LEAVES + LEAF_BYTES - 127 * LEAF_BYTES;
+    let far = first_beyond - 1;
+    for (index, is_found) in [(first_far - 1, true), (far, true), (end - 1, true), (end, false)] {
+        let mut image = Image::new();
+        image.put(ARRAY, &[list]);
+        image.put(ARRAY + 8 + 8 * 15, &[chunk, lists]);
+        for (table, entry) in [(table, chunk), (list, table), (lists, list)] {
+            image.put(table + 8 * 15, &[entry]);
+        }
+        image.outline.bitmaps[3] = ARRAY;
+        // Leaf 1 is the last of its chunk.
+        image.leaf(0, 0, index + 1);
+        image.leaf(1, 0x100, 0);
+        let explained = image.explain_soon();
+        match is_found {
+            true => assert_eq!(explained.expect("an answer").place.expect("a place").segment.addr, 0x10_0000),
+            false => assert!(matches!(explained, Err(InspectError::Damaged { .. })), "{explained:?}"),
+        }
+    }
 }

@@ -58,10 +58,11 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
-    /// The places of the tables, and how many records a chunk has, chunks a table, and tables there
-    /// are: for an outline.
-    pub(crate) const FIELDS: [usize; 5] =
-        [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, TABLES];
+    /// The places of far and near tables. How many records a chunk has, chunks a table, and tables
+    /// a list of far ones. The place of the lists of all others, as many as a table has chunks: for
+    /// an outline.
+    pub(crate) const FIELDS: [usize; 6] =
+        [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, TABLES, offset_of!(Self, beyond)];
 
     /// Returns the address of the first records, and how many lie in one piece.
     pub(crate) fn flat_part(&self) -> [usize; 2] {

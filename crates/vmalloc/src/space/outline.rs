@@ -48,8 +48,9 @@ pub struct Outline {
     /// the array of dense ones, and the dense leaves in one piece with their number.
     pub bitmaps: [u64; 6],
     /// Places of tables in an array of leaves: of far ones, of the near one; leaves in a chunk,
-    /// chunks in a table, far tables.
-    pub chunks: [u64; 5],
+    /// chunks in a table, far tables; the place of lists like the far one, as many as a table has
+    /// chunks.
+    pub chunks: [u64; 6],
     /// Places in a leaf: starts, used, busy, tag, the link to the next; its size.
     pub leaf: [u64; 6],
     /// Places in a range of pages: start, end; its size.
@@ -87,7 +88,7 @@ pub struct Outline {
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 1;
+    pub const VERSION: u64 = 2;
     /// The tag of the first entry of the specimen of a table; the other entries have none.
     pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.

@@ -5,7 +5,7 @@ use core::ptr::from_ref;
 
 impl Bitmaps<'_> {
     /// The places of the tables in an array of leaves, and their sizes.
-    pub(crate) const CHUNKS: [usize; 5] = Chunks::<Leaf, LEAVES>::FIELDS;
+    pub(crate) const CHUNKS: [usize; 6] = Chunks::<Leaf, LEAVES>::FIELDS;
 
     /// Returns the first page of the span and of group 0.
     pub(crate) fn first_pages(&self) -> [u64; 2] {
