@@ -34,6 +34,7 @@
 //!   for ever. Pending memory may then never be freed there, but nothing is freed early.
 //!   [`Grace::settle`] refuses to wait in a child.
 
+use crate::fork::locks;
 use crate::os::futex::FutexLock;
 use crate::platform::Linux;
 use crossbeam_epoch::Guard;
@@ -275,8 +276,10 @@ impl Arrivals {
 /// The state that batches in flight share with their `Grace`.
 struct Shared {
     space: Arc<Space<Linux>>,
-    /// The process that it was made in.
-    process: u32,
+    /// The process that it was made in: its number, and the generation of forks, since a child in
+    /// a new PID namespace may have its parent's number. (A `Linux` has installed the handlers that
+    /// count generations.)
+    process: (u32, u64),
     arriving: Arrivals,
     in_flight: AtomicBool,
     /// Frees asked for so far; at least `done`.
@@ -292,7 +295,7 @@ impl Shared {
     fn new(space: &Arc<Space<Linux>>) -> Self {
         Self {
             space: Arc::clone(space),
-            process: std::process::id(),
+            process: process(),
             arriving: Arrivals::default(),
             in_flight: AtomicBool::new(false),
             deferred: AtomicU64::new(0),
@@ -303,7 +306,7 @@ impl Shared {
 
     /// Returns true if this process is a child of the one that made it.
     fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        process() != self.process
     }
 
     /// Returns the start of the memory area that holds `addr`.
@@ -373,6 +376,10 @@ impl Shared {
             Some((count, first)) => Err(SettleError::Refused { count, first }),
         }
     }
+}
+
+fn process() -> (u32, u64) {
+    (std::process::id(), locks::generation())
 }
 
 /// The records whose grace period runs, or has passed.

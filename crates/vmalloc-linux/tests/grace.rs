@@ -1,5 +1,8 @@
 //! Freeing after a grace period: readers keep what they read, and all of it comes back.
 
+mod common;
+
+use common::{StopAtEnd, in_forked_child, in_own_process};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -244,4 +247,62 @@ fn a_forked_child_does_not_wait_and_still_has_its_memory() {
     assert_eq!(status, 0);
     grace.settle().unwrap();
     assert_whole(&space);
+}
+
+extern "C" fn end_badly(_: libc::c_int) {
+    // SAFETY: no conditions.
+    unsafe { libc::_exit(2) };
+}
+
+/// Has the next child be the first process of a PID namespace, number 1.
+fn enters_pid_namespace() -> bool {
+    // SAFETY: no conditions; the process was made for this.
+    let is_entered = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+    if !is_entered {
+        eprintln!("NOT RUN: unshare: {}", std::io::Error::last_os_error());
+    }
+    is_entered
+}
+
+#[test]
+fn settle_in_a_child_of_the_same_number_says_so() {
+    in_own_process("settle_in_a_child_of_the_same_number_says_so", || {
+        // The first process of a namespace has no default actions.
+        // SAFETY: the handler does what a handler may.
+        unsafe { libc::signal(libc::SIGALRM, end_badly as *const () as libc::sighandler_t) };
+        if !enters_pid_namespace() {
+            return;
+        }
+        in_forked_child(|| {
+            let space = space(Config::default());
+            let grace = Grace::new(&space);
+            let (node, is_pinned, stop) =
+                (Node::alloc(&space, 1), AtomicBool::new(false), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let _stop = StopAtEnd(&stop);
+                scope.spawn(|| {
+                    let _reader = pin();
+                    is_pinned.store(true, Ordering::Release);
+                    while !stop.load(Ordering::Acquire) {
+                        thread::yield_now();
+                    }
+                });
+                while !is_pinned.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                // SAFETY: the only owner, and nothing reads it.
+                unsafe { defer(&grace, node, Form::Separate) };
+                if enters_pid_namespace() {
+                    in_forked_child(|| {
+                        // SAFETY: no conditions.
+                        unsafe { libc::alarm(10) };
+                        std::process::id() == 1 && grace.settle() == Err(SettleError::Forked)
+                    });
+                }
+            });
+            grace.settle().unwrap();
+            assert_whole(&space);
+            std::process::id() == 1
+        });
+    });
 }
