@@ -83,7 +83,7 @@ impl Image {
         file.extend(halves(&[4, 62, 1, 0]));
         file.extend(words(&[0, 64, 0]));
         file.extend(halves(&[0, 0, 64, 56, 1, 64, 0, 0]));
-        // What is to be loaded, and may be read.
+        // A segment to be loaded, which may be read.
         file.extend(words(&[4 << 32 | 1, 4096, BASE, 0, len, len, 4096]));
         file.resize(4096, 0);
         file.extend(&self.bytes);
