@@ -5,8 +5,8 @@ mod common;
 use common::crowd::Crowd;
 use common::*;
 use vmalloc::{
-    Discard, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect,
-    Protection, ReadNofault, Relocate,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
+    ReadNofault, Relocate,
 };
 use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveError};
 
@@ -436,33 +436,5 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
             (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + (3 << 12) - 1, &mut to)),
             (4, 1)
         );
-    });
-}
-
-/// Moved pages are replaced when they are discarded, and nothing has to be split for that.
-#[test]
-fn moved_pages_are_discarded_where_no_mappings_are_left() {
-    in_own_process("moved_pages_are_discarded_where_no_mappings_are_left", || {
-        let Some(max): Option<u64> = map_limit() else { return };
-        // A few more than the eighth that the budget leaves alone.
-        let mut crowd = Crowd::gather(max);
-        (0..max / 8 + 200_u64).for_each(|_| crowd.thin());
-        let linux = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop).unwrap();
-        let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
-        map(&linux, from);
-        fill(&linux, from, 1);
-        // SAFETY: the test owns both.
-        unsafe { linux.relocate(from, to) }.unwrap();
-        let draw = |nth: u64| linux.do_map(pages(&linux, 1000 + 4 * nth, 1)).err();
-        let refused = (0..500).find_map(draw).expect("the budget is used up");
-        assert_eq!(refused.fault, PlatformFault::MapLimit);
-        // SAFETY: the test owns the pages, and nothing refers to them.
-        unsafe { linux.discard(&[to]) }.unwrap();
-        assert_reads(&linux, to, 0);
-        fill(&linux, to, 2);
-        assert_reads(&linux, to, 2);
-        drop(crowd);
-        linux.do_unmap(&[to]).unwrap();
-        assert_traps(&linux, to);
     });
 }
