@@ -29,9 +29,9 @@
 //!
 //! # What can't be moved
 //! Pages that a child of a fork shares, that are locked, or that the kernel uses for the moment are
-//! dropped instead, and so is what follows them in their area. The stash itself is empty in a child,
-//! so it shares nothing. Its addresses stay taken there: a hole would be found by whatever the
-//! program maps before the hook runs.
+//! dropped instead, and so is what follows them in their area. The stash itself is empty in a
+//! child, so it shares nothing. Its addresses stay taken there: a hole would be found by whatever
+//! the program maps before the hook runs.
 //!
 //! # Forks
 //! The child inherits the mappings and no registration. Its hook opens a descriptor and registers
