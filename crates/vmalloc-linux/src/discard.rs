@@ -6,7 +6,7 @@ use crate::guard::userfault::Userfault;
 use crate::os::batch::drop_pages;
 use crate::os::madvise::Advice;
 use crate::platform::Linux;
-use vmalloc::{Discard, PageRange, Platform, PlatformError};
+use vmalloc::{Discard, PageRange, PlatformError};
 
 // SAFETY:
 // - When madvise(2) has returned, the kernel has taken the pages back, and flushed all CPUs. The
@@ -18,8 +18,7 @@ unsafe impl Discard for Linux {
         for range in ranges {
             self.check(*range)?;
             if !self.table.is_plain(*range) {
-                self.restore(*range)?;
-                self.guarding.map(&self.memory, *range, self.cpu())?;
+                self.restore_mapped(*range)?;
             }
         }
         match &self.guarding {

@@ -56,11 +56,19 @@ impl Linux {
 
     #[inline]
     pub(crate) fn restore(&self, range: PageRange) -> Result<(), PlatformError> {
-        if self.table.is_plain(range) { Ok(()) } else { self.restore_special(range) }
+        if self.table.is_plain(range) {
+            return Ok(());
+        }
+        self.restore_special(range, self.guarding.plain_access())
     }
 
-    fn restore_special(&self, range: PageRange) -> Result<(), PlatformError> {
-        let access = self.guarding.plain_access();
+    /// Makes all special pages in `range`, which stays mapped, plain, readable and writable. They
+    /// read as zero. No mappings are drawn from the budget: at its end the pages would be lost.
+    pub(crate) fn restore_mapped(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.restore_special(range, Access::ReadWrite)
+    }
+
+    fn restore_special(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
         self.table.hulls(range).try_for_each(|hull| {
             self.set_opened(hull);
             // W3

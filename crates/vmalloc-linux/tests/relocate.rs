@@ -2,10 +2,11 @@
 
 mod common;
 
+use common::crowd::Crowd;
 use common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use vmalloc::{Config, PageRange, PlatformFault, Protection, Relocate, Request};
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux, Options, open};
+use vmalloc::{Config, Discard, PageRange, PlatformFault, Protection, Relocate, Request};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, open};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -190,4 +191,32 @@ fn a_move_that_is_refused_half_way_loses_no_content() {
         space.purge().unwrap();
         space.verify().unwrap();
     }
+}
+
+/// Moved pages are replaced when they are discarded, and nothing has to be split for that.
+#[test]
+fn moved_pages_are_discarded_where_no_mappings_are_left() {
+    in_own_process("moved_pages_are_discarded_where_no_mappings_are_left", || {
+        let Some(max): Option<u64> = map_limit() else { return };
+        // A few more than the eighth that the budget leaves alone.
+        let mut crowd = Crowd::gather(max);
+        (0..max / 8 + 200_u64).for_each(|_| crowd.thin());
+        let linux = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop).unwrap();
+        let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
+        map(&linux, from);
+        fill(&linux, from, 1);
+        // SAFETY: the test owns both.
+        unsafe { linux.relocate(from, to) }.unwrap();
+        let draw = |nth: u64| linux.do_map(pages(&linux, 1000 + 4 * nth, 1)).err();
+        let refused = (0..500).find_map(draw).expect("the budget is used up");
+        assert_eq!(refused.fault, PlatformFault::MapLimit);
+        // SAFETY: the test owns the pages, and nothing refers to them.
+        unsafe { linux.discard(&[to]) }.unwrap();
+        assert_reads(&linux, to, 0);
+        fill(&linux, to, 2);
+        assert_reads(&linux, to, 2);
+        drop(crowd);
+        linux.do_unmap(&[to]).unwrap();
+        assert_traps(&linux, to);
+    });
 }

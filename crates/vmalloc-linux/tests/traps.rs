@@ -335,7 +335,7 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
     });
 }
 
-/// The memory that a handler of the program has mapped in the child of a fork, before ours ran.
+/// Memory that a handler of the program has mapped in the child of a fork, before ours ran.
 static MAPPED_IN_CHILD: AtomicUsize = AtomicUsize::new(0);
 const MAPPED: usize = 64 << 20;
 

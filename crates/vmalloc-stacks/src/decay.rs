@@ -88,12 +88,7 @@ fn is_any_shard_active() -> bool {
     holds.any(|hold| hold.has_threads && hold.shards.iter().any(crate::shard::Shard::is_active))
 }
 
-/// Signals that code raises itself, such as the refusal of a system call by a filter
-/// (seccomp(2)). The kernel ends a process that blocks one of them then.
-const RAISED_BY_CODE: [libc::c_int; 6] =
-    [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
-
-/// Runs `body` with all other signals blocked. A thread that it creates inherits that mask: no
+/// Runs `body` with all signals but SIGSYS blocked. A thread that it creates inherits that mask: no
 /// handler of the program's runs on it.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -101,9 +96,8 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // these arguments.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
-        for signal in RAISED_BY_CODE {
-            libc::sigdelset(all.as_mut_ptr(), signal);
-        }
+        // A filter (seccomp(2)) raises it. The kernel ends a process that blocks it then.
+        libc::sigdelset(all.as_mut_ptr(), libc::SIGSYS);
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let result = body();
