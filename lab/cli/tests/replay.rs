@@ -5,6 +5,7 @@ mod common;
 use common::{json, run, text, vmalloc};
 use serde_json::Value;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -196,16 +197,17 @@ fn a_trace_is_written_and_read_again() {
 
 #[test]
 fn a_trace_that_is_not_whole_leaves_the_file_as_it_was() {
-    let (from, to) = (damaged("from"), Scratch::new("to", b"kept"));
+    let folder = tempfile::tempdir().expect("a place for files");
+    let to = folder.path().join("to");
+    std::fs::write(&to, b"kept").expect("a place for files");
+    let from = damaged("from");
     for from in [from.path().to_string(), "/nowhere/at/all".to_owned()] {
-        let output = run(&format!("replay --strict {from} --write {}", to.path()));
+        let output = run(&format!("replay --strict {from} --write {}", to.display()));
         assert_ne!(output.status.code(), Some(0));
-        assert_eq!(std::fs::read(&to.0).expect("it is there"), b"kept");
+        assert_eq!(std::fs::read(&to).expect("it is there"), b"kept");
     }
-    let name = to.0.file_name().expect("it has one").to_string_lossy().into_owned();
-    let beside = std::fs::read_dir(std::env::temp_dir()).expect("a place for files").flatten();
-    let parts = beside.filter(|it| it.file_name().to_string_lossy().starts_with(&format!("{name}.")));
-    assert_eq!(parts.count(), 0);
+    // Nor is anything left beside it.
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 1);
 }
 
 /// Neither another name of the input nor a link to a file is lost.
@@ -219,11 +221,13 @@ fn the_input_is_never_written_and_a_link_stays_one() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("would overwrite what is read"));
 
     let target = Scratch::new("target", b"old");
+    std::fs::set_permissions(&target.0, PermissionsExt::from_mode(0o600)).expect("it is ours");
     let link = Scratch(target.0.with_extension("link"));
     std::os::unix::fs::symlink(&target.0, &link.0).expect("a link");
     assert!(text(&format!("replay {} --write {}", from.path(), link.path())).contains("Wrote"));
     assert!(link.0.is_symlink());
     assert_ne!(std::fs::read(&target.0).expect("it is there"), b"old");
+    assert_eq!(target.0.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
     // A device is written to, and is there afterwards.
     assert!(text(&format!("replay {} --write /dev/null", from.path())).contains("Wrote"));
     assert!(Path::new("/dev/null").exists());

@@ -29,6 +29,16 @@ fn free(space: &Space<Sim>, addr: usize) {
     unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
+/// Has the machine refuse pages that were given up: as many frames stay taken until it relents.
+fn stay_taken_while_refused(space: &Space<Sim>, pages: PageRange, count: usize) {
+    space.platform().refuse(Point::Unmap, pages);
+    assert!(space.flush().is_err());
+    assert_eq!(space.platform().taken_frames().len(), count);
+    space.platform().relent();
+    space.flush().expect("the machine has relented");
+    assert!(space.platform().taken_frames().is_empty());
+}
+
 /// Where two spaces have one supply, the frames of one must not end in the books of the other.
 #[test]
 fn a_sparse_area_refuses_frames_of_another_space() {
@@ -81,12 +91,7 @@ fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
     let mapping = ShortMapping::new(&frames).expect("room");
     let slots = PageRange::from_len((mapping.addr() / PAGE) as u64, 2).expect("two");
     drop((mapping, frames));
-    space.platform().refuse(Point::Unmap, slots);
-    assert!(space.flush().is_err());
-    assert_eq!(space.platform().taken_frames().len(), 2);
-    space.platform().relent();
-    space.flush().expect("the machine has relented");
-    assert!(space.platform().taken_frames().is_empty());
+    stay_taken_while_refused(&space, slots, 2);
 }
 
 /// A short mapping of more pages than a block serves has an area of its own.
@@ -98,12 +103,7 @@ fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
     let mapping = ShortMapping::new(&frames).expect("room");
     let mapped = PageRange::from_len((mapping.addr() / PAGE) as u64, 65).expect("not empty");
     drop((mapping, frames));
-    space.platform().refuse(Point::Unmap, mapped);
-    assert!(space.flush().is_err());
-    assert_eq!(space.platform().taken_frames().len(), 65);
-    space.platform().relent();
-    space.flush().expect("the machine has relented");
-    assert!(space.platform().taken_frames().is_empty());
+    stay_taken_while_refused(&space, mapped, 65);
 }
 
 /// Where nothing decays, a purge because much is lazy flushes returned slots now and then.
@@ -129,12 +129,7 @@ fn frames_of_a_sparse_area_wait_for_an_area_that_is_refused() {
     let addr = area.map(3 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     drop((area, frames));
     let mapped = PageRange::from_len((addr / PAGE) as u64, 2).expect("two");
-    space.platform().refuse(Point::Unmap, mapped);
-    assert!(space.flush().is_err());
-    assert_eq!(space.platform().taken_frames().len(), 2);
-    space.platform().relent();
-    space.flush().expect("the machine has relented");
-    assert!(space.platform().taken_frames().is_empty());
+    stay_taken_while_refused(&space, mapped, 2);
 }
 
 #[test]

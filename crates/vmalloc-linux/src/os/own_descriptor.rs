@@ -72,7 +72,8 @@ impl Drop for OwnDescriptor {
 }
 
 /// Returns true if `descriptor` is open and its name in `/proc/self/fd` is one of those that
-/// `is_name` knows, or there is no telling.
+/// `is_name` knows, or the system refuses to tell. False where `/proc` is missing: a descriptor
+/// that stays open does less harm than a file of the program's that is closed.
 pub(crate) fn is_named(descriptor: RawFd, is_name: impl FnOnce(&[u8]) -> bool) -> bool {
     if descriptor < 0 {
         return false;

@@ -198,9 +198,12 @@ impl<P> Sets<P> {
         self.end(share)
     }
 
-    /// Takes the share back that the area at `page` has just left with: it was not freed.
+    /// Takes the share back that the area at `page` has just left with: it was not freed. Another
+    /// area may have taken the room that it left. Without memory for more, its frames stay taken.
     pub(crate) fn stay(&mut self, share: FrameShare) {
-        self.shown.insert(share.page, share.set);
+        if self.shown.try_reserve(1).is_ok() {
+            self.shown.insert(share.page, share.set);
+        }
     }
 
     /// Ends a share. Returns the set, if that was its last.

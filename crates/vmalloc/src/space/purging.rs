@@ -30,7 +30,8 @@ impl<P: Platform> Space<P> {
     /// refused ones stay lazy, are counted in
     /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
     /// again. So it is for parts of areas in use, and for short mappings: this is an error as long
-    /// as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0.
+    /// as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0. It is one as well where
+    /// there is no memory to note the short mappings that are to be unmapped.
     pub fn purge(&self) -> Result<(), PlatformError> {
         self.purge_with(PurgePlan::ALL)?.complete()
     }

@@ -6,9 +6,11 @@ use super::plan::Plan;
 use crate::error::{Exit, Failure};
 use crate::output::{self, unwritten};
 use serde::Serialize;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tempfile::Builder;
 use vmalloc_lab::trace::compact::Writer;
 
 /// The converted trace.
@@ -26,21 +28,15 @@ pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
     let failed = |error| unwritten(path, error);
     let written = match std::fs::metadata(path) {
         Ok(data) if !data.is_file() => write(plan, path, File::create(path).map_err(failed)?)?,
-        _ => {
+        data => {
             // Behind a link, the file that it leads to.
             let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-            let mut part = target.clone().into_os_string();
-            part.push(format!(".{}.part", std::process::id()));
-            let part = PathBuf::from(part);
-            let file = File::options().write(true).create_new(true).open(&part).map_err(failed)?;
-            let written = write(plan, path, file).and_then(|written| {
-                std::fs::rename(&part, &target).map(|()| written).map_err(|e| failed(e).into())
-            });
-            if written.is_err() {
-                // What failed is told; that a piece of it stays is not worth more.
-                let _ = std::fs::remove_file(&part);
-            }
-            written?
+            let folder = target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+            let mode = data.map_or(Permissions::from_mode(0o666), |data| data.permissions());
+            let part = Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
+            let written = write(plan, path, part.reopen().map_err(failed)?)?;
+            part.persist(&target).map_err(|lost| failed(lost.error))?;
+            written
         }
     };
     let Written { input, written: to, events, bytes } = &written;

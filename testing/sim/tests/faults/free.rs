@@ -1,13 +1,14 @@
 //! Giving memory and addresses back: nothing that is freed can be refused, whatever fails.
 
-use super::scene::{Areas, PAGE, Scene, configs_of_frees};
+use super::scene::{self, Areas, PAGE, Scene, configs_of_frees};
 use super::table;
+use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
-use vmalloc::{Config, FreeError, Request, Space, SpaceError};
+use vmalloc::{Config, FreeError, PageRange, Request, Space, SpaceError};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::heap::{self, Shortage};
-use vmalloc_sim::{Broken, Mistake, Point, Sim};
+use vmalloc_sim::{Broken, Mistake, Options, Point, Sim};
 
 const UNMAP: Step = Step::Machine(Point::Unmap);
 const FLUSH: Step = Step::Machine(Point::Flush);
@@ -112,7 +113,7 @@ fn free_altered() {
 }
 
 /// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and
-/// the area is still there to be freed when either helps again.
+/// the area is still there, as it was, to be freed when either helps again.
 #[test]
 fn free_where_everything_fails() {
     everything_fails(Config::default().unmap_on_free());
@@ -123,22 +124,93 @@ fn everything_fails(config: Config) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let (space, mut areas) = Scene::empty(config).build();
-        areas.extend((0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("there is room")));
+        areas.extend((0..200).map(|nth| {
+            let (raw, request) = (space.raw(), Request::new(PAGE));
+            let addr = match nth % 4 {
+                0 => raw.alloc(&request),
+                1 => raw.alloc(&request.tag("a tag")),
+                2 => raw.alloc(&request.without_guard()),
+                _ => raw.alloc_shared(&request.tag("shared")),
+            };
+            addr.expect("there is room")
+        }));
+        let known: Vec<_> = areas.iter().map(|&addr| space.find(addr)).collect();
         space.platform().fail_from(Point::Unmap, 1);
         space.platform().fail_from(Point::UnmapNow, 1);
         let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
         let _ = done.send(result);
         assert!(!areas.is_empty() && space.stats().busy_areas == areas.len() as u64);
+        assert!(areas.iter().zip(known).all(|(&addr, known)| space.find(addr) == known));
         space.verify().unwrap();
         space.platform().heal();
         let _ = done.send(free_them(&space, &mut areas));
         space.purge().unwrap();
+        assert!(space.platform().taken_frames().is_empty());
         assert_eq!(space.platform().check_end(), []);
     });
     let wait = || is_done.recv_timeout(Duration::from_secs(10));
     assert!(matches!(wait(), Ok(Err(FreeError::NoMemory { .. }))));
     assert_eq!(wait(), Ok(Ok(())));
     thread.join().unwrap();
+}
+
+thread_local! {
+    /// How many questions for its CPU this thread is answered from CPU 1, before it moves to CPU 2.
+    static STAYS: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+fn moving() -> usize {
+    let left = STAYS.get();
+    STAYS.set(left.saturating_sub(1));
+    if left == 0 { 2 } else { 1 }
+}
+
+/// A thread moves to another CPU in the middle of a free, where there is no room to remember the
+/// area: it is as it was.
+#[test]
+fn free_that_is_refused_behind_a_move_changes_nothing() {
+    let mut refused = 0;
+    for (stays, shared) in (1..20).flat_map(|stays| [(stays, false), (stays, true)]) {
+        STAYS.set(u64::MAX);
+        let span = PageRange::from_len(0x1_0000, 1 << 12).expect("not empty");
+        let sim = Options::new(span).cpus(3).current_cpu(moving).build();
+        let space = Space::new(sim, Config::default().trap_on_free(true)).expect("a space");
+        let (raw, request) = (space.raw(), Request::new(PAGE).tag("a tag"));
+        let first = raw.alloc(&request).expect("there is room");
+        let addr = if shared { raw.alloc_shared(&request) } else { raw.alloc(&request) };
+        let addr = addr.expect("there is room");
+        let known = space.find(addr);
+        let mut others: Vec<_> = (0..200).map(|_| raw.alloc(&request).expect("there is room")).collect();
+        space.platform().fail_from(Point::Unmap, 1);
+        space.platform().fail_from(Point::UnmapNow, 1);
+        // CPU 1 has room for an area, and CPU 2 for none: neither its list nor the purge's.
+        scene::free(&space, first);
+        STAYS.set(0);
+        for _ in 0..4 {
+            let (_, _) = heap::short_of(Shortage::From(1), || {
+                // SAFETY: the areas are the test's, and nothing uses them any more.
+                while others.last().is_some_and(|&addr| unsafe { raw.free(addr) }.is_ok()) {
+                    others.pop();
+                }
+            });
+        }
+        assert!(!others.is_empty(), "there is room for all");
+        STAYS.set(stays);
+        // SAFETY: as above.
+        let (result, _) = heap::short_of(Shortage::From(1), || unsafe { raw.free(addr) });
+        space.verify().unwrap();
+        if result.is_err() {
+            refused += 1;
+            assert_eq!(space.find(addr), known);
+        }
+        space.platform().heal();
+        others.extend(result.is_err().then_some(addr));
+        others.into_iter().for_each(|addr| scene::free(&space, addr));
+        space.purge().unwrap();
+        assert_eq!(space.platform().taken_frames(), []);
+        assert_eq!(space.platform().check_end(), []);
+    }
+    assert!(refused > 1, "{refused}");
 }
 
 /// A free that is to trap at once leaves nothing to a purge, and an area that the machine refuses

@@ -3,11 +3,12 @@
 use super::scene::{PAGE, Scene, configs};
 use super::table;
 use vmalloc::{
-    AllocError, Area, AreaError, CongruentAreas, Frames, Mapping, PercpuError, Protection, ReadOnlyMapping,
-    Request, Reservation, ShortMapping, Space, SparseArea,
+    AllocError, Area, AreaError, Config, CongruentAreas, Frames, Mapping, PercpuError, Protection,
+    ReadOnlyMapping, Request, Reservation, ShortMapping, Space, SparseArea, Translate,
 };
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::{Case, Step};
+use vmalloc_sim::heap::{self, Shortage};
 
 /// Frames wait for the flush of the areas that showed them, so an error is seen after a purge.
 fn settled<E>(space: &Space<Sim>, result: Result<(), E>) -> Result<(), E> {
@@ -77,4 +78,33 @@ fn owned_types_lose_nothing_whatever_fails() {
             ],
         );
     }
+}
+
+/// A flush that is refused memory says so, or has unmapped every short mapping without it.
+#[test]
+fn a_flush_without_memory_is_an_error_or_flushes_everything() {
+    let mut errors = 0;
+    for nth in 1.. {
+        let (space, _) = Scene::empty(Config::default()).build();
+        let frames = Frames::new(&space, 3).expect("there are frames");
+        // More than one block, with slots in use in between.
+        let mappings: Vec<_> = (0..60).map(|_| ShortMapping::new(&frames).expect("room")).collect();
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            mappings.into_iter().enumerate().partition(|(nth, _)| nth % 7 == 0);
+        let ended: Vec<u64> = ended.into_iter().map(|(_, mapping)| (mapping.addr() / PAGE) as u64).collect();
+        let (result, demand) = heap::short_of(Shortage::Nth(nth), || space.flush());
+        let is_gone = |&page: &u64| space.platform().physical_page(page).is_none();
+        assert!(result.is_err() || ended.iter().all(is_gone), "memory refused at {nth}");
+        errors += u64::from(result.is_err());
+        drop((kept, frames));
+        let (result, _) = heap::short_of(Shortage::Nth(nth), || space.flush());
+        assert!(result.is_err() || space.platform().taken_frames().is_empty(), "memory refused at {nth}");
+        space.flush().expect("there is memory");
+        assert_eq!(space.platform().taken_frames(), []);
+        assert_eq!(space.platform().check_end(), []);
+        if demand.refused == 0 {
+            break;
+        }
+    }
+    assert!(errors > 0);
 }

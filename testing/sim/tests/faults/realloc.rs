@@ -5,7 +5,8 @@ use super::table;
 use std::alloc::Layout;
 use std::ptr::with_exposed_provenance_mut;
 use vmalloc::{AreaError, Config, Request, Space};
-use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::harness::{Case, Simulated, Step, free_all};
+use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Point};
 
 /// Too large for pools: what is behind it is free.
@@ -68,6 +69,36 @@ fn realloc_grows() {
             ],
         );
     }
+}
+
+/// The content has moved, and there is no room to remember the area that it was in: the answer is
+/// the new address, and nothing of the content is lost.
+#[test]
+fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
+    let (space, mut areas) = setup(Config::default().unmap_on_free(), true);
+    let mut others: Vec<_> =
+        (0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("room")).collect();
+    space.platform().machine().fail_from(Point::Unmap, 1);
+    // Neither the list of this CPU nor that of the purge has room.
+    for _ in 0..4 {
+        let (_, _) = heap::short_of(Shortage::From(1), || {
+            // SAFETY: the areas are the test's, and nothing uses them any more.
+            while others.last().is_some_and(|&addr| unsafe { space.raw().free(addr) }.is_ok()) {
+                others.pop();
+            }
+        });
+    }
+    assert!(!others.is_empty(), "there is room for all");
+    let (old, busy) = (areas[0], space.stats().busy_areas);
+    let (result, _) = heap::short_of(Shortage::From(1), || to(PAGES + 3)(&space, &mut areas));
+    assert_eq!(result, Ok(()));
+    assert_eq!(space.stats().busy_areas, busy + 1);
+    space.platform().machine().heal();
+    space.verify().unwrap();
+    others.extend([old, areas[0]]);
+    // SAFETY: as above; the old area is still there.
+    others.iter().for_each(|&addr| unsafe { space.raw().free(addr) }.expect("it is busy"));
+    free_all(&space);
 }
 
 #[test]
