@@ -113,19 +113,18 @@ impl Leaves<'_, '_> {
 
     /// Returns the address of leaf `index` of an array.
     fn in_chunks(&self, array: u64, index: u64) -> Result<u64, InspectError> {
-        let [far, near, leaves, chunks, tables, beyond] = self.outline.chunks;
-        let number = index / (leaves * chunks);
-        let table = match number {
-            0 => at(array, near)?,
-            number if number < tables => self.pointer(nth(self.pointer(at(array, far)?)?, number, 8)?)?,
-            number if number / tables < chunks => {
-                let lists = self.pointer(at(array, beyond)?)?;
-                let list = self.pointer(nth(lists, number / tables, 8)?)?;
-                self.pointer(nth(list, number % tables, 8)?)?
+        let [far, near, leaves, first, chunks, beyond] = self.outline.chunks;
+        let number = index / leaves;
+        let place = match number / chunks {
+            0 if number < first => nth(at(array, near)?, number, 8)?,
+            0 => nth(self.pointer(at(array, far)?)?, number, 8)?,
+            table if table < first => {
+                let tables = self.pointer(at(array, beyond)?)?;
+                nth(self.pointer(nth(tables, table, 8)?)?, number % chunks, 8)?
             }
             _ => return Err(InspectError::damaged("the number of a leaf")),
         };
-        let chunk = self.pointer(nth(table, index / leaves % chunks, 8)?)?;
+        let chunk = self.pointer(place)?;
         nth(chunk, index % leaves, self.outline.leaf[5])
     }
 

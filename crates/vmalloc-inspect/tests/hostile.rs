@@ -242,18 +242,19 @@ fn areas_whose_bytes_overflow_are_summed_up() {
 #[test]
 fn leaves_of_all_three_levels_are_found() {
     const ARRAY: u64 = TABLES;
-    let [first_far, first_beyond, end] = [128 * 16, 128 * 16 * 16, 128 * 16 * 16 * 16];
-    // A table of chunks, a list of tables and a list of lists; each has its last entry.
-    let (table, list, lists) = (ARRAY + 0x100, ARRAY + 0x200, ARRAY + 0x300);
+    /// Chunks in a far table.
+    const FAR: u64 = 32;
+    let [near, far, end] = [16, FAR, 16 * FAR].map(|chunks| 128 * chunks);
+    // A table of chunks, and a list of tables; each has its last entry.
+    let (table, list) = (ARRAY + 0x100, ARRAY + 0x200);
     let chunk = LEAVES + LEAF_BYTES - 127 * LEAF_BYTES;
-    let far = first_beyond - 1;
-    for (index, is_found) in [(first_far - 1, true), (far, true), (end - 1, true), (end, false)] {
+    for (index, is_found) in [(near - 1, true), (far - 1, true), (end - 1, true), (end, false)] {
         let mut image = Image::new();
-        image.put(ARRAY, &[list]);
-        image.put(ARRAY + 8 + 8 * 15, &[chunk, lists]);
-        for (table, entry) in [(table, chunk), (list, table), (lists, list)] {
-            image.put(table + 8 * 15, &[entry]);
-        }
+        image.put(ARRAY, &[table]);
+        image.put(ARRAY + 8 + 8 * 15, &[chunk, list]);
+        image.put(table + 8 * (FAR - 1), &[chunk]);
+        image.put(list + 8 * 15, &[table]);
+        image.outline.chunks[4] = FAR;
         image.outline.bitmaps[3] = ARRAY;
         // Leaf 1 is the last of its chunk.
         image.leaf(0, 0, index + 1);

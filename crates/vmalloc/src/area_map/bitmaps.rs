@@ -148,7 +148,7 @@ impl<'m> Bitmaps<'m> {
     /// one of the first.
     #[inline(always)]
     pub(super) fn dense(&self, page: u64) -> Option<(u32, &Leaf)> {
-        let record = self.home(page)?;
+        let record = self.dense.near(usize::try_from(self.group(page)).ok()?)?;
         if record.is_of(page) { Some((self.group(page) as u32 + 1, record)) } else { None }
     }
 
@@ -206,7 +206,7 @@ impl<'m> Bitmaps<'m> {
         own + lent + self.dense.bytes() + self.sparse.get().map_or(0, Chunks::bytes)
     }
 
-    /// Returns the record of the group of `page`, if it is one of the first. If an area starts
+    /// Returns the record of the group of `page`, if it is found in one step. If an area starts
     /// there that can be told without the map, then in this record.
     #[inline(always)]
     pub(crate) fn home(&self, page: u64) -> Option<&Leaf> {
@@ -267,7 +267,7 @@ impl<'m> Bitmaps<'m> {
         if let Some(next) = record.first_start_from(word + 1) {
             return Some(u64::from(next - bit - 1));
         }
-        let behind = self.dense.near(record.next.get().wrapping_sub(1) as usize)?;
+        let behind = self.dense.likely_flat(record.next.get().wrapping_sub(1) as usize)?;
         behind.first_start().map(|first| behind.page(first).wrapping_sub(page + 1))
     }
 

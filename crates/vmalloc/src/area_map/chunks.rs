@@ -3,9 +3,9 @@
 //! ```text
 //!   flat   │ record│ record│ record│ …          the first records in one piece, where that costs nothing
 //!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
-//!   far    │ table │   –   │ …                  the next ones: tables of as many, found in two steps
+//!   far    │ chunk │   –   │ chunk │ …          the next ones: one look at a table that is made when it is needed
+//!   beyond │ table │   –   │ …                  all others: tables as large as the far one
 //!              └─► │ chunk │   –   │ …
-//!   beyond │ far   │   –   │ …                  all others: in three
 //! ```
 
 use super::cell::Long;
@@ -26,19 +26,18 @@ impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
 /// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
 /// small areas in pages of 4 KiB, for 8 KiB of table.
 pub(super) const TABLE: usize = size(1024, 16) as usize;
-/// Tables of more chunks, found in two steps.
-const TABLES: usize = size(256, 16) as usize;
+/// Chunks in the far table, among them places for those of the near one: 2 TiB, for 128 KiB.
+const FAR: usize = size(1 << 14, 64) as usize;
 
-type Table<T, const SIZE: usize> = [OnceBox<[T; SIZE]>; TABLE];
-type Tables<T, const SIZE: usize> = [OnceBox<Table<T, SIZE>>; TABLES];
-/// As many tables of tables: in all, 2^28 chunks.
-type Beyond<T, const SIZE: usize> = [OnceBox<Tables<T, SIZE>>; TABLE];
+type Table<T, const SIZE: usize, const LEN: usize> = [OnceBox<[T; SIZE]>; LEN];
+/// As many tables of the size of the far one: in all, 2^24 chunks.
+type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; TABLE];
 
 /// An array of chunks of `SIZE` records.
 pub(crate) struct Chunks<T, const SIZE: usize> {
-    far: OnceBox<Tables<T, SIZE>>,
+    far: OnceBox<Table<T, SIZE, FAR>>,
     beyond: OnceBox<Beyond<T, SIZE>>,
-    near: Table<T, SIZE>,
+    near: Table<T, SIZE, TABLE>,
     /// The records of the first chunks, or none. They stand in for those of `near`.
     flat: Box<[T]>,
     /// The end of those that are in use. One thread at a time writes it.
@@ -58,11 +57,11 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 }
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
-    /// The places of far and near tables. How many records a chunk has, chunks a table, and tables
-    /// a list of far ones. The place of the lists of all others, as many as a table has chunks: for
-    /// an outline.
+    /// The places of the far and the near table. How many records a chunk has, and chunks the near
+    /// table and the far one. The place of the list of all other tables, as many as the near one
+    /// has chunks: for an outline.
     pub(crate) const FIELDS: [usize; 6] =
-        [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, TABLES, offset_of!(Self, beyond)];
+        [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, FAR, offset_of!(Self, beyond)];
 
     /// Returns the address of the first records, and how many lie in one piece.
     pub(crate) fn flat_part(&self) -> [usize; 2] {
@@ -88,15 +87,16 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         self.near_chunk(index)
     }
 
-    /// Returns what [`near`](Self::near) does, for callers whose records are likely to lie in one
-    /// piece.
+    /// Returns the record at `index`, if its chunk is there and found in one step. For callers
+    /// whose records are likely to lie in one piece. O(1).
     #[inline(always)]
     pub(crate) fn likely_flat(&self, index: usize) -> Option<&T> {
         if let Some(record) = self.flat.get(index) {
             return Some(record);
         }
         cold_path();
-        self.near_chunk(index)
+        let far = self.far.get().and_then(|far| far.get(index / SIZE)?.get());
+        far.map(|chunk| &chunk[index % SIZE]).or_else(|| self.near_chunk(index))
     }
 
     /// Returns what [`near`](Self::near) does where no records lie in one piece.
@@ -111,12 +111,12 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         if let Some(record) = self.flat.get(index) {
             return Some(record);
         }
-        let table = match index / (SIZE * TABLE) {
-            0 => &self.near,
-            table if table < TABLES => self.far.get()?[table].get()?,
-            table => self.beyond.get()?.get(table / TABLES)?.get()?[table % TABLES].get()?,
+        let chunk = match index / SIZE {
+            chunk @ ..TABLE => &self.near[chunk],
+            chunk @ ..FAR => &self.far.get()?[chunk],
+            chunk => &self.beyond.get()?.get(chunk / FAR)?.get()?[chunk % FAR],
         };
-        Some(&table[index / SIZE % TABLE].get()?[index % SIZE])
+        Some(&chunk.get()?[index % SIZE])
     }
 
     /// Makes sure that the chunk of `index` is there. One thread at a time calls it. Nothing is
@@ -127,31 +127,24 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             self.flat_end.set(self.flat_end.get().max(index as u64 + 1));
             return Ok(());
         }
-        let chunk = || <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory);
-        let table = match index / (SIZE * TABLE) {
-            0 => &self.near,
-            table => {
-                let tables = if table < TABLES {
-                    self.far.get_or_try_init(array)?
-                } else {
-                    let beyond = self.beyond.get_or_try_init(array)?;
-                    beyond.get(table / TABLES).ok_or(OutOfMemory)?.get_or_try_init(array)?
-                };
-                tables[table % TABLES].get_or_try_init(array)?
+        let place = match index / SIZE {
+            chunk @ ..TABLE => &self.near[chunk],
+            chunk @ ..FAR => &self.far.get_or_try_init(array)?[chunk],
+            chunk => {
+                let beyond = self.beyond.get_or_try_init(array)?;
+                &beyond.get(chunk / FAR).ok_or(OutOfMemory)?.get_or_try_init(array)?[chunk % FAR]
             }
         };
-        table[index / SIZE % TABLE].get_or_try_init(chunk).map(|_| ())
+        place.get_or_try_init(|| <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory)).map(|_| ())
     }
 
     /// Returns the bytes of the array and its chunks.
     pub(crate) fn bytes(&self) -> usize {
-        let beyond = || self.beyond.get().into_iter().flatten().filter_map(OnceBox::get);
-        let lists = || self.far.get().into_iter().chain(beyond());
-        let tables = || lists().flatten().filter_map(OnceBox::get);
+        let beyond = self.beyond.get();
+        let tables =
+            || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
         let chunks = tables().flatten().chain(&self.near).filter(|chunk| chunk.get().is_some()).count();
-        let far = self.beyond.get().map_or(0, size_of_val)
-            + lists().map(size_of_val).sum::<usize>()
-            + tables().map(size_of_val).sum::<usize>();
+        let far = beyond.map_or(0, size_of_val) + tables().map(size_of_val).sum::<usize>();
         let flat = self.flat_end.get() as usize * size_of::<T>();
         size_of_val(self) + far + flat + chunks * size_of::<[T; SIZE]>()
     }
@@ -181,8 +174,7 @@ mod tests {
         let most = 3 * SIZE as u64;
         for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(most)] {
             let is_flat = !chunks.flat.is_empty();
-            let far = SIZE * TABLE;
-            let beyond = TABLES * far;
+            let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
             assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");
             for (value, &index) in (1..).zip(&reached) {
@@ -194,7 +186,10 @@ mod tests {
                 assert_eq!(record.load(Relaxed), value, "record {index}");
                 let near = chunks.near(index);
                 assert_eq!(near.is_some(), index < far, "record {index}");
-                assert!(near.is_none_or(|near| ptr::eq(near, record)), "record {index}");
+                let likely = chunks.likely_flat(index);
+                assert_eq!(likely.is_some(), index < beyond, "record {index}");
+                let found = near.into_iter().chain(likely);
+                assert!(found.into_iter().all(|found| ptr::eq(found, record)), "record {index}");
             }
             assert!(
                 chunks.get(2 * far).is_none()

@@ -285,27 +285,27 @@ impl Leaf {
         let (word, first) = ((page >> 6) as usize & (WORDS - 1), page & !63);
         let starts = self.starts.get(word);
         let behind = starts & u64::MAX.wrapping_shl(page as u32) << 1;
-        let (home, first_there, before) = match NonZero::new(starts ^ behind) {
-            Some(before) => (word, first, before),
+        let (home, before, back) = match NonZero::new(starts ^ behind) {
+            Some(before) => (word, before, 0),
             None => {
                 let home = word.checked_sub(1)?;
-                (home, first.wrapping_sub(64), NonZero::new(self.starts.get(home))?)
+                (home, NonZero::new(self.starts.get(home))?, 64)
             }
         };
-        let bit = before.ilog2();
+        let bit = u64::from(before.ilog2());
         if self.busy.get(home) >> bit & 1 == 0 {
             return None;
         }
-        let start = first_there + u64::from(bit);
-        if behind != 0 {
-            return Some(PageRange::of(start, first | u64::from(behind.trailing_zeros())));
-        }
-        let next = self.starts.get(Some(word + 1).filter(|next| *next < WORDS)?);
-        if next == 0 {
-            None
-        } else {
-            Some(PageRange::of(start, first + 64 + u64::from(next.trailing_zeros())))
-        }
+        // From the first page of the word on; less than 0 in the word before.
+        let start = bit.wrapping_sub(back);
+        let end = match NonZero::new(behind) {
+            Some(behind) => u64::from(behind.trailing_zeros()),
+            None => {
+                let next = self.starts.get(Some(word + 1).filter(|next| *next < WORDS)?);
+                u64::from(NonZero::new(next)?.trailing_zeros()) + 64
+            }
+        };
+        Some(PageRange::of(first.wrapping_add(start), first.wrapping_add(end)))
     }
 
     /// Returns the first start behind `bit`.

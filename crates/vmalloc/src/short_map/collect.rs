@@ -145,7 +145,8 @@ impl<L: RawMutex> ShortMaps<L> {
     fn collect(&self, lazy: &LazyPages, taken: &mut Taken, everything: bool) -> Trigger {
         let mut trigger = Trigger::NONE;
         self.each_block(|lists, first, block| {
-            let wanted = match block.state() {
+            let state = block.state();
+            let wanted = match state {
                 BlockState::Spent => true,
                 BlockState::Closed => self.is_due(block, everything),
                 _ => false,
@@ -155,7 +156,7 @@ impl<L: RawMutex> ShortMaps<L> {
                 return;
             }
             taken.is_short |= wanted;
-            if block.state() == BlockState::Closed {
+            if state == BlockState::Closed {
                 trigger = trigger.and(self.settle(lists, lazy, block, first));
             }
         });

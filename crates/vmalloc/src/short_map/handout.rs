@@ -1,8 +1,8 @@
 //! Handing slots out and taking them back: what every short mapping does.
 
 use super::{
-    AtomicWindow, Block, BlockState, Kept, Key, MOST_KEPT, ORDERS, Queue, ShortMaps, SlotState, Window,
-    order_of, slots_for,
+    AtomicWindow, Block, BlockState, Kept, Key, MOST_KEPT, Queue, ShortMaps, SlotState, Window, order_of,
+    slots_for,
 };
 use crate::addr::PageRange;
 use crate::cache::{LazyPages, Trigger};
@@ -113,11 +113,8 @@ impl<L: RawMutex> ShortMaps<L> {
     #[inline(always)]
     pub(crate) fn give_near(&self, page: u64, pages: u64) -> Given<'_> {
         let Some(block) = self.near(page) else { return Given::Not };
-        let order = order_of(pages);
-        if order >= ORDERS || !block.give_run(page, pages) {
-            return Given::Not;
-        }
-        if block.give(1 << order) == 1 << order { Given::Last(block) } else { Given::Some }
+        let Some(slots) = slots_for(pages).filter(|_| block.give_run(page, pages)) else { return Given::Not };
+        if block.give(slots) == slots { Given::Last(block) } else { Given::Some }
     }
 
     /// Notes that nothing of `block`, in which `page` is, is held any more.
@@ -143,8 +140,9 @@ impl<L: RawMutex> ShortMaps<L> {
         page: u64,
         pages: u64,
     ) -> Result<Trigger, FreeError> {
-        let slots = slots_for(pages);
-        if slots != 0 && block.give_run(page, pages) {
+        if let Some(slots) = slots_for(pages)
+            && block.give_run(page, pages)
+        {
             return Ok(self.given(lazy, block, page, slots));
         }
         match block.slot(page) {
@@ -205,7 +203,7 @@ impl<L: RawMutex> ShortMaps<L> {
         let block = if page == 0 { None } else { self.get(page) };
         match block.map(|block| (block, block.slot(page))) {
             Some((block, SlotState::Kept { pages })) if block.drop_run(page, pages) => {
-                self.given(lazy, block, page, slots_for(pages))
+                self.given(lazy, block, page, 1 << order_of(pages))
             }
             _ => Trigger::NONE,
         }

@@ -111,15 +111,16 @@ impl<L: RawMutex> ShortMaps<L> {
         block: &Block,
         first: u64,
     ) -> Trigger {
-        if block.held() == 0 && block.clean() < self.slots() {
+        let (clean, slots) = (block.clean(), self.slots());
+        if block.held() == 0 && clean < slots {
             return self.spend(lists, lazy, block, first);
         }
-        if block.clean() == self.slots() {
+        if clean == slots {
             block.set_state(BlockState::Ready);
             lists.ready.push(first, block);
             return Trigger::NONE;
         }
-        let has_clean = (block.clean() > 0).then(|| self.range(first).into());
+        let has_clean = (clean > 0).then(|| self.range(first).into());
         match has_clean.and_then(|range| block.clean_range(range, MOST_PAGES)) {
             Some(best) => {
                 block.set_state(BlockState::Part);

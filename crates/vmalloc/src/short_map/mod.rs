@@ -104,13 +104,24 @@ pub(crate) const BLOCK: Annotation = Annotation { kind: Kind::Block, guard_pages
 /// The fewest slots of a block, where the span is small.
 const LEAST_SLOTS: u64 = size(128, 8);
 
-/// The order for each number of pages, less one: no entry is of pages that are not served.
-const ORDER: [u8; MOST_PAGES as usize] = {
-    let mut order = [0; MOST_PAGES as usize];
+/// The slots for each number of pages, less one: no entry is of pages that are not served.
+const SLOTS: [u8; MOST_PAGES as usize] = {
+    let mut slots = [0; MOST_PAGES as usize];
     let mut pages = 1;
     while pages <= MOST_PAGES as usize {
-        order[pages - 1] = pages.next_power_of_two().trailing_zeros() as u8;
+        slots[pages - 1] = pages.next_power_of_two() as u8;
         pages += 1;
+    }
+    slots
+};
+
+/// Their orders.
+const ORDER: [u8; MOST_PAGES as usize] = {
+    let mut order = [0; MOST_PAGES as usize];
+    let mut nth = 0;
+    while nth < order.len() {
+        order[nth] = SLOTS[nth].trailing_zeros() as u8;
+        nth += 1;
     }
     order
 };
@@ -127,10 +138,10 @@ pub(crate) fn is_served(pages: u64) -> bool {
     order_of(pages) < ORDERS
 }
 
-/// Returns the slots for `pages` pages; 0 if blocks do not serve that.
+/// Returns the slots for `pages` pages; `None` if blocks do not serve that.
 #[inline(always)]
-pub(crate) fn slots_for(pages: u64) -> u64 {
-    if pages.wrapping_sub(1) < MOST_PAGES { 1 << order_of(pages) } else { 0 }
+pub(crate) fn slots_for(pages: u64) -> Option<u64> {
+    SLOTS.get(pages.wrapping_sub(1) as usize).map(|&slots| u64::from(slots))
 }
 
 /// The short mappings of a space.
@@ -230,7 +241,7 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Returns the record of the block that `page` is in, if there ever was one.
     #[inline(never)]
     pub(crate) fn get(&self, page: u64) -> Option<&Block> {
-        self.records.get(self.number(page))
+        self.near(page).or_else(|| self.records.get(self.number(page)))
     }
 
     /// Returns the record of the block that `page` is in, and makes it if need be.

@@ -1,5 +1,6 @@
 //! The record of one block.
 
+use super::slots_for;
 use crate::sync::{AtomicU8, AtomicU64, Mutant, is, size};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -60,7 +61,8 @@ pub(crate) enum BlockState {
     Ready,
 }
 
-const STATES: [BlockState; 7] = [
+/// By their numbers. There are as many as make a number cheap to check; the last is in no record.
+const STATES: [BlockState; 8] = [
     BlockState::Unused,
     BlockState::Open,
     BlockState::Closed,
@@ -68,6 +70,7 @@ const STATES: [BlockState; 7] = [
     BlockState::Purging,
     BlockState::Part,
     BlockState::Ready,
+    BlockState::Unused,
 ];
 
 /// The record of a block: made when the first block is placed at its addresses, and kept for all
@@ -276,13 +279,14 @@ impl Iterator for Runs<'_> {
         if start >= self.range.end {
             return None;
         }
+        let of = |pages| slots_for(pages).unwrap_or(1);
         let (slots, run) = match self.block.slot(start) {
             SlotState::Clean => (1, Run::Clean),
             SlotState::Reserved { order } => (1 << order, Run::Reserved),
-            SlotState::Live { pages } | SlotState::Kept { pages } => (super::slots_for(pages), Run::Live),
-            SlotState::Dirty { pages } => (super::slots_for(pages), Run::Dirty),
+            SlotState::Live { pages } | SlotState::Kept { pages } => (of(pages), Run::Live),
+            SlotState::Dirty { pages } => (of(pages), Run::Dirty),
         };
-        self.range.start = start + slots.max(1);
+        self.range.start = start + slots;
         Some((start..self.range.start, run))
     }
 }

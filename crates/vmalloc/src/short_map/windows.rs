@@ -60,11 +60,12 @@ impl AtomicWindow {
         let word = self.0.load(Ordering::Relaxed);
         // So much further, and so much shorter.
         let next = word.wrapping_add(LEN << order);
-        let taken = word & LEN != 0
-            // Acquire: pairs with the Release in `open`: what was done with the block before is
-            // over.
-            && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        taken.then_some(word >> LEN_BITS)
+        if word & LEN == 0 {
+            return None;
+        }
+        // Acquire: pairs with the Release in `open`: what was done with the block before is over.
+        let taken = self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|word| word >> LEN_BITS)
     }
 
     /// Returns the window, used up or not. It can only get shorter while the queue is held.

@@ -3,7 +3,6 @@
 use super::claim::ROUNDS;
 use super::{Raw, Space};
 use crate::addr::PageRange;
-use crate::area_map::Leaf;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::error::FreeError;
@@ -133,13 +132,8 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     fn free_to_cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift()) as u64;
-        self.areas.bitmaps.home(page).is_some_and(|leaf| self.free_to_cache_in(leaf, page))
-    }
-
-    /// Frees in the common case the area that starts at `page`, in `leaf`, where memory is cached.
-    #[inline(always)]
-    fn free_to_cache_in(&self, leaf: &Leaf, page: u64) -> bool {
         let bitmaps = &*self.areas.bitmaps;
+        let Some(leaf) = bitmaps.home(page) else { return false };
         if leaf.may_be_annotated(page) {
             return false;
         }
@@ -198,11 +192,6 @@ impl<P: Platform> Space<P> {
         if let Some(leaf) = self.areas.bitmaps.sure_home(page)
             && !leaf.may_be_annotated(page)
         {
-            // The common way finds only the first leaves.
-            let is_far = self.areas.bitmaps.home(page).is_none();
-            if is_far && addr & self.cache_mask == 0 && self.free_to_cache_in(leaf, page) {
-                return Ok(());
-            }
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());

@@ -47,9 +47,9 @@ pub struct Outline {
     /// The end of the span, the version of the bitmaps, the pointer to the array of sparse leaves,
     /// the array of dense ones, and the dense leaves in one piece with their number.
     pub bitmaps: [u64; 6],
-    /// Places of tables in an array of leaves: of far ones, of the near one; leaves in a chunk,
-    /// chunks in a table, far tables; the place of lists like the far one, as many as a table has
-    /// chunks.
+    /// Places of tables in an array of leaves: of the far one, of the near one; leaves in a chunk,
+    /// chunks in the near table and in the far one; the place of a list of tables like the far one,
+    /// as many as the near one has chunks.
     pub chunks: [u64; 6],
     /// Places in a leaf: starts, used, busy, tag, the link to the next; its size.
     pub leaf: [u64; 6],

@@ -57,7 +57,7 @@ impl<P: MapFrames> Raw<'_, P> {
             }
             return self.free_large(page, pages);
         }
-        let block = self.short.near(page).or_else(|| self.short.get(page));
+        let block = self.short.get(page);
         if block.is_some_and(|block| block.slot(page) == SlotState::Live { pages }) {
             let may_keep = self.short.may_keep(pages);
             let first = if may_keep { self.platform.frame_at(page) } else { None };
