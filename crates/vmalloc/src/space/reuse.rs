@@ -149,8 +149,8 @@ impl<P: Platform> Space<P> {
         self.areas.map().leaf(area.start()).set_owner_node(id);
     }
 
-    /// Takes something from a node other than node `id`, or from the next one: one after the other
-    /// in turn, but first the one that had something the last time.
+    /// Takes something from one other node than node `id`: the one that had something the last time,
+    /// else the next in turn.
     fn take_of_others<T>(
         &self,
         id: usize,
@@ -158,13 +158,13 @@ impl<P: Platform> Space<P> {
         mut take: impl FnMut(&mut Node) -> Option<T>,
     ) -> Option<T> {
         let nodes = &self.cache.nodes;
-        let others = [looked_at, looked_at + 1].map(|other| other % nodes.len());
-        others.into_iter().filter(|&other| other != id).find_map(|other| {
-            // A node that is held is passed by.
-            let found = take(&mut *nodes[other].try_lock()?);
-            nodes[id].lock().looked(other, nodes.len(), found.is_some());
-            found
-        })
+        // Among two others it would find more, and take as many more cache lines of other CPUs.
+        let turns = [looked_at, looked_at + 1].map(|turn| turn % nodes.len());
+        let other = turns.into_iter().find(|&other| other != id)?;
+        // A node that is held is passed by.
+        let found = take(&mut *nodes[other].try_lock()?);
+        nodes[id].lock().looked(other, nodes.len(), found.is_some());
+        found
     }
 
     /// Takes a cached area of a node, of which up to the configured part is not needed.
