@@ -149,8 +149,8 @@ impl<P: Platform> Space<P> {
         self.areas.map().leaf(area.start()).set_owner_node(id);
     }
 
-    /// Takes something from one other node than node `id`: the one that had something the last time,
-    /// else the next in turn.
+    /// Takes something from one node other than node `id`: the one that had something the last
+    /// time, else the next in turn.
     fn take_of_others<T>(
         &self,
         id: usize,
