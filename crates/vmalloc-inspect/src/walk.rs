@@ -118,7 +118,7 @@ impl Leaves<'_, '_> {
         let place = match number / chunks {
             0 if number < first => nth(at(array, near)?, number, 8)?,
             0 => nth(self.pointer(at(array, far)?)?, number, 8)?,
-            table if table < first => {
+            table if table < chunks => {
                 let tables = self.pointer(at(array, beyond)?)?;
                 nth(self.pointer(nth(tables, table, 8)?)?, number % chunks, 8)?
             }

@@ -244,7 +244,7 @@ fn leaves_of_all_three_levels_are_found() {
     const ARRAY: u64 = TABLES;
     /// Chunks in a far table.
     const FAR: u64 = 32;
-    let [near, far, end] = [16, FAR, 16 * FAR].map(|chunks| 128 * chunks);
+    let [near, far, end] = [16, FAR, FAR * FAR].map(|chunks| 128 * chunks);
     // A table of chunks, and a list of tables; each has its last entry.
     let (table, list) = (ARRAY + 0x100, ARRAY + 0x200);
     let chunk = LEAVES + LEAF_BYTES - 127 * LEAF_BYTES;
@@ -253,7 +253,7 @@ fn leaves_of_all_three_levels_are_found() {
         image.put(ARRAY, &[table]);
         image.put(ARRAY + 8 + 8 * 15, &[chunk, list]);
         image.put(table + 8 * (FAR - 1), &[chunk]);
-        image.put(list + 8 * 15, &[table]);
+        image.put(list + 8 * (FAR - 1), &[table]);
         image.outline.chunks[4] = FAR;
         image.outline.bitmaps[3] = ARRAY;
         // Leaf 1 is the last of its chunk.

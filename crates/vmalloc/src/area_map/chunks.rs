@@ -30,8 +30,8 @@ pub(super) const TABLE: usize = size(1024, 16) as usize;
 const FAR: usize = size(1 << 14, 64) as usize;
 
 type Table<T, const SIZE: usize, const LEN: usize> = [OnceBox<[T; SIZE]>; LEN];
-/// As many tables of the size of the far one: in all, 2^24 chunks.
-type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; TABLE];
+/// As many such tables: in all, 2^28 chunks.
+type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
 
 /// An array of chunks of `SIZE` records.
 pub(crate) struct Chunks<T, const SIZE: usize> {
@@ -58,8 +58,8 @@ impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
 
 impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
     /// The places of the far and the near table. How many records a chunk has, and chunks the near
-    /// table and the far one. The place of the list of all other tables, as many as the near one
-    /// has chunks: for an outline.
+    /// table and the far one. The place of the list of all other tables, as many as the far one has
+    /// chunks: for an outline.
     pub(crate) const FIELDS: [usize; 6] =
         [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, FAR, offset_of!(Self, beyond)];
 

@@ -49,7 +49,7 @@ pub struct Outline {
     pub bitmaps: [u64; 6],
     /// Places of tables in an array of leaves: of the far one, of the near one; leaves in a chunk,
     /// chunks in the near table and in the far one; the place of a list of tables like the far one,
-    /// as many as the near one has chunks.
+    /// as many as that has chunks.
     pub chunks: [u64; 6],
     /// Places in a leaf: starts, used, busy, tag, the link to the next; its size.
     pub leaf: [u64; 6],
