@@ -83,8 +83,9 @@ pub struct NodeStats {
 }
 
 impl<P: Platform> Space<P> {
-    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call; their
-    /// sum may not be while other threads allocate and free.
+    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call. Their
+    /// sum may not be while other threads allocate and free, or a drain moves what was freed: an
+    /// area that is counted twice is missing among the busy ones.
     pub fn stats(&self) -> Stats {
         let mut stats = self.purge_stats();
         for node in self.cache.each() {
