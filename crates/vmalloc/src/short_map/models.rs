@@ -84,7 +84,7 @@ fn models_of_recycled_slots_need_every_order() {
     let orders = [
         "Acquire: SlotState::of(self.byte(page).load(Acquire))",
         "Release: self.byte(start).compare_exchange(old, new, AcqRel, Relaxed).is_ok()",
-        "Acquire: && self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();",
+        "Acquire: let taken = self.0.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed);",
         "Release: self.0.store(window.next << LEN_BITS | window.len(), Ordering::Release);",
     ];
     needs(&orders, 2, slots_go_round);
