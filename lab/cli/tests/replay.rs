@@ -221,13 +221,13 @@ fn the_input_is_never_written_and_a_link_stays_one() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("would overwrite what is read"));
 
     let target = Scratch::new("target", b"old");
-    std::fs::set_permissions(&target.0, PermissionsExt::from_mode(0o600)).expect("it is ours");
+    std::fs::set_permissions(&target.0, PermissionsExt::from_mode(0o626)).expect("it is ours");
     let link = Scratch(target.0.with_extension("link"));
     std::os::unix::fs::symlink(&target.0, &link.0).expect("a link");
     assert!(text(&format!("replay {} --write {}", from.path(), link.path())).contains("Wrote"));
     assert!(link.0.is_symlink());
     assert_ne!(std::fs::read(&target.0).expect("it is there"), b"old");
-    assert_eq!(target.0.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(target.0.metadata().expect("it is there").permissions().mode() & 0o777, 0o626);
     // A device is written to, and is there afterwards.
     assert!(text(&format!("replay {} --write /dev/null", from.path())).contains("Wrote"));
     assert!(Path::new("/dev/null").exists());

@@ -32,8 +32,12 @@ pub(super) fn run(plan: &Plan, path: &Path, json: bool) -> Result<Exit, Stop> {
             // Behind a link, the file that it leads to.
             let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
             let folder = target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-            let mode = data.map_or(Permissions::from_mode(0o666), |data| data.permissions());
-            let part = Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
+            let new = Permissions::from_mode(0o666);
+            let part = Builder::new().permissions(new).tempfile_in(folder).map_err(failed)?;
+            if let Ok(data) = data {
+                // As they were: a new file has them less those of the process's mask.
+                part.as_file().set_permissions(data.permissions()).map_err(failed)?;
+            }
             let written = write(plan, path, part.reopen().map_err(failed)?)?;
             part.persist(&target).map_err(|lost| failed(lost.error))?;
             written
