@@ -61,7 +61,7 @@ pub(crate) enum BlockState {
     Ready,
 }
 
-/// By their numbers. There are as many as make a number cheap to check; the last is in no record.
+/// By their numbers. Eight, so that a mask checks a number; the last is in no record.
 const STATES: [BlockState; 8] = [
     BlockState::Unused,
     BlockState::Open,
