@@ -29,6 +29,28 @@ pub(super) struct Place {
 }
 
 impl AreaMap<'_> {
+    /// Returns the pages that [`alloc`](Self::alloc) would hand out for `fit`, and takes none. Cost
+    /// as there.
+    ///
+    /// ```
+    /// use vmalloc::{AreaMap, Fit, PageRange};
+    ///
+    /// let mut map = AreaMap::new(PageRange::new(0, 100).unwrap())?;
+    /// map.alloc(&Fit::new(5))?;
+    /// let fit = Fit::new(3).align(4);
+    /// assert_eq!(map.place_for(&fit)?.start(), 8);
+    /// assert_eq!(map.alloc(&fit)?.start(), 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AllocError::NoSpace`], [`AllocError::Request`] for limits outside the span.
+    pub fn place_for(&self, fit: &Fit) -> Result<PageRange, AllocError> {
+        self.steps.reset();
+        let place = self.place(fit)?;
+        Ok(PageRange::of(place.start, place.start + fit.pages()))
+    }
+
     /// Finds the place for `fit`.
     #[inline]
     pub(super) fn place(&self, fit: &Fit) -> Result<Place, AllocError> {

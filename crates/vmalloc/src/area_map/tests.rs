@@ -3,7 +3,7 @@
 use super::bitmaps::Look;
 use super::*;
 use crate::error::NoSpace;
-use crate::fit::Fit;
+use crate::fit::{Fit, Policy};
 use std::vec;
 use std::vec::Vec;
 
@@ -222,4 +222,29 @@ fn far_areas_are_found_without_the_map() {
         }
         assert!(matches!(map.bitmaps.look(area.end()), Ok(Look::Nothing)));
     }
+}
+
+/// A look at the place tells exactly what the allocation then takes, refusals too, and takes
+/// nothing.
+#[test]
+fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
+    let mut map = AreaMap::new(span(1, 4_000)).unwrap();
+    (0..200).for_each(|area| map.alloc_at(span(3 + area * 17, 9 + area * 17 + area % 11)).unwrap());
+    let before = map.try_clone().unwrap();
+    let mut refused = 0;
+    for pages in [1, 7, 11, 12, 300, 600] {
+        for align in [1, 8, 512] {
+            for (from, to) in [(1, 4_000), (5, 500), (900, 910), (3_500, 3_999)] {
+                for policy in [Policy::Lowest, Policy::Highest, Policy::Best, Policy::Random { seed: 99 }] {
+                    let fit = fit(pages, align).within(from, to).policy(policy);
+                    let looked_up = map.place_for(&fit);
+                    assert_eq!(looked_up, map.try_clone().unwrap().alloc(&fit), "{fit:?}");
+                    refused += u32::from(looked_up.is_err());
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && refused < 6 * 3 * 4 * 4, "{refused} refused");
+    assert!(map.place_for(&fit(1, 1).within(0, 9)).is_err(), "outside the span");
+    assert!(map == before, "a look takes nothing");
 }
