@@ -1,4 +1,6 @@
-//! Three published allocators of ranges and the drop-in for each, behind one trait, for tests and benches.
+//! Four published allocators of ranges and the drop-in for each, behind one trait, for tests and benches.
+
+use ax_memory_addr::AddrRange;
 
 /// An allocator of ranges, as published or as a drop-in.
 pub trait Ranges {
@@ -12,6 +14,16 @@ pub trait Ranges {
     fn alloc(&mut self, bytes: u64, align: u64) -> Option<u64>;
     /// Frees a range that was allocated.
     fn free(&mut self, start: u64, bytes: u64);
+}
+
+/// A set of mappings, which finds free addresses apart from taking them.
+pub trait Set: Ranges {
+    /// Finds free addresses, and takes none.
+    fn find_free(&self, bytes: u64) -> Option<u64>;
+    /// Returns the start of the mapping that holds an address.
+    fn find(&self, address: u64) -> Option<u64>;
+    /// Removes a mapping, and makes one at the same place.
+    fn replace(&mut self, start: u64, bytes: u64);
 }
 
 macro_rules! free_list {
@@ -100,6 +112,87 @@ macro_rules! range_alloc {
     };
 }
 
+macro_rules! memory_set {
+    ($name:ident, $backend:ident, $crate_:ident, $text:literal) => {
+        /// A backend that agrees to everything and maps nothing.
+        #[derive(Clone)]
+        pub struct $backend;
+
+        impl $crate_::MappingBackend for $backend {
+            type Addr = usize;
+            type Flags = u8;
+            type MutationContext = ();
+            type PageTable = ();
+
+            fn map(&self, _: usize, _: usize, _: u8, _: &mut (), _: &mut ()) -> bool {
+                true
+            }
+
+            fn unmap(&self, _: usize, _: usize, _: &mut (), _: &mut ()) -> bool {
+                true
+            }
+
+            fn protect(&self, _: usize, _: usize, _: u8, _: &mut (), _: &mut ()) -> bool {
+                true
+            }
+
+            fn split(&mut self, _: usize) -> Option<Self> {
+                Some(Self)
+            }
+        }
+
+        /// Mappings of an address space, as ArceOS has them.
+        pub struct $name {
+            set: $crate_::MemorySet<$backend>,
+            limit: AddrRange<usize>,
+        }
+
+        impl $name {
+            fn map(&mut self, start: u64, bytes: u64) {
+                let area = $crate_::MemoryArea::new(start as usize, bytes as usize, 0, $backend);
+                self.set.map(area, &mut (), &mut (), false).unwrap();
+            }
+        }
+
+        impl Ranges for $name {
+            const NAME: &'static str = $text;
+            const UNIT: u64 = 4096;
+
+            fn new(bytes: u64) -> Self {
+                Self { set: $crate_::MemorySet::new(), limit: AddrRange::new(0, bytes as usize) }
+            }
+
+            fn alloc(&mut self, bytes: u64, align: u64) -> Option<u64> {
+                let start = self.set.find_free_area(0, bytes as usize, self.limit, align as usize)? as u64;
+                self.map(start, bytes);
+                Some(start)
+            }
+
+            fn free(&mut self, start: u64, bytes: u64) {
+                self.set.unmap(start as usize, bytes as usize, &mut (), &mut ()).unwrap();
+            }
+        }
+
+        impl Set for $name {
+            fn find_free(&self, bytes: u64) -> Option<u64> {
+                let found = self.set.find_free_area(0, bytes as usize, self.limit, Self::UNIT as usize);
+                found.map(|start| start as u64)
+            }
+
+            fn find(&self, address: u64) -> Option<u64> {
+                self.set.find(address as usize).map(|area| area.start() as u64)
+            }
+
+            fn replace(&mut self, start: u64, bytes: u64) {
+                self.set.unmap_exact(start as usize, bytes as usize, &mut (), &mut ()).unwrap();
+                self.map(start, bytes);
+            }
+        }
+    };
+}
+
+memory_set!(MemorySet, NoBackend, ax_memory_set, "ax-memory-set");
+memory_set!(MemorySetOriginal, NoBackendOriginal, ax_memory_set_original, "ax-memory-set, original");
 free_list!(FreeList, free_list, "free-list");
 free_list!(FreeListOriginal, free_list_original, "free-list, original");
 vm_allocator!(VmAllocator, vm_allocator, "vm-allocator");

@@ -54,3 +54,34 @@ fn tests_and_examples_are_the_published_ones() {
         }
     }
 }
+
+/// Its tests are files of their own, and three more files have a notice of ours before them.
+#[test]
+fn ax_memory_set_has_the_published_tests_and_signatures() {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("ax-memory-set");
+    let theirs = published("ax-memory-set-0.8.0");
+    for file in ["tests.rs", "../tests/std.rs"] {
+        assert!(source(&ours, file) == source(&theirs, file), "{file}");
+        assert!(source(&ours, file).contains("#[test]"), "{file}");
+    }
+    for file in ["area.rs", "backend.rs", "lib.rs"] {
+        let our = source(&ours, file).replace("mod areas;\n", "");
+        let (notice, our) = our.split_once("\n\n").expect("a notice");
+        assert!(notice.lines().all(|line| line.starts_with("// ")), "{file}: {notice}");
+        assert!(our == source(&theirs, file), "{file}");
+    }
+    assert_eq!(functions(&source(&ours, "set.rs")), functions(&source(&theirs, "set.rs")));
+}
+
+/// Returns the public functions of a source: their documentation and signatures.
+fn functions(text: &str) -> Vec<String> {
+    let starts: Vec<_> = text.match_indices("\n    pub ").map(|(start, _)| start).collect();
+    let function = |start: usize| {
+        let lines = text[..start].lines().rev();
+        let documentation: Vec<_> = lines.take_while(|line| line.trim().starts_with("///")).collect();
+        let signature = text[start..].split(" {\n").next().expect("a body");
+        format!("{documentation:#?} {signature}")
+    };
+    assert!(starts.len() > 20, "{starts:?}");
+    starts.into_iter().map(function).collect()
+}

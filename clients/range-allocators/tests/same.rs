@@ -57,6 +57,12 @@ fn range_alloc_places_as_the_original() {
     programs::<RangeAlloc, RangeAllocOriginal>();
 }
 
+/// Programs of all requests to a set are in `sets`.
+#[test]
+fn ax_memory_set_places_as_the_original() {
+    programs::<MemorySet, MemorySetOriginal>();
+}
+
 /// Thousands of holes of one size come and go: the drop-in's set of them is a vector, then a tree, and a vector again.
 #[test]
 fn range_alloc_places_as_the_original_among_many_holes_of_a_size() {
@@ -95,6 +101,7 @@ fn range_alloc_places_as_the_original_among_many_holes_of_a_size() {
 fn drop_ins_move_between_threads_as_the_originals() {
     fn send_and_sync<T: Send + Sync>() {}
     send_and_sync::<free_list::FreeList<16>>();
+    send_and_sync::<ax_memory_set::MemorySet<NoBackend>>();
     send_and_sync::<vm_allocator::AddressAllocator>();
     send_and_sync::<range_alloc::RangeAllocator<u64>>();
 }
