@@ -1,4 +1,4 @@
-//! Published crates that use the three allocators pass their own tests with the drop-in, as with the original.
+//! Published crates that use the four allocators pass their own tests with the drop-in, as with the original.
 //!
 //! Each is fetched from the registry, laid out in the target directory, and tested twice: as it is, and with the drop-in by
 //! `[patch.crates-io]`. Its folder in `dependents` has the locked versions, a patch where it needs one to build or to be patched, and a
@@ -208,6 +208,14 @@ fn pcie_has_the_tests_and_addresses_of_the_original() {
     let expected = bus.test(&[]);
     assert_eq!((expected.tests.len(), expected.places.len()), (9, 3_786));
     assert_eq!(bus.test(&[("rdif-pcie", split.folder), ("vm-allocator", ours("vm-allocator"))]), expected);
+}
+
+#[test]
+fn axaddrspace_has_the_tests_of_the_original() {
+    let space = Dependent::published("axaddrspace", "0.6.0", "axaddrspace").patched();
+    let expected = space.test(&[]);
+    assert_eq!(expected.tests.len(), 18);
+    assert_eq!(space.test(&[("ax-memory-set", ours("ax-memory-set"))]), expected);
 }
 
 const BEVY: &str = "0.18.1";
