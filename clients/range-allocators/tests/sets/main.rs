@@ -14,7 +14,7 @@ fn lowest_free(
     limit: (usize, usize),
     align: usize,
 ) -> Option<usize> {
-    let is_valid = align.is_power_of_two() && size > 0 && size % align == 0 && limit.0 < limit.1;
+    let is_valid = align.is_power_of_two() && size > 0 && size.is_multiple_of(align) && limit.0 < limit.1;
     let align_up = |address: usize| Some(address.checked_add(align - 1)? & !(align - 1));
     let from = if is_valid { align_up(hint.max(limit.0))? } else { return None };
     let ends = areas.iter().filter_map(|area| align_up(area.0 + area.1)).filter(|end| *end >= from);

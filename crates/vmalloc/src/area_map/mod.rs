@@ -281,11 +281,6 @@ impl<'m> AreaMap<'m> {
         self.segments_from(self.span().start())
     }
 
-    /// Returns true if there is a free place for `fit`. Cost as [`place`](Self::alloc).
-    pub(crate) fn has_room(&self, fit: &crate::fit::Fit) -> bool {
-        self.place(fit).is_ok()
-    }
-
     /// Returns the segments from the one that holds `page` on, in address order: none where `page`
     /// is outside the span.
     pub fn segments_from(&self, page: u64) -> impl Iterator<Item = Segment> + '_ {

@@ -211,7 +211,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     fn shrink_large(&self, fit: &Fit) {
         let (pages, map) = (fit.pages(), self.areas.map());
-        if !map.has_room(fit) {
+        if map.place_for(fit).is_err() {
             return;
         }
         let used = self.geometry.span.len() - map.free_pages();
@@ -247,7 +247,7 @@ impl<P: Platform> Space<P> {
         });
         let Some(order) = order else { return };
         let aligned = checked.fit.align(1 << order);
-        if self.areas.map().has_room(&aligned) {
+        if self.areas.map().place_for(&aligned).is_ok() {
             checked.fit = aligned;
         }
     }
