@@ -31,6 +31,7 @@ holds! {
     purges::no_alias_is_left(Flushes::Done);
     shortage::freed_space_on_its_way;
     shortage::pooled_by_others;
+    shortage::brought_by_others;
     shortage::notifier_makes_room;
     look_ups::seqlock_read_is_consistent;
     look_ups::found_with_its_own_annotation;

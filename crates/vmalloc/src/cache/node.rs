@@ -4,6 +4,9 @@ use super::stacks::SizeStacks;
 use crate::addr::PageRange;
 use alloc::vec::Vec;
 
+/// The most areas that a look at another node brings along.
+const BROUGHT: u32 = 7;
+
 /// The state that a node's lock protects.
 #[derive(Default)]
 pub(crate) struct Node {
@@ -97,6 +100,25 @@ impl Node {
         is_back
     }
 
+    /// Brings half of the areas of `pages` pages along that `other` has, a few at most: a node that
+    /// has none of a size will need more than one, and each look takes the other CPU's cache lines.
+    /// Areas below `apart_end` stay.
+    pub(crate) fn bring(&mut self, other: &mut Self, pages: u64, are_cached: bool, apart_end: u64) {
+        let (from, to) = match are_cached {
+            true => (&mut other.cached, &mut self.cached),
+            false => (&mut other.pooled, &mut self.pooled),
+        };
+        for _ in 0..(from.count(pages) / 2).min(BROUGHT) {
+            let Some(start) = from.take(pages, 1) else { return };
+            let area = PageRange::of(start, start + pages);
+            if start < apart_end || !to.put(area) {
+                // It has left a place there.
+                let _ = from.put(area);
+                return;
+            }
+        }
+    }
+
     /// Returns how many areas are in its lists.
     pub(crate) fn areas(&self) -> u64 {
         self.cached.areas() + self.pooled.areas() + self.lazy.areas()
@@ -174,4 +196,53 @@ const LIST: usize = 256;
 #[must_use]
 pub(crate) fn has_room(list: &mut Vec<PageRange>) -> bool {
     list.len() < list.capacity() || list.try_reserve(1).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: u64 = 5;
+
+    fn area(number: u64) -> PageRange {
+        PageRange::of(number * PAGES, (number + 1) * PAGES)
+    }
+
+    fn node(areas: core::ops::Range<u64>, are_cached: bool) -> Node {
+        let mut node = Node::new().unwrap();
+        let stacks = if are_cached { &mut node.cached } else { &mut node.pooled };
+        areas.for_each(|number| assert!(stacks.put(area(number))));
+        node
+    }
+
+    fn listed(stacks: &SizeStacks) -> Vec<PageRange> {
+        stacks.of_size(PAGES as usize - 1).collect()
+    }
+
+    /// Half go along, seven at most; the others stay, and none is in both or lost. Credit is for
+    /// areas that a node may still cache, so it stays where it is.
+    #[test]
+    fn half_of_the_areas_go_along_and_few_at_most() {
+        for (count, brought) in [(0, 0), (1, 0), (2, 1), (7, 3), (14, 7), (100, 7)] {
+            for are_cached in [false, true] {
+                let (mut own, mut other) = (Node::new().unwrap(), node(10..10 + count, are_cached));
+                own.bring(&mut other, PAGES, are_cached, 0);
+                assert_eq!((own.areas(), other.areas()), (brought, count - brought), "of {count}");
+                let of = |node: &Node| if are_cached { listed(&node.cached) } else { listed(&node.pooled) };
+                let mut all = [of(&own), of(&other)].concat();
+                all.sort_unstable_by_key(PageRange::start);
+                assert_eq!(all, (10..10 + count).map(area).collect::<Vec<_>>());
+                assert_eq!((own.credit, other.credit), (0, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn areas_of_leaves_apart_stay() {
+        let (mut own, mut other) = (Node::new().unwrap(), node(10..30, false));
+        own.bring(&mut other, PAGES, false, area(27).start());
+        assert_eq!((own.areas(), other.areas()), (3, 17));
+        own.bring(&mut other, PAGES, false, area(27).start());
+        assert_eq!((own.areas(), other.areas()), (3, 17));
+    }
 }

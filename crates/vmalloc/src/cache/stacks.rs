@@ -336,7 +336,12 @@ impl SizeStacks {
 
     /// Returns whether no area of `pages` pages waits.
     pub(crate) fn has_none_of(&self, pages: u64) -> bool {
-        self.stacks.get(pages as usize - 1).is_none_or(|stack| stack.count == 0)
+        self.count(pages) == 0
+    }
+
+    /// Returns how many areas of exactly `pages` pages there are.
+    pub(crate) fn count(&self, pages: u64) -> u32 {
+        self.stacks.get(pages as usize - 1).map_or(0, |stack| stack.count)
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -17,9 +17,9 @@ use crate::sync::{Mutant, is, size};
 const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: a lock may be held for so many.
 const RUN_AREAS: u64 = size(32, 2);
-/// Leaves for each node near the start of the span in which no other node's areas are: little for
-/// a program, and all that a program of few areas ever uses.
-pub(super) const CHUNKS_APART: u64 = 6;
+/// Pages for each node near the start of the span in whose leaves no other node's areas are: six
+/// leaves, which is little for a program, and all that a program of few areas ever uses.
+pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
 pub(super) const ROUNDS: usize = 8;

@@ -60,14 +60,13 @@ pub use stats::{NodeStats, Stats};
 pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::addr::PageRange;
-use crate::area_map::LEAF_SHIFT;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
 use crate::short_map::ShortMaps;
-use claim::CHUNKS_APART;
+use claim::PAGES_APART;
 use core::fmt;
 use lock_api::Mutex;
 use pressure::{Need, Notifiers};
@@ -145,7 +144,7 @@ impl<P: Platform> Space<P> {
             guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: limits.cached != 0,
             max_slack_percent: u64::from(percent),
-            apart_end: (span.start() + ((CHUNKS_APART * count as u64) << LEAF_SHIFT)).min(span.end()),
+            apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
             aligned_from: match geometry.huge_order {
                 Some(order) if geometry.huge_at_touch => 2 << order,
                 _ => u64::MAX,

@@ -9,6 +9,7 @@ use crate::areas::Blocking;
 use crate::cache::{Node, SizeStacks};
 use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, Protection};
+use crate::sync::{Mutant, is};
 
 impl<P: Platform> Space<P> {
     /// Allocates in the common case: whole pages, nothing special, and an area of the size waits in
@@ -99,19 +100,21 @@ impl<P: Platform> Space<P> {
         if found.is_some() || self.max_slack_percent == 0 {
             return found;
         }
-        let (looked_at, mut is_noted) = (node.looked_at, node.cached.note_missed(fit.pages()));
+        let mut is_noted = node.cached.note_missed(fit.pages());
         let pages = if blocking == Blocking::Allowed { self.cache.shrink(&mut node) } else { 0 };
-        if pages == 0 {
-            drop(node);
+        let (id, mut node) = if pages == 0 {
+            (id, node)
         } else {
             self.count_lazy(node, pages, pages);
-        }
-        let found = self.take_of_others(id, looked_at, |node| {
-            let found = self.take_cached_of(node, fit);
+            self.cache.lock(self.platform.cpu())
+        };
+        let found = self.take_of_others(id, &mut node, |_, other| {
+            let found = self.take_cached_of(other, fit);
             // One of them may have refused it: another thread may free what this one allocates.
-            is_noted = is_noted || found.is_none() && node.cached.note_missed(fit.pages());
+            is_noted = is_noted || found.is_none() && other.cached.note_missed(fit.pages());
             found
         });
+        drop(node);
         found.inspect(|area| self.bring_home(area, id))
     }
 
@@ -128,18 +131,22 @@ impl<P: Platform> Space<P> {
         if found.is_some() || !node.may_look() {
             return found;
         }
-        let looked_at = node.looked_at;
-        drop(node);
-        let found = self.take_of_others(id, looked_at, |node| {
-            let cached = if may_have_memory { self.take_cached_of(node, fit) } else { None };
-            let found = cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(node));
+        let found = self.take_of_others(id, &mut node, |own, other| {
+            let cached = if may_have_memory { self.take_cached_of(other, fit) } else { None };
+            let found = cached.map(|area| (area, Backing::Cached)).or_else(|| pooled(other));
             let (area, backing) = found?;
             // Near the start of the span each node has leaves to itself.
-            if area.start() >= self.apart_end || !node.put_back(area, backing == Backing::Cached) {
-                return Some((area, backing));
+            if area.start() < self.apart_end && other.put_back(area, backing == Backing::Cached) {
+                return None;
             }
-            None
+            // An allocation in need looks at one node after the other, and would not see what moves
+            // from a later one to an earlier.
+            if !self.need.is_any() || is(Mutant::Hoard) {
+                own.bring(other, area.len(), backing == Backing::Cached, self.apart_end);
+            }
+            Some((area, backing))
         });
+        drop(node);
         found.inspect(|(area, _)| self.bring_home(area, id))
     }
 
@@ -149,21 +156,21 @@ impl<P: Platform> Space<P> {
         self.areas.map().leaf(area.start()).set_owner_node(id);
     }
 
-    /// Takes something from one node other than node `id`: the one that had something the last
-    /// time, else the next in turn.
+    /// Takes something from one node other than node `id`, which is held: from the one that had
+    /// something the last time, else the next in turn.
     fn take_of_others<T>(
         &self,
         id: usize,
-        looked_at: usize,
-        mut take: impl FnMut(&mut Node) -> Option<T>,
+        own: &mut Node,
+        mut take: impl FnMut(&mut Node, &mut Node) -> Option<T>,
     ) -> Option<T> {
         let nodes = &self.cache.nodes;
         // Among two others it would find more, and take as many more cache lines of other CPUs.
-        let turns = [looked_at, looked_at + 1].map(|turn| turn % nodes.len());
+        let turns = [own.looked_at, own.looked_at + 1].map(|turn| turn % nodes.len());
         let other = turns.into_iter().find(|&other| other != id)?;
         // A node that is held is passed by.
-        let found = take(&mut *nodes[other].try_lock()?);
-        nodes[id].lock().looked(other, nodes.len(), found.is_some());
+        let found = take(own, &mut *nodes[other].try_lock()?);
+        own.looked(other, nodes.len(), found.is_some());
         found
     }
 

@@ -50,6 +50,33 @@ pub fn pooled_by_others() {
     world.finish();
 }
 
+/// Areas that a CPU brought along from another's pool, with the one that it took, are there for a
+/// third CPU in need, which looks at one pool after the other.
+pub fn brought_by_others() {
+    let world = World::new(16, World::tight().lazy_max_pages(100));
+    world.run([|world| {
+        // The first half lies in leaves apart, of which nothing is brought along.
+        world.take(8);
+        let freed = [(); 6].map(|()| world.take(1));
+        freed.iter().for_each(|&addr| world.give(addr, 1));
+        let _ = world.drain().expect("no fault was asked for");
+    }]);
+    let in_need = {
+        let world = world.clone();
+        shuttle::thread::spawn(move || {
+            let addr = world.take(4);
+            world.give(addr, 4);
+        })
+    };
+    // This CPU comes before the one whose pool it is.
+    let addr = world.take(1);
+    point();
+    world.give(addr, 1);
+    in_need.join().expect("the thread ends");
+    world.give(World::start() as usize * World::PAGE, 8);
+    world.finish();
+}
+
 /// A notifier that holds an area for each that is asked for.
 pub(super) struct Cache {
     pub(super) world: World,
