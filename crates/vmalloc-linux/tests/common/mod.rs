@@ -244,7 +244,7 @@ pub fn scattered_frames(linux: &Linux, count: usize) -> Vec<Frame> {
     linux.take_frames(&mut frames).unwrap();
     frames.sort_unstable();
     let (kept, others): (Vec<_>, Vec<_>) = frames.chunks_exact(2).map(|two| (two[1], two[0])).unzip();
-    // SAFETY: nothing shows them, and nobody else knows of them.
+    // SAFETY: nothing shows them, and their numbers are known only here.
     unsafe { linux.give_frames(&others) };
     kept.into_iter().rev().collect()
 }

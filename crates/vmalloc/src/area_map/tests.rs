@@ -231,20 +231,23 @@ fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
     let mut map = AreaMap::new(span(1, 4_000)).unwrap();
     (0..200).for_each(|area| map.alloc_at(span(3 + area * 17, 9 + area * 17 + area % 11)).unwrap());
     let before = map.try_clone().unwrap();
-    let mut refused = 0;
-    for pages in [1, 7, 11, 12, 300, 600] {
-        for align in [1, 8, 512] {
-            for (from, to) in [(1, 4_000), (5, 500), (900, 910), (3_500, 3_999)] {
+    // Under Miri a copy of the map takes seconds.
+    let (sizes, limits) = if cfg!(miri) { (1, 1) } else { (6, 4) };
+    let (mut refused, mut looks) = (0, 0);
+    for pages in [12, 600, 1, 7, 11, 300].into_iter().take(sizes) {
+        for align in [1, 512, 8].into_iter().take(sizes) {
+            for (from, to) in [(900, 910), (1, 4_000), (5, 500), (3_500, 3_999)].into_iter().take(limits) {
                 for policy in [Policy::Lowest, Policy::Highest, Policy::Best, Policy::Random { seed: 99 }] {
                     let fit = fit(pages, align).within(from, to).policy(policy);
                     let looked_up = map.place_for(&fit);
                     assert_eq!(looked_up, map.try_clone().unwrap().alloc(&fit), "{fit:?}");
                     refused += u32::from(looked_up.is_err());
+                    looks += 1;
                 }
             }
         }
     }
-    assert!(refused > 0 && refused < 6 * 3 * 4 * 4, "{refused} refused");
+    assert!(refused > 0 && (cfg!(miri) || refused < looks), "{refused} of {looks} refused");
     assert!(map.place_for(&fit(1, 1).within(0, 9)).is_err(), "outside the span");
     assert!(map == before, "a look takes nothing");
 }
