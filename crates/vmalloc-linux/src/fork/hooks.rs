@@ -1,5 +1,6 @@
 //! The registry of hooks that run around each fork.
 
+use crate::fork::installed::Installed;
 use crate::fork::{LoneForks, locks};
 use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
@@ -212,23 +213,20 @@ impl Registry {
     }
 }
 
-/// Installs the handlers below, so that they run around each fork of this process.
+/// The state of the handlers below.
+static INSTALLED: Installed = Installed::new();
+
+/// Installs the handlers below, so that they run around each fork of this process that begins after
+/// this returns.
 pub(crate) fn install() -> Result<(), Errno> {
-    static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: one thread wins; nothing else is published. (A fork on another thread while the
-    // winner is still at it goes unseen.)
-    if INSTALLED.swap(true, Ordering::Relaxed) {
-        return Ok(());
-    }
-    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in
-    // one aborts.
-    match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
-        0 => Ok(()),
-        code => {
-            INSTALLED.store(false, Ordering::Relaxed);
-            Err(Errno::from_raw_os_error(code))
+    INSTALLED.ensure(rustix::process::getpid().as_raw_pid(), || {
+        // SAFETY: the handlers are functions for the life of the program, and do not unwind: a
+        // panic in one aborts.
+        match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
+            0 => Ok(()),
+            code => Err(Errno::from_raw_os_error(code)),
         }
-    }
+    })
 }
 
 /// Forks without locks, in a process of one thread.
@@ -245,6 +243,7 @@ pub(crate) fn lock_always() {
 }
 
 extern "C" fn prepare() {
+    INSTALLED.confirm();
     if !IS_SHARING.load(Ordering::Relaxed) && LONE.begin() {
         return;
     }

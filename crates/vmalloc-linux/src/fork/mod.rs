@@ -98,6 +98,7 @@
 //! ```
 
 pub(crate) mod hooks;
+mod installed;
 pub(crate) mod locks;
 
 use crate::os::futex::FutexLock;
