@@ -78,6 +78,16 @@ impl Guest {
     }
 }
 
+/// Returns the page faults of this thread so far.
+fn page_faults() -> i64 {
+    // SAFETY: all-zero is a valid value, and there is room for the answer.
+    unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage.ru_minflt
+    }
+}
+
 #[test]
 fn a_memory_grows_to_its_maximum_in_place_and_no_further() {
     let mut guest = Guest::new(&module(&engine(), 1, Some(40)));
@@ -149,6 +159,61 @@ fn a_reused_memory_is_zero_and_as_small_as_its_module_says() {
     let reserved: Vec<_> = memories.pools().map(|pool| pool.stats().reserved).collect();
     assert_eq!(reserved.len(), 4, "a pool for each minimum");
     assert!(reserved.iter().all(|&slots| slots <= 70), "no slot was reused: {reserved:?}");
+}
+
+#[test]
+fn memories_that_grow_each_time_keep_the_pages_and_trap_at_their_size() {
+    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let module = module(&engine, 1, Some(100));
+    let mut faults = 0;
+    for round in 0..40 {
+        let before = page_faults();
+        let mut guest = Guest::new(&module);
+        let mut size = 1;
+        for more in [4, 11, 0] {
+            assert!(guest.is_zero(), "round {round}, {size} pages");
+            for beyond in [size * PAGE, size * PAGE + 4096, 30 * PAGE] {
+                assert_eq!(guest.call("load", beyond as i32), Err(Trap::MemoryOutOfBounds), "round {round}");
+            }
+            assert_eq!(guest.call("grow", more), Ok(size as i32));
+            size += more as usize;
+        }
+        guest.fill(round + 1);
+        drop(guest);
+        if round >= 20 {
+            faults += page_faults() - before;
+        }
+    }
+    assert_eq!(memories.pools().count(), 2, "a second pool for memories that grow");
+    // 256 pages each time, if they were not kept.
+    assert!(faults < 20 * 256 / 4, "{faults} page faults in 20 rounds");
+}
+
+#[test]
+fn memories_that_grow_now_and_then_are_zero_and_trap_at_their_size() {
+    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let module = module(&engine, 2, Some(100));
+    let (mut alive, mut random) = (Vec::new(), 1_u32);
+    for round in 0..600 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // Phases in which most grow, and such in which few do.
+        let grows = random >> 28 < if round / 100 % 2 == 0 { 14 } else { 2 };
+        let more = if grows { 1 + (random >> 8 & 63) as i32 } else { 0 };
+        let mut guest = Guest::new(&module);
+        assert!(guest.is_zero(), "round {round}");
+        assert_eq!(guest.call("load", 2 * PAGE as i32), Err(Trap::MemoryOutOfBounds), "round {round}");
+        assert_eq!(guest.call("grow", more), Ok(2));
+        assert!(guest.is_zero(), "round {round}, {more} pages more");
+        let end = (2 + more as usize) * PAGE;
+        assert_eq!(guest.call("load", end as i32), Err(Trap::MemoryOutOfBounds), "round {round}");
+        guest.fill(round % 255 + 1);
+        alive.push(guest);
+        if alive.len() > 5 {
+            alive.swap_remove(random as usize % 5);
+        }
+    }
+    let reserved: Vec<_> = memories.pools().map(|pool| pool.stats().reserved).collect();
+    assert!(reserved.len() == 2 && reserved.iter().all(|&slots| slots <= 80), "{reserved:?}");
 }
 
 #[test]
