@@ -9,7 +9,7 @@ use crate::record::{Pages, State};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use vmalloc::{AreaError, Discard, SpaceRef};
+use vmalloc::{AreaError, Discard, Platform, SpaceRef};
 
 impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Resets all waiting slots now: nothing of what their users wrote is left in memory then.
@@ -29,7 +29,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
         let mut done = self.flush();
         while self.free.len() > keep
-            && let Some(index) = self.free.remove_lowest()
+            && let Some(index) = self.free.remove_lowest().or_else(|| self.free.take_any_parked())
         {
             // If that is refused, the slot is not free any more, and is not tried again here.
             done = done.and(self.vacate(index));
@@ -165,7 +165,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             self.waiting.insert(index);
             return Err(error.into());
         }
-        self.counts.unkeep(state.kept);
+        self.counts.unkeep(self.space.platform().cpu(), state.kept);
         self.counts.unwait(state.waiting);
         self.vacant.insert(index);
         Ok(())

@@ -36,12 +36,14 @@
 //!
 //! # Which slot is handed out
 //! [`Slots::alloc_for`] prefers a slot that the same user freed lately, the last first. Then come
-//! slots that this CPU freed lately, then the lowest free one, then a new one, and last those that
-//! wait. What was freed lately is remembered for 7 slots a user or CPU, in [`recent`].
+//! the slot that is parked on this CPU, and others that this CPU freed lately, then the lowest free
+//! one, then one that is parked on another CPU, then a new one, and last those that wait. What was
+//! freed lately is remembered for 7 slots a user or CPU, in [`recent`].
 //!
 //! # Invariants
 //! - **SLOT-1** A slot is in one of the sets *vacant*, *free*, *waiting*, or has one owner: a
 //!   [`Slot`], or a call that is at work on it. The thread that removes a slot from a set owns it.
+//!   A free slot may be *parked* on a CPU, see [`free_set`].
 //! - **SLOT-2** Of the area of a slot exactly the first `committed` pages behind the guard are
 //!   committed. If a decommit was refused, pages behind them are still memory, and the slot waits.
 //! - **SLOT-3** Everything committed of a free slot reads as zero.
@@ -91,6 +93,7 @@ mod batch;
 mod clear;
 mod dirty;
 mod error;
+mod free_set;
 mod index_set;
 #[cfg(all(test, loom))]
 mod models;

@@ -6,10 +6,13 @@
 //! ```
 //!
 //! With a relaxed exchange in `IndexSet::insert` or `IndexSet::remove` the first model fails, and
-//! with a load and a store in `remove` the second.
+//! with a load and a store in `remove` the second. The third fails with a relaxed exchange in
+//! `FreeSet::park` or `FreeSet::take_parked`, or with an exchange that only releases in `park`.
 
+use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
 use crate::record::{Records, State};
+use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -48,5 +51,27 @@ fn models_of_two_that_want_one_slot_hold() {
         let own = free.remove_lowest().is_some();
         assert!(own != other.join().expect("no panic"), "one owner");
         assert_eq!(free.len(), 0);
+    });
+}
+
+#[test]
+fn models_of_slots_that_are_parked_hold() {
+    loom::model(|| {
+        let scene = Arc::new((FreeSet::new(2, 1).expect("memory"), Records::new(2).expect("memory")));
+        let theirs = scene.clone();
+        let freeing = thread::spawn(move || {
+            let (free, records) = &*theirs;
+            records.set(1, state(3));
+            free.park(0, 1).inspect(|&other| assert_eq!((other, records.get(other)), (0, state(2))))
+        });
+        let (free, records) = &*scene;
+        records.set(0, state(2));
+        let mut owned = Vec::from_iter(free.park(0, 0));
+        owned.extend(free.take_parked(0));
+        owned.iter().for_each(|&index| assert_eq!(records.get(index), state(2 + index as u64)));
+        owned.extend(freeing.join().expect("no panic"));
+        owned.extend(free.take_any_parked());
+        owned.sort_unstable();
+        assert_eq!(owned, [0, 1], "each slot has one owner");
     });
 }

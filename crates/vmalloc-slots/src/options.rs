@@ -37,7 +37,7 @@ pub struct Options {
     pub guard_before_bytes: usize,
     /// Bytes behind the slot that trap. Default: one page.
     pub guard_after_bytes: usize,
-    /// The most slots at once, 1 to 2³¹. Their metadata is 57 bytes each, touched on first use.
+    /// The most slots at once, 1 to 2³¹. Their metadata is 65 bytes each, touched on first use.
     /// Default: 65,536.
     pub max_slots: usize,
     /// Free slots that keep their addresses. Those beyond are given back to the space, by the batch

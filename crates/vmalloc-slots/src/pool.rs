@@ -3,6 +3,7 @@
 use crate::clear::{Clearing, pages_at};
 use crate::dirty::Dirty;
 use crate::error::{AllocError, SlotsError};
+use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
 use crate::options::{BeyondHead, Layout, Options};
 use crate::recent::Recent;
@@ -32,7 +33,7 @@ pub struct Slots<S: SpaceRef<Platform: Discard>> {
     /// Indices that were ever used: the first that was not.
     used: AtomicUsize,
     pub(crate) vacant: IndexSet,
-    pub(crate) free: IndexSet,
+    pub(crate) free: FreeSet,
     pub(crate) waiting: IndexSet,
     /// Where the next batch begins among the waiting slots: behind the last one that was tried.
     pub(crate) next_waiting: AtomicUsize,
@@ -54,13 +55,13 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         Ok(Self {
             used: AtomicUsize::new(0),
             vacant: IndexSet::new(most).ok_or(none)?,
-            free: IndexSet::new(most).ok_or(none)?,
+            free: FreeSet::new(most, cpus).ok_or(none)?,
             waiting: IndexSet::new(most).ok_or(none)?,
             next_waiting: AtomicUsize::new(0),
             records: Records::new(most).ok_or(none)?,
             users: Recent::new(USER_BUCKETS).ok_or(none)?,
             cpus: Recent::new(cpus).ok_or(none)?,
-            counts: Counts::new(),
+            counts: Counts::new(cpus, (options.resident_bytes >> layout.shift) as u64).ok_or(none)?,
             space,
             options,
             layout,
@@ -118,7 +119,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             }
             state.committed = head.end;
         }
-        self.counts.unkeep(state.kept);
+        self.counts.unkeep(self.space.platform().cpu(), state.kept);
         Ok((index, state))
     }
 
@@ -128,23 +129,28 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// The caller owns the slot, of which this is the state, and nothing uses it any more. All its
     /// committed pages that are not zero are in `dirty` or `state.discard`.
     pub(crate) unsafe fn give_up(&self, index: usize, mut state: State, dirty: Dirty<'_>, user: Option<u64>) {
+        let cpu = self.space.platform().cpu();
         let limit = self.limit(&state);
         let clearing = Clearing { platform: self.space.platform(), layout: &self.layout, limit, dirty };
         let wanted = clearing.bound(&state).min(self.layout.keep);
-        let allowed = self.counts.keep(wanted, (self.options.resident_bytes >> self.layout.shift) as u64);
+        let allowed = self.counts.keep(cpu, wanted);
         // SAFETY: the caller's promise is passed on; all pages below the limit are committed.
         let left = unsafe { clearing.run(&mut state, allowed) };
-        self.counts.unkeep(allowed - state.kept);
+        self.counts.unkeep(cpu, allowed - state.kept);
         let beyond = dirty.extent(&self.layout, state.committed).0;
         let beyond = beyond.min(state.committed - limit);
         state.waiting = left + beyond;
         self.records.set(index, state);
-        self.note(index, user);
         let is_clean = state.discard.is_empty() && state.committed == limit;
-        if is_clean && self.free.len() < self.options.warm_slots {
-            self.free.insert(index);
-        } else {
+        if !is_clean || !self.free.is_below(self.options.warm_slots) {
+            self.note(index, user);
             self.wait(index, state.waiting);
+        } else if user.is_some() {
+            self.note(index, user);
+            self.free.insert(index);
+        } else if let Some(before) = self.free.park(cpu, index) {
+            self.note(before, None);
+            self.free.insert(before);
         }
     }
 
@@ -187,12 +193,14 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         unsafe { self.space.raw().unreserve(addr) }
     }
 
-    /// Removes a free slot that `user`, or else this CPU, freed lately, or else the lowest.
+    /// Removes a free slot that `user`, or else this CPU, freed lately, or else the lowest, or else
+    /// one that is parked on another CPU.
     fn take_free(&self, user: Option<u64>) -> Option<usize> {
         let remove = |index| self.free.remove(index);
         let of_user = user.map(place).and_then(|(bucket, key)| self.users.find(bucket, key, remove));
         let cpu = self.space.platform().cpu();
-        of_user.or_else(|| self.cpus.find(cpu, 0, remove)).or_else(|| self.free.remove_lowest())
+        let own = of_user.or_else(|| self.free.take_parked(cpu)).or_else(|| self.cpus.find(cpu, 0, remove));
+        own.or_else(|| self.free.remove_lowest()).or_else(|| self.free.take_any_parked())
     }
 
     /// Reserves a new slot, or resets waiting ones to take one of them.

@@ -3,24 +3,22 @@
 //! Only a hint: an entry may name a slot that is busy, vacant or another user's by now. The caller
 //! tries to remove the slot from the set of free ones, and that decides.
 
-use crate::sync::{AtomicU64, words};
-use alloc::boxed::Box;
+use crate::sync::{AtomicU64, LINE, Lines};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Words of a bucket, a line of the cache: a position, and the entries of a ring.
-const BUCKET: usize = 8;
-const RING: u64 = BUCKET as u64 - 1;
+/// Entries of a ring. With its position it is a line of the cache, which is a bucket.
+const RING: u64 = LINE as u64 - 1;
 
 /// Rings of entries, in buckets by key.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    words: Box<[AtomicU64]>,
+    lines: Lines,
 }
 
 impl Recent {
     /// Returns `buckets` empty rings; `None` without memory.
     pub(crate) fn new(buckets: usize) -> Option<Self> {
-        words(buckets.checked_mul(BUCKET)?).map(|words| Self { words })
+        Lines::new(buckets).map(|lines| Self { lines })
     }
 
     /// Notes that the slot `index` was freed by `key`, in this bucket.
@@ -50,8 +48,8 @@ impl Recent {
 
     /// Returns the position and the ring of a bucket.
     fn ring(&self, bucket: usize) -> (&AtomicU64, &[AtomicU64]) {
-        let first = bucket % (self.words.len() / BUCKET) * BUCKET;
-        (&self.words[first], &self.words[first + 1..first + BUCKET])
+        let line = self.lines.get(bucket % self.lines.len());
+        (&line[0], &line[1..])
     }
 }
 

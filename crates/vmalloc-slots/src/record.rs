@@ -1,11 +1,7 @@
 //! The records of the slots: what is known of a slot while no [`Slot`](crate::Slot) owns it.
 
-use crate::sync::{AtomicU64, words};
-use alloc::boxed::Box;
+use crate::sync::Lines;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Words of a record.
-const WORDS: usize = 7;
 
 /// The facts about a slot, in pages. All but `base` are counted from the start of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,22 +56,22 @@ impl Pages {
     }
 }
 
-/// One record for each slot. Only the owner of a slot reads or writes its record (SLOT-1): the
-/// set that it went through orders that, so the words are relaxed.
+/// One record for each slot, in a line of its own. Only the owner of a slot reads or writes its
+/// record (SLOT-1): the set that it went through orders that, so the words are relaxed.
 #[derive(Debug)]
 pub(crate) struct Records {
-    words: Box<[AtomicU64]>,
+    lines: Lines,
 }
 
 impl Records {
     /// Returns `count` empty records; `None` without memory.
     pub(crate) fn new(count: usize) -> Option<Self> {
-        words(count.checked_mul(WORDS)?).map(|words| Self { words })
+        Lines::new(count).map(|lines| Self { lines })
     }
 
     /// Returns the record of a slot that the caller owns.
     pub(crate) fn get(&self, index: usize) -> State {
-        let words = &self.words[index * WORDS..][..WORDS];
+        let words = self.lines.get(index);
         let [base, committed, kept, kept_end, start, end, waiting] =
             core::array::from_fn(|nth| words[nth].load(Relaxed));
         State { base, committed, kept, kept_end, discard: Pages { start, end }, waiting }
@@ -84,7 +80,7 @@ impl Records {
     /// Sets the record of a slot that the caller owns.
     pub(crate) fn set(&self, index: usize, state: State) {
         let State { base, committed, kept, kept_end, discard: Pages { start, end }, waiting } = state;
-        let words = &self.words[index * WORDS..][..WORDS];
+        let words = self.lines.get(index);
         let values = [base, committed, kept, kept_end, start, end, waiting];
         words.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
     }

@@ -263,3 +263,31 @@ fn any_thread_may_free() {
     assert_eq!((stats.reserved, stats.waiting), (stats.free, 0));
     assert!(stats.free <= 40);
 }
+
+#[test]
+fn a_slot_that_one_cpu_freed_serves_another_that_finds_none() {
+    for space in spaces() {
+        let pool = Slots::new(space, Options::new(1 << 20).max_slots(3)).unwrap();
+        let on_cpu = |cpu: usize, slots: usize| {
+            std::thread::scope(|scope| {
+                let alone = scope.spawn(|| {
+                    let mut set = rustix::thread::CpuSet::new();
+                    set.set(cpu);
+                    // Where there is one CPU, both threads run on that.
+                    let _ = rustix::thread::sched_setaffinity(None, &set);
+                    let all: Vec<_> = (0..slots).map(|_| pool.alloc().unwrap()).collect();
+                    assert!(all.iter().all(is_zero));
+                    all.into_iter().for_each(|mut slot| fill(&mut slot, PAGE));
+                });
+                alone.join().unwrap();
+            });
+        };
+        for round in 0..10 {
+            on_cpu(round % 2, 1 + round % 3);
+            let stats = pool.stats();
+            assert_eq!((stats.free, stats.reserved), (stats.reserved, (1 + round).min(3)), "round {round}");
+        }
+        pool.trim(0).unwrap();
+        assert_eq!((pool.stats().free, pool.stats().reserved, pool.stats().kept_bytes), (0, 0, 0));
+    }
+}
