@@ -76,8 +76,11 @@ fn name(line: &str) -> Option<String> {
         .iter()
         .find_map(|word| line.strip_prefix(word))
         .unwrap_or(line);
-    let at =
-        ["AtomicU", "AtomicI", "AtomicBool", "AtomicPtr"].iter().filter_map(|kind| line.find(kind)).min()?;
+    // `Lines` is a table of atomics of vmalloc-slots.
+    let at = ["AtomicU", "AtomicI", "AtomicBool", "AtomicPtr", "Lines"]
+        .iter()
+        .filter_map(|kind| line.find(kind))
+        .min()?;
     let (before, after) = line.split_at(at);
     if let Some(rest) = before.strip_prefix("fn ") {
         // Words in memory that is mapped: no field has their type.

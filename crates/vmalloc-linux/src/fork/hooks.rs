@@ -1,11 +1,11 @@
 //! The registry of hooks that run around each fork.
 
-use crate::fork::installed::Installed;
 use crate::fork::{LoneForks, locks};
 use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
+use rustix::thread::gettid;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// A thing with locks, or with threads of its own, that takes part in each `fork`.
 ///
@@ -213,20 +213,49 @@ impl Registry {
     }
 }
 
-/// The state of the handlers below.
-static INSTALLED: Installed = Installed::new();
-
 /// Installs the handlers below, so that they run around each fork of this process that begins after
 /// this returns.
 pub(crate) fn install() -> Result<(), Errno> {
-    INSTALLED.ensure(rustix::process::getpid().as_raw_pid(), || {
-        // SAFETY: the handlers are functions for the life of the program, and do not unwind: a
-        // panic in one aborts.
-        match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
-            0 => Ok(()),
-            code => Err(Errno::from_raw_os_error(code)),
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: nothing else is published. Threads that come together each install the handlers, and
+    // so does the child of a fork that came between the two steps: see `AGAIN`.
+    if INSTALLED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    // SAFETY: the handlers are functions for the life of the program, and do not unwind: a panic in
+    // one aborts.
+    match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
+        0 => {
+            INSTALLED.store(true, Ordering::Relaxed);
+            Ok(())
         }
-    })
+        code => Err(Errno::from_raw_os_error(code)),
+    }
+}
+
+/// The thread whose fork the handlers have prepared; 0: none.
+static FORKING: AtomicI32 = AtomicI32::new(0);
+
+/// How many more times the handlers were called for this fork: so many times they are installed
+/// beside the first. The last call after the fork is the one that counts.
+static AGAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns true, and counts, if the handlers have prepared this thread's fork already.
+fn is_prepared() -> bool {
+    // Relaxed, here and below: a thread finds its own number if it has stored it itself. What
+    // `AGAIN` counts is that thread's, and the only one's in the child.
+    let is_ours = FORKING.load(Ordering::Relaxed) == gettid().as_raw_nonzero().get();
+    AGAIN.fetch_add(usize::from(is_ours), Ordering::Relaxed);
+    is_ours
+}
+
+/// Returns true, and counts, if the handlers will be called once more for this fork.
+fn is_to_come() -> bool {
+    let less = AGAIN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |again| again.checked_sub(1));
+    if less.is_err() {
+        FORKING.store(0, Ordering::Relaxed);
+    }
+    less.is_ok()
 }
 
 /// Forks without locks, in a process of one thread.
@@ -243,23 +272,27 @@ pub(crate) fn lock_always() {
 }
 
 extern "C" fn prepare() {
-    INSTALLED.confirm();
-    if !IS_SHARING.load(Ordering::Relaxed) && LONE.begin() {
+    if (!IS_SHARING.load(Ordering::Relaxed) && LONE.begin()) || is_prepared() {
         return;
     }
     MutexGuard::leak(REGISTRY.lock()).prepare();
     locks::lock_all();
+    FORKING.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
 }
 
 extern "C" fn parent() {
-    if !LONE.end() {
+    if !LONE.end() && !is_to_come() {
         release(Side::Parent);
     }
 }
 
 extern "C" fn child() {
+    let is_lone = LONE.end();
+    if !is_lone && is_to_come() {
+        return;
+    }
     locks::begin_generation();
-    if LONE.end() {
+    if is_lone {
         // No thread is missing. What this one was interrupted in goes on, and its locks are its own
         // in this generation of locks.
         return;

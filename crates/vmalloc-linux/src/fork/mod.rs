@@ -98,7 +98,6 @@
 //! ```
 
 pub(crate) mod hooks;
-mod installed;
 pub(crate) mod locks;
 
 use crate::os::futex::FutexLock;

@@ -33,12 +33,13 @@ pub trait Notifier: Send + Sync {
     fn make_room(&self, pages: u64) -> u64;
 }
 
-/// How many allocations wait for addresses to be given back. While any does, no node takes
-/// addresses for later. Low half: how many; high half: the generation.
+/// How many allocations wait for addresses to be given back, and how many purges and drains go from
+/// node to node. While any does, no node takes addresses for later, neither from the map nor from
+/// other nodes. Low half: how many; high half: the generation.
 #[derive(Default)]
 pub(super) struct Need(AtomicU64);
 
-/// One allocation in need, until it is dropped.
+/// One allocation in need, or one walk over all nodes, until it is dropped.
 pub(super) struct InNeed<'a> {
     need: &'a Need,
     generation: u64,
@@ -47,13 +48,13 @@ pub(super) struct InNeed<'a> {
 const GENERATION_SHIFT: u32 = 32;
 
 impl Need {
-    /// Counts an allocation in need. Relaxed: a thread that takes addresses for later after our
-    /// purge has looked into its node does so under the node's lock.
+    /// Counts an allocation in need, or a walk. Relaxed: a thread that takes addresses for later
+    /// after our purge has looked into its node does so under the node's lock.
     pub(super) fn enter(&self) -> InNeed<'_> {
         InNeed { need: self, generation: self.0.fetch_add(1, Relaxed) >> GENERATION_SHIFT }
     }
 
-    /// Returns true if an allocation is in need.
+    /// Returns true if an allocation is in need, or a purge goes from node to node.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.0.load(Relaxed) as u32 != 0

@@ -76,6 +76,9 @@ impl<P: Platform> Space<P> {
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
+        // Else areas could be brought to a node that was passed already, and none would ask for
+        // another drain.
+        let _in_need = self.need.enter();
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
         let is_idle = busy.count() == 0 && self.cache.large.lock().rest();
         let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
@@ -228,6 +231,8 @@ impl<P: Platform> Space<P> {
 
     /// Takes a fraction of the cached areas, `most` at most. Returns how many.
     fn take_cached_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+        // Else an allocation could bring areas to a node that was passed already.
+        let _in_need = self.need.enter();
         let Purger { taken, batch, .. } = purger;
         let mut count = 0;
         for (node, taken) in self.cache.nodes.iter().zip(taken) {
@@ -277,6 +282,8 @@ impl<P: Platform> Space<P> {
 
     /// Gives a fraction of the pools to the map, `most` areas at most (step 4). Returns how many.
     fn decay_pools(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+        // As in `take_cached_areas`.
+        let _in_need = self.need.enter();
         let (batch, mut given) = (&mut purger.batch, 0);
         for node in &self.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);

@@ -139,8 +139,8 @@ impl<P: Platform> Space<P> {
             if area.start() < self.apart_end && other.put_back(area, backing == Backing::Cached) {
                 return None;
             }
-            // An allocation in need looks at one node after the other, and would not see what moves
-            // from a later one to an earlier.
+            // An allocation in need, a purge and a drain look at one node after the other. They
+            // would not see what moves from a later one to an earlier.
             if !self.need.is_any() || is(Mutant::Hoard) {
                 own.bring(other, area.len(), backing == Backing::Cached, self.apart_end);
             }

@@ -83,9 +83,10 @@ pub struct NodeStats {
 }
 
 impl<P: Platform> Space<P> {
-    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call. Their
-    /// sum may not be while other threads allocate and free, or a drain moves what was freed: an
-    /// area that is counted twice is missing among the busy ones.
+    /// Returns the counts. O(nodes and sizes). Each is right for some moment during the call if no
+    /// other thread allocates, frees or drains meanwhile. Else an area that moves from one node to
+    /// another, or to the purge, may be counted twice, and be missing among the busy ones, or be
+    /// counted as busy.
     pub fn stats(&self) -> Stats {
         let mut stats = self.purge_stats();
         for node in self.cache.each() {

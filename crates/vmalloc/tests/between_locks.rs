@@ -1,0 +1,216 @@
+//! A flush, a purge and a drain, with allocations of other CPUs between any two of their locks.
+//!
+//! They lock one node after the other, and an allocation brings areas from one node to another. One
+//! thread plays both: before it takes the n-th lock, it does what the other CPU would do there.
+
+#![cfg(not(miri))]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use vmalloc::space::Cached;
+use vmalloc::{Config, DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError};
+use vmalloc::{Protection, Request, Space};
+
+type Other = Box<dyn FnOnce()>;
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+    /// Locks to be taken before the other CPU acts.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    static OTHER: RefCell<Option<Other>> = const { RefCell::new(None) };
+}
+
+/// Has the other CPU act before lock number `nth` that `act` takes. Returns the result of `act`:
+/// `None` if the other CPU wants a lock that is held, and would wait. The second is false if fewer
+/// locks were taken.
+fn with_other<T>(nth: usize, other: impl FnOnce() + 'static, act: impl FnOnce() -> T) -> (Option<T>, bool) {
+    CPU.set(0);
+    OTHER.set(Some(Box::new(other)));
+    LEFT.set(nth);
+    let done = catch_unwind(AssertUnwindSafe(act)).ok();
+    LEFT.set(usize::MAX);
+    (done, OTHER.take().is_none())
+}
+
+/// A lock for one thread.
+struct OneThread(Cell<bool>);
+
+// SAFETY: each test has spaces of its own, which one thread uses.
+unsafe impl Sync for OneThread {}
+
+// SAFETY: `try_lock` succeeds once until the unlock, and `lock` does not return without it.
+unsafe impl lock_api::RawMutex for OneThread {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it")]
+    const INIT: Self = Self(Cell::new(false));
+    type GuardMarker = lock_api::GuardSend;
+
+    fn lock(&self) {
+        match LEFT.get() {
+            0 => {
+                LEFT.set(usize::MAX);
+                let cpu = CPU.get();
+                OTHER.take().expect("set with the count")();
+                CPU.set(cpu);
+            }
+            left => LEFT.set(left.saturating_sub(usize::from(left != usize::MAX))),
+        }
+        assert!(self.try_lock(), "it would wait for ever");
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.replace(true)
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.set(false);
+    }
+}
+
+/// A machine of two CPUs that notes which pages are mapped.
+struct Machine {
+    span: PageRange,
+    mapped: Mutex<BTreeSet<u64>>,
+}
+
+// SAFETY: nothing uses its memory.
+unsafe impl Platform for Machine {
+    type RawLock = OneThread;
+    type PurgeLock = OneThread;
+
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, 12, 2)
+    }
+
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+
+    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
+        self.mapped.lock().unwrap().extend(range.start()..range.end());
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let is_in = |page: &u64| ranges.iter().any(|range| (range.start()..range.end()).contains(page));
+        self.mapped.lock().unwrap().retain(|page| !is_in(page));
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, _: PageRange) {}
+
+    fn drain_later(&self, _: DrainReason) -> bool {
+        true
+    }
+
+    fn entropy(&self) -> u64 {
+        1
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("fatal: {damage}")
+    }
+}
+
+type Test = &'static Space<Machine>;
+
+/// Returns a space where CPU 1 has freed 16 areas, with memory or without, which CPU 0 may bring.
+fn space(kind: Cached) -> Test {
+    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
+    let cache = if kind == Cached::Memory { 64 << 20 } else { 0 };
+    let config = Config::default().cache_bytes(cache).lazy_max_pages(1 << 20);
+    let space: Test =
+        Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()));
+    CPU.set(1);
+    // The leaves that each node has to itself are in use.
+    space.raw().reserve(&Request::new(4096 << 12)).unwrap();
+    let areas: Vec<_> = (0..16).map(|_| alloc(space)).collect();
+    // SAFETY: allocated in the line above, and not used.
+    areas.into_iter().for_each(|addr| unsafe { space.raw().free(addr) }.unwrap());
+    if kind == Cached::Addresses {
+        let _ = space.drain().unwrap();
+    }
+    space
+}
+
+fn alloc(space: Test) -> usize {
+    space.raw().alloc(&Request::new(100 << 12)).unwrap()
+}
+
+/// Returns how many areas the space keeps, with memory that is mapped and without.
+fn kept(space: Test) -> (usize, usize) {
+    let mapped = space.platform().mapped.lock().unwrap();
+    let kept: Vec<_> = space.cached().collect();
+    let is_mapped =
+        |(area, kind): &&(PageRange, Cached)| *kind == Cached::Memory && mapped.contains(&area.start());
+    let addresses = kept.iter().filter(|(_, kind)| *kind == Cached::Addresses);
+    (kept.iter().filter(is_mapped).count(), addresses.count())
+}
+
+/// Plays `act` with an allocation on CPU 0 before each of its locks. Returns what is kept in the
+/// end, for each.
+fn with_an_allocation(kind: Cached, act: impl Fn(Test)) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for nth in 0.. {
+        let space = space(kind);
+        let other = move || {
+            alloc(space);
+        };
+        let (done, has_acted) = with_other(nth, other, || act(space));
+        if !has_acted {
+            break;
+        }
+        if done.is_some() {
+            found.push(kept(space));
+            space.verify().unwrap();
+        }
+    }
+    assert!(found.len() > 4, "{found:?}");
+    found
+}
+
+#[test]
+fn a_flush_leaves_no_area_mapped_that_was_freed_before_it() {
+    let kept = with_an_allocation(Cached::Memory, |space| space.flush().unwrap());
+    assert!(kept.iter().all(|kept| kept.0 == 0), "areas with memory, without: {kept:?}");
+}
+
+#[test]
+fn a_purge_leaves_no_area_that_was_freed_before_it() {
+    for kind in [Cached::Memory, Cached::Addresses] {
+        let kept = with_an_allocation(kind, |space| space.purge().unwrap());
+        assert!(kept.iter().all(|kept| *kept == (0, 0)), "areas with memory, without: {kept:?}");
+    }
+}
+
+#[test]
+fn a_drain_is_not_done_while_areas_keep_memory() {
+    let mut ends = 0;
+    for allocs in 0..20 {
+        for nth in 0.. {
+            let space = space(Cached::Memory);
+            let other = move || {
+                alloc(space);
+                CPU.set(1);
+                (0..allocs).for_each(|_| {
+                    alloc(space);
+                });
+            };
+            let (done, has_acted) = with_other(nth, other, || space.drain().unwrap());
+            if !has_acted {
+                break;
+            }
+            if done == Some(DrainStatus::Done) {
+                assert_eq!(kept(space).0, 0, "lock {nth}, {allocs} allocations");
+                ends += 1;
+            }
+        }
+    }
+    assert!(ends > 0, "no drain was done");
+}
