@@ -1,7 +1,7 @@
 //! Sub-spaces of real memory.
 
-use vmalloc::{AllocError, Config, Policy};
-use vmalloc_linux::{Linux, Options};
+use vmalloc::{AllocError, Area, Config, Policy, Protection, Request};
+use vmalloc_linux::{Guards, Linux, Options};
 use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
 
 const MIB: usize = 1 << 20;
@@ -50,4 +50,33 @@ fn what_a_child_leaves_is_not_seen_by_the_next() {
         // It is still handed out when its space ends.
     }
     assert_eq!(root.subspaces().next(), None);
+}
+
+/// A call that clears such memory would end this process.
+#[test]
+fn memory_that_is_mapped_for_reading_is_never_written() {
+    let root = root();
+    for trap in [false, true] {
+        let config = Config::default().zero_on_free(true).trap_on_free(trap);
+        let config = SubspaceConfig::default().config(config);
+        let read =
+            root.protected_subspace("read", Placement::lowest(64 * MIB), Protection::Read, config).unwrap();
+        for _ in 0..50 {
+            let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
+            let mut bytes = [1; 5000];
+            assert_eq!((read.read(area.addr() + 4096, &mut bytes), bytes), (5000, [0; 5000]));
+        }
+        read.purge().unwrap();
+    }
+    // Where pages are handed out with what they held, they would have to be cleared.
+    if let Ok(linux) = Linux::reserve(Options::new().exactly(256 * MIB).guards(Guards::Userfault)) {
+        let root = Root::new(linux).unwrap();
+        let read = root.protected_subspace(
+            "read",
+            Placement::lowest(64 * MIB),
+            Protection::Read,
+            SubspaceConfig::default(),
+        );
+        assert!(matches!(read.err(), Some(SubspaceError::NotZeroed)));
+    }
 }

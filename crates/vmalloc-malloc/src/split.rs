@@ -22,15 +22,25 @@ use vmalloc_linux::{DirectMemory, Relocate};
 /// assert!(space.contains(list.as_ptr() as usize), "a large one is in the space");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct SplitAllocator<S, A = Global> {
-    space: S,
     large: SpaceAllocator<S>,
     inner: A,
     threshold: usize,
 }
 
-impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone> SplitAllocator<S> {
+impl<S, A: Clone> Clone for SplitAllocator<S, A>
+where
+    SpaceAllocator<S>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self { large: self.large.clone(), inner: self.inner.clone(), threshold: self.threshold }
+    }
+}
+
+impl<S, A: Copy> Copy for SplitAllocator<S, A> where SpaceAllocator<S>: Copy {}
+
+impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SplitAllocator<S> {
     /// Returns an allocator on a space and on the global heap, with the default threshold of
     /// 32 KiB.
     pub fn new(space: S) -> Self {
@@ -42,7 +52,7 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone> SplitAllocator<S> {
     }
 }
 
-impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone, A> SplitAllocator<S, A> {
+impl<S: SpaceRef<Platform: DirectMemory + Relocate>, A> SplitAllocator<S, A> {
     /// Returns an allocator that takes sizes of `threshold` bytes and more from `space`, and hands
     /// the rest to `inner`.
     ///
@@ -57,17 +67,17 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate> + Clone, A> SplitAllocator<S
     /// let both = SplitAllocator::over(&*space, allocator_api2::alloc::Global, 4096);
     /// ```
     pub unsafe fn over(space: S, inner: A, threshold: usize) -> Self {
-        Self { large: SpaceAllocator::new(space.clone()), space, inner, threshold: threshold.max(1) }
+        Self { large: SpaceAllocator::new(space), inner, threshold: threshold.max(1) }
     }
 }
 
 // SAFETY: both allocators below keep their promises, and a block goes back to the one that it came
 // from: an address is in the space or not, by the promise that `over` asks for, and an empty block
-// is always the inner allocator's. All copies lead to one space (`SpaceRef`) and to copies of one
-// inner allocator.
+// is always the inner allocator's. All copies lead to one space, as those of `SpaceAllocator` do,
+// and to copies of one inner allocator.
 unsafe impl<S, A> Allocator for SplitAllocator<S, A>
 where
-    S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,
+    S: SpaceRef<Platform: DirectMemory + Relocate>,
     A: Allocator,
 {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -144,7 +154,7 @@ where
 
 impl<S, A> SplitAllocator<S, A>
 where
-    S: SpaceRef<Platform: DirectMemory + Relocate> + Clone,
+    S: SpaceRef<Platform: DirectMemory + Relocate>,
     A: Allocator,
 {
     /// Allocates from the space, if the block is large and there is room, else from the other.
@@ -163,7 +173,7 @@ where
     }
 
     fn is_large(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        layout.size() != 0 && self.space.contains(block.as_ptr().addr())
+        layout.size() != 0 && self.large.space().contains(block.as_ptr().addr())
     }
 
     /// Copies a block to `to`, and frees it.

@@ -20,11 +20,14 @@ unsafe impl corosensei::stack::Stack for Stack {
     }
 }
 
-// SAFETY: as above. Below the part that has memory everything traps, down to the guard page, and
-// the limit includes all of it.
+// SAFETY: as above, and one without a page is refused. Below the part that has memory everything
+// traps, down to the guard page, and the limit includes all of it.
 unsafe impl corosensei::stack::Stack for Growable {
+    /// # Panics
+    /// If the stack has no memory yet: see [`Stacks::reserved`](crate::Stacks::reserved).
     #[inline]
     fn base(&self) -> StackPointer {
+        assert!(self.size() > 0, "a coroutine needs a stack with memory");
         pointer(self.top())
     }
 

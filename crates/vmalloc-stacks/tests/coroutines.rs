@@ -63,3 +63,11 @@ fn a_coroutine_grows_the_stack_that_it_runs_on() {
     drop(coroutine.into_stack());
     assert_eq!(stacks.stats().busy_areas, 1, "the first page of the span alone");
 }
+
+#[test]
+#[should_panic(expected = "a stack with memory")]
+fn a_coroutine_on_a_stack_without_memory_is_refused() {
+    let stacks = open(64, 4);
+    let stack = stacks.reserved(1 << 20).unwrap();
+    drop(Coroutine::<(), (), (), _>::with_stack(stack, |_, ()| ()));
+}

@@ -47,6 +47,9 @@ pub enum SubspaceError {
     /// No free range is large enough.
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
+    /// The memory could not be written, so not cleared either, and the platform does not map zeros.
+    #[error("the platform does not map zeros, and memory that can't be written can't be cleared")]
+    NotZeroed,
     /// No space can be made in the range.
     #[error(transparent)]
     Space(#[from] SpaceError),

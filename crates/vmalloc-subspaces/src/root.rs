@@ -82,14 +82,15 @@ impl<P: Divisible> Root<P> {
     }
 
     /// Makes a space whose memory is mapped with `protection` from the beginning. It caches
-    /// nothing, since memory that cannot be written cannot be cleared.
+    /// nothing, since memory that cannot be written cannot be cleared. Nor is it cleared on free:
+    /// `Config::zero_on_free` does not count here.
     ///
     /// Memory of such a space is no [`DirectMemory`](vmalloc::DirectMemory). For code, take a
     /// [`subspace`](Self::subspace), write, and [protect](vmalloc::Protect::protect) what was
     /// written.
     ///
     /// # Errors
-    /// As for [`subspace`](Self::subspace).
+    /// As for [`subspace`](Self::subspace), and [`SubspaceError::NotZeroed`].
     pub fn protected_subspace(
         &self,
         name: &'static str,
@@ -97,8 +98,11 @@ impl<P: Divisible> Root<P> {
         protection: Protection,
         config: SubspaceConfig,
     ) -> Result<Space<Subspace<P, Protected>>, SubspaceError> {
+        if !self.platform().geometry().maps_zeroed {
+            return Err(SubspaceError::NotZeroed);
+        }
         let part = self.make(name, placement, config.limit_bytes)?.protected(protection);
-        let space = Space::new(part, config.config.unmap_on_free())?;
+        let space = Space::new(part, config.config.unmap_on_free().zero_on_free(false))?;
         space.platform().set_live();
         Ok(space)
     }

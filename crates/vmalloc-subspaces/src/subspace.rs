@@ -16,7 +16,8 @@ use vmalloc::{
 #[derive(Debug)]
 pub enum Writable {}
 
-/// A sub-space whose memory is mapped with another protection: it is no [`DirectMemory`].
+/// A sub-space whose memory is mapped with another protection: it is no [`DirectMemory`], shows no
+/// frames, and discards nothing, since all of these write.
 #[derive(Debug)]
 pub enum Protected {}
 
@@ -95,8 +96,9 @@ impl<P: Divisible, A> Subspace<P, A> {
 
 // SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other
 // sub-space's. The platform below keeps the promises on mapped, unmapped and flushed pages: it gets
-// every call, with the caller's promises. Only a `Protected` sub-space, which is no `DirectMemory`,
-// maps with a protection that forbids writing. The locks are those of the platform below.
+// every call, with the caller's promises. Only a `Protected` sub-space maps with a protection that
+// forbids writing: it is no `DirectMemory`, shows no frames and discards nothing, so nothing but
+// `zero` would write there. The locks are those of the platform below.
 unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
@@ -156,9 +158,13 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         self.parent().evict_memory(part)
     }
 
+    /// Does nothing where memory can't be written. Such memory is zero: the platform maps zeros, or
+    /// there is no such sub-space, and pages are never used twice.
     unsafe fn zero(&self, range: PageRange) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().zero(range) };
+        if self.protection == Protection::ReadWrite {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { self.parent().zero(range) };
+        }
     }
 
     /// Returns false: the drain of the platform below serves the space over all of it, not this
@@ -195,7 +201,7 @@ unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Subspace<P> {
 }
 
 // SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
-unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Subspace<P, A> {
+unsafe impl<P: Divisible + FrameSupply> FrameSupply for Subspace<P> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.parent().take_frames(frames)
     }
@@ -219,7 +225,7 @@ unsafe impl<P: Divisible + FrameSupply, A> FrameSupply for Subspace<P, A> {
 }
 
 // SAFETY: see `FrameSupply`.
-unsafe impl<P: Divisible + MapFrames, A> MapFrames for Subspace<P, A> {
+unsafe impl<P: Divisible + MapFrames> MapFrames for Subspace<P> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -265,7 +271,7 @@ unsafe impl<P: Divisible + Protect, A> Protect for Subspace<P, A> {
 }
 
 // SAFETY: the platform below drops the memory, and answers for it.
-unsafe impl<P: Divisible + Discard, A> Discard for Subspace<P, A> {
+unsafe impl<P: Divisible + Discard> Discard for Subspace<P> {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().discard(ranges) }

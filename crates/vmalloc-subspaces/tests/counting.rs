@@ -9,7 +9,7 @@ use vmalloc::{
     DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
     PlatformFault, Protection, Relocate, Request,
 };
-use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig};
+use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
 
 /// A lock that panics instead of waiting.
 struct Flag(AtomicBool);
@@ -36,6 +36,7 @@ unsafe impl RawMutex for Flag {
 struct Machine {
     calls: StdMutex<Vec<(&'static str, PageRange, Protection)>>,
     fails: AtomicBool,
+    maps_zeros: bool,
 }
 
 const SPAN: (u64, u64) = (0x100, 0x200);
@@ -69,7 +70,7 @@ unsafe impl Platform for Machine {
     type PurgeLock = Flag;
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(range(SPAN.0, SPAN.1), 12, 1).maps_zeroed(false).remaps_atomically(true)
+        Geometry::new(range(SPAN.0, SPAN.1), 12, 1).maps_zeroed(self.maps_zeros).remaps_atomically(true)
     }
 
     fn cpu(&self) -> usize {
@@ -229,8 +230,12 @@ fn memory_that_moves_needs_no_room_below_the_limit() {
 
 #[test]
 fn a_protected_child_maps_with_its_own_protection() {
-    let root = Root::new(Machine::default()).unwrap();
     let config = SubspaceConfig::default();
+    let root = Root::new(Machine::default()).unwrap();
+    let child = root.protected_subspace("text", Placement::lowest(64 << 12), Protection::ReadExecute, config);
+    assert!(matches!(child.err(), Some(SubspaceError::NotZeroed)));
+    assert_eq!((root.subspaces().count(), root.platform().taken()), (0, vec![]));
+    let root = Root::new(Machine { maps_zeros: true, ..Machine::default() }).unwrap();
     let child = root
         .protected_subspace("text", Placement::lowest(64 << 12), Protection::ReadExecute, config)
         .unwrap();

@@ -60,6 +60,28 @@ fn a_sparse_area_refuses_frames_of_another_space() {
     drop((mapping, frames, others));
 }
 
+#[test]
+fn a_sparse_area_refuses_pages_of_another_owner() {
+    let space = space(Config::default());
+    let frames = space.frames(2).expect("there are many");
+    let areas = [0; 3].map(|_| SparseArea::new(&space, &pages(4)).expect("room"));
+    let addrs = areas.each_ref().map(SparseArea::addr);
+    for mut area in areas {
+        let addr = area.addr();
+        for other in addrs.into_iter().filter(|other| *other > addr) {
+            let refused = area.map(other - addr, &frames, Protection::ReadWrite);
+            assert!(matches!(refused, Err(AreaError::Beyond { .. })), "{refused:?}");
+        }
+        // Its last page, and the guard or the next area behind it.
+        let refused = area.map(3 * PAGE, &frames, Protection::ReadWrite);
+        assert!(matches!(refused, Err(AreaError::Beyond { .. })), "{refused:?}");
+        assert!(area.map(2 * PAGE, &frames, Protection::ReadWrite).is_ok());
+    }
+    drop(frames);
+    space.purge().expect("no fault was asked for");
+    assert!(space.platform().taken_frames().is_empty());
+}
+
 /// A purge that leaves returned slots mapped leaves their frames taken.
 #[test]
 fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {

@@ -6,6 +6,7 @@ use crate::space::{Request, Space};
 use allocator_api2::alloc::{AllocError, Allocator};
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use stable_deref_trait::CloneStableDeref;
 
 /// A space as an [`Allocator`], for collections whose memory is large: the unit is a page, and a
 /// guard page behind it.
@@ -18,13 +19,26 @@ use core::ptr::NonNull;
 /// assert!(space.find(list.as_ptr() as usize).is_some());
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct SpaceAllocator<S>(S);
+
+impl<S: CloneStableDeref> Clone for SpaceAllocator<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: CloneStableDeref + Copy> Copy for SpaceAllocator<S> {}
 
 impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SpaceAllocator<S> {
     /// Returns an allocator on a space.
     pub fn new(space: S) -> Self {
         Self(space)
+    }
+
+    /// Returns the reference to the space.
+    pub fn space(&self) -> &S {
+        &self.0
     }
 }
 
@@ -47,7 +61,7 @@ fn empty(layout: Layout) -> NonNull<[u8]> {
 }
 
 // SAFETY: blocks are areas of the space, mapped until they are freed, and all copies of the
-// allocator lead to one space (`SpaceRef`).
+// allocator lead to one space (`CloneStableDeref`).
 unsafe impl<S: SpaceRef<Platform: DirectMemory + Relocate>> Allocator for SpaceAllocator<S> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {

@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use stable_deref_trait::CloneStableDeref;
 
 /// Owned frames of the platform's supply. Each [`Mapping`] of them has a share. They go back to
 /// the supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
@@ -154,8 +155,17 @@ pub type Mapping<S> = Owned<S, Mapped<true>>;
 /// An address that shows [`Frames`], and may only be read.
 pub type ReadOnlyMapping<S> = Owned<S, Mapped<false>>;
 
-impl<S: SpaceRef<Platform: MapFrames> + Clone, const W: bool> Owned<S, Mapped<W>> {
+impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S, Mapped<W>> {
     /// Maps all frames, in their order. Cost as [`Raw::map`](crate::Raw::map).
+    ///
+    /// The mapping holds a clone of the reference to the space, which has to lead to the same one:
+    ///
+    /// ```compile_fail,E0599
+    /// # use vmalloc::{Frames, MapFrames, Mapping, Space, SpaceRef};
+    /// # fn example<S: SpaceRef<Platform: MapFrames> + Clone>(frames: &Frames<S>) {
+    /// let mapping = Mapping::new(frames); // `S` is no `CloneStableDeref`
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -209,10 +219,10 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ReadOnlyMapping<S> {
     pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
         let count = self.len().saturating_sub(offset).min(to.len());
         for (nth, to) in to[..count].iter_mut().enumerate() {
-            let from = core::ptr::with_exposed_provenance::<u8>(self.addr() + offset + nth);
-            // SAFETY: the byte is mapped and readable. Safe code writes it by atomics only, and a
-            // volatile read of one byte does not tear.
-            *to = unsafe { from.read_volatile() };
+            let from = core::ptr::with_exposed_provenance::<AtomicU8>(self.addr() + offset + nth);
+            // SAFETY: the byte is mapped and readable, and safe code writes it by atomics only. A
+            // relaxed load of a byte only reads, so it is allowed where nothing can be written.
+            *to = unsafe { (*from).load(Relaxed) };
         }
         count
     }
@@ -253,7 +263,7 @@ unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
 /// It keeps the frames alive.
 pub type ShortMapping<S> = Owned<S, ShortlyMapped>;
 
-impl<S: SpaceRef<Platform: MapFrames> + Clone> ShortMapping<S> {
+impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref> ShortMapping<S> {
     /// Maps all frames, in their order. Cost as [`Raw::map_short`](crate::Raw::map_short).
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::frames::Frames;
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
+use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{MapFrames, Protection};
 use crate::purge::FrameShare;
@@ -63,6 +64,7 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
             return Err(AreaError::ForeignFrames);
         }
         let addr = self.addr().saturating_add(offset);
+        self.check_own(addr, frames.len() as u64)?;
         self.kind.mapped.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         let share = frames.share_again()?;
         // SAFETY: this owns the area, and is borrowed exclusively.
@@ -72,6 +74,21 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
         }
         self.kind.mapped.push(Piece { addr, pages: frames.len() as u64, share });
         Ok(addr)
+    }
+
+    /// Refuses pages in the area of another owner. Those in no area are refused where they are
+    /// used.
+    fn check_own(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
+        let space = self.space();
+        let range =
+            |addr: usize, pages| PageRange::from_len((addr >> space.geometry().page_shift) as u64, pages);
+        if space.find(addr).is_some_and(|area| area.addr != self.addr())
+            && let Some(own) = space.find(self.addr())
+            && let (Some(asked), Some(pages)) = (range(addr, pages), range(own.addr, own.pages))
+        {
+            return Err(AreaError::Beyond { asked, pages });
+        }
+        Ok(())
     }
 
     /// Unmaps the frames that were mapped from `offset` bytes on. On return no CPU reaches them

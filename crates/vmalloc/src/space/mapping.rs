@@ -276,7 +276,9 @@ impl<P: MapFrames> Space<P> {
         let mut sets = self.frame_sets.lock();
         let from = (asked.start() - first) as usize;
         let all = sets.frames(first).ok_or(FreeError::AlreadyFreed { page: first })?;
-        frames.extend_from_slice(&all[from..from + asked.len() as usize]);
+        // Another thread may have freed the area, and a smaller one may begin there now.
+        let shown = all.get(from..from + asked.len() as usize);
+        frames.extend_from_slice(shown.ok_or(FreeError::AlreadyFreed { page: first })?);
         if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
     }
 
