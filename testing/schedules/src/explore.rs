@@ -112,7 +112,7 @@ enum Forked {
 }
 
 /// Makes the calling thread the only one: the others stay for ever where they are, as in the child
-/// of a the child of a fork.
+/// of a fork.
 pub(crate) fn leave_others_behind() {
     FORKED.set(Forked::Child(shuttle::current::me()));
 }

@@ -90,10 +90,10 @@ pub fn forked_meanwhile(refused: u64) {
 
 /// Uses the root in the child of the fork.
 fn go_on(root: &Root<Machine>, stays: &Part) {
-    stays.verify().expect("every invariant holds in the child");
-    use_it(stays);
     let left = root.subspaces().find(|part| part.name == "scratch").map(|part| part.state);
     assert_ne!(left, Some(SubspaceState::Changing), "nobody here is at it");
+    stays.verify().expect("every invariant holds in the child");
+    use_it(stays);
     match scratch(root) {
         Ok(space) => use_it(&space),
         Err(error) => assert_eq!(left, Some(SubspaceState::Live), "{error}, and nobody has it"),
