@@ -125,7 +125,7 @@ impl<'m> Bitmaps<'m> {
             Some(leaves) => leaves.get(index),
             None => {
                 let sparse = self.sparse.get()?;
-                sparse.near(index).or_else(|| sparse.get(index))
+                sparse.near_chunk(index).or_else(|| sparse.get(index))
             }
         }
     }

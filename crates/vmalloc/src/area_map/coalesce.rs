@@ -8,7 +8,7 @@
 //! Freeing only ever removes starts, and so needs no memory.
 
 use super::AreaMap;
-use super::leaf::Leaf;
+use super::leaf::{Freed, Leaf};
 use super::summary::{Low, Summary};
 use crate::addr::PageRange;
 use crate::error::FreeError;
@@ -20,24 +20,43 @@ impl AreaMap<'_> {
     /// [`FreeError`]; nothing is changed.
     #[inline]
     pub fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
-        let ((leaf, record), bit) = (self.record_of(start), Leaf::bit(start));
+        let bit = Leaf::bit(start);
+        let Some((_, record)) = self.bitmaps.dense(start) else { return self.free_sparse(start) };
         if !record.is_busy(bit) {
             return Err(self.why_not_busy(start));
         }
         match record.free_inside(bit) {
             Some(freed) => {
-                let area = PageRange::of(start, record.page(freed.end));
-                let up = record.up.get();
-                self.free_pages += area.len();
-                self.areas -= 1;
-                self.tree.raise_low(up, Low::of(freed.free_start, freed.free_end));
-                Ok(area)
+                let (end, up) = (record.page(freed.end), record.up.get());
+                Ok(self.count_freed(PageRange::of(start, end), up, &freed))
             }
             None => {
                 record.clear_busy(bit);
-                Ok(self.give_back(leaf, bit))
+                Ok(self.give_back_dense(start))
             }
         }
+    }
+
+    /// Frees as [`free`](Self::free), in a leaf that takes a search to find.
+    #[inline(never)]
+    fn free_sparse(&mut self, start: u64) -> Result<PageRange, FreeError> {
+        let (leaf, bit) = self.busy_at(start)?;
+        let record = self.bitmaps.leaf(leaf);
+        if let Some(freed) = record.free_inside(bit) {
+            let (end, up) = (record.page(freed.end), record.up.get());
+            return Ok(self.count_freed(PageRange::of(start, end), up, &freed));
+        }
+        record.clear_busy(bit);
+        Ok(self.give_back(leaf, bit))
+    }
+
+    /// Counts an area that became free within its leaf, which the tree holds at `up`.
+    #[inline(always)]
+    fn count_freed(&mut self, area: PageRange, up: u32, freed: &Freed) -> PageRange {
+        self.free_pages += area.len();
+        self.areas -= 1;
+        self.tree.raise_low(up, Low::of(freed.free_start, freed.free_end));
+        area
     }
 
     /// Takes the busy area that starts at `start` out of use, without freeing its pages yet. O(1).
@@ -103,6 +122,12 @@ impl AreaMap<'_> {
             return Err(FreeError::WrongKind { page: start });
         }
         Ok((leaf, bit))
+    }
+
+    /// Makes the retired area that starts at `start`, in a dense leaf, free, whatever is beside it.
+    #[inline(never)]
+    fn give_back_dense(&mut self, start: u64) -> PageRange {
+        self.give_back(self.leaf_of(start), Leaf::bit(start))
     }
 
     /// Makes the retired area at `bit` of `leaf` free, whatever is beside it.

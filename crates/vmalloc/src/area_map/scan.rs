@@ -40,6 +40,17 @@ impl Taken {
     pub(super) fn is_at_edge(&self) -> bool {
         self.from_first || self.open_end > LEAF_PAGES
     }
+
+    /// Cuts the request out of the leaf, in which all of it lies. Returns its first page, and where
+    /// the tree holds the leaf.
+    #[inline(always)]
+    pub(super) fn cut(&self, record: &Leaf) -> (u64, u32) {
+        if self.end < self.free_end {
+            record.start_free(self.end);
+        }
+        record.take(self.place, self.start);
+        (record.page(self.start), record.up.get())
+    }
 }
 
 /// Walks over the free ranges that start in a leaf, from the first on.
@@ -54,7 +65,8 @@ struct Ranges<'a> {
 impl<'a> Ranges<'a> {
     #[inline(always)]
     fn of(record: &'a Leaf) -> Self {
-        Self { record, word: 0, starts: record.starts(0), free: record.free_word(0) }
+        let starts = record.starts(0);
+        Self { record, word: 0, starts, free: starts & !record.used(0) }
     }
 
     /// Returns the next range: its first page, and the first behind it if that is in the same word.
@@ -66,7 +78,7 @@ impl<'a> Ranges<'a> {
                 return None;
             }
             self.starts = self.record.starts(self.word);
-            self.free = self.starts & self.record.free_word(self.word);
+            self.free = self.starts & !self.record.used(self.word);
         }
         let first = self.word as u32 * 64;
         let from = first + self.free.trailing_zeros();
@@ -87,6 +99,7 @@ impl AreaMap<'_> {
         let pad = (1u32 << order) - 1;
         let mut low = Low::NONE;
         let mut ranges = Ranges::of(record);
+        let from_first = ranges.free & 1 != 0;
         let mut open_end = 0;
         let mut end_from = |word| {
             open_end = self.end_from(record, word);
@@ -116,7 +129,6 @@ impl AreaMap<'_> {
             self.steps.tick();
             low.add(from, to.unwrap_or_else(|| end_from(ranges.word)));
         }
-        let from_first = record.free_word(0) & 1 != 0;
         Some(Taken { place, start, end, free_end, low, open_end, from_first })
     }
 

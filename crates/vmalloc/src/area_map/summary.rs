@@ -173,15 +173,17 @@ pub(super) fn hides(excess: u64, summary: &Summary) -> bool {
 }
 
 /// For each page of a leaf the first page from it on that is aligned to 2^k, for k = 0…7.
-static ALIGNED: [[i16; 8]; LEAF_PAGES as usize] = {
-    let mut table = [[0; 8]; LEAF_PAGES as usize];
+static ALIGNED: [i16x8; LEAF_PAGES as usize] = {
+    let mut table = [i16x8::ZERO; LEAF_PAGES as usize];
     let mut page = 0;
     while page < LEAF_PAGES as usize {
+        let mut pages = [0; 8];
         let mut order = 0;
         while order < 8 {
-            table[page][order] = page.next_multiple_of(1 << order) as i16;
+            pages[order] = page.next_multiple_of(1 << order) as i16;
             order += 1;
         }
+        table[page] = i16x8::new(pages);
         page += 1;
     }
     table
@@ -206,7 +208,7 @@ impl Low {
     /// nonsense, which the caller must drop. The end may lie outside the leaf.
     #[inline(always)]
     pub(super) fn add(&mut self, start: u32, end: u32) {
-        let aligned = i16x8::new(ALIGNED[start as usize & (LEAF_PAGES as usize - 1)]);
+        let aligned = ALIGNED[start as usize & (LEAF_PAGES as usize - 1)];
         // Negative where the range has no aligned page: no maximum, as `self` begins at zero.
         self.0 = self.0.max(i16x8::splat(end as i16) - aligned);
     }

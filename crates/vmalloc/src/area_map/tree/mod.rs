@@ -77,13 +77,14 @@ impl<'m> Tree<'m> {
     }
 
     /// Returns the first leaf that has at least `need` in the one lane that decides.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_direct(&self, lane: usize, need: i16, steps: &Steps) -> Option<u32> {
         let mut child = self.root;
         for _ in 0..self.height {
             steps.tick();
             let node = &self.nodes[child];
-            child = node.child[node.first_direct(0, lane, need)? & (FAN - 1)];
+            let slot = if lane == 0 { node.first_with_room(need) } else { node.first_direct(0, lane, need) };
+            child = node.child[slot? & (FAN - 1)];
         }
         Some(child)
     }
