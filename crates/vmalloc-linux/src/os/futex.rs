@@ -34,10 +34,26 @@ pub(crate) fn begin_generation() {
     LOCKED.fetch_add(STEP, Ordering::Relaxed);
 }
 
-/// The number of looks at a locked lock before sleeping. A sleep and its wake-up cost two system
-/// calls, and the other CPU an interrupt: some 2 µs, or about a hundred pauses of 10–40 ns. Waiting
-/// as long as the sleep would take is at most twice the best choice, whatever the holder does.
-const SPINS: u32 = 100;
+/// The least and the most looks at a locked lock before sleeping. A sleep and its wake-up cost two
+/// system calls and an interrupt of the other CPU: some 2 µs, or a hundred looks of 10–40 ns, and
+/// ten times as long where a hypervisor has to start a CPU that halted. Waiting as long as the
+/// sleep would take is at most twice the best choice, whatever the holder does.
+const LEAST_SPINS: u32 = 100;
+const MOST_SPINS: u32 = 1000;
+
+/// The looks that are worth it at present, at any lock.
+static SPINS: AtomicU32 = AtomicU32::new(MOST_SPINS);
+
+/// Returns how many looks are worth it after up to `most` looks found a lock free at look
+/// `free_at`: more after a late one, and the least if it never was free. Where threads are more
+/// than CPUs, the holder often does not run, and looks are in vain.
+fn spins_after(most: u32, free_at: Option<u32>) -> u32 {
+    match free_at {
+        None => LEAST_SPINS,
+        Some(look) if look > most / 2 => (2 * most).min(MOST_SPINS),
+        Some(_) => most,
+    }
+}
 
 /// A mutex of one word that sleeps in the kernel (futex(2)), and may be held over a `fork`.
 ///
@@ -69,15 +85,24 @@ impl FutexLock {
 
     /// Waits a little for the lock to become free, and returns the last state seen.
     fn spin(&self) -> u32 {
-        let mut state = UNLOCKED;
-        for _ in 0..SPINS {
-            state = self.0.load(Ordering::Relaxed);
-            if state == UNLOCKED || state & CONTENDED != 0 {
+        let most = SPINS.load(Ordering::Relaxed);
+        let mut free_at = None;
+        for look in 0..most {
+            let state = self.0.load(Ordering::Relaxed);
+            if state & CONTENDED != 0 {
                 return state;
+            }
+            if state == UNLOCKED {
+                free_at = Some(look);
+                break;
             }
             std::hint::spin_loop();
         }
-        state
+        let after = spins_after(most, free_at);
+        if after != most {
+            SPINS.store(after, Ordering::Relaxed);
+        }
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -146,6 +171,14 @@ mod tests {
             }
         });
         assert_eq!(*TOTAL.lock(), 4 * ROUNDS);
+    }
+
+    #[test]
+    fn waits_in_vain_make_the_next_ones_short_and_late_ones_longer() {
+        assert_eq!(spins_after(MOST_SPINS, None), LEAST_SPINS);
+        assert_eq!(spins_after(LEAST_SPINS, Some(LEAST_SPINS / 2)), LEAST_SPINS);
+        assert_eq!(spins_after(LEAST_SPINS, Some(LEAST_SPINS - 1)), 2 * LEAST_SPINS);
+        assert_eq!(spins_after(MOST_SPINS, Some(MOST_SPINS - 1)), MOST_SPINS);
     }
 
     #[test]
