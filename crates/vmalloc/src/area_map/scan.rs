@@ -97,6 +97,23 @@ impl AreaMap<'_> {
     #[inline(always)]
     pub(super) fn first_taken(&self, record: &Leaf, pages: u32, order: u32) -> Option<Taken> {
         let pad = (1u32 << order) - 1;
+        self.taken(record, pages, |from, to| {
+            let start = (from + pad) & !pad;
+            if start + pages <= to { Some(start) } else { None }
+        })
+    }
+
+    /// Returns the free range of `leaf` that holds the `pages` pages from page `at` of the leaf on,
+    /// and the low lanes without them; `None` where none does.
+    #[inline(always)]
+    pub(super) fn taken_at(&self, record: &Leaf, pages: u32, at: u32) -> Option<Taken> {
+        self.taken(record, pages, |from, to| if from <= at && at + pages <= to { Some(at) } else { None })
+    }
+
+    /// Returns the first free range of `leaf` in which `start_in` tells where `pages` pages start, and
+    /// the leaf's low lanes without them, in one pass.
+    #[inline(always)]
+    fn taken(&self, record: &Leaf, pages: u32, start_in: impl Fn(u32, u32) -> Option<u32>) -> Option<Taken> {
         let mut low = Low::NONE;
         let mut ranges = Ranges::of(record);
         let from_first = ranges.free & 1 != 0;
@@ -109,8 +126,7 @@ impl AreaMap<'_> {
             self.steps.tick();
             let (from, to) = ranges.next()?;
             let to = to.unwrap_or_else(|| end_from(ranges.word));
-            let start = (from + pad) & !pad;
-            if start + pages <= to {
+            if let Some(start) = start_in(from, to) {
                 break (from, start, to);
             }
             low.add(from, to);
