@@ -314,48 +314,6 @@ impl Leaf {
         Some(PageRange::of(first.wrapping_add(start), first.wrapping_add(end)))
     }
 
-    /// Returns the starts in the word of `page`.
-    #[inline(always)]
-    pub(super) fn starts_around(&self, page: u64) -> u64 {
-        self.starts.get((page >> 6) as usize)
-    }
-
-    /// Returns the first page of the busy area that holds `page`, if it starts in the word of the
-    /// page, whose starts are `starts`, or in the one before. `None` tells nothing. With
-    /// [`end_near`](Self::end_near) this is [`area_near`](Self::area_near) in two parts: fewer
-    /// instructions where a page is a start, more where it is not.
-    #[inline(always)]
-    pub(super) fn busy_start_near(&self, page: u64, starts: u64) -> Option<u64> {
-        let word = (page >> 6) as usize & (WORDS - 1);
-        let busy = self.busy.get(word);
-        // MAP-3: only the start of an area is busy.
-        if busy.wrapping_shr(page as u32) & 1 != 0 {
-            return Some(page);
-        }
-        // The bit of the page is the highest.
-        let (busy, start) = match NonZero::new(starts.wrapping_shl(!page as u32)) {
-            Some(before) => (busy, page.wrapping_sub(u64::from(before.leading_zeros()))),
-            None => {
-                let word = word.checked_sub(1)?;
-                let before = NonZero::new(self.starts.get(word))?;
-                (self.busy.get(word), (page & !63).wrapping_sub(64 - u64::from(before.ilog2())))
-            }
-        };
-        if busy.wrapping_shr(start as u32) & 1 != 0 { Some(start) } else { None }
-    }
-
-    /// Returns the first start behind `page`, if it is in the word of the page, whose starts are
-    /// `starts`, or in the one behind.
-    #[inline(always)]
-    pub(super) fn end_near(&self, page: u64, starts: u64) -> Option<u64> {
-        if let Some(behind) = NonZero::new(starts.wrapping_shr(page as u32) >> 1) {
-            return Some(page.wrapping_add(1 + u64::from(behind.trailing_zeros())));
-        }
-        let next = Some(((page >> 6) as usize & (WORDS - 1)) + 1).filter(|next| *next < WORDS)?;
-        let next = NonZero::new(self.starts.get(next))?;
-        Some((page | 63).wrapping_add(1 + u64::from(next.trailing_zeros())))
-    }
-
     /// Returns the first start behind `bit`.
     #[inline(always)]
     pub(super) fn next_start(&self, bit: u32) -> Option<u32> {

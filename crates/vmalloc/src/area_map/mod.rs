@@ -90,7 +90,7 @@ pub use verify::Violation;
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
 use crate::shared::Shared;
-use bitmap::{LEAF_PAGES, WORDS};
+use bitmap::LEAF_PAGES;
 use bitmaps::{Found, Spare};
 use core::num::NonZero;
 use directory::Directory;
@@ -253,55 +253,20 @@ impl<'m> AreaMap<'m> {
     #[inline(always)]
     #[must_use]
     pub fn find(&self, page: u64) -> Option<PageRange> {
-        match self.find_near(page) {
+        let Some(record) = self.bitmaps.home_alone(page) else { return self.find_slow(page) };
+        match record.area_near(page) {
             Some(area) => Some(area),
-            None => self.find_far(page).map(|(start, end)| PageRange::of(start, end.get())),
+            None => self.find_far(record, page).map(|(start, end)| PageRange::of(start, end.get())),
         }
-    }
-
-    /// Returns the busy area that holds `page`, if it starts close by. `None` tells nothing.
-    #[inline(always)]
-    fn find_near(&self, page: u64) -> Option<PageRange> {
-        let record = self.bitmaps.home_alone(page)?;
-        let starts = record.starts_around(page);
-        let start = match record.busy_start_near(page, starts) {
-            Some(start) => start,
-            None => self.start_before(record, page)?,
-        };
-        let end = match record.end_near(page, starts) {
-            Some(end) => end,
-            None => self.end_behind(record, page)?,
-        };
-        Some(PageRange::of(start, end))
-    }
-
-    /// Returns the first page of the busy area that holds `page`, which is in the leaf `record`, if
-    /// the area starts in the leaf before. `None` tells nothing.
-    #[inline(never)]
-    fn start_before(&self, record: &Leaf, page: u64) -> Option<u64> {
-        if !record.is_of(page) || record.start_at_or_before(Leaf::bit(page)).is_some() {
-            return None;
-        }
-        let prev = self.bitmaps.leaf(record.prev.get());
-        prev.last_start().filter(|&start| prev.is_busy(start)).map(|start| prev.page(start))
-    }
-
-    /// Returns the first start in the words behind that of `page`, or in the leaves behind `record`;
-    /// `None` where the page is behind the span.
-    #[inline(never)]
-    fn end_behind(&self, record: &Leaf, page: u64) -> Option<u64> {
-        let end = self.bitmaps.end_beyond(record, (page >> 6) as usize & (WORDS - 1));
-        if end > page { Some(end) } else { None }
     }
 
     /// Returns start and end, which two registers hold.
     #[inline(never)]
-    fn find_far(&self, page: u64) -> Option<(u64, NonZero<u64>)> {
-        let found = self.bitmaps.home_alone(page).map(|record| self.bitmaps.find_in(record, page));
-        let area = match found {
-            Some(Found::Area(area, _)) => Some(area),
-            Some(Found::None) => None,
-            Some(Found::Unsure) | None => self.find_slow(page),
+    fn find_far(&self, record: &Leaf, page: u64) -> Option<(u64, NonZero<u64>)> {
+        let area = match self.bitmaps.find_in(record, page) {
+            Found::Area(area, _) => Some(area),
+            Found::None => None,
+            Found::Unsure => self.find_slow(page),
         }?;
         Some((area.start(), NonZero::new(area.end())?))
     }

@@ -131,13 +131,13 @@ impl AreaMap<'_> {
             }
             low.add(from, to);
         };
-        if start >= LEAF_PAGES {
-            return None;
-        }
-        let end = start + pages;
         if start > place {
+            if start >= LEAF_PAGES {
+                return None;
+            }
             low.add(place, start);
         }
+        let end = start + pages;
         if end < free_end && end < LEAF_PAGES {
             low.add(end, free_end);
         }

@@ -83,8 +83,7 @@ impl<'m> Tree<'m> {
         for _ in 0..self.height {
             steps.tick();
             let node = &self.nodes[child];
-            let slot = if lane == 0 { node.first_with_room(need) } else { node.first_direct(0, lane, need) };
-            child = node.child[slot? & (FAN - 1)];
+            child = node.child[node.first_direct(0, lane, need)? & (FAN - 1)];
         }
         Some(child)
     }

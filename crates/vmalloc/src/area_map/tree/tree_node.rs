@@ -3,7 +3,7 @@
 use crate::area_map::metadata::Linked;
 use crate::area_map::summary::{Lanes, Query, Summary, hides};
 use bytemuck::{Pod, Zeroable};
-use wide::{i8x16, i16x8, i16x16, u8x16};
+use wide::{i8x16, i16x8};
 
 const FAN_SHIFT: u32 = 4;
 /// Children of a node. Eight take as many instructions, but a tenth more time and memory: the
@@ -16,10 +16,7 @@ pub(super) const MERGE_AT: u32 = 12;
 #[repr(C)]
 pub(in crate::area_map) struct Node {
     /// The low lanes of all children, then the high ones: most walks need only the low.
-    lanes: [[i16x8; FAN]; 2],
-    /// The first lane of all children once more, side by side: most searches need no other, and
-    /// look at all children at once.
-    rooms: [i16x8; 2],
+    pub(super) lanes: [[i16x8; FAN]; 2],
     pub(super) excess: [u64; FAN],
     pub(super) child: [u32; FAN],
     /// Where the parent holds this node, as in a leaf; 0 for the root.
@@ -61,34 +58,6 @@ pub(super) fn same(a: i16x8, b: i16x8) -> bool {
 }
 
 impl Node {
-    /// Returns the low lanes of a child.
-    #[inline(always)]
-    pub(super) fn low(&self, slot: usize) -> i16x8 {
-        self.lanes[0][slot & (FAN - 1)]
-    }
-
-    /// Returns the high lanes of a child.
-    #[inline(always)]
-    pub(super) fn high(&self, slot: usize) -> i16x8 {
-        self.lanes[1][slot & (FAN - 1)]
-    }
-
-    #[inline(always)]
-    pub(super) fn set_low(&mut self, slot: usize, low: i16x8) {
-        self.lanes[0][slot & (FAN - 1)] = low;
-        self.rooms_mut()[slot & (FAN - 1)] = bytemuck::cast::<_, [i16; 8]>(low)[0];
-    }
-
-    #[inline(always)]
-    fn rooms_mut(&mut self) -> &mut [i16; FAN] {
-        bytemuck::cast_mut(&mut self.rooms)
-    }
-
-    #[inline(always)]
-    pub(super) fn set_high(&mut self, slot: usize, high: i16x8) {
-        self.lanes[1][slot & (FAN - 1)] = high;
-    }
-
     #[inline]
     pub(super) fn summary(&self, slot: usize) -> Summary {
         Summary { lanes: Lanes::new(self.lanes[0][slot], self.lanes[1][slot]), excess: self.excess[slot] }
@@ -96,8 +65,8 @@ impl Node {
 
     #[inline]
     pub(super) fn set_summary(&mut self, slot: usize, summary: &Summary) {
-        self.set_low(slot, summary.lanes.low());
-        self.set_high(slot, summary.lanes.high());
+        self.lanes[0][slot] = summary.lanes.low();
+        self.lanes[1][slot] = summary.lanes.high();
         self.excess[slot] = summary.excess;
     }
 
@@ -150,23 +119,6 @@ impl Node {
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
     }
 
-    /// Returns the first child that has at least `need` in the lane of order 0.
-    #[inline(always)]
-    pub(super) fn first_with_room(&self, need: i16) -> Option<usize> {
-        let is_less = i16x16::splat(need).simd_gt(bytemuck::cast::<_, i16x16>(self.rooms));
-        let is_less: u8x16 = bytemuck::cast(i8x16::from_i16x16_saturate(is_less));
-        match is_less.to_bitmask() ^ u32::from(u16::MAX) {
-            0 => None,
-            fits => Some(fits.trailing_zeros() as usize),
-        }
-    }
-
-    /// Returns true if the first lanes are written twice, and alike.
-    pub(super) fn rooms_agree(&self) -> bool {
-        let rooms: &[i16; FAN] = bytemuck::cast_ref(&self.rooms);
-        (0..FAN).all(|slot| rooms[slot] == self.summary(slot).lanes.get(0))
-    }
-
     /// Returns the last child before slot `before` whose summary answers the query with yes.
     pub(super) fn last_match(&self, before: usize, query: &Query) -> Option<usize> {
         (0..before).rfind(|&slot| query.matches(&self.summary(slot)))
@@ -175,7 +127,6 @@ impl Node {
     pub(super) fn insert(&mut self, slot: usize, child: u32, summary: &Summary) {
         let len = self.len as usize;
         self.lanes.iter_mut().for_each(|half| half.copy_within(slot..len, slot + 1));
-        self.rooms_mut().copy_within(slot..len, slot + 1);
         self.excess.copy_within(slot..len, slot + 1);
         self.child.copy_within(slot..len, slot + 1);
         self.child[slot] = child;
@@ -186,7 +137,6 @@ impl Node {
     pub(super) fn remove(&mut self, slot: usize) {
         let len = self.len as usize;
         self.lanes.iter_mut().for_each(|half| half.copy_within(slot + 1..len, slot));
-        self.rooms_mut().copy_within(slot + 1..len, slot);
         self.excess.copy_within(slot + 1..len, slot);
         self.child.copy_within(slot + 1..len, slot);
         self.truncate(len - 1);

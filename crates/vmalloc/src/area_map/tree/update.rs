@@ -12,12 +12,12 @@ impl Tree<'_> {
     pub(in crate::area_map) fn raise_low(&mut self, mut up: u32, low: i16x8) {
         loop {
             let node = &mut self.nodes[node_of(up)];
-            let (slot, old) = (slot_of(up), node.low(slot_of(up)));
-            let most = old.max(low);
-            if same(most, old) {
+            let lanes = &mut node.lanes[0][slot_of(up)];
+            let most = lanes.max(low);
+            if same(most, *lanes) {
                 return;
             }
-            node.set_low(slot, most);
+            *lanes = most;
             up = node.up;
             if up == 0 {
                 return;
@@ -35,12 +35,12 @@ impl Tree<'_> {
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
-            let high = node.high(slot).max(summary.lanes.high());
-            if same(high, node.high(slot)) {
+            let high = node.lanes[1][slot].max(summary.lanes.high());
+            if same(high, node.lanes[1][slot]) {
                 return self.raise_low(up, summary.lanes.low());
             }
-            node.set_high(slot, high);
-            node.set_low(slot, node.low(slot).max(summary.lanes.low()));
+            node.lanes[1][slot] = high;
+            node.lanes[0][slot] = node.lanes[0][slot].max(summary.lanes.low());
             up = node.up;
         }
     }
@@ -76,10 +76,10 @@ impl Tree<'_> {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
             // A huge range under another child says it all.
-            if same(node.low(slot), low) || node.excess[slot] != 0 {
+            if same(node.lanes[0][slot], low) || node.excess[slot] != 0 {
                 return;
             }
-            node.set_low(slot, low);
+            node.lanes[0][slot] = low;
             up = node.up;
             if up == 0 {
                 return;
@@ -98,14 +98,13 @@ impl Tree<'_> {
         while up != 0 {
             let node = &mut self.nodes[node_of(up)];
             let slot = slot_of(up);
-            if same(node.high(slot), high) {
+            if same(node.lanes[1][slot], high) {
                 return self.set_low(up, low);
             }
             if node.excess[slot] != 0 {
                 return;
             }
-            node.set_low(slot, low);
-            node.set_high(slot, high);
+            (node.lanes[0][slot], node.lanes[1][slot]) = (low, high);
             (low, high) = (node.most(0), node.most(1));
             up = node.up;
         }
