@@ -8,7 +8,7 @@
 //! Freeing only ever removes starts, and so needs no memory.
 
 use super::AreaMap;
-use super::leaf::{Freed, Leaf};
+use super::leaf::Leaf;
 use super::summary::{Low, Summary};
 use crate::addr::PageRange;
 use crate::error::FreeError;
@@ -27,8 +27,12 @@ impl AreaMap<'_> {
         }
         match record.free_inside(bit) {
             Some(freed) => {
-                let (end, up) = (record.page(freed.end), record.up.get());
-                Ok(self.count_freed(PageRange::of(start, end), up, &freed))
+                let area = PageRange::of(start, record.page(freed.end));
+                let up = record.up.get();
+                self.free_pages += area.len();
+                self.areas -= 1;
+                self.tree.raise_low(up, Low::of(freed.free_start, freed.free_end));
+                Ok(area)
             }
             None => {
                 record.clear_busy(bit);
@@ -41,22 +45,8 @@ impl AreaMap<'_> {
     #[inline(never)]
     fn free_sparse(&mut self, start: u64) -> Result<PageRange, FreeError> {
         let (leaf, bit) = self.busy_at(start)?;
-        let record = self.bitmaps.leaf(leaf);
-        if let Some(freed) = record.free_inside(bit) {
-            let (end, up) = (record.page(freed.end), record.up.get());
-            return Ok(self.count_freed(PageRange::of(start, end), up, &freed));
-        }
-        record.clear_busy(bit);
+        self.bitmaps.leaf(leaf).clear_busy(bit);
         Ok(self.give_back(leaf, bit))
-    }
-
-    /// Counts an area that became free within its leaf, which the tree holds at `up`.
-    #[inline(always)]
-    fn count_freed(&mut self, area: PageRange, up: u32, freed: &Freed) -> PageRange {
-        self.free_pages += area.len();
-        self.areas -= 1;
-        self.tree.raise_low(up, Low::of(freed.free_start, freed.free_end));
-        area
     }
 
     /// Takes the busy area that starts at `start` out of use, without freeing its pages yet. O(1).
@@ -124,7 +114,6 @@ impl AreaMap<'_> {
         Ok((leaf, bit))
     }
 
-    /// Makes the retired area that starts at `start`, in a dense leaf, free, whatever is beside it.
     #[inline(never)]
     fn give_back_dense(&mut self, start: u64) -> PageRange {
         self.give_back(self.leaf_of(start), Leaf::bit(start))

@@ -70,15 +70,9 @@ impl AreaMap<'_> {
     /// [`AllocError::Occupied`] names the lowest area in the way; [`AllocError::Request`] when
     /// `range` is not inside the span; [`AllocError::Metadata`].
     pub fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
-        match self.alloc_from_leaf(range) {
-            Some(_) => Ok(()),
-            None => self.alloc_at_any(range),
+        if self.alloc_from_leaf(range).is_some() {
+            return Ok(());
         }
-    }
-
-    /// Hands out the pages of `range` anywhere.
-    #[inline(never)]
-    fn alloc_at_any(&mut self, range: PageRange) -> Result<(), AllocError> {
         let place = self.place_at(range)?;
         Ok(self.cut(&place, range.end())?)
     }
@@ -88,13 +82,14 @@ impl AreaMap<'_> {
     #[inline(never)]
     fn alloc_from_leaf(&mut self, range: PageRange) -> Option<u64> {
         self.steps.reset();
-        let pages = range.len();
+        let (pages, at) = (range.len(), Leaf::bit(range.start()));
         Query::direct_pages(pages)?;
         let (leaf, record) = self.bitmaps.dense(range.start())?;
         if record.free_ranges() > DENSE {
             return None;
         }
-        let taken = self.taken_at(record, pages as u32, Leaf::bit(range.start()))?;
+        let holds = |from, to| if from <= at && at + pages as u32 <= to { Some(at) } else { None };
+        let taken = self.taken(record, pages as u32, holds)?;
         if taken.is_at_edge() {
             return self.alloc_at_edge(leaf, &{ taken }).ok();
         }

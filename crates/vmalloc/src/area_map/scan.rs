@@ -103,17 +103,15 @@ impl AreaMap<'_> {
         })
     }
 
-    /// Returns the free range of `leaf` that holds the `pages` pages from page `at` of the leaf on,
-    /// and the low lanes without them; `None` where none does.
+    /// Returns the first free range of `leaf` in which `start_in` tells where `pages` pages start,
+    /// and the leaf's low lanes without them, in one pass.
     #[inline(always)]
-    pub(super) fn taken_at(&self, record: &Leaf, pages: u32, at: u32) -> Option<Taken> {
-        self.taken(record, pages, |from, to| if from <= at && at + pages <= to { Some(at) } else { None })
-    }
-
-    /// Returns the first free range of `leaf` in which `start_in` tells where `pages` pages start, and
-    /// the leaf's low lanes without them, in one pass.
-    #[inline(always)]
-    fn taken(&self, record: &Leaf, pages: u32, start_in: impl Fn(u32, u32) -> Option<u32>) -> Option<Taken> {
+    pub(super) fn taken(
+        &self,
+        record: &Leaf,
+        pages: u32,
+        start_in: impl Fn(u32, u32) -> Option<u32>,
+    ) -> Option<Taken> {
         let mut low = Low::NONE;
         let mut ranges = Ranges::of(record);
         let from_first = ranges.free & 1 != 0;
