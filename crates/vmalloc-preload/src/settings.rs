@@ -45,8 +45,8 @@ impl Settings {
         start: 1 << 20,
         // A collector frees a hundred blocks of 1 MiB at once, and asks for them again.
         budget: 128 << 20,
-        // With a second, PostgreSQL's session had 1.5 times glibc's memory at its peak: large sorts
-        // repeat within one. A tenth of a second takes more page faults than it is worth.
+        // With a second, PostgreSQL's session had 1.5 times glibc's memory at its peak. With
+        // a tenth of a second, node's buffers cost a tenth more time.
         decay_ms: 250,
         // What does not fit is glibc's. More addresses cost larger tables at the start.
         reserve: 1 << 40,
