@@ -151,41 +151,58 @@ fn the_cache_grows_with_what_is_in_use() {
     assert!(little < 9_000 && much > 30_000, "{little} and {much} pages");
 }
 
-/// Areas of one size are had and given up in turn, all at once, as a collector of garbage does it.
-#[test]
-fn the_cache_grows_with_what_is_missed() {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
-    let space = space(1, config);
-    let mut cached = [0; 4];
-    for cached in &mut cached {
-        let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
-        areas.iter().for_each(|&addr| free(&space, addr));
-        *cached = space.stats().cached_pages;
-    }
-    assert!(cached[0] < 4_000, "at first the least, and a part of what is in use: {cached:?}");
-    assert!(cached[1] > 15_000, "all that was refused and missed: {cached:?}");
-    assert!(cached[3] >= cached[1] && cached[3] <= 20_000, "and no more: {cached:?}");
+/// Where memory is dear, with at least so much cached.
+fn dear(least_cache_bytes: usize) -> Config {
+    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20);
+    config.least_cache_bytes(least_cache_bytes).lazy_max_pages(1024)
 }
 
-/// Sizes that a program has left behind are not missed.
+/// Areas of one size are had and given up in turn, all at once, as a collector of garbage does it.
 #[test]
-fn the_cache_does_not_grow_with_what_is_left_behind() {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
-    let space = space(1, config);
-    for pages in (20..200).step_by(3) {
-        let areas: Vec<usize> = (0..50).map(|_| alloc(&space, pages)).collect();
+fn what_is_freed_below_the_highest_size_stays_cached() {
+    let space = space(1, dear(1 << 20));
+    for round in 0..3 {
+        let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
-        let cached = space.stats().cached_pages;
-        assert!(cached < 2_000, "{cached} pages are cached after areas of {pages}");
+        assert_eq!(space.stats().cached_pages, 20_000, "round {round}");
     }
+}
+
+/// Small and large sizes, each of which is left behind for the next.
+#[test]
+fn a_space_is_at_most_a_third_larger_than_what_was_in_use() {
+    let space = space(1, dear(1 << 20));
+    let mut highest = 0;
+    for pages in (20..600).step_by(7).chain((20..600).step_by(31)) {
+        let areas: Vec<usize> = (0..500).map(|_| alloc(&space, pages)).collect();
+        let (cached, in_use) = (space.stats().cached_pages, 500 * pages as u64);
+        highest = highest.max(in_use);
+        // Addresses in pools count as in use, and a miss may leave some to the next one.
+        let most = highest + highest / 3 + 2_048;
+        assert!(cached + in_use <= most, "{cached} pages are cached beside {in_use}, in areas of {pages}");
+        areas.iter().for_each(|&addr| free(&space, addr));
+    }
+}
+
+/// Growth on one CPU makes go what another has cached.
+#[test]
+fn growth_on_one_cpu_takes_what_another_has_cached() {
+    let space = space(2, dear(1 << 20));
+    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.platform().move_to(1);
+    let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 100)).collect();
+    let cached = space.stats().cached_pages;
+    assert!(cached <= 11_000, "{cached} pages are cached beside 40,000");
+    areas.iter().for_each(|&addr| free(&space, addr));
+    space.verify().unwrap();
 }
 
 /// Large areas of sizes that a program has left behind are given back while the space grows, and
 /// only then.
 #[test]
 fn a_growing_space_keeps_no_large_areas_that_are_left_behind() {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
-    let space = space(1, config);
+    let space = space(1, dear(1 << 20));
     let all_at_once = |pages: usize| {
         let areas: Vec<usize> = (0..5).map(|_| alloc(&space, pages)).collect();
         let cached = space.stats().large_pages;
@@ -198,24 +215,22 @@ fn a_growing_space_keeps_no_large_areas_that_are_left_behind() {
     assert_eq!(all_at_once(4_800), 5 * (300 + 1_200));
 }
 
-/// Areas that are more than a quarter as large as the new one stay: a program that doubles a buffer
-/// gets the old size back.
+/// While no more than a quarter is cached, areas that are more than a quarter as large as the new
+/// one stay: a program that doubles a buffer gets the old size back.
 #[test]
 fn a_growing_space_keeps_large_areas_of_about_the_same_size() {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(1 << 20);
-    let space = space(1, config);
+    let space = space(1, dear(4 << 20));
     for pages in [300, 1_190] {
-        let areas: Vec<usize> = (0..5).map(|_| alloc(&space, pages)).collect();
+        let areas: Vec<usize> = (0..3).map(|_| alloc(&space, pages)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
     }
-    assert_eq!(space.stats().large_pages, 5 * (300 + 1_190));
+    assert_eq!(space.stats().large_pages, 3 * (300 + 1_190));
 }
 
 /// Growth by large areas for which no large cached area can go makes small ones go.
 #[test]
 fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind() {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20).least_cache_bytes(32 << 20);
-    let space = space(1, config);
+    let space = space(1, dear(32 << 20));
     let small: Vec<usize> = (0..640).map(|nth| alloc(&space, 2 + nth % 10)).collect();
     small.iter().for_each(|&addr| free(&space, addr));
     let before = space.stats().cached_pages;
@@ -232,8 +247,7 @@ fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind()
 #[test]
 fn a_request_without_a_place_is_no_growth() {
     let after_growth = |doomed: bool| {
-        let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20);
-        let space = space(1, config.least_cache_bytes(1 << 20));
+        let space = space(1, dear(1 << 20));
         let fill = || {
             let areas: Vec<usize> = (0..8).map(|_| alloc(&space, 300)).collect();
             areas.iter().for_each(|&addr| free(&space, addr));
@@ -244,7 +258,7 @@ fn a_request_without_a_place_is_no_growth() {
             fill();
         }
         assert_eq!(space.stats().large_areas, 8);
-        let _large = alloc(&space, 2_400);
+        let _large = alloc(&space, 4_800);
         space.stats().large_areas
     };
     assert_eq!([after_growth(false), after_growth(true)], [0; 2]);

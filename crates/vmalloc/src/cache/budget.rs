@@ -11,14 +11,16 @@ use core::sync::atomic::Ordering::Relaxed;
 ///   0                 least                                  total
 ///   │ always allowed    │ allowed as more is in use ─► │ withheld │
 /// ```
+///
+/// Where memory is dear, withheld pages are cached as well, until the space [grows](Self::growth).
 pub(crate) struct Budget {
     free: Padded<AtomicU64>,
     /// Free pages that no node gets, since too little is in use.
     withheld: Padded<AtomicU64>,
-    /// The most pages so far that were used and not lazy.
+    /// The most pages in use so far for which cached ones were given back.
     highest: Padded<AtomicU64>,
-    /// Pages by which that has grown, and for which no cached area was given back yet.
-    growth: Padded<AtomicU64>,
+    /// True if new memory costs more than keeping some that may not be needed.
+    is_dear: bool,
     /// All pages.
     total: u64,
     /// Pages that may be cached however little is in use.
@@ -31,71 +33,79 @@ pub(crate) struct Budget {
 /// twelfth for later spreads what is in use over no more than a twelfth of addresses more.
 const PART: u64 = 12;
 
+/// The part of the most that was in use that may be cached beside it.
+const PART_AT_PEAK: u64 = 3;
+
 /// The largest batch: 1 MiB in pages of 4 KiB.
 const MAX_BATCH: u64 = crate::sync::size(256, 2);
+
+/// A space that becomes too large for what it has needed so far.
+pub(crate) struct Growth {
+    /// Pages for which cached ones are to be given back.
+    pub(crate) pages: u64,
+    /// Cached pages beyond what is allowed.
+    pub(crate) excess: u64,
+    /// The most pages in use.
+    pub(crate) highest: u64,
+}
+
+impl Growth {
+    /// Takes off what was given back.
+    pub(crate) fn take(&mut self, pages: u64) {
+        self.pages = self.pages.saturating_sub(pages);
+        self.excess = self.excess.saturating_sub(pages);
+    }
+}
 
 impl Budget {
     /// Returns a budget of `least` to `total` pages for `nodes` nodes. Each node takes its part in
     /// about four batches.
-    pub(crate) fn new(least: u64, total: u64, nodes: usize) -> Self {
+    pub(crate) fn new(least: u64, total: u64, is_dear: bool, nodes: usize) -> Self {
         let batch = (total / nodes as u64 / 4).clamp(1, MAX_BATCH);
         let withheld = Padded(AtomicU64::new(total - least));
         Self {
             free: Padded(AtomicU64::new(total)),
             withheld,
             highest: Padded(AtomicU64::new(0)),
-            growth: Padded(AtomicU64::new(0)),
+            is_dear,
             total,
             least,
             batch,
         }
     }
 
-    /// Sets how much may be cached while `used` pages of addresses are in use, of which `lazy` are
-    /// on their way back.
-    pub(crate) fn set_used(&self, used: u64, lazy: u64) {
+    /// Sets how much may be cached while `used` pages of addresses are in use.
+    pub(crate) fn set_used(&self, used: u64) {
         if self.least < self.total {
-            // Relaxed, here and below: numbers that protect nothing.
-            self.add_growth(self.grow_to(used, lazy));
-            let allowed = (used / PART).clamp(self.least, self.total);
-            let withheld = self.total - allowed;
-            // Read by every node: written only when it changes by something.
+            let withheld = self.total - (used / PART).clamp(self.least, self.total);
+            // Relaxed, here and below: numbers that protect nothing. Read by every node: written
+            // only when it changes by something.
             if self.withheld.load(Relaxed).abs_diff(withheld) >= self.batch {
                 self.withheld.store(withheld, Relaxed);
             }
         }
     }
 
-    /// Returns by how many pages the space grows beyond its highest size while `used` pages of
-    /// addresses are in use, of which `lazy` are on their way back.
-    pub(crate) fn grow_to(&self, used: u64, lazy: u64) -> u64 {
-        let (kept, highest) = (used.saturating_sub(lazy), self.highest.load(Relaxed));
-        if kept > highest && self.least < self.total {
-            self.highest.store(kept, Relaxed);
-            return kept - highest;
-        }
-        0
+    /// Returns the growth of a space of which `kept` pages are in use or cached, `large` of them in
+    /// large areas that are cached.
+    pub(crate) fn growth(&self, kept: u64, large: u64) -> Growth {
+        let cached = self.total.saturating_sub(self.free.load(Relaxed)) + large;
+        let (in_use, before) = (kept.saturating_sub(cached), self.highest.load(Relaxed));
+        let highest = in_use.max(before);
+        let allowed = |pages: u64| (pages / PART_AT_PEAK).max(self.least);
+        let too_many = kept.saturating_sub(highest + allowed(highest));
+        let pages = if self.least < self.total { too_many.max(highest - before) } else { 0 };
+        Growth { pages, excess: cached.saturating_sub(allowed(in_use)), highest }
     }
 
-    /// Counts growth for which no cached area was given back yet.
-    pub(crate) fn add_growth(&self, pages: u64) {
-        if pages != 0 {
-            self.growth.fetch_add(pages, Relaxed);
-        }
+    /// Notes that cached pages were given back for growth. Some of those that are still due are up
+    /// to the next miss.
+    pub(crate) fn note_growth(&self, growth: &Growth) {
+        self.highest.fetch_max(growth.highest.saturating_sub(growth.pages.min(MAX_BATCH)), Relaxed);
     }
 
     pub(crate) fn batch(&self) -> u64 {
         self.batch
-    }
-
-    /// Returns by how many pages the space has grown beyond its highest size since the last call.
-    pub(crate) fn take_growth(&self) -> u64 {
-        if self.growth.load(Relaxed) == 0 { 0 } else { self.growth.swap(0, Relaxed) }
-    }
-
-    /// Puts growth back, for which nothing was given back yet.
-    pub(crate) fn put_growth(&self, pages: u64) {
-        self.growth.store(pages.min(MAX_BATCH), Relaxed);
     }
 
     /// Returns whether much is free: then new areas let every size have its own.
@@ -106,16 +116,16 @@ impl Budget {
     /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
     /// fewer.
     pub(crate) fn take(&self, pages: u64) -> Option<u64> {
-        let (wanted, withheld) = (pages.max(self.batch), self.withheld.load(Relaxed));
+        let wanted = pages.max(self.batch);
+        let withheld = if self.is_dear { 0 } else { self.withheld.load(Relaxed) };
         let granted = |free: u64| free.saturating_sub(withheld).min(wanted);
         let rest = |free: u64| (granted(free) >= pages).then(|| free - granted(free));
         self.free.fetch_update(Relaxed, Relaxed, rest).ok().map(granted)
     }
 
-    /// Takes up to `pages` pages, withheld ones as well.
-    pub(crate) fn take_withheld(&self, pages: u64) -> u64 {
-        let rest = |free: u64| Some(free.saturating_sub(pages));
-        self.free.fetch_update(Relaxed, Relaxed, rest).map_or(0, |free| free.min(pages))
+    /// Returns whether all but the free pages are these.
+    pub(crate) fn is_spent(&self, pages: u64) -> bool {
+        self.free.load(Relaxed) + pages == self.total
     }
 
     /// Gives pages back.

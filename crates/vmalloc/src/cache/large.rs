@@ -15,6 +15,7 @@
 //! The list has a budget of its own, in pages of memory. A freed area for which there is none left
 //! takes the place of those that have lain longest.
 
+use super::budget::Growth;
 use super::stacks::Fraction;
 use crate::addr::PageRange;
 use alloc::vec::Vec;
@@ -29,7 +30,9 @@ const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 pub(crate) struct Large {
     /// Ascending by pages.
     areas: Vec<Kept>,
-    /// Pages of memory that may still be kept.
+    /// Pages of memory that may be kept.
+    total: u64,
+    /// Those of them that are not in use.
     budget: u64,
     /// The number of the next area.
     next: u64,
@@ -78,7 +81,7 @@ impl Large {
 
     /// Returns an empty list that keeps up to `budget` pages of memory.
     pub(crate) fn new(budget: u64) -> Self {
-        Self { areas: Vec::new(), budget, next: 0, decayed_at: 0, is_told: false }
+        Self { areas: Vec::new(), total: budget, budget, next: 0, decayed_at: 0, is_told: false }
     }
 
     /// Keeps `area` with `memory` pages of memory. Areas that have to make room for it are pushed
@@ -157,31 +160,38 @@ impl Large {
     ) -> Evicted {
         let due = due.unwrap_or_else(|| self.due(fraction)).min(self.areas.len());
         let (count, before) = (due.min(most), self.budget);
-        out.extend((0..count).map_while(|_| self.take_oldest(self.areas.len())));
+        out.extend((0..count).map_while(|_| Some(self.take_oldest(self.areas.len())?.area)));
         Evicted { memory: self.budget - before, due: due - count }
     }
 
-    /// Moves areas of `largest` pages and fewer to `out`, those that have lain longest first, until
-    /// `pages` pages of memory are gone or `out` is full. Returns their pages of memory.
-    pub(crate) fn shrink(&mut self, pages: u64, largest: u64, out: &mut Vec<PageRange>) -> u64 {
+    /// Moves at most `most` areas to `out` because of growth: first those of `largest` pages and
+    /// fewer, then any while too much is cached. Of either, those that have lain longest go first.
+    /// Returns their pages of memory.
+    pub(crate) fn shrink(
+        &mut self,
+        growth: &mut Growth,
+        largest: u64,
+        most: usize,
+        out: &mut Vec<PageRange>,
+    ) -> u64 {
         let before = self.budget;
-        for _ in 0..(out.capacity() - out.len()).min(MOST_EVICTED) {
+        for _ in 0..most {
             let small = self.areas.partition_point(|kept| kept.area.len() <= largest);
-            let Some(area) = self.take_oldest(small) else { break };
-            out.push(area);
-            if self.budget - before >= pages {
-                break;
-            }
+            let count = if small == 0 && growth.excess != 0 { self.areas.len() } else { small };
+            let kept = if growth.pages == 0 { None } else { self.take_oldest(count) };
+            let Some(kept) = kept else { break };
+            growth.take(kept.memory);
+            out.push(kept.area);
         }
         self.budget - before
     }
 
     /// Takes the area of the first `count` that has lain longest.
-    fn take_oldest(&mut self, count: usize) -> Option<PageRange> {
+    fn take_oldest(&mut self, count: usize) -> Option<Kept> {
         let oldest = self.areas[..count].iter().enumerate().min_by_key(|(_, kept)| kept.number);
         let kept = self.areas.remove(oldest?.0);
         self.budget += kept.memory;
-        Some(kept.area)
+        Some(kept)
     }
 
     /// Returns how many areas are to go: at least one of those that may go.
@@ -209,6 +219,11 @@ impl Large {
     /// Returns all areas, ascending by size.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = PageRange> + '_ {
         self.areas.iter().map(|kept| kept.area)
+    }
+
+    /// Returns the pages of memory behind all areas.
+    pub(crate) fn memory(&self) -> u64 {
+        self.total - self.budget
     }
 
     /// Returns the pages of all areas.
@@ -281,19 +296,39 @@ mod tests {
         assert_eq!(large.budget, 100);
     }
 
+    fn shrink(
+        large: &mut Large,
+        pages: u64,
+        excess: u64,
+        largest: u64,
+        most: usize,
+    ) -> (u64, Vec<PageRange>) {
+        let mut out = Vec::new();
+        let gone = large.shrink(&mut Growth { pages, excess, highest: 0 }, largest, most, &mut out);
+        (gone, out)
+    }
+
     #[test]
     fn growth_takes_small_areas_that_have_lain_longest_and_no_more_than_it_needs() {
         let mut large = Large::new(10_000);
-        for (start, len) in [(0x1000, 400), (0x2000, 300), (0x3000, 900), (0x4000, 300)] {
-            let _ = put(&mut large, area(start, len));
-        }
-        let mut out = Vec::with_capacity(32);
-        assert_eq!(large.shrink(1, 299, &mut out), 0);
-        assert_eq!(large.shrink(401, 400, &mut out), 700);
-        assert_eq!(out, [area(0x1000, 400), area(0x2000, 300)]);
-        assert_eq!(large.shrink(1000, 400, &mut out), 300);
-        assert_eq!((large.pages(), large.budget), (900, 9_100));
-        assert_eq!(large.shrink(1, 900, &mut Vec::new()), 0, "there is no room for it");
+        let areas = [area(0x1000, 400), area(0x2000, 300), area(0x3000, 900), area(0x4000, 300)];
+        areas.iter().for_each(|area| _ = put(&mut large, *area));
+        assert_eq!(shrink(&mut large, 1, 0, 299, 32), (0, vec![]));
+        assert_eq!(shrink(&mut large, 0, 0, 400, 32), (0, vec![]), "it does not grow");
+        assert_eq!(shrink(&mut large, 401, 0, 400, 32), (700, areas[..2].to_vec()));
+        assert_eq!(shrink(&mut large, 1000, 0, 400, 32), (300, vec![areas[3]]));
+        assert_eq!((large.pages(), large.memory(), large.budget), (900, 900, 9_100));
+        assert_eq!(shrink(&mut large, 1, 0, 900, 0), (0, vec![]), "no more than the most");
+    }
+
+    #[test]
+    fn while_too_much_is_cached_areas_of_any_size_go_behind_the_small_ones() {
+        let mut large = Large::new(10_000);
+        let areas = [area(0x1000, 900), area(0x2000, 800), area(0x3000, 300), area(0x4000, 700)];
+        areas.iter().for_each(|area| _ = put(&mut large, *area));
+        assert_eq!(shrink(&mut large, 5000, 301, 400, 32), (1200, vec![areas[2], areas[0]]));
+        assert_eq!(shrink(&mut large, 1, 5000, 400, 32), (800, vec![areas[1]]), "no more than growth");
+        assert_eq!((large.pages(), large.memory()), (700, 700));
     }
 
     #[test]
@@ -316,19 +351,5 @@ mod tests {
             let _ = large.evict(Fraction::Quarter, None, 32, &mut out);
         }
         assert!(large.rest() && large.budget == 100_000);
-    }
-
-    #[test]
-    fn the_small_ones_that_have_lain_longest_go_first() {
-        let mut large = Large::new(10_000);
-        let areas = [area(0x1000, 900), area(0x2000, 300), area(0x3000, 400), area(0x4000, 200)];
-        areas.iter().for_each(|area| _ = put(&mut large, *area));
-        let mut out = Vec::with_capacity(2);
-        assert_eq!(large.shrink(1, 299, &mut out), 200);
-        assert_eq!(large.shrink(400, 400, &mut out), 300, "no room for more");
-        assert_eq!(out, [areas[3], areas[1]]);
-        out = Vec::with_capacity(8);
-        assert_eq!(large.shrink(10_000, 400, &mut out), 400);
-        assert_eq!((out, large.pages(), large.budget), (vec![areas[2]], 900, 9_100));
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Limits {
     pub(crate) cached: u64,
     /// Pages of areas that are too large for a node, which may be cached as well.
     pub(crate) large: u64,
+    /// True if new memory costs more than keeping some that may not be needed.
+    pub(crate) is_dear: bool,
 }
 
 impl Limits {

@@ -30,11 +30,12 @@ mod node;
 mod stacks;
 
 use budget::Budget;
-pub(crate) use budget::{LazyPages, Trigger};
+pub(crate) use budget::{Growth, LazyPages, Trigger};
 pub(crate) use large::Large;
 pub(crate) use large::Put;
 pub(crate) use limits::Limits;
 pub(crate) use node::{Lazy, Node, clear, has_room};
+use stacks::TWICE;
 pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
 
 use crate::addr::PageRange;
@@ -89,7 +90,7 @@ impl<L: RawMutex> Cache<L> {
         }
         Some(Self {
             nodes: nodes.into_boxed_slice(),
-            budget: Budget::new(limits.least_cached, limits.cached, count),
+            budget: Budget::new(limits.least_cached, limits.cached, limits.is_dear, count),
             lazy: LazyPages::new(limits.lazy, limits.absent, count),
             large: Padded(Mutex::new(Large::new(limits.large))),
             most_pooled: limits.pooled(),
@@ -144,33 +145,49 @@ impl<L: RawMutex> Cache<L> {
     #[cold]
     pub(crate) fn keep_instead(&self, node: &mut Node, area: PageRange) -> (u64, bool) {
         let Node { cached, lazy, credit, .. } = node;
-        cached.note_refused(area.len());
-        if !cached.has_none_of(area.len()) || lazy.remote.try_reserve(MAKE_WAY + 1).is_err() {
+        if cached.count(area.len()) != 0 || lazy.remote.try_reserve(MAKE_WAY + 1).is_err() {
             return (0, false);
         }
-        let pages = cached.make_way(area.len().saturating_sub(*credit), MAKE_WAY, &mut lazy.remote);
+        let pages = cached.make_way(area.len().saturating_sub(*credit), MAKE_WAY, TWICE, &mut lazy.remote);
         *credit += pages;
         (pages, self.keep(node, area))
     }
 
-    /// Makes cached areas of `node` lazy that were not needed lately, for as many pages as the
-    /// space has grown by beyond its highest size. Returns their pages.
-    ///
-    /// A program that grows, and leaves sizes behind, would else have both at its peak: the memory
-    /// in use, and a cache without use. For one whose size stays this does nothing.
+    /// Makes cached areas lazy because of growth: large ones of up to `largest` pages, and areas of
+    /// `node` that were not needed lately. While too much is cached, others go as well, the longest
+    /// unused first. Returns their pages, and those with memory.
     #[cold]
-    pub(crate) fn shrink(&self, node: &mut Node) -> u64 {
-        let growth = self.budget.take_growth();
-        if growth == 0 || node.lazy.remote.try_reserve(MAKE_WAY).is_err() {
-            return 0;
+    pub(crate) fn shrink(&self, node: &mut Node, growth: &mut Growth, largest: u64) -> (u64, u64) {
+        let Node { cached, lazy, .. } = node;
+        if lazy.remote.try_reserve(2 * MAKE_WAY).is_err() {
+            return (0, 0);
         }
-        let pages = node.cached.age(growth, MAKE_WAY, &mut node.lazy.remote);
-        node.credit += pages;
-        if pages == 0 {
-            // The hand has only looked.
-            self.budget.put_growth(growth);
+        let before = lazy.remote.len();
+        let large = self.large.lock().shrink(growth, largest, MAKE_WAY, &mut lazy.remote);
+        let small = match growth.pages.min(growth.excess) {
+            0 => cached.make_way(growth.pages, MAKE_WAY, 1, &mut lazy.remote),
+            excess => cached.make_way(excess, MAKE_WAY, TWICE, &mut lazy.remote),
+        };
+        growth.take(small);
+        self.budget.put(small);
+        (lazy.remote[before..].iter().map(PageRange::len).sum(), large + small)
+    }
+
+    /// Returns the node other than `own`, which is node `id`, that had something the last time, or
+    /// the next in turn; `None` where there is one alone.
+    pub(crate) fn other_than(&self, id: usize, own: &Node) -> Option<usize> {
+        // Among two others a look would find more, and take as many more cache lines of other CPUs.
+        let turns = [own.looked_at, own.looked_at.wrapping_add(1)].map(|turn| turn % self.nodes.len());
+        turns.into_iter().find(|&other| other != id)
+    }
+
+    /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
+    pub(crate) fn trim_credit(&self, node: &mut Node) {
+        let more = node.credit.saturating_sub(self.budget.batch());
+        if more != 0 {
+            node.credit -= more;
+            self.budget.put(more);
         }
-        pages
     }
 
     /// Extends the credit of `node` to `pages` pages, if the budget allows it.
@@ -179,8 +196,6 @@ impl<L: RawMutex> Cache<L> {
         let missing = pages - node.credit;
         if let Some(more) = self.budget.take(missing) {
             node.credit += more;
-        } else if node.cached.make_good(pages) {
-            node.credit += self.budget.take_withheld(missing);
         } else if node.may_search() {
             self.gather_credit(node, missing);
         }

@@ -23,6 +23,8 @@ use core::mem::offset_of;
 pub(crate) const MAX_PAGES: u64 = 257;
 /// Pages of the largest small area. Small areas that wait spread the others little.
 pub(crate) const SMALL: u64 = 16;
+/// Sizes that a hand goes over so that it meets each twice.
+pub(crate) const TWICE: u64 = 2 * MAX_PAGES;
 /// Words with a bit for each stack.
 const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
 /// How many areas of a size are tried for one that is aligned. More of them waste fewer aligned
@@ -58,10 +60,6 @@ struct Stack {
     least: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u8,
-    /// Areas that were refused a place, and not asked for since. Counted up to a limit.
-    refused: u16,
-    /// Areas that were asked for after they had been refused: so many more are worth a place.
-    missed: u16,
 }
 
 /// The room that a stack begins with, and the least that it grows by.
@@ -258,85 +256,27 @@ impl SizeStacks {
     /// Moves at most `most` areas that were not needed lately to `out`, until they have `pages`
     /// pages. Returns how many pages they have.
     ///
-    /// A hand goes over the sizes, as in the CLOCK of page replacement: the areas that it finds
-    /// where it passed before, it takes. O(sizes) at worst.
-    pub(crate) fn make_way(&mut self, pages: u64, most: usize, out: &mut Vec<PageRange>) -> u64 {
+    /// A hand goes over the sizes, as in the CLOCK of page replacement, for `sizes` of them: the
+    /// areas that it finds where it passed before, it takes. O(sizes) at worst.
+    pub(crate) fn make_way(&mut self, pages: u64, most: usize, sizes: u64, out: &mut Vec<PageRange>) -> u64 {
         let (mut freed, most) = (0, out.len() + most);
-        // The second time round it meets all that no thread has taken meanwhile.
-        for _ in 0..2 * MAX_PAGES {
+        for _ in 0..sizes {
             let room = most - out.len();
-            if freed >= pages || room == 0 {
-                break;
-            }
-            let Some(size) = self.next_size(self.hand) else {
-                if self.hand == 0 {
-                    break;
-                }
-                self.hand = 0;
-                continue;
-            };
+            let next = self.next_size(self.hand).or_else(|| self.next_size(0));
+            let Some(size) = next.filter(|_| freed < pages && room != 0) else { break };
             let (stack, each) = (&mut self.stacks[size], size as u64 + 1);
-            let count = (pages - freed).div_ceil(each).min(u64::from(stack.least)).min(room as u64);
+            let (idle, wanted) = (stack.least, (pages - freed).div_ceil(each));
+            let count = wanted.min(idle.into()).min(room as u64) as u32;
             stack.evict(count as usize, EvictOrder::Oldest, each, out);
-            stack.refused = stack.refused.saturating_add(count as u16);
-            freed += count * each;
+            stack.least = idle - count;
+            freed += u64::from(count) * each;
+            self.hand = size;
             if stack.least == 0 {
                 stack.least = stack.count;
                 self.hand = size + 1;
             }
         }
         freed
-    }
-
-    /// Moves at most `most` areas to `out`, until they have `pages` pages, of the next size that
-    /// the hand comes to: those that were not needed while it went over all sizes. Returns how many
-    /// pages they have.
-    pub(crate) fn age(&mut self, pages: u64, most: usize, out: &mut Vec<PageRange>) -> u64 {
-        let Some(size) = self.next_size(self.hand).or_else(|| self.next_size(0)) else { return 0 };
-        let (stack, each) = (&mut self.stacks[size], size as u64 + 1);
-        let idle = stack.least;
-        let count = pages.div_ceil(each).min(idle.into()).min(most as u64) as u32;
-        stack.evict(count as usize, EvictOrder::Oldest, each, out);
-        stack.refused = stack.refused.saturating_add(count as u16);
-        stack.least = idle - count;
-        self.hand = size;
-        if stack.least == 0 {
-            stack.least = stack.count;
-            self.hand = size + 1;
-        }
-        u64::from(count) * each
-    }
-
-    /// Notes that an area of `pages` pages gets no place.
-    pub(crate) fn note_refused(&mut self, pages: u64) {
-        if let Some(stack) = self.stacks.get_mut(pages as usize - 1) {
-            stack.refused = stack.refused.saturating_add(1);
-        }
-    }
-
-    /// Notes that an area of `pages` pages is asked for, and none is there. If one was refused
-    /// before, there is to be a place for the next. Returns whether it was.
-    pub(crate) fn note_missed(&mut self, pages: u64) -> bool {
-        let refused = self.stacks.get_mut(pages as usize - 1).filter(|stack| stack.refused != 0);
-        refused.is_some_and(|stack| {
-            stack.refused -= 1;
-            stack.missed = stack.missed.saturating_add(1);
-            true
-        })
-    }
-
-    /// Returns whether an area of `pages` pages was missed, for which there is to be a place now.
-    pub(crate) fn make_good(&mut self, pages: u64) -> bool {
-        let missed = self.stacks.get_mut(pages as usize - 1).filter(|stack| stack.missed != 0);
-        missed.is_some_and(|stack| {
-            stack.missed -= 1;
-            true
-        })
-    }
-
-    /// Returns whether no area of `pages` pages waits.
-    pub(crate) fn has_none_of(&self, pages: u64) -> bool {
-        self.count(pages) == 0
     }
 
     /// Returns how many areas of exactly `pages` pages there are.

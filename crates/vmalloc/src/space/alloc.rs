@@ -146,7 +146,7 @@ impl<P: Platform> Space<P> {
                 }
             } else if may_have_memory
                 && checked.size == PageSize::Base
-                && let Some(area) = self.take_cached(fit, checked.blocking)
+                && let Some(area) = self.take_cached(fit)
             {
                 return Ok((area, Backing::Cached));
             } else {
@@ -192,7 +192,7 @@ impl<P: Platform> Space<P> {
         let found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
         let Some(area) = found else {
             if slack != 0 && checked.blocking == Blocking::Allowed {
-                self.shrink_large(fit);
+                self.grow(fit);
             }
             return None;
         };
@@ -201,35 +201,6 @@ impl<P: Platform> Space<P> {
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };
         }
         Some(area)
-    }
-
-    /// Makes large areas lazy that are at most a quarter of a new one, for as many pages as a
-    /// new area of that size lets the space grow beyond its highest size, if there is a place for
-    /// it.
-    ///
-    /// A program that grows and leaves sizes behind would else have both at its peak.
-    #[cold]
-    fn shrink_large(&self, fit: &Fit) {
-        let (pages, map) = (fit.pages(), self.areas.map());
-        if map.place_for(fit).is_err() {
-            return;
-        }
-        let used = self.geometry.span.len() - map.free_pages();
-        drop(map);
-        let growth = self.cache.budget.grow_to(used + pages, self.cache.lazy.level());
-        if growth == 0 {
-            return;
-        }
-        let (_, mut node) = self.cache.lock(self.platform.cpu());
-        let remote = &mut node.lazy.remote;
-        let lazy = remote.len();
-        let memory = self.cache.large.lock().shrink(growth, pages / 4, remote);
-        self.cache.budget.add_growth(growth.saturating_sub(memory));
-        let pages = remote[lazy..].iter().map(PageRange::len).sum();
-        self.counts.held(remote.len() - lazy);
-        if pages != 0 {
-            self.count_lazy(node, pages, memory);
-        }
     }
 
     /// Returns whether a cached area may serve a request. Only areas with the usual guard are

@@ -132,7 +132,7 @@ impl<P: Platform> Space<P> {
         leaf.set_owner_node(id);
         leaf.withhold(area.start());
         let used = self.geometry.span.len() - map.free_pages();
-        self.cache.budget.set_used(used, self.cache.lazy.level());
+        self.cache.budget.set_used(used);
         let others_wait = self.need.is_any() && !is(Mutant::Hoard);
         let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
         let more = if is_small && !others_wait {

@@ -27,16 +27,17 @@ pub struct Config {
     /// Cache the pages of freed areas for reuse, up to this many bytes of memory, and twice as many
     /// for areas of more than 256 pages. More than the machine has is allowed. That is fast, but a
     /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
-    /// as the purge has run. Default: a twelfth of the addresses in use, at most 128 MiB or, from
-    /// four CPUs on, 32 MiB for each, and at least a quarter of that; where
-    /// [new memory costs much](crate::Geometry::max_slack_percent), at least half of it. For large
-    /// areas it is then twice the least.
+    /// as the purge has run. Default: 128 MiB or, from four CPUs on, 32 MiB for each, of which a
+    /// twelfth of the addresses in use is used, and at least a quarter of it. Where
+    /// [new memory costs much](crate::Geometry::max_slack_percent), all of it is used, and as much
+    /// again for large areas; elsewhere half as much for these.
     pub cache_bytes: Option<usize>,
     /// Cache so many bytes however little is in use. Between this and
     /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, of which it is a
-    /// twelfth, and what was missed: an area that was refused a place, and asked for again, gets
-    /// one the next time. More than `cache_bytes` is as much. Default: `cache_bytes`, or what its
-    /// own default says.
+    /// twelfth. Where [new memory costs much](crate::Geometry::max_slack_percent), it follows the
+    /// most that was in use: beyond that and a third of it, or this many bytes, new areas make
+    /// cached ones go. More than `cache_bytes` is as much. Default: `cache_bytes`, or what its own
+    /// default says.
     pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
@@ -179,7 +180,8 @@ impl Config {
             0 => pages(32 << 20) * bits(geometry.cpus),
             pages => pages,
         };
-        Limits { lazy, absent: geometry.span.len() / 8, least_cached, cached, large }
+        let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
+        Limits { lazy, absent: geometry.span.len() / 8, least_cached, cached, large, is_dear }
     }
 
     pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {

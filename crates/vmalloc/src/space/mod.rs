@@ -33,6 +33,7 @@ mod fork;
 mod frame_list;
 mod free;
 mod free_atomic;
+mod growth;
 mod heap;
 mod mapping;
 pub(crate) mod outline;

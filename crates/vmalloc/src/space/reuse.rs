@@ -5,7 +5,6 @@ use super::Space;
 use super::alloc::{Backing, payload};
 use super::free::refuse;
 use crate::addr::PageRange;
-use crate::areas::Blocking;
 use crate::cache::{Node, SizeStacks};
 use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, Protection};
@@ -93,27 +92,15 @@ impl<P: Platform> Space<P> {
 
     /// Claims an area with memory: of the size, somewhat larger, or from another node. Memory is
     /// worth more than a lock or an annotation.
-    pub(super) fn take_cached(&self, fit: &Fit, blocking: Blocking) -> Option<PageRange> {
+    pub(super) fn take_cached(&self, fit: &Fit) -> Option<PageRange> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let found = self.take_cached_of(&mut node, fit);
         // Where new memory is cheap, another CPU's cache lines are not worth it yet.
         if found.is_some() || self.max_slack_percent == 0 {
             return found;
         }
-        let mut is_noted = node.cached.note_missed(fit.pages());
-        let pages = if blocking == Blocking::Allowed { self.cache.shrink(&mut node) } else { 0 };
-        let (id, mut node) = if pages == 0 {
-            (id, node)
-        } else {
-            self.count_lazy(node, pages, pages);
-            self.cache.lock(self.platform.cpu())
-        };
-        let found = self.take_of_others(id, &mut node, |_, other| {
-            let found = self.take_cached_of(other, fit);
-            // One of them may have refused it: another thread may free what this one allocates.
-            is_noted = is_noted || found.is_none() && other.cached.note_missed(fit.pages());
-            found
-        });
+        self.cache.trim_credit(&mut node);
+        let found = self.take_of_others(id, &mut node, |_, other| self.take_cached_of(other, fit));
         drop(node);
         found.inspect(|area| self.bring_home(area, id))
     }
@@ -164,10 +151,7 @@ impl<P: Platform> Space<P> {
         own: &mut Node,
         mut take: impl FnMut(&mut Node, &mut Node) -> Option<T>,
     ) -> Option<T> {
-        let nodes = &self.cache.nodes;
-        // Among two others it would find more, and take as many more cache lines of other CPUs.
-        let turns = [own.looked_at, own.looked_at + 1].map(|turn| turn % nodes.len());
-        let other = turns.into_iter().find(|&other| other != id)?;
+        let (nodes, other) = (&self.cache.nodes, self.cache.other_than(id, own)?);
         // A node that is held is passed by.
         let found = take(own, &mut *nodes[other].try_lock()?);
         own.looked(other, nodes.len(), found.is_some());

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: SPACE-1 (areas that wait
-    /// somewhere), SPACE-2 (annotations), SPACE-3 (blocks). O(n), with all locks held: for tests,
-    /// while no thread is between two of them.
+    /// somewhere), SPACE-2 (annotations), SPACE-3 (blocks), SPACE-4 (the budget of cached pages).
+    /// O(n), with all locks held: for tests, while no thread is between two of them.
     ///
     /// # Errors
     /// The first [`Violation`] found.
@@ -26,6 +26,11 @@ impl<P: Platform> Space<P> {
         for node in &nodes {
             waiting.0 += node.areas();
             waiting.1 += node.cached.pages() + node.pooled.pages();
+        }
+        let cached: u64 = nodes.iter().map(|node| node.cached.pages() + node.credit).sum();
+        if !self.cache.budget.is_spent(cached) {
+            let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
+            return Err(Violation { invariant, page: map.span().start() });
         }
         let large = self.cache.large.lock();
         waiting = (waiting.0 + large.iter().len() as u64, waiting.1 + large.pages());

@@ -141,18 +141,18 @@ fn sizes_left_behind_make_way_and_those_in_use_stay() {
         assert!(kept.put(area(start * 1000, 30)) && kept.put(area(start * 1000 + 500, 40)));
     }
     let mut out = Vec::new();
-    assert_eq!(SizeStacks::default().make_way(5, 16, &mut out), 0, "nothing is there");
-    assert_eq!(kept.make_way(70, 16, &mut out), 90, "the first round only looks, the next takes");
+    assert_eq!(SizeStacks::default().make_way(5, 16, TWICE, &mut out), 0, "nothing is there");
+    assert_eq!(kept.make_way(70, 16, TWICE, &mut out), 90, "the first round only looks, the next takes");
     assert_eq!(out, [area(1000, 30), area(2000, 30), area(3000, 30)], "those that have lain longest");
     for _ in 0..7 {
         assert!(kept.pop(29).is_some());
     }
     (0..7).for_each(|nth| assert!(kept.put(area(90_000 + nth * 100, 30))));
     out.clear();
-    assert_eq!(kept.make_way(400, 16, &mut out), 400);
+    assert_eq!(kept.make_way(400, 16, TWICE, &mut out), 400);
     assert!(out.iter().all(|area| area.len() == 40), "not those that were taken meanwhile: {out:?}");
-    assert_eq!(kept.make_way(1000, 3, &mut out), 90, "no more than was asked for");
-    assert!(kept.has_none_of(40) && !kept.has_none_of(30) && kept.has_none_of(31));
+    assert_eq!(kept.make_way(1000, 3, TWICE, &mut out), 90, "no more than was asked for");
+    assert!(kept.count(40) == 0 && kept.count(30) != 0 && kept.count(31) == 0);
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn areas_age_while_the_hand_goes_over_all_sizes() {
         assert!(kept.put(area(start * 1000, 30)) && kept.put(area(start * 1000 + 500, 40)));
     }
     let mut out = Vec::new();
-    let age = |kept: &mut SizeStacks, out: &mut Vec<PageRange>| kept.age(90, 16, out);
-    assert_eq!(SizeStacks::default().age(5, 16, &mut out), 0, "nothing is there");
+    let age = |kept: &mut SizeStacks, out: &mut Vec<PageRange>| kept.make_way(90, 16, 1, out);
+    assert_eq!(SizeStacks::default().make_way(5, 16, 1, &mut out), 0, "nothing is there");
     assert_eq!([age(&mut kept, &mut out), age(&mut kept, &mut out)], [0, 0], "each size is looked at first");
     for _ in 0..9 {
         assert!(kept.pop(29).is_some());
@@ -173,19 +173,5 @@ fn areas_age_while_the_hand_goes_over_all_sizes() {
     assert_eq!(out, [area(1000, 30)]);
     let sizes = [(); 6].map(|()| age(&mut kept, &mut out));
     assert_eq!(sizes, [120, 120, 120, 40, 90, 90], "all of the size that nobody needs, then the other");
-    assert_eq!(kept.age(1000, 2, &mut out), 60, "no more than was asked for");
-}
-
-#[test]
-fn a_place_is_made_good_once_for_each_area_that_was_refused_and_missed() {
-    let mut kept = SizeStacks::default();
-    kept.note_refused(7);
-    assert!(!kept.note_missed(7), "there is no list to note it in");
-    assert!(kept.put(area(70, 7)));
-    assert!(!kept.note_missed(7) && !kept.make_good(7), "none was refused");
-    kept.note_refused(7);
-    kept.note_refused(7);
-    assert!(kept.note_missed(7) && !kept.note_missed(8));
-    assert_eq!([kept.make_good(8), kept.make_good(7), kept.make_good(7)], [false, true, false]);
-    assert!(kept.note_missed(7) && !kept.note_missed(7));
+    assert_eq!(kept.make_way(1000, 2, 1, &mut out), 60, "no more than was asked for");
 }
