@@ -35,7 +35,7 @@
 //! | a flush is dropped | `Flushes::Dropped` | `a_dropped_flush_is_caught` |
 //! | areas are given back, and handed out, before the flush | `Flushes::Late` | `a_flush_after_reuse_is_caught` |
 //! | lazy pages are counted off when they are taken | `Mutant::EarlyCount` | `a_lazy_count_that_falls_early_is_caught` |
-//! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught` |
+//! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught`, `lazy_pages_without_bound_are_caught` |
 //! | runs are taken while others are in need | `Mutant::Hoard` | `pooling_while_an_allocation_is_in_need_is_caught` |
 //! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `busy_bit_flipped_in_two_steps_is_caught` |
 //! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |

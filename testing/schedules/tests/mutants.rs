@@ -3,7 +3,7 @@
 #![cfg(shuttle)]
 
 use vmalloc_schedules::scenes::blocks::{self, Slots};
-use vmalloc_schedules::scenes::{areas, forks, look_ups, roots, shortage};
+use vmalloc_schedules::scenes::{areas, forks, look_ups, purges, roots, shortage};
 use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, tell};
 
 /// Schedules within which every mutant is caught.
@@ -51,6 +51,12 @@ fn a_lazy_count_that_falls_early_is_caught() {
 #[test]
 fn a_missing_wait_for_the_purge_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", shortage::freed_space_on_its_way);
+}
+
+#[test]
+fn lazy_pages_without_bound_are_caught() {
+    let plan = Plan::fixed(SCHEDULES);
+    catches(plan, Mutant::NoWait, "lazy pages are too many", purges::lazy_pages_are_bounded);
 }
 
 #[test]

@@ -28,6 +28,7 @@ holds! {
     purges::purges_of_all_kinds;
     purges::cached_areas_decay;
     purges::shrink_by_one;
+    purges::lazy_pages_are_bounded;
     purges::no_alias_is_left(Flushes::Done);
     shortage::freed_space_on_its_way;
     shortage::pooled_by_others;

@@ -117,11 +117,12 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Lets an allocation help where freeing has fallen far behind.
+    /// Lets an allocation help where freeing has fallen behind, and wait where it has fallen far
+    /// behind.
     #[inline]
     pub(super) fn balance(&self) {
         if self.cache.lazy.level() > self.cache.lazy.limit() {
-            self.purge_if_idle();
+            self.purge_behind();
         }
         if self.deferred.is_unseen() {
             self.drain_deferred();

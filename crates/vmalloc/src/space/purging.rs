@@ -13,6 +13,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// So many returned short mappings of owned frames may wait for a flush of all slots.
 const MOST_RETURNED: usize = 1024;
 
+/// So many times the limit of lazy pages are far too many.
+const FAR_BEHIND: u64 = 2;
+
 /// The reason why a block could not be noted that was to be unmapped.
 const NO_MEMORY: PlatformError =
     PlatformError { call: "the list of blocks to unmap", fault: PlatformFault::OutOfMemory, code: 0 };
@@ -117,6 +120,26 @@ impl<P: Platform> Space<P> {
     pub(super) fn purge_if_idle(&self) {
         if let Some(mut purger) = self.purger.try_lock() {
             // A failure stays with the purger; the next allocation in need reports it.
+            let _ = self.run(&mut purger, self.make_room());
+        }
+    }
+
+    /// Purges because an allocation found more lazy pages than the limit, and where they are far
+    /// more, waits for the purge under way.
+    ///
+    /// While the purging thread runs they do not become as many. Where threads are more than CPUs
+    /// it may not run for a long time. All others would then free into the lazy sets, which hold
+    /// memory, and allocate addresses that no cache knows: 64 threads on two CPUs make 3 times as
+    /// many pairs of `alloc` and `free` where they wait.
+    #[cold]
+    pub(super) fn purge_behind(&self) {
+        let limit = self.cache.lazy.limit();
+        if self.cache.lazy.level() <= FAR_BEHIND * limit || is(Mutant::NoWait) {
+            return self.purge_if_idle();
+        }
+        let mut purger = self.purger.lock();
+        if self.cache.lazy.level() > limit {
+            // A failure stays with the purger, as above.
             let _ = self.run(&mut purger, self.make_room());
         }
     }

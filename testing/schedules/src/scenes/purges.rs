@@ -40,6 +40,21 @@ pub fn cached_areas_decay() {
     world.finish();
 }
 
+/// However late the thread that purges gets on, the others do not free on and on: there is a number
+/// of lazy pages at which they wait for it.
+pub fn lazy_pages_are_bounded() {
+    let world = World::new(160, World::tight().lazy_max_pages(1));
+    let replace: fn(&World) = |world| {
+        for _ in 0..4 {
+            (0..4).for_each(|_| come_and_go::<1>(world));
+            let lazy = world.stats().lazy_pages;
+            assert!(lazy <= 20, "{lazy} lazy pages are too many");
+        }
+    };
+    world.run([replace, replace, replace]);
+    world.finish();
+}
+
 /// Shrinking gives back no more than it is asked for, whatever other threads do.
 pub fn shrink_by_one() {
     let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
