@@ -224,7 +224,7 @@ mod tests {
     /// Returns a heap as that of the library to preload, without decay.
     fn heap() -> LargeHeap {
         let options = Options::new().max_bytes(1 << 34).without_drain_thread().frame_bytes(0);
-        let config = Config::default().guard(false).lazy_max_pages(1024).max_slack_percent(25);
+        let config = Config::default().guard(false).lazy_max_pages(1024).max_slack_percent(50);
         let config = config.cache_bytes(128 << 20).least_cache_bytes(4 << 20);
         LargeHeap::open(options, config, Pace::new(0)).unwrap()
     }

@@ -139,29 +139,22 @@ impl<P: Platform> Space<P> {
     ) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
         let is_poolable = fit.lowest_order().is_some() || self.grows_down(fit);
+        let may_have_memory = self.may_reuse_memory(wish, checked);
         if is_poolable && SizeStacks::takes(fit.pages()) {
-            let may_have_memory = self.may_reuse_memory(wish, checked);
-            if let Some(node) = request.node {
-                if let Some(found) = self.take_from_node(node, fit, may_have_memory) {
-                    return Ok(found);
-                }
-            } else if may_have_memory
-                && checked.size == PageSize::Base
-                && let Some(area) = self.take_cached(fit)
-            {
-                return Ok((area, Backing::Cached));
+            let is_base = may_have_memory && checked.size == PageSize::Base;
+            let found = if let Some(node) = request.node {
+                self.take_from_node(node, fit, may_have_memory)
+            } else if is_base && let Some(area) = self.take_cached(fit) {
+                Some((area, Backing::Cached))
             } else {
-                let may_have_memory = may_have_memory && checked.size == PageSize::Base;
-                if let Some(found) = self.take_pooled(fit, may_have_memory) {
-                    return Ok(found);
-                }
+                self.take_pooled(fit, is_base)
+            };
+            if let Some(found) = found {
+                return Ok(found);
             }
         }
-        if is_poolable
-            && request.node.is_none()
-            && self.may_reuse_memory(wish, checked)
-            && let Some(area) = self.take_large(checked)
-        {
+        let may_be_large = is_poolable && may_have_memory && request.node.is_none();
+        if may_be_large && let Some(area) = self.take_large(checked) {
             return Ok((area, Backing::Cached));
         }
         let area = match checked.blocking {

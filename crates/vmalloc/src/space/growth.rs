@@ -24,35 +24,31 @@ use crate::fit::Fit;
 use crate::platform::Platform;
 
 impl<P: Platform> Space<P> {
-    /// Makes cached areas lazy because of a new area, if there is a place for it.
+    /// Makes cached areas of this CPU's node and of another lazy because of a new area, if there is
+    /// a place for it.
     #[cold]
     pub(super) fn grow(&self, fit: &Fit) {
         let map = self.areas.map();
-        if map.place_for(fit).is_err() {
-            return;
-        }
+        let Ok(_) = map.place_for(fit) else { return };
         let used = self.geometry.span.len() - map.free_pages() + fit.pages();
         drop(map);
         let (kept, budget) = (used.saturating_sub(self.cache.lazy.level()), &self.cache.budget);
         let mut growth = budget.growth(kept, self.cache.large.lock().memory());
-        if growth.pages != 0 {
-            self.shrink_nodes(&mut growth, fit.pages() / 4);
-            budget.note_growth(&growth);
+        if growth.pages == 0 {
+            return;
         }
-    }
-
-    /// Makes cached areas lazy, of this CPU's node and of another.
-    fn shrink_nodes(&self, growth: &mut Growth, largest: u64) {
-        let (id, node) = self.cache.lock(self.platform.cpu());
+        let (largest, (id, node)) = (fit.pages() / 4, self.cache.lock(self.platform.cpu()));
         let other = self.cache.other_than(id, &node);
-        self.shrink_node(node, growth, largest);
+        self.shrink_node(node, &mut growth, largest);
         // A node that is held is passed by.
         let other = other.filter(|_| growth.pages != 0).and_then(|id| self.cache.nodes[id].try_lock());
         if let Some(node) = other {
-            self.shrink_node(node, growth, largest);
+            self.shrink_node(node, &mut growth, largest);
         }
+        budget.note_growth(&growth);
     }
 
+    /// Makes cached areas of a node lazy, and large ones of up to `largest` pages.
     fn shrink_node(&self, mut node: HeldNode<'_, P>, growth: &mut Growth, largest: u64) {
         let lazy = node.lazy.remote.len();
         let (pages, memory) = self.cache.shrink(&mut node, growth, largest);

@@ -133,12 +133,11 @@ impl<P: Platform> Space<P> {
     /// many pairs of `alloc` and `free` where they wait.
     #[cold]
     pub(super) fn purge_behind(&self) {
-        let limit = self.cache.lazy.limit();
-        if self.cache.lazy.level() <= FAR_BEHIND * limit || is(Mutant::NoWait) {
-            return self.purge_if_idle();
-        }
-        let mut purger = self.purger.lock();
-        if self.cache.lazy.level() > limit {
+        let lazy = &self.cache.lazy;
+        let is_far = lazy.level() > FAR_BEHIND * lazy.limit() && !is(Mutant::NoWait);
+        let purger = if is_far { Some(self.purger.lock()) } else { self.purger.try_lock() };
+        // The purge that was waited for may have been enough.
+        if let Some(mut purger) = purger.filter(|_| lazy.level() > lazy.limit()) {
             // A failure stays with the purger, as above.
             let _ = self.run(&mut purger, self.make_room());
         }
