@@ -448,7 +448,7 @@ typedef struct vmalloc_options {
     /* The name of the addresses in `/proc/self/maps`, or `NULL`. */
     const char *name;
     /* Memory of freed areas that is cached however little is in use. Between this and
-       `cache_bytes` the cache follows what is in use, and what is asked for again. */
+       `cache_bytes` the cache follows the most that was in use, of which it is a third. */
     size_t least_cache_bytes;
 } vmalloc_options;
 

@@ -7,6 +7,7 @@ const LEAST_POOLED: u64 = 1024;
 ///
 /// ```text
 ///   cached   least_cached ─── a twelfth of what is in use ───► cached      with memory
+///            where memory is dear: a third of the most that was in use
 ///   lazy     ──────► lazy, and the drain runs                              memory to be unmapped
 ///   pooled   ──────► 3/2 of lazy, or 3/4 where memory is cached            addresses alone
 /// ```

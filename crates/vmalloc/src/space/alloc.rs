@@ -27,7 +27,7 @@ impl<P: Platform> Raw<'_, P> {
     /// O(1) when an area of the size waits in this CPU's node, without a call of the platform if
     /// that kept its memory; else O(log n) and one call. When addresses or memory run out it
     /// purges, waiting for a purge under way, asks the [notifiers](Space::register_notifier), and
-    /// tries again.
+    /// tries again. Where purges are far behind, it waits for the one under way as well.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.

@@ -127,9 +127,9 @@ impl<P: Platform> Space<P> {
     /// Purges because an allocation found more lazy pages than the limit, and where they are far
     /// more, waits for the purge under way.
     ///
-    /// While the purging thread runs they do not become as many. Where threads are more than CPUs
+    /// While the purging thread runs they seldom become as many. Where threads are more than CPUs
     /// it may not run for a long time. All others would then free into the lazy sets, which hold
-    /// memory, and allocate addresses that no cache knows: 64 threads on two CPUs make 3 times as
+    /// memory, and allocate addresses that no cache knows: 64 threads on two CPUs make twice as
     /// many pairs of `alloc` and `free` where they wait.
     #[cold]
     pub(super) fn purge_behind(&self) {
