@@ -8,6 +8,12 @@ const ROUNDS: usize = 5;
 const SETTINGS: [(&str, &[(&str, &str)]); 2] =
     [("vmalloc", &[]), ("vmalloc, VMALLOC_BUDGET=16M", &[("VMALLOC_BUDGET", "16M")])];
 
+/// Debian's packages of other allocators. Those that are not installed are left out.
+const PEERS: [(&str, &str); 2] = [
+    ("jemalloc", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
+    ("mimalloc", "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"),
+];
+
 fn main() -> Result<(), Error> {
     let library = library()?;
     let glibc = glibc();
@@ -15,6 +21,13 @@ fn main() -> Result<(), Error> {
     setups.extend(
         SETTINGS.map(|(name, settings)| (name, Setup { library: Some(Path::new(&library)), settings })),
     );
+    for (name, path) in PEERS.map(|(name, path)| (name, Path::new(path))) {
+        if path.exists() {
+            setups.push((name, Setup { library: Some(path), settings: &[] }));
+        } else {
+            println!("NOT RUN: {name}: {} is not installed", path.display());
+        }
+    }
     let only = std::env::args().nth(1).unwrap_or_default();
     println!("| load | allocator | CPU s | of glibc | peak MiB | of glibc |\n|---|---|---|---|---|---|");
     for load in LOADS.iter().filter(|load| load.name.contains(&only) && load.is_there()) {
