@@ -184,18 +184,41 @@ fn a_space_is_at_most_a_third_larger_than_what_was_in_use() {
     }
 }
 
-/// Growth on one CPU makes go what another has cached.
+/// Growth on one CPU makes go what others have cached, one after the other.
 #[test]
-fn growth_on_one_cpu_takes_what_another_has_cached() {
-    let space = space(2, dear(1 << 20));
-    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
-    areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().move_to(1);
-    let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 100)).collect();
+fn growth_on_one_cpu_takes_what_others_have_cached() {
+    for cpus in [2, 8] {
+        let space = space(cpus, dear(1 << 20));
+        let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
+        for (nth, &addr) in areas.iter().enumerate() {
+            space.platform().move_to(nth % (cpus - 1));
+            free(&space, addr);
+        }
+        space.platform().move_to(cpus - 1);
+        let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 100)).collect();
+        // A third of the 40,000 that are in use.
+        let cached = space.stats().cached_pages;
+        assert!(cached <= 13_400, "{cached} pages are cached on {cpus} CPUs");
+        areas.iter().for_each(|&addr| free(&space, addr));
+        space.verify().unwrap();
+    }
+}
+
+/// Areas that are in use again are not taken for cached ones, and so growth is seen at once: before
+/// the space is a third larger than it was.
+#[test]
+fn growth_is_seen_after_cached_areas_are_in_use_again() {
+    let space = space(1, dear(1 << 20));
+    let fill =
+        |count: usize, pages: usize| -> Vec<usize> { (0..count).map(|_| alloc(&space, pages)).collect() };
+    let left_behind = fill(100, 50);
+    let used_again = fill(100, 200);
+    left_behind.iter().chain(&used_again).for_each(|&addr| free(&space, addr));
+    let _used_again = fill(100, 200);
+    assert_eq!(space.stats().cached_pages, 5_000);
+    let _more = fill(50, 150);
     let cached = space.stats().cached_pages;
-    assert!(cached <= 11_000, "{cached} pages are cached beside 40,000");
-    areas.iter().for_each(|&addr| free(&space, addr));
-    space.verify().unwrap();
+    assert!(cached < 4_000, "{cached} pages of a size that was left behind");
 }
 
 /// Large areas of sizes that a program has left behind are given back while the space grows, and

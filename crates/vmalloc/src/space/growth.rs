@@ -14,8 +14,10 @@
 //!                 │          the most in use │ a third │
 //! ```
 //!
-//! So a space is no larger than the most that was in use and a third of that, or the least that may
-//! be cached, whatever a program does with its sizes; and one whose size stays keeps its cache.
+//! So a space becomes little larger than the most that was in use and a third of that, or the least
+//! that may be cached, whatever a program does with its sizes; and one whose size stays keeps its
+//! cache. A miss looks at two nodes and at 32 areas of each: what is cached elsewhere is up to the
+//! next ones. Addresses in pools count as in use.
 
 use super::Space;
 use super::free::HeldNode;
