@@ -6,14 +6,13 @@ use once_cell::race::OnceBox;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
-use vmalloc_linux::{Config, Options};
+use vmalloc_linux::Options;
 
 /// The milliseconds between two decays.
 const DECAY_MS: u64 = 1000;
 
 /// The bytes of freed memory that may stay cached in blocks of up to 1 MiB, and twice as many in
-/// larger ones. With a part of what is in use, three temporaries of 64 MiB, one in use at a time,
-/// would be populated each time.
+/// larger ones.
 const CACHE_BYTES: usize = 128 << 20;
 
 thread_local! {
@@ -78,7 +77,7 @@ impl<A> LargeAlloc<A> {
 #[cold]
 fn open() -> Option<LargeHeap> {
     let options = Options::new().without_drain_thread().frame_bytes(0);
-    LargeHeap::open(options, Config::default().cache_bytes(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
+    LargeHeap::open(options, LargeHeap::config(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
 }
 
 /// Runs `body`, whose own allocations are left to the inner allocator.

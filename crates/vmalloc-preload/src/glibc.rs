@@ -67,6 +67,7 @@ static USABLE_SIZE: Hidden = Hidden::new(c"malloc_usable_size");
 static TRIM: Hidden = Hidden::new(c"malloc_trim");
 static MALLINFO2: Hidden = Hidden::new(c"mallinfo2");
 static ALIGNED_ALLOC: Hidden = Hidden::new(c"aligned_alloc");
+static MALLOPT: Hidden = Hidden::new(c"mallopt");
 
 /// Returns the size of a block of the C library's; `None` if that can't be told.
 ///
@@ -114,10 +115,20 @@ pub(crate) fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
     unsafe { call(align, bytes) }
 }
 
+/// Lets the C library take `bytes` bytes more than it needs when its heap grows. It does not adapt
+/// to the sizes of large blocks from then on.
+pub(crate) fn pad_heap(bytes: c_int) {
+    let Some(addr) = MALLOPT.addr() else { return };
+    // SAFETY: the function of this name has this type.
+    let call: unsafe extern "C" fn(c_int, c_int) -> c_int = unsafe { std::mem::transmute(addr) };
+    // SAFETY: no conditions. A refusal changes nothing.
+    unsafe { call(libc::M_TOP_PAD, bytes) };
+}
+
 /// Looks all functions up, so that no later call does: that would take the loader's lock, and
 /// replace what dlerror(3) is about to tell.
 pub(crate) fn look_up_all() {
-    for hidden in [&USABLE_SIZE, &TRIM, &MALLINFO2, &ALIGNED_ALLOC] {
+    for hidden in [&USABLE_SIZE, &TRIM, &MALLINFO2, &ALIGNED_ALLOC, &MALLOPT] {
         hidden.addr();
     }
 }

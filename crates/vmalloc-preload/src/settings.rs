@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) stats: bool,
     /// `VMALLOC_ABORT`: a wrong pointer ends the program.
     pub(crate) abort: bool,
+    /// The environment has settings for glibc's malloc.
+    pub(crate) tunes_glibc: bool,
 }
 
 impl Settings {
@@ -55,6 +57,7 @@ impl Settings {
         thread: false,
         stats: false,
         abort: true,
+        tunes_glibc: false,
     };
 
     /// Reads the settings from an environment.
@@ -79,6 +82,7 @@ impl Settings {
                 let (name, value) = (show(&ours[..at]), show(&ours[at + 1..]));
                 say(format_args!("VMALLOC_{name}={value} makes no sense; the default is taken"));
             }
+            settings.tunes_glibc |= tunes_glibc(entry);
             // SAFETY: the entry was not the last, so there is another one.
             environment = unsafe { environment.add(1) };
         }
@@ -103,6 +107,13 @@ impl Settings {
         }
         Some(())
     }
+}
+
+/// Returns true for variables such as `MALLOC_TOP_PAD_` and `GLIBC_TUNABLES` for its malloc.
+fn tunes_glibc(entry: &[u8]) -> bool {
+    const TUNABLES: &[u8] = b"glibc.malloc.";
+    let is_tunable = || entry.windows(TUNABLES.len()).any(|part| part == TUNABLES);
+    entry.starts_with(b"MALLOC_") || entry.starts_with(b"GLIBC_TUNABLES=") && is_tunable()
 }
 
 fn bytes(value: &[u8]) -> Option<usize> {

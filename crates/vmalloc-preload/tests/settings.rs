@@ -51,6 +51,28 @@ fn a_program_with_little_large_memory_never_opens_a_heap() {
     assert!(done(&output).contains("all of malloc was glibc's"));
 }
 
+/// 10 MB of small blocks: the heap grows by a MiB at a time, or as the environment says.
+#[test]
+fn the_heap_of_small_blocks_grows_in_large_steps_unless_glibc_is_tuned() {
+    let heap = program("limits.c");
+    let moves = |settings: &[_]| {
+        let output = run(&heap, &["heap"], settings);
+        done(&output);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.split_whitespace().nth(1).and_then(|moves| moves.parse::<u32>().ok()).expect("a count")
+    };
+    assert!((5..=11).contains(&moves(&[])));
+    let tuned = [
+        ("MALLOC_TOP_PAD_", "131072"),
+        ("GLIBC_TUNABLES", "glibc.malloc.top_pad=131072"),
+        ("VMALLOC_THRESHOLD", "256K"),
+    ];
+    for setting in tuned {
+        assert!(moves(&[setting]) > 40, "{setting:?}");
+    }
+    assert!(moves(&[("GLIBC_TUNABLES", "glibc.rtld.nns=4")]) <= 11, "no matter of malloc");
+}
+
 #[test]
 fn a_limit_on_addresses_leaves_the_program_to_glibc_with_one_line() {
     let said = done(&run(&program("limits.c"), &["addresses"], &[]));

@@ -1,4 +1,4 @@
-/* Allocations under limits: of addresses, and without /proc. limits NAME */
+/* Allocations under limits: of addresses, and without /proc; and how glibc's heap grows. limits NAME */
 #include "check.h"
 
 static void use(void)
@@ -29,6 +29,16 @@ int main(int argc, char **argv)
         CHECK(chroot("/var/empty") == 0 || chroot("/tmp") == 0);
         CHECK(chdir("/") == 0);
         use();
+    } else if (!strcmp(argv[1], "heap")) {
+        use();
+        int moves = 0;
+        void *before = sbrk(0);
+        for (int i = 0; i < 10000; i++) {
+            CHECK(malloc(1000));
+            moves += sbrk(0) != before;
+            before = sbrk(0);
+        }
+        printf("moved %d times\n", moves);
     } else {
         use();
         use();
