@@ -879,8 +879,8 @@ int vmalloc_purge(struct vmalloc_space *space, struct vmalloc_error *detail);
 int vmalloc_flush(struct vmalloc_space *space, struct vmalloc_error *detail);
 
 /*
- * Gives back a quarter of the areas that wait for reuse, the longest unused, and unmaps everything
- * lazy. Repeated, it gives everything back.
+ * Gives back a quarter of the areas that wait for reuse, but none that was needed since the last
+ * decay, and unmaps everything lazy. Repeated, it gives everything back.
  */
 int vmalloc_decay(struct vmalloc_space *space, struct vmalloc_error *detail);
 

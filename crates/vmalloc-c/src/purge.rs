@@ -31,8 +31,8 @@ pub unsafe extern "C" fn vmalloc_flush(space: *mut vmalloc_space, detail: *mut v
     unsafe { answer::code(result, detail) }
 }
 
-/// Gives back a quarter of the areas that wait for reuse, the longest unused, and unmaps everything
-/// lazy. Repeated, it gives everything back.
+/// Gives back a quarter of the areas that wait for reuse, but none that was needed since the last
+/// decay, and unmaps everything lazy. Repeated, it gives everything back.
 ///
 /// # Safety
 /// The conditions of every call.

@@ -82,12 +82,31 @@ fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
     }
 }
 
+/// A program that replaces its areas all the time keeps what it needs for that, and loses the rest.
+#[test]
+fn a_decay_spares_what_was_needed_since_the_last_one() {
+    for pages in [5, 300] {
+        let space = space(1 << 20, Config::default());
+        let mut areas: Vec<usize> = (0..60).map(|_| alloc(&space, pages)).collect();
+        areas.drain(..).for_each(|addr| free(&space, addr));
+        for round in 0..100 {
+            areas.extend((0..20).map(|_| alloc(&space, pages)));
+            areas.drain(..).for_each(|addr| free(&space, addr));
+            let _ = space.drain().unwrap();
+            let cached = space.stats().cached_areas;
+            assert!(cached >= 20, "round {round}: {cached} areas of {pages} pages");
+            assert!(round < 20 || cached == 20, "round {round}: {cached} areas of {pages} pages");
+        }
+    }
+}
+
+/// The first one finds none that were there before.
 #[test]
 fn a_decay_takes_about_a_quarter() {
     let space = space(1 << 20, Config::default());
     let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 5)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    for left in [300, 225] {
+    for left in [400, 300, 225] {
         space.decay().unwrap();
         assert_eq!(space.stats().cached_areas, left);
     }

@@ -194,13 +194,13 @@ impl Large {
         Some(kept)
     }
 
-    /// Returns how many areas are to go: at least one of those that may go.
+    /// Returns how many areas are to go: at least one of those that were not needed.
     fn due(&mut self, fraction: Fraction) -> usize {
         let idle = self.areas.iter().filter(|kept| kept.number < self.decayed_at).count();
         self.decayed_at = self.next;
         match fraction {
             Fraction::All => self.areas.len(),
-            Fraction::Quarter => self.areas.len().div_ceil(4),
+            Fraction::Quarter => idle.min(self.areas.len().div_ceil(4)),
             Fraction::Idle => idle,
         }
     }

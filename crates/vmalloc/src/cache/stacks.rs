@@ -78,8 +78,8 @@ pub(crate) enum EvictOrder {
 /// The fraction of the areas that is evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fraction {
-    /// A quarter of each size. A remainder is owed to the next time, so that the last area goes as
-    /// well.
+    /// A quarter of each size, but none that was needed since the last decay. A remainder is owed
+    /// to the next time, so that the last area goes as well.
     Quarter,
     /// Half of those of each size that were not needed since the last decay; of small areas one in
     /// 64, for needs vary, and small areas fit in the gaps between others.
@@ -335,7 +335,7 @@ impl Stack {
             Fraction::Quarter => {
                 let quarters = self.count + u32::from(self.owed);
                 self.owed = (quarters % 4) as u8;
-                quarters / 4
+                self.least.min(quarters / 4)
             }
         };
         self.least = self.count - due;

@@ -56,8 +56,9 @@ impl<P: Platform> Space<P> {
     }
 
     /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
-    /// unused; waits for a purge under way. Call it now and then where nothing else frees:
-    /// repeated, it reaches zero. Cost as [`purge`](Self::purge), for the areas given back.
+    /// unused, but none that was needed since the last decay; waits for a purge under way. Call it
+    /// now and then where nothing else frees: repeated, it reaches zero. Cost as
+    /// [`purge`](Self::purge), for the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).

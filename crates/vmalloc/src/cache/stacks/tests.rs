@@ -66,6 +66,7 @@ fn a_quarter_goes_and_the_oldest_first() {
         assert!(kept.put(area(start * 10, 2)));
     }
     assert!(kept.put(area(500, MAX_PAGES)));
+    assert_eq!(evict(&mut kept, Fraction::Quarter, 1), [], "they have just come");
     assert_eq!(evict(&mut kept, Fraction::Quarter, 1), [area(10, 2), area(20, 2)]);
     assert_eq!(kept.areas(), 7);
     assert_eq!(evict(&mut kept, Fraction::All, 3).len(), 7);
@@ -87,6 +88,25 @@ fn decay_reaches_zero() {
             }
         });
         assert!(rounds.count() < 40 && kept.areas() == 0, "{count} areas never drain");
+    }
+}
+
+#[test]
+fn decay_spares_what_was_needed_since_the_last_one() {
+    let mut kept = SizeStacks::default();
+    for start in 1..=12 {
+        assert!(kept.put(area(start * 10, 3)));
+    }
+    let needed = |kept: &mut SizeStacks, count: u64| {
+        let taken: Vec<u64> = (0..count).map(|_| kept.take(3, 1).unwrap()).collect();
+        taken.iter().rev().for_each(|&start| assert!(kept.put(area(start, 3))));
+    };
+    let _ = evict(&mut kept, Fraction::Quarter, 8);
+    for (count, gone) in [(12, 0), (11, 1), (6, 2)] {
+        needed(&mut kept, count);
+        let evicted = evict(&mut kept, Fraction::Quarter, 8);
+        assert_eq!(evicted.len(), gone, "{count} were needed");
+        assert!(evicted.iter().all(|area| area.start() <= 40), "the oldest go: {evicted:?}");
     }
 }
 
