@@ -221,6 +221,22 @@ fn growth_is_seen_after_cached_areas_are_in_use_again() {
     assert!(cached < 4_000, "{cached} pages of a size that was left behind");
 }
 
+/// What growth has made lazy counts at once as neither in use nor cached, however much may be lazy:
+/// no more goes than the space grows.
+#[test]
+fn growth_is_counted_once() {
+    let space = space(1, dear(1 << 20).lazy_max_pages(1 << 16));
+    let fill =
+        |count: usize, pages: usize| -> Vec<usize> { (0..count).map(|_| alloc(&space, pages)).collect() };
+    let _held = fill(200, 200);
+    fill(60, 50).iter().for_each(|&addr| free(&space, addr));
+    let _as_much = fill(20, 150);
+    let before = space.stats().cached_pages;
+    let _more = fill(6, 150);
+    let (stats, grown) = (space.stats(), 6 * 150);
+    assert!(stats.cached_pages < before && before - stats.cached_pages <= grown, "{before}: {stats:?}");
+}
+
 /// Large areas of sizes that a program has left behind are given back while the space grows, and
 /// only then.
 #[test]

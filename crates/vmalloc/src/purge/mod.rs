@@ -15,8 +15,8 @@
 //!    callers, which would find nothing lazy, waits until the first has given everything back.
 //! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
 //! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
-//! 4. Pools decay: a quarter goes back to the map, at most [`BATCH`] areas under one hold of a
-//!    lock.
+//! 4. Pools decay: a part of what was not needed goes back to the map, at most [`BATCH`] areas
+//!    under one hold of a lock.
 //! 5. Flushed areas go to the pools of their owner nodes, or to the map, in such batches too. The
 //!    lazy count falls as they do.
 //!
