@@ -142,14 +142,12 @@ fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
     // One node: a quarter of each of two, between which the thread may move, is rounded twice.
     let space = space(Config::default().nodes(1));
     let areas: Vec<_> = (0..1000).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
-    for addr in areas {
-        free(&space, addr).unwrap();
-    }
+    areas.into_iter().for_each(|addr| free(&space, addr).unwrap());
     // The first decay finds none that were there before.
-    space.decay().unwrap();
-    assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), (1000, 0));
-    space.decay().unwrap();
-    assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), (750, 32));
+    for expected in [(1000, 0), (750, 32)] {
+        space.decay().unwrap();
+        assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), expected);
+    }
     assert_whole(&space);
     assert_eq!(space.stats().longest_hold_areas, 32);
 }

@@ -221,8 +221,8 @@ fn growth_is_seen_after_cached_areas_are_in_use_again() {
     assert!(cached < 4_000, "{cached} pages of a size that was left behind");
 }
 
-/// What growth has made lazy counts at once as neither in use nor cached, however much may be lazy:
-/// no more goes than the space grows.
+/// Areas that growth has made lazy count at once as neither in use nor cached, however much may be
+/// lazy: no more go than the space grows.
 #[test]
 fn growth_is_counted_once() {
     let space = space(1, dear(1 << 20).lazy_max_pages(1 << 16));
