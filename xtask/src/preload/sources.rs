@@ -1,5 +1,5 @@
 //! Tests that Debian's source packages carry: those of glibc's malloc, mimalloc's stress, redis's
-//! own. They are fetched, built and run, and nothing of them becomes part of this project.
+//! and sqlite's own. They are fetched, built and run, and nothing of them becomes part of this project.
 
 use super::{Error, scratch, tools};
 use std::fs;
@@ -45,12 +45,32 @@ const REDIS_UNITS: [&str; 7] = [
     "integration/rdb",
 ];
 
+/// Files of sqlite's tests that sort, grow and copy much, run out of memory, or have threads.
+const SQLITE_FILES: [&str; 15] = [
+    "backup",
+    "bigrow",
+    "blob",
+    "incrblob",
+    "mallocA",
+    "memdb",
+    "sort",
+    "sort2",
+    "sort4",
+    "thread001",
+    "thread005",
+    "vacuum",
+    "wal",
+    "window1",
+    "zipfile",
+];
+
 /// Returns the tests of a package, built; `None` where the package or a tool is not to be had.
 pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>, Error> {
     let Some(source) = fetched(package)? else { return Ok(None) };
     match package {
         "glibc" => glibc(&source).map(Some),
         "mimalloc" => mimalloc(&source).map(Some),
+        "sqlite3" => sqlite(&source),
         _ => Ok(redis(&source)),
     }
 }
@@ -196,6 +216,22 @@ fn redis(source: &Path) -> Option<Vec<Test>> {
     let mut words = vec!["./runtest".to_owned(), "--clients".into(), "2".into()];
     words.extend(REDIS_UNITS.iter().flat_map(|unit| ["--single".to_owned(), (*unit).to_owned()]));
     Some(vec![Test { name: "runtest".into(), folder: source.into(), words }])
+}
+
+/// Builds the program that runs sqlite's own tests; `None` without Tcl's headers.
+fn sqlite(source: &Path) -> Result<Option<Vec<Test>>, Error> {
+    let (program, folder) = (source.join("testfixture"), source.join("runs"));
+    fs::create_dir_all(&folder).map_err(failed("mkdir"))?;
+    let build = "./configure --disable-shared && make testfixture";
+    if !program.exists() && !succeeds(Command::new("sh").args(["-c", build]).current_dir(source)) {
+        return Ok(None);
+    }
+    let test = |file: &str| {
+        let script = source.join("test").join(file).with_extension("test");
+        let words = vec![program.display().to_string(), script.display().to_string()];
+        Test { name: file.into(), folder: folder.clone(), words }
+    };
+    Ok(Some(SQLITE_FILES.map(test).into()))
 }
 
 /// Runs a test, with an end after ten minutes.

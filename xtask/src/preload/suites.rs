@@ -28,7 +28,7 @@ pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<(), E
     let packages: &[_] = match (args.mmap, args.quick) {
         (true, _) => &[],
         (false, true) => &["mimalloc"],
-        (false, false) => &["mimalloc", "glibc", "redis"],
+        (false, false) => &["mimalloc", "glibc", "redis", "sqlite3"],
     };
     for package in packages.iter().filter(|package| format!("tests of {package}").contains(&args.only)) {
         differences += compare_tests(package, library)?;
