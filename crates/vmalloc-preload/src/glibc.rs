@@ -121,7 +121,8 @@ pub(crate) fn pad_heap(bytes: c_int) {
     let Some(addr) = MALLOPT.addr() else { return };
     // SAFETY: the function of this name has this type.
     let call: unsafe extern "C" fn(c_int, c_int) -> c_int = unsafe { std::mem::transmute(addr) };
-    // SAFETY: no conditions. A refusal changes nothing.
+    // SAFETY: it writes two words under the lock of the main heap. Threads that allocate meanwhile
+    // see the old ones or the new ones, and either will do. A refusal changes nothing.
     unsafe { call(libc::M_TOP_PAD, bytes) };
 }
 
