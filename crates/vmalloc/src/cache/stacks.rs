@@ -56,7 +56,8 @@ struct Stack {
     /// while the bit of this size is not set.
     starts: Vec<u64>,
     count: u32,
-    /// The fewest that there were since the last decay: so many were not needed.
+    /// The fewest that there were since the last decay, or since growth passed by later: so many
+    /// were not needed.
     least: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u8,
