@@ -169,7 +169,7 @@ pub(crate) fn numpy_handler(py: Python<'_>, threshold: usize) -> PyResult<Py<PyA
     if SPACE.get().is_none() {
         let made = py.detach(|| {
             open(
-                Options::new().frame_bytes(0).name(c"vmalloc numpy"),
+                Options::new().frame_bytes(0).populate().name(c"vmalloc numpy"),
                 Config::default().cache_bytes(CACHE_BYTES),
             )
         });

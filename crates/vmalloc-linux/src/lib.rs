@@ -102,6 +102,7 @@ mod options;
 mod os;
 mod page_kinds;
 mod platform;
+mod populate;
 pub mod rcu;
 mod read_nofault;
 mod relocate;

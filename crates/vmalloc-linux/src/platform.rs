@@ -13,6 +13,7 @@ use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::Reservation;
+use crate::populate::Population;
 use crate::trap_report::note_free;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -33,6 +34,7 @@ pub struct Linux {
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
     pub(crate) huge: HugePages,
+    pub(crate) population: Option<Box<Population>>,
     pub(crate) pagemap: Pagemap,
     pub(crate) cpu: CpuHint,
     pub(crate) cpus: usize,
@@ -63,8 +65,12 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        if self.guarding.map(&self.memory, range, self.cpu())? == Below::Tables {
+        let cpu = self.cpu();
+        if self.guarding.map(&self.memory, range, cpu)? == Below::Tables {
             self.huge.admit(&self.memory, range);
+        }
+        if let Some(population) = &self.population {
+            population.admit(&self.memory, range, cpu);
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::os::madvise::{Advice, Sender};
 use crate::os::pagemap::Pagemap;
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::platform::Linux;
+use crate::populate::Population;
 use rustix::io::Errno;
 use std::sync::Arc;
 use vmalloc::{PageRange, PlatformError};
@@ -68,12 +69,15 @@ impl Linux {
         if let Guarding::Userfault(userfault) = &guarding {
             hooks::add(Arc::downgrade(userfault.shared()));
         }
+        let populates = options.populate && guarding.kind() != Guards::Userfault;
+        let population = populates.then(Box::<Population>::default);
         Ok(Self {
             guarding,
             memory,
             table,
             supply,
             huge: HugePages::default(),
+            population,
             pagemap: Pagemap::default(),
             cpu,
             cpus,

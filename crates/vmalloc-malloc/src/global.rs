@@ -76,7 +76,7 @@ impl<A> LargeAlloc<A> {
 /// fork meanwhile does no harm.
 #[cold]
 fn open() -> Option<LargeHeap> {
-    let options = Options::new().without_drain_thread().frame_bytes(0);
+    let options = Options::new().without_drain_thread().frame_bytes(0).populate();
     LargeHeap::open(options, LargeHeap::config(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
 }
 

@@ -27,6 +27,9 @@ pub(crate) struct Settings {
     pub(crate) decay_ms: usize,
     /// `VMALLOC_RESERVE`: the bytes of addresses to reserve.
     pub(crate) reserve: usize,
+    /// `VMALLOC_POPULATE`: new blocks get memory at once, where the last ones of their size were
+    /// filled.
+    pub(crate) populate: bool,
     /// `VMALLOC_GUARDS`: a guard page behind each block.
     pub(crate) guards: bool,
     /// `VMALLOC_TRAP`: a block traps as soon as it is freed.
@@ -52,6 +55,7 @@ impl Settings {
         decay_ms: 100,
         // What does not fit is glibc's. More addresses cost larger tables at the start.
         reserve: 1 << 40,
+        populate: true,
         guards: false,
         trap: false,
         thread: false,
@@ -98,6 +102,7 @@ impl Settings {
             b"BUDGET" => self.budget = bytes(value)?,
             b"DECAY" => self.decay_ms = number(value)?,
             b"RESERVE" => self.reserve = bytes(value).filter(|&bytes| bytes >= 1 << 20)?,
+            b"POPULATE" => self.populate = switch(value)?,
             b"GUARDS" => self.guards = switch(value)?,
             b"TRAP" => self.trap = switch(value)?,
             b"THREAD" => self.thread = switch(value)?,

@@ -203,6 +203,7 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     let options = Options::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
     let options = options.frame_bytes(0).name(c"vmalloc");
     let options = if settings.thread { options } else { options.without_drain_thread() };
+    let options = if settings.populate { options.populate() } else { options };
     let config = LargeHeap::config(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
     Ok(LargeHeap::open(options, config, Pace::new(every_ms))?)

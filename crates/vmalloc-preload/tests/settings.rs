@@ -51,16 +51,25 @@ fn a_program_with_little_large_memory_never_opens_a_heap() {
     assert!(done(&output).contains("all of malloc was glibc's"));
 }
 
+/// Returns what a mode of `limits.c` counts.
+fn count(mode: &str, settings: &[(&str, &str)]) -> u32 {
+    let output = run(&program("limits.c"), &[mode], settings);
+    done(&output);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("a count")
+}
+
+/// 40 blocks that are filled one after the other, on any CPUs.
+#[test]
+fn new_blocks_of_a_size_that_is_filled_get_memory_at_once_unless_switched_off() {
+    assert!((10..=38).contains(&count("new", &[])));
+    assert_eq!(count("new", &[("VMALLOC_POPULATE", "0")]), 0);
+}
+
 /// 10 MB of small blocks: the heap grows by a MiB at a time, or as the environment says.
 #[test]
 fn the_heap_of_small_blocks_grows_in_large_steps_unless_glibc_is_tuned() {
-    let heap = program("limits.c");
-    let moves = |settings: &[_]| {
-        let output = run(&heap, &["heap"], settings);
-        done(&output);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        said.split_whitespace().nth(1).and_then(|moves| moves.parse::<u32>().ok()).expect("a count")
-    };
+    let moves = |settings: &[_]| count("heap", settings);
     assert!((5..=11).contains(&moves(&[])));
     let tuned = [
         ("MALLOC_TOP_PAD_", "131072"),

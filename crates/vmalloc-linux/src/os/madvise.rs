@@ -44,6 +44,8 @@ pub(crate) enum Advice {
     WipeOnFork = 18,
     /// Map the pages now, as for a read (Linux 5.14).
     PopulateRead = 22,
+    /// Put memory behind the pages now, as for a write (Linux 5.14).
+    PopulateWrite = 23,
     /// Drop the pages even where they are locked in memory. They stay locked (Linux 5.18).
     DontNeedLocked = 24,
     /// Put a huge page behind each whole, aligned one, now.
@@ -62,6 +64,7 @@ impl Advice {
             Self::DontDump => "madvise(MADV_DONTDUMP)",
             Self::DoDump => "madvise(MADV_DODUMP)",
             Self::PopulateRead => "madvise(MADV_POPULATE_READ)",
+            Self::PopulateWrite => "madvise(MADV_POPULATE_WRITE)",
             Self::Remove => "madvise(MADV_REMOVE)",
             Self::WipeOnFork => "madvise(MADV_WIPEONFORK)",
             Self::NoHugePage => "madvise(MADV_NOHUGEPAGE)",

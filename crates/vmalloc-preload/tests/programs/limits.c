@@ -1,4 +1,5 @@
-/* Allocations under limits: of addresses, and without /proc; and how glibc's heap grows. limits NAME */
+/* Allocations under limits: of addresses, and without /proc; how glibc's heap grows; and how many new blocks
+   have memory before they are touched. limits NAME */
 #include "check.h"
 
 static void use(void)
@@ -39,6 +40,17 @@ int main(int argc, char **argv)
             before = sbrk(0);
         }
         printf("moved %d times\n", moves);
+    } else if (!strcmp(argv[1], "new")) {
+        use();
+        int populated = 0;
+        for (int i = 0; i < 40; i++) {
+            char *block = malloc(64 << 10);
+            unsigned char present;
+            CHECK(block && mincore(block, 4096, &present) == 0);
+            populated += present & 1;
+            memset(block, i, 64 << 10);
+        }
+        printf("populated %d blocks\n", populated);
     } else {
         use();
         use();
