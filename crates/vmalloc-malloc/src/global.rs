@@ -128,8 +128,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for LargeAlloc<A> {
         let stays = new_size >= self.threshold && layout.align() <= 1 << 12;
         match self.heap_of(memory.addr()) {
             Some(heap) if stays && !IS_INSIDE.get() => {
-                // SAFETY: the caller's promise. Blocks of the heap start at a page.
-                match inside(|| unsafe { heap.realloc(memory.expose_provenance(), new_size) }) {
+                // SAFETY: the caller's promise.
+                match inside(|| unsafe { heap.realloc(memory.expose_provenance(), new_size, layout.align()) })
+                {
                     // SAFETY: the caller's promise. The heap has no room, and changed nothing.
                     Ok(null) if null.is_null() => unsafe {
                         self.copy(memory, layout, new_size, |new| self.inner.alloc(new))

@@ -1,5 +1,6 @@
 //! Large memory by address, as a malloc needs it.
 
+use crate::color::{LINE, color, is_color};
 use crate::pace::Pace;
 use std::ptr;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ const LAZY_PAGES: u64 = LEAST_CACHED as u64 >> 12;
 /// with the double, 2 % fewer (`cargo xtask preload --bench --only live_set`).
 const SLACK_PERCENT: u8 = 50;
 
-/// The pages of the machine, and the alignment of every block.
-const PAGE: usize = 4096;
+/// The pages of the machine.
+pub(crate) const PAGE: usize = 4096;
 
 /// Large blocks of memory from a space of its own, which decays while it is used.
 #[derive(Debug)]
@@ -92,8 +93,8 @@ impl LargeHeap {
     #[inline]
     #[must_use]
     pub fn alloc(&self, bytes: usize, align: usize) -> *mut u8 {
-        let Some(bytes) = block_size(bytes) else { return ptr::null_mut() };
-        self.memory(&Request::new(bytes).align(align))
+        let Some(block) = block_size(bytes) else { return ptr::null_mut() };
+        start_in(self.memory(&Request::new(block).align(align)), bytes, align)
     }
 
     /// Allocates `bytes` zeros at a multiple of `align`, a power of two. Returns null when there
@@ -101,16 +102,16 @@ impl LargeHeap {
     /// many.
     #[must_use]
     pub fn alloc_zeroed(&self, bytes: usize, align: usize) -> *mut u8 {
-        let Some(bytes) = block_size(bytes) else { return ptr::null_mut() };
-        if bytes < FRESH_ZEROS_FROM {
-            return self.memory(&Request::new(bytes).align(align).zeroed());
+        let Some(block) = block_size(bytes) else { return ptr::null_mut() };
+        if block < FRESH_ZEROS_FROM {
+            return start_in(self.memory(&Request::new(block).align(align).zeroed()), bytes, align);
         }
-        let memory = self.memory(&Request::new(bytes).align(align));
-        let range = memory.addr()..memory.addr() + bytes;
+        let memory = self.memory(&Request::new(block).align(align));
+        let range = memory.addr()..memory.addr() + block;
         // SAFETY: the area was just allocated for this caller alone.
         if range.start != 0 && unsafe { self.space.raw().discard(std::slice::from_ref(&range)) }.is_err() {
-            // SAFETY: as above: mapped memory of `bytes` bytes.
-            unsafe { memory.write_bytes(0, bytes) };
+            // SAFETY: as above: mapped memory of `block` bytes.
+            unsafe { memory.write_bytes(0, block) };
         }
         memory
     }
@@ -133,8 +134,31 @@ impl LargeHeap {
         if self.pace.is_due() {
             self.drain();
         }
+        let base = self.base_of(addr)?;
         // SAFETY: the caller's promise.
-        unsafe { self.space.raw().free(addr) }
+        unsafe { self.space.raw().free(base) }
+    }
+
+    /// Returns the first byte of the area of the block at `addr`.
+    #[inline]
+    fn base_of(&self, addr: usize) -> Result<usize, FreeError> {
+        let base = addr & !(PAGE - 1);
+        if is_color(base, addr - base) { Ok(base) } else { self.base_of_moved(addr, base) }
+    }
+
+    /// Returns the first byte of the area of a block whose pages were moved: it has the color of
+    /// the place where it was before.
+    #[cold]
+    fn base_of_moved(&self, addr: usize, base: usize) -> Result<usize, FreeError> {
+        match self.space.find(addr) {
+            Some(area) if area.addr != base => {
+                Err(FreeError::Interior { page: page(addr), start: page(area.addr) })
+            }
+            Some(area) if addr.is_multiple_of(LINE) && area.pages as usize * PAGE >= MOVE_PAGES_FROM => {
+                Ok(base)
+            }
+            _ => Err(FreeError::Unaligned { addr }),
+        }
     }
 
     #[cold]
@@ -146,43 +170,47 @@ impl LargeHeap {
     /// Returns how many bytes the block at `addr` has; `None` if no block starts there.
     #[must_use]
     pub fn usable_size(&self, addr: usize) -> Option<usize> {
-        self.space.usable_size(addr)
+        let base = self.base_of(addr).ok()?;
+        Some(self.space.usable_size(base)? - (addr - base))
     }
 
-    /// Gives the block at `addr` a size of `bytes`, of which the content is kept as far as it fits.
-    /// Returns where it is now, or null when there is no memory; then nothing is changed. A larger
-    /// block grows in place where there is room, or its pages move. A smaller one gives pages back.
+    /// Gives the block at `addr`, which was allocated with `align`, a size of `bytes`, of which the
+    /// content is kept as far as it fits. Returns where it is now, or null when there is no memory;
+    /// then nothing is changed. A larger block grows in place where there is room, or its pages
+    /// move, or it is copied. A smaller one gives pages back.
     ///
     /// # Safety
     /// The caller owns the block. If another address is returned nothing uses the old one any more.
     ///
     /// # Errors
     /// [`FreeError`] when no block starts there; nothing is changed.
-    pub unsafe fn realloc(&self, addr: usize, bytes: usize) -> Result<*mut u8, FreeError> {
-        let old = self.size_at(addr)?;
-        let Some(new) = block_size(bytes) else { return Ok(ptr::null_mut()) };
-        if new <= old && old - new <= old / SHRINK_PART {
+    pub unsafe fn realloc(&self, addr: usize, bytes: usize, align: usize) -> Result<*mut u8, FreeError> {
+        let (base, old) = self.area_of(addr)?;
+        let color = addr - base;
+        let needed = bytes.saturating_add(color);
+        let Some(new) = block_size(needed) else { return Ok(ptr::null_mut()) };
+        if needed <= old && old.saturating_sub(new) <= old / SHRINK_PART {
             return Ok(ptr::with_exposed_provenance_mut(addr));
         }
-        if new > old && new < MOVE_PAGES_FROM {
-            // SAFETY: the caller's block, of `old` bytes, of which all fit.
-            return unsafe { self.copy(addr, old, new) };
+        // A smaller block has its own color.
+        let keeps_color = needed <= old && is_color(base, color);
+        if new < MOVE_PAGES_FROM && !keeps_color {
+            // SAFETY: the caller's block, which has `old - color` bytes.
+            return unsafe { self.copy(addr, (old - color).min(bytes), bytes, align) };
         }
         // SAFETY: the caller's promise.
-        let resized = unsafe { self.space.raw().realloc(addr, &Request::new(new)) };
-        Ok(resized.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut))
+        let resized = unsafe { self.space.raw().realloc(base, &Request::new(new).align(align)) };
+        Ok(resized.map_or(ptr::null_mut(), |base| ptr::with_exposed_provenance_mut(base + color)))
     }
 
-    /// Returns the size of the block at `addr`, or what a free of it would be refused for.
-    fn size_at(&self, addr: usize) -> Result<usize, FreeError> {
-        if !addr.is_multiple_of(PAGE) {
-            return Err(FreeError::Unaligned { addr });
-        }
-        let page = (addr / PAGE) as u64;
-        match self.space.find(addr) {
-            Some(area) if area.addr == addr => Ok(area.pages as usize * PAGE),
-            Some(area) => Err(FreeError::Interior { page, start: (area.addr / PAGE) as u64 }),
-            None => Err(FreeError::NotAnArea { page }),
+    /// Returns the first byte and the size of the area of the block at `addr`, or what a free of it
+    /// would be refused for.
+    fn area_of(&self, addr: usize) -> Result<(usize, usize), FreeError> {
+        let base = self.base_of(addr)?;
+        match self.space.find(base) {
+            Some(area) if area.addr == base => Ok((base, area.pages as usize * PAGE)),
+            Some(area) => Err(FreeError::Interior { page: page(base), start: page(area.addr) }),
+            None => Err(FreeError::NotAnArea { page: page(base) }),
         }
     }
 
@@ -191,8 +219,8 @@ impl LargeHeap {
     ///
     /// # Safety
     /// The caller owns the block at `addr` of `old` bytes, which are no more than `new`.
-    unsafe fn copy(&self, addr: usize, old: usize, new: usize) -> Result<*mut u8, FreeError> {
-        let to = self.alloc(new, 1);
+    unsafe fn copy(&self, addr: usize, old: usize, new: usize, align: usize) -> Result<*mut u8, FreeError> {
+        let to = self.alloc(new, align);
         if to.is_null() {
             return Ok(to);
         }
@@ -208,6 +236,20 @@ impl LargeHeap {
             }
         }
     }
+}
+
+/// Returns the start of a block of `bytes` bytes in `area`, which is null for none.
+#[inline]
+fn start_in(area: *mut u8, bytes: usize, align: usize) -> *mut u8 {
+    if align > LINE {
+        return area;
+    }
+    // No page more is touched than without it.
+    area.wrapping_add(color(area.addr(), bytes.wrapping_neg() % PAGE))
+}
+
+fn page(addr: usize) -> u64 {
+    (addr / PAGE) as u64
 }
 
 /// Returns the size of a block for `bytes` bytes: whole pages, and up to a quarter more, so that
@@ -246,6 +288,108 @@ mod tests {
         LargeHeap::open(options, LargeHeap::config(128 << 20).guard(false), Pace::new(0)).unwrap()
     }
 
+    /// A block that was filled with the low bits of its size.
+    struct Filled {
+        addr: usize,
+        bytes: usize,
+        align: usize,
+    }
+
+    impl Filled {
+        fn new(heap: &LargeHeap, bytes: usize, align: usize) -> Self {
+            let zeros = heap.alloc_zeroed(bytes, align);
+            // SAFETY: a block of so many bytes.
+            assert!(unsafe { std::slice::from_raw_parts(zeros, bytes) }.iter().all(|&byte| byte == 0));
+            Self { addr: zeros.expose_provenance(), bytes, align }.fill(heap)
+        }
+
+        fn resize(self, heap: &LargeHeap, bytes: usize) -> Self {
+            // SAFETY: the block is this one, and the old address is forgotten.
+            let new = unsafe { heap.realloc(self.addr, bytes, self.align) }.unwrap();
+            // SAFETY: a block of so many bytes.
+            let kept = unsafe { std::slice::from_raw_parts(new, self.bytes.min(bytes)) };
+            assert!(kept.iter().all(|&byte| byte == self.bytes as u8), "{} to {bytes} bytes", self.bytes);
+            Self { addr: new.expose_provenance(), bytes, align: self.align }.fill(heap)
+        }
+
+        fn fill(self, heap: &LargeHeap) -> Self {
+            assert!(self.addr.is_multiple_of(self.align.max(16)));
+            assert!(heap.usable_size(self.addr).unwrap() >= self.bytes);
+            let start = ptr::with_exposed_provenance_mut::<u8>(self.addr);
+            // SAFETY: a block of so many bytes.
+            unsafe { start.write_bytes(self.bytes as u8, self.bytes) };
+            self
+        }
+
+        fn free(self, heap: &LargeHeap) {
+            // SAFETY: the block is this one, and its address is forgotten.
+            unsafe { heap.free(self.addr) }.unwrap();
+        }
+    }
+
+    /// Contents, alignments and sizes hold, whatever way a block takes as it grows and shrinks.
+    #[test]
+    fn blocks_keep_their_content() {
+        let heap = heap();
+        let mut random = 7_u64;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % below
+        };
+        let mut blocks: Vec<Filled> = Vec::new();
+        for step in 0..3000 {
+            let most = 1 << (13 + next(10));
+            let (bytes, nth) = (4096 + next(most), next(blocks.len() + 1));
+            let block = match step % 3 {
+                0 => Filled::new(&heap, bytes, [1, 64, 128, 4096][next(4)]),
+                _ if nth < blocks.len() => blocks.swap_remove(nth).resize(&heap, bytes),
+                _ => continue,
+            };
+            blocks.push(block);
+            if blocks.len() > 60 {
+                blocks.swap_remove(nth).free(&heap);
+            }
+        }
+        blocks.into_iter().for_each(|block| block.free(&heap));
+        assert_eq!(heap.space().stats().busy_areas, 0);
+    }
+
+    #[test]
+    fn blocks_start_at_many_places_and_touch_no_page_more() {
+        let heap = heap();
+        let bytes = 40_000;
+        let starts: std::collections::HashSet<_> =
+            (0..100).map(|_| heap.alloc(bytes, 16).addr() % PAGE).collect();
+        // 10 pages leave 960 bytes: 16 starts.
+        assert_eq!(starts.len(), 16);
+        assert!(starts.iter().all(|start| start.is_multiple_of(LINE) && start + bytes <= 10 * PAGE));
+        for (bytes, align) in [(10 * PAGE, 1), (bytes, 128), (1 << 20, 1)] {
+            assert!((0..100).all(|_| heap.alloc(bytes, align).addr().is_multiple_of(PAGE)));
+        }
+    }
+
+    #[test]
+    fn an_address_inside_a_block_is_told_from_its_start() {
+        let heap = heap();
+        let block = heap.alloc(40_000, 1).expose_provenance();
+        let first = page(block);
+        for inside in [block + 8, block + PAGE, block + 5 * PAGE + 1] {
+            let interior = match page(inside) == first {
+                true => FreeError::Unaligned { addr: inside },
+                false => FreeError::Interior { page: page(inside), start: first },
+            };
+            // SAFETY: refused.
+            assert_eq!(unsafe { heap.free(inside) }, Err(interior));
+            // SAFETY: refused.
+            assert_eq!(unsafe { heap.realloc(inside, 50_000, 1) }, Err(interior));
+            assert_eq!(heap.usable_size(inside), None);
+        }
+        // SAFETY: allocated above.
+        unsafe { heap.free(block) }.unwrap();
+        // SAFETY: refused.
+        assert_eq!(unsafe { heap.free(block) }, Err(FreeError::AlreadyFreed { page: first }));
+    }
+
     /// A program whose blocks grow leaves sizes behind, and asks for nothing later on: redis.
     #[test]
     fn sizes_that_a_growing_program_leaves_behind_are_not_cached() {
@@ -253,7 +397,7 @@ mod tests {
         let blocks: Vec<_> = (0..1000).map(|_| heap.alloc(40_000, 1).expose_provenance()).collect();
         for block in blocks {
             // SAFETY: allocated above, and the old address is not used any more.
-            let grown = unsafe { heap.realloc(block, 100_000) }.unwrap();
+            let grown = unsafe { heap.realloc(block, 100_000, 1) }.unwrap();
             assert!(!grown.is_null());
         }
         let stats = heap.space().stats();

@@ -20,13 +20,15 @@
 //! ```
 //!
 //! # What holds
-//! - Memory of a large size is whole pages of its own. Freed, it stays cached with its pages within
+//! - Memory of a large size is whole pages of its own, in the first of which it starts at any line
+//!   of the cache. Freed, it stays cached with its pages within
 //!   a budget, and decays when its users come back after a second or more: no thread is created.
 //! - A pointer belongs to the space if and only if it lies in the one reservation.
 //! - Where the machine refuses the reservation, or the space has no more room, the inner allocator
 //!   serves every size.
 
 mod bounds;
+mod color;
 mod gate;
 mod global;
 mod heap;

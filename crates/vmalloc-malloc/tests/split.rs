@@ -86,12 +86,12 @@ fn wrong_addresses_are_refused_and_change_nothing() {
     for wrong in [addr + 1, addr + 4096, heap.reservation().0 + (1 << 30)] {
         // SAFETY: none of these is a block, which the calls tell.
         unsafe {
-            assert!(heap.free(wrong).is_err() && heap.realloc(wrong, 200_000).is_err(), "{wrong:#x}");
+            assert!(heap.free(wrong).is_err() && heap.realloc(wrong, 200_000, 1).is_err(), "{wrong:#x}");
         }
     }
     // SAFETY: the block is this test's, and is freed once.
     unsafe {
-        assert!(heap.realloc(addr, usize::MAX).unwrap().is_null());
+        assert!(heap.realloc(addr, usize::MAX, 1).unwrap().is_null());
         heap.free(addr).unwrap();
         assert!(heap.free(addr).is_err(), "the second free is told");
     }

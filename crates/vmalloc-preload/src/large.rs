@@ -5,8 +5,11 @@ use large_heap::LargeHeap;
 use libc::{c_int, c_void, size_t};
 use std::fmt::Display;
 use std::ptr;
-use vmalloc_linux::FreeError;
+use vmalloc_linux::{Contended, FreeError};
 use vmalloc_preload_base::{SavedErrno, say, set_errno};
+
+/// The complaint about an address at which no block may start.
+const NO_BLOCK: &str = "no block starts there";
 
 /// Allocates from the heap, or from glibc.
 #[inline(never)]
@@ -71,6 +74,7 @@ fn free_at(heap: &LargeHeap, addr: usize) {
     match unsafe { heap.free(addr) } {
         // For want of memory to remember it the block is lost, which is no misuse.
         Ok(()) | Err(FreeError::NoMemory { .. }) => {}
+        Err(FreeError::Unaligned { .. }) => misused("free", addr, &NO_BLOCK),
         Err(error) => misused("free", addr, &error),
     }
 }
@@ -90,7 +94,7 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
     if !start::is_small(bytes) {
         let _errno = SavedErrno::new();
         // SAFETY: the caller's block.
-        match unsafe { heap.realloc(addr, bytes) } {
+        match unsafe { heap.realloc(addr, bytes, 1) } {
             Ok(moved) if !moved.is_null() => return moved.cast(),
             Ok(_) => {}
             Err(error) => {
@@ -100,7 +104,7 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
         }
     }
     let Some(old) = heap.usable_size(addr) else {
-        misused("realloc", addr, &"no block starts there");
+        misused("realloc", addr, &NO_BLOCK);
         return ptr::null_mut();
     };
     // A fork need not wait for the copy.
@@ -116,10 +120,7 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
 /// As for [`realloc`].
 #[cold]
 unsafe fn realloc_in_fork(memory: *mut c_void, bytes: usize) -> *mut c_void {
-    let area = start::heap().and_then(|heap| {
-        let area = heap.space().try_find(memory.addr()).ok()??;
-        Some((area.pages as usize) << heap.space().geometry().page_shift)
-    });
+    let area = start::heap().and_then(|heap| bytes_from(heap, memory.addr()).ok()?);
     // SAFETY: the caller's block.
     unsafe {
         match area {
@@ -205,11 +206,18 @@ pub(crate) fn usable_size(addr: usize) -> usize {
         return heap.usable_size(addr).unwrap_or(0);
     }
     let Some(heap) = start::heap() else { return 0 };
-    match heap.space().try_find(addr) {
-        Ok(area) => area.map_or(0, |area| (area.pages as usize) << heap.space().geometry().page_shift),
+    match bytes_from(heap, addr) {
+        Ok(bytes) => bytes.unwrap_or(0),
         // Known only under a lock that a forking thread holds. No block is smaller.
         Err(_) => start::settings().threshold,
     }
+}
+
+/// Returns how many bytes the area has from `addr` on; `None` if there is none.
+fn bytes_from(heap: &LargeHeap, addr: usize) -> Result<Option<usize>, Contended> {
+    let area = heap.space().try_find(addr)?;
+    let shift = heap.space().geometry().page_shift;
+    Ok(area.map(|area| ((area.pages as usize) << shift).saturating_sub(addr - area.addr)))
 }
 
 /// Gives back what the heap has cached. Returns 1 if there was some.

@@ -12,7 +12,7 @@ fn wrong_pointers_are_told_in_one_line_and_abort() {
     let misuse = program("misuse.c");
     let cases = [
         ("interior", "is inside the area"),
-        ("unaligned", "is not at a page boundary"),
+        ("unaligned", "no block starts there"),
         ("double", "freed already"),
         ("double-large", "freed already"),
         ("realloc-freed", "is in no area"),

@@ -63,6 +63,10 @@ fn loads() -> Result<Vec<Load>, Error> {
         }
         None => println!("NOT RUN: numpy: it can't be installed"),
     }
+    match tools::compiled(&folder.join("copies.c"), "copies", &[])? {
+        Some(program) => add("copies", &[&program.display().to_string()]),
+        None => println!("NOT RUN: copies: there is no C compiler"),
+    }
     add("node buffers", &["node", &at("buffers.js")]);
     add("sqlite", &["sqlite3", ":memory:", &format!(".read {}", at("tables.sql"))]);
     add("g++", &["g++", "-O2", "-c", &at("words.cpp"), "-o", "/dev/null"]);

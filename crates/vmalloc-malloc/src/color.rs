@@ -1,0 +1,69 @@
+//! Colors: blocks do not all start at the same place in their first page.
+//!
+//! A CPU looks for stores that a load depends on by the lowest twelve bits of an address. Where
+//! blocks start with their pages, a copy from behind a short header in one to behind a somewhat
+//! longer one in another loads, all the time, what seems to have just been stored: it takes six
+//! times as long. The same lines of pages also share the same few places in the caches.
+//!
+//! ```text
+//!   page      page      page
+//!   │   ██████│█████████│██▌        a block, and its color before it
+//!   └─►│ a multiple of 64 bytes, no more than the block leaves of its last page
+//! ```
+//!
+//! The color follows from the page, so that a free can tell the start of a block from an address
+//! inside. Where it does not fit it is halved until it does.
+
+use crate::heap::PAGE;
+
+/// A line of the cache: colors are multiples of it.
+pub(crate) const LINE: usize = 64;
+
+/// 2^64 by the golden ratio: its multiples are spread evenly over their highest bits.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Returns the color of a block in the area at `base`, of which so many bytes may stay free.
+#[inline]
+pub(crate) fn color(base: usize, room: usize) -> usize {
+    let bits = (room / LINE + 1).ilog2();
+    (lines(base) & ((1 << bits) - 1)) * LINE
+}
+
+/// Returns true if a block in the area at `base` may have that color.
+#[inline]
+pub(crate) fn is_color(base: usize, color: usize) -> bool {
+    let number = color / LINE;
+    color.is_multiple_of(LINE) && number == lines(base) & ((number + 1).next_power_of_two() - 1)
+}
+
+/// Returns the number from which the colors of blocks in the area at `base` are: its lowest bits,
+/// as many as there is room for.
+#[inline]
+fn lines(base: usize) -> usize {
+    (((base / PAGE) as u64).wrapping_mul(SPREAD) >> (u64::BITS - (PAGE / LINE).ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_are_spread_over_the_room_that_there_is() {
+        for room in [0, 63, 64, 1000, PAGE - 1] {
+            let mut seen = [0; PAGE / LINE];
+            for page in 1..=1000 {
+                let color = color(page * PAGE, room);
+                assert!(color <= room && color.is_multiple_of(LINE) && is_color(page * PAGE, color));
+                seen[color / LINE] += 1;
+            }
+            let colors = 1 << (room / LINE + 1).ilog2();
+            assert!(seen[..colors].iter().all(|&count| count * colors > 500), "{room}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn few_addresses_inside_a_page_may_be_starts() {
+        let starts = |page| (0..PAGE).filter(|&place| is_color(page * PAGE, place)).count();
+        assert!((1..=1000).all(|page| (1..=7).contains(&starts(page))));
+    }
+}
