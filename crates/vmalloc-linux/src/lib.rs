@@ -26,6 +26,7 @@
 //!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
 //!                                          ├─► frames/        pages at several addresses
 //!                                          └─► page_kinds.rs  special pages made plain again
+//!  populate.rs      memory behind new areas at once, where the program fills them
 //!  relocate.rs      pages moved to other addresses
 //!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again

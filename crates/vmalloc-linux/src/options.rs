@@ -107,7 +107,7 @@ impl Options {
 
     /// Has the kernel put memory behind new areas of 8 to 1023 pages by one call, where the last
     /// two of their size were filled (`MADV_POPULATE_WRITE`, Linux 5.14; not with
-    /// [`Guards::Userfault`](crate::Guards::Userfault)): a page costs two thirds of a fault then.
+    /// [`Guards::Userfault`](crate::Guards::Userfault)): a page costs two thirds of a fault.
     /// Where the next area of the size stays empty all the same, three quarters of its pages are
     /// wasted until it is purged. Off by default: memory then lies near the CPU that allocates it,
     /// instead of the one that touches it first.
