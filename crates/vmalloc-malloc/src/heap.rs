@@ -314,7 +314,9 @@ mod tests {
 
         fn fill(self, heap: &LargeHeap) -> Self {
             assert!(self.addr.is_multiple_of(self.align.max(16)));
-            assert!(heap.usable_size(self.addr).unwrap() >= self.bytes);
+            let (usable, area) =
+                (heap.usable_size(self.addr).unwrap(), heap.space().find(self.addr).unwrap());
+            assert!(usable >= self.bytes && self.addr + usable == area.addr + area.pages as usize * PAGE);
             let start = ptr::with_exposed_provenance_mut::<u8>(self.addr);
             // SAFETY: a block of so many bytes.
             unsafe { start.write_bytes(self.bytes as u8, self.bytes) };
@@ -373,7 +375,9 @@ mod tests {
         let heap = heap();
         let block = heap.alloc(40_000, 1).expose_provenance();
         let first = page(block);
-        for inside in [block + 8, block + PAGE, block + 5 * PAGE + 1] {
+        let base = block & !(PAGE - 1);
+        let line = (0..PAGE).step_by(LINE).find(|&line| !is_color(base, line)).unwrap();
+        for inside in [base + line, block + 8, block + PAGE, block + 5 * PAGE + 1] {
             let interior = match page(inside) == first {
                 true => FreeError::Unaligned { addr: inside },
                 false => FreeError::Interior { page: page(inside), start: first },
