@@ -2,8 +2,9 @@
 //!
 //! A CPU looks for stores that a load depends on by the lowest twelve bits of an address. Where
 //! blocks start with their pages, a copy from behind a short header in one to behind a somewhat
-//! longer one in another loads, all the time, what seems to have just been stored: it takes six
-//! times as long. The same lines of pages also share the same few places in the caches.
+//! longer one in another loads, all the time, what seems to have just been stored. That takes four
+//! times as long (`cargo xtask preload --bench --only copies`). Lines at equal places of pages also
+//! share the same few places in the caches.
 //!
 //! ```text
 //!   page      page      page
