@@ -12,8 +12,9 @@
 //!   └─►│ a multiple of 64 bytes, no more than the block leaves of its last page
 //! ```
 //!
-//! The color follows from the page, so that a free can tell the start of a block from an address
-//! inside. Where it does not fit it is halved until it does.
+//! The color follows from the page: it is as many of the lowest bits of a number that is spread
+//! over all pages as the block leaves room for. So a free can tell the start of a block from an
+//! address inside.
 
 use crate::heap::PAGE;
 
