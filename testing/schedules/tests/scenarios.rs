@@ -38,6 +38,7 @@ holds! {
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
+    look_ups::found_while_they_are_joined;
     forks::fork_meets_everything;
     forks::forked_meanwhile;
     forks::forked_while_in_need;

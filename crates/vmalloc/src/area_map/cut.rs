@@ -142,7 +142,7 @@ impl AreaMap<'_> {
         let grown = PageRange::from_len(start, pages).ok_or(ResizeError::WrongSize { pages, area })?;
         let place = self.place_at(PageRange::of(area.end(), grown.end())).map_err(ResizeError::Alloc)?;
         self.cut(&place, grown.end())?;
-        self.join_busy(area.end());
+        self.join_area(area.end());
         Ok(grown)
     }
 
@@ -224,10 +224,25 @@ impl AreaMap<'_> {
         Ok(())
     }
 
-    /// Joins the busy area that starts at `page` to the one before it.
-    fn join_busy(&mut self, page: u64) {
+    /// Joins retired areas of `each` pages that lie side by side to one of `pages` pages, which it
+    /// returns. What is left of the last stays a retired area; it becomes a part of the new one
+    /// where there is no memory for that.
+    pub(crate) fn join_retired(&mut self, areas: PageRange, each: u64, pages: u64) -> PageRange {
+        let (last, end) = (areas.end() - each, areas.start() + pages);
+        let home = self.leaf_of(last);
+        let cut = if end == areas.end() { Err(OutOfMemory) } else { self.leaf_for(end, home) };
+        if let Ok(leaf) = cut {
+            self.bitmaps.leaf(leaf).start_retired(Leaf::bit(end));
+            self.areas += 1;
+        }
+        (1..areas.len() / each).for_each(|nth| self.join_area(areas.start() + nth * each));
+        PageRange::of(areas.start(), if cut.is_ok() { end } else { areas.end() })
+    }
+
+    /// Joins the area that starts at `page`, busy or retired, to the one before it.
+    fn join_area(&mut self, page: u64) {
         let leaf = self.leaf_of(page);
-        self.bitmaps.leaf(leaf).join_busy(Leaf::bit(page));
+        self.bitmaps.leaf(leaf).join_area(Leaf::bit(page));
         self.areas -= 1;
         self.drop_if_empty(leaf);
     }

@@ -262,8 +262,8 @@ impl Leaf {
         self.count(-1);
     }
 
-    /// Joins the busy area that starts here to the one before it.
-    pub(super) fn join_busy(&self, bit: u32) {
+    /// Joins the area that starts here, busy or retired, to the one before it.
+    pub(super) fn join_area(&self, bit: u32) {
         self.clear_busy(bit);
         self.starts.clear(at(bit));
         self.used.clear(at(bit));

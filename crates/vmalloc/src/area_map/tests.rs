@@ -251,3 +251,51 @@ fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
     assert!(map.place_for(&fit(1, 1).within(0, 9)).is_err(), "outside the span");
     assert!(map == before, "a look takes nothing");
 }
+
+/// Retires three areas of 100 pages, the last of which starts a leaf or two further on, and joins
+/// them.
+#[test]
+fn retired_areas_are_joined_and_the_last_is_cut() {
+    for (pages, rest) in [(300, None), (201, Some(99)), (299, Some(1)), (220, Some(80))] {
+        for first in [1, 56, 100, 156, 212, 256] {
+            let mut map = AreaMap::new(span(1, 2000)).unwrap();
+            let areas = [0, 100, 200].map(|page| span(first + page, first + page + 100));
+            for area in areas {
+                map.alloc_at(area).unwrap();
+                map.retire(area.start()).unwrap();
+            }
+            let joined = map.join_retired(span(first, first + 300), 100, pages);
+            assert_eq!(joined, span(first, first + pages));
+            map.verify().unwrap();
+            let retired = |range| Segment { range, state: State::Retired };
+            let rest = rest.map(|rest| retired(span(first + 300 - rest, first + 300)));
+            assert_eq!(map.segment(first + 150), Some(retired(joined)));
+            assert_eq!(map.segment(first + 299), rest.or(Some(retired(joined))));
+            assert_eq!(map.idle_areas(), 1 + u64::from(rest.is_some()));
+            assert_eq!(map.retired(first + 100), None, "it starts no more");
+            assert_eq!(map.release(first), Ok(joined));
+            rest.into_iter().for_each(|rest| assert_eq!(map.release(rest.range.start()), Ok(rest.range)));
+            map.verify().unwrap();
+            assert!(map.is_whole());
+        }
+    }
+}
+
+/// Where there is no memory for the cut, the joined area keeps all pages.
+#[test]
+fn a_join_needs_no_memory() {
+    let mut memory = vec![0u8; 16 << 10];
+    let mut map = AreaMap::in_buffer(span(0, 1 << 30), &mut memory).unwrap();
+    let areas = [span(100, 700), span(700, 1300), span(2000, 2060), span(2060, 2120)];
+    areas.iter().for_each(|&area| map.alloc_at(area).unwrap());
+    let mut page = 1 << 20;
+    while map.alloc_at(span(page, page + 1)).is_ok() {
+        page += 1 << 10;
+    }
+    areas.iter().for_each(|area| assert_eq!(map.retire(area.start()), Ok(*area)));
+    let free = map.free_pages();
+    assert_eq!(map.join_retired(span(100, 1300), 600, 1000), span(100, 1300), "1100 has no leaf");
+    assert_eq!(map.join_retired(span(2000, 2120), 60, 90), span(2000, 2090), "2090 has one");
+    assert_eq!((map.free_pages(), map.idle_areas()), (free, 3));
+    map.verify().unwrap();
+}

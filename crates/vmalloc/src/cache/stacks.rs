@@ -38,6 +38,8 @@ const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
 /// | the least aligned of 64 | 17 |
 /// | no pool | 13 |
 const LOOKED_AT: usize = 32;
+/// The most areas that are taken together because they lie side by side.
+const MOST_ADJACENT: u64 = 16;
 
 /// Areas by their size.
 #[derive(Default)]
@@ -280,6 +282,22 @@ impl SizeStacks {
         freed
     }
 
+    /// Takes areas of one size, not needed lately, that lie side by side, start at a multiple of
+    /// `align` and have `pages` pages together, or somewhat more. Returns them and their size.
+    /// O(sizes): of each it looks at a few areas, those that have lain longest.
+    pub(crate) fn take_adjacent(&mut self, pages: u64, align: u64) -> Option<(PageRange, u64)> {
+        let mut size = (pages.div_ceil(MOST_ADJACENT) - 1) as usize;
+        loop {
+            size = self.next_size(size).filter(|&size| (size as u64) < pages - 1)?;
+            let each = size as u64 + 1;
+            let count = pages.div_ceil(each);
+            if let Some(start) = self.stacks[size].take_adjacent(count as usize, each, align) {
+                return Some((PageRange::of(start, start + count * each), each));
+            }
+            size += 1;
+        }
+    }
+
     /// Returns how many areas of exactly `pages` pages there are.
     pub(crate) fn count(&self, pages: u64) -> u32 {
         self.stacks.get(pages as usize - 1).map_or(0, |stack| stack.count)
@@ -354,6 +372,22 @@ impl Stack {
         self.starts.copy_within(from + count..all, from);
         self.count -= count as u32;
         self.least = self.least.min(self.count);
+    }
+
+    /// Takes `count` areas of `pages` pages, freed one after the other, that lie side by side.
+    /// Returns where they start.
+    fn take_adjacent(&mut self, count: usize, pages: u64, align: u64) -> Option<u64> {
+        let idle = &self.starts[..LOOKED_AT.min(self.least as usize)];
+        let (first, start) = idle.windows(count).enumerate().find_map(|(first, run)| {
+            let is_run = |up: u64, down: u64| run.windows(2).all(|two| two[0] + up == two[1] + down);
+            let start = run[0].min(run[count - 1]);
+            let fits = start.is_multiple_of(align) && (is_run(pages, 0) || is_run(0, pages));
+            fits.then_some((first, start))
+        })?;
+        self.starts.copy_within(first + count..self.count as usize, first);
+        self.count -= count as u32;
+        self.least -= count as u32;
+        Some(start)
     }
 
     /// Takes the least aligned area that fits. The others are left to requests that need them,

@@ -179,17 +179,15 @@ impl<P: Platform> Space<P> {
     }
 
     /// Takes an area that kept its memory and waits in no node, of which up to the configured part
-    /// is not needed.
+    /// is not needed; else one that is joined because the space grows.
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
-        let found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
-        let Some(area) = found else {
-            if slack != 0 && checked.blocking == Blocking::Allowed {
-                self.grow(fit);
-            }
-            return None;
-        };
+        let mut found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
+        if found.is_none() && slack != 0 && checked.blocking == Blocking::Allowed {
+            found = self.grow(fit);
+        }
+        let area = found?;
         if checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };

@@ -1,0 +1,170 @@
+//! A space that grows joins cached areas that lie side by side.
+
+#![allow(unsafe_code)]
+
+use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc_model::{Seeded, Source, env};
+use vmalloc_sim::harness::{check, check_whole};
+use vmalloc_sim::{Options, Sim};
+
+const SHIFT: u32 = Sim::PAGE_SHIFT;
+
+fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
+    let span = PageRange::new(0x100, 0x8000).expect("not empty");
+    let config = Config::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
+    let options = Options::new(span).cpus(2);
+    Space::new(options.build(), config.least_cache_bytes(4 << SHIFT)).expect("an empty space")
+}
+
+fn alloc(space: &Space<Sim>, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << SHIFT)).expect("there is room")
+}
+
+fn free(space: &Space<Sim>, addr: usize) {
+    // SAFETY: nothing is behind the addresses of a simulated machine.
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
+}
+
+/// No new memory is mapped, and what the last area has left over goes back with the next purge.
+#[test]
+fn growth_joins_areas_that_lie_side_by_side() {
+    let space = space(1 << 20, false);
+    // A third as much may be cached.
+    let _large = alloc(&space, 600);
+    let small: Vec<usize> = (0..20).map(|_| alloc(&space, 10)).collect();
+    small.iter().for_each(|&addr| free(&space, addr));
+    // New addresses are taken for several areas of a size, so each area here has its own.
+    let apart = alloc(&space, 26);
+    assert!(!small.contains(&apart), "small areas were needed just now");
+    let taken = space.platform().taken_frames().len();
+    let joined = alloc(&space, 25);
+    assert!(small.contains(&joined));
+    assert_eq!(space.platform().taken_frames().len(), taken);
+    let [last, behind] = [24, 25].map(|page| space.find(joined + (page << SHIFT)));
+    assert_eq!(last.map(|area| (area.addr, area.pages)), Some((joined, 25)));
+    assert_eq!(behind, None);
+    check(&space);
+    space.purge().expect("no fault was asked for");
+    check(&space);
+    let behind = Request::new(5 << SHIFT).within(joined + (25 << SHIFT), joined + (30 << SHIFT));
+    assert!(space.raw().alloc(&behind).is_ok(), "what was left over is free");
+}
+
+/// Returns how many cached pages go for an area of `pages` pages, of a space that has left many
+/// sizes behind.
+fn gone_for(pages: usize) -> u64 {
+    // With guards nothing is joined.
+    let space = space(16 << 20, true);
+    let _large = alloc(&space, 8000);
+    let small: Vec<usize> = (30..54).flat_map(|pages| [pages; 3]).map(|pages| alloc(&space, pages)).collect();
+    small.iter().for_each(|&addr| free(&space, addr));
+    // The space is as large as it was, and then misses pass by each size once.
+    let _other = alloc(&space, 3000);
+    (0..24).for_each(|nth| _ = alloc(&space, 60 + nth));
+    let cached = space.stats().cached_pages;
+    let _ = alloc(&space, pages);
+    check(&space);
+    cached - space.stats().cached_pages
+}
+
+#[test]
+fn a_large_step_makes_as_many_pages_go_as_come() {
+    let [small, large] = [900, 1100].map(gone_for);
+    assert!(small <= 54 * 3, "one look: {small}");
+    assert!((1100..1100 + 54 * 3).contains(&large), "as many as come: {large}");
+}
+
+/// A program whose sizes become larger and larger.
+struct Program {
+    space: Space<Sim>,
+    source: Seeded,
+    /// Areas in use: addresses and pages.
+    live: Vec<(usize, usize)>,
+    /// The first page and the pages behind of areas that were freed.
+    freed: Vec<(usize, usize)>,
+    joined: usize,
+}
+
+impl Program {
+    fn below(&mut self, bound: u64) -> usize {
+        self.source.below(bound) as usize
+    }
+
+    /// Writes to each page.
+    fn take(&mut self, pages: usize) {
+        let addr = alloc(&self.space, pages);
+        let joins = |&(start, smaller): &(usize, usize)| start == addr && smaller < pages;
+        self.joined += usize::from(self.freed.iter().any(joins));
+        for page in self.pages(addr, pages) {
+            self.space.platform().write(0, page, addr as u64).expect("it is mapped");
+        }
+        self.live.push((addr, pages));
+    }
+
+    /// Reads each page.
+    fn give(&mut self, nth: usize) {
+        let (addr, pages) = self.live.remove(nth);
+        for page in self.pages(addr, pages) {
+            assert_eq!(self.space.platform().read(0, page), Ok(addr as u64), "page {page:#x}");
+        }
+        free(&self.space, addr);
+        self.freed.push((addr, pages));
+    }
+
+    fn pages(&self, addr: usize, pages: usize) -> core::ops::Range<u64> {
+        let first = (addr >> SHIFT) as u64;
+        first..first + pages as u64
+    }
+
+    /// Takes areas of one size, and frees most of them one after the other, in either direction.
+    fn round(&mut self, pages: usize) {
+        let (count, first) = (8 + self.below(24), self.live.len());
+        (0..count).for_each(|_| self.take(pages));
+        let (keeps, falls) = (1 + self.below(12), self.below(2) == 0);
+        let mut nth = if falls { self.live.len() - 1 } else { first };
+        for step in 1..=count {
+            if step % keeps != keeps / 2 {
+                self.give(nth);
+            } else if !falls {
+                nth += 1;
+            }
+            nth = if falls { nth.saturating_sub(1) } else { nth };
+        }
+    }
+}
+
+/// Runs programs to their ends. Returns how many areas were joined in each.
+fn run_programs(guard: bool) -> Vec<usize> {
+    let seed = env::seed(1);
+    let joined = (seed..seed + 8).map(|seed| {
+        let (space, source) = (space(2 << 20, guard), Seeded::new(seed));
+        let mut program = Program { space, source, live: vec![], freed: vec![], joined: 0 };
+        Sim::run_on(0);
+        for round in 0..40 {
+            let pages = 2 + round / 2 + program.below(4);
+            program.round(pages);
+            check(&program.space);
+            if program.below(8) == 0 {
+                program.space.purge().expect("no fault was asked for");
+            }
+        }
+        while !program.live.is_empty() {
+            program.give(0);
+        }
+        check_whole(&program.space);
+        program.joined
+    });
+    joined.collect()
+}
+
+#[test]
+fn every_page_is_one_areas_whatever_is_joined() {
+    let joined = run_programs(false);
+    assert!(joined.iter().all(|&joined| joined > 20), "{joined:?}");
+}
+
+/// The pages between them would have no memory.
+#[test]
+fn areas_with_guard_pages_are_not_joined() {
+    run_programs(true);
+}
