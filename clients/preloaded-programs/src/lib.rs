@@ -5,7 +5,7 @@
 //! are, so that they are written once.
 
 #[path = "../../../xtask/src/preload/measure.rs"]
-#[expect(dead_code, reason = "xtask runs programs by it, and counts page faults")]
+#[expect(dead_code, reason = "xtask runs programs by it")]
 mod measure;
 mod memcached;
 mod node;
@@ -54,6 +54,8 @@ pub enum Error {
 pub struct Cost {
     /// CPU seconds.
     pub cpu_s: f64,
+    /// Page faults.
+    pub faults: f64,
     /// The largest process: its memory when it was largest.
     pub peak_mib: f64,
 }
@@ -110,7 +112,7 @@ impl Load {
 
 fn redis(setup: &Setup<'_>) -> Result<Cost, Error> {
     let load = redis_load::load(setup.library, setup.settings)?;
-    Ok(Cost { cpu_s: load.cpu_s, peak_mib: load.peak_mib })
+    Ok(Cost { cpu_s: load.cpu_s, faults: load.faults, peak_mib: load.peak_mib })
 }
 
 /// Builds the preload library as it is delivered. Returns a copy that any user may read.
@@ -159,7 +161,7 @@ pub fn clean() {
 fn ended(pid: u32, program: &'static str) -> Result<Cost, Error> {
     let cost = measure::wait(pid).filter(|cost| cost.ended_well);
     let cost = cost.ok_or_else(|| Error::Wrong { program, why: "it did not end well".into() })?;
-    Ok(Cost { cpu_s: cost.cpu_s, peak_mib: cost.peak_mib })
+    Ok(Cost { cpu_s: cost.cpu_s, faults: cost.faults, peak_mib: cost.peak_mib })
 }
 
 /// Sends a signal to a child of this process that was not waited for.

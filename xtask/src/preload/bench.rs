@@ -142,10 +142,11 @@ fn measure_redis(allocators: &[Allocator], rounds: usize) -> Result<(), Error> {
     let mut first = None;
     for (allocator, own) in allocators.iter().zip(&loads) {
         let (cpu, peak) = (median(own.iter().map(|it| it.cpu_s)), median(own.iter().map(|it| it.peak_mib)));
+        let faults = median(own.iter().map(|it| it.faults));
         let least = own.iter().map(|it| it.cpu_s).fold(f64::INFINITY, f64::min);
         let (cpu_of, least_of, peak_of) = *first.get_or_insert((cpu, least, peak));
         println!(
-            "| redis | {} | {cpu:.3} | {:.2} | {least:.3} | {:.2} | – | {peak:.0} | {:.2} |",
+            "| redis | {} | {cpu:.3} | {:.2} | {least:.3} | {:.2} | {faults} | {peak:.0} | {:.2} |",
             allocator.name,
             cpu / cpu_of,
             least / least_of,

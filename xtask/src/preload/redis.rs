@@ -18,6 +18,7 @@ const APPEND_BYTES: usize = 10_000;
 pub(super) struct Load {
     pub(super) peak_mib: f64,
     pub(super) cpu_s: f64,
+    pub(super) faults: f64,
 }
 
 /// Runs the load on a server of its own, with the settings given. Every value is read back.
@@ -39,7 +40,7 @@ pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<
     let peak_mib = done?;
     let cost = super::measure::wait(server.id());
     let cost = cost.filter(|cost| cost.ended_well).ok_or_else(|| wrong("exit", "not well"))?;
-    Ok(Load { peak_mib, cpu_s: cost.cpu_s })
+    Ok(Load { peak_mib, cpu_s: cost.cpu_s, faults: cost.faults })
 }
 
 fn wrong(what: &'static str, why: impl ToString) -> Error {

@@ -29,7 +29,9 @@ fn main() -> Result<(), Error> {
         }
     }
     let only = std::env::args().nth(1).unwrap_or_default();
-    println!("| load | allocator | CPU s | of glibc | peak MiB | of glibc |\n|---|---|---|---|---|---|");
+    println!(
+        "| load | allocator | CPU s | of glibc | page faults | peak MiB | of glibc |\n|---|---|---|---|---|---|---|"
+    );
     for load in LOADS.iter().filter(|load| load.name.contains(&only) && load.is_there()) {
         measure(load, &setups)?;
     }
@@ -55,7 +57,8 @@ fn measure(load: &Load, setups: &[(&str, Setup<'_>)]) -> Result<(), Error> {
     for ((name, _), costs) in setups.iter().zip(&costs) {
         let (cpu, peak) = middle(costs);
         let (of_cpu, of_peak) = (cpu / glibc_cpu, peak / glibc_peak);
-        println!("| {} | {name} | {cpu:.3} | {of_cpu:.2} | {peak:.0} | {of_peak:.2} |", load.name);
+        let faults = median(costs.iter().map(|cost| cost.faults));
+        println!("| {} | {name} | {cpu:.3} | {of_cpu:.2} | {faults} | {peak:.0} | {of_peak:.2} |", load.name);
     }
     Ok(())
 }
