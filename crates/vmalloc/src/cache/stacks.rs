@@ -221,6 +221,11 @@ impl SizeStacks {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
+    /// Returns false if there are no areas, but perhaps true as well. O(1).
+    pub(crate) fn has_sizes(&self) -> bool {
+        self.next_size(0).is_some()
+    }
+
     /// Moves areas to `out` until that holds `most`. `cursor` says where to begin, and then where
     /// to go on. Returns false at the end of all sizes.
     pub(crate) fn evict(

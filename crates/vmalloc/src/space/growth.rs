@@ -26,8 +26,8 @@
 //! So a space becomes little larger than the most that was in use and a third of that, or the least
 //! that may be cached, whatever a program does with its sizes; and one whose size stays keeps its
 //! cache. A miss looks at two nodes and at 32 areas of each: what is cached elsewhere is up to the
-//! next ones. Only for an area that is large, a sixteenth of the space, it goes on until as many
-//! pages went as come, or it has looked 16 times. Addresses in pools count as in use.
+//! next ones. Only for a large step, more than a sixteenth of what is in use or cached, it goes on
+//! until as many pages went as come, or it has looked 16 times. Addresses in pools count as in use.
 
 use super::Space;
 use super::free::HeldNode;
@@ -62,8 +62,8 @@ impl<P: Platform> Space<P> {
         growth.take(joined.map_or(0, |area| area.len()));
         let looks = if fit.pages() > kept / LARGE_STEP { LOOKS } else { 1 };
         for _ in 0..looks {
-            if growth.pages > enough {
-                self.shrink_nodes(&mut growth, fit.pages() / 4);
+            if growth.pages <= enough || !self.shrink_nodes(&mut growth, fit.pages() / 4) {
+                break;
             }
         }
         budget.note_growth(&growth);
@@ -90,16 +90,20 @@ impl<P: Platform> Space<P> {
     }
 
     /// Makes cached areas of this CPU's node and of another lazy, and large ones of up to `largest`
-    /// pages.
-    fn shrink_nodes(&self, growth: &mut Growth, largest: u64) {
+    /// pages. Returns whether another look may find more.
+    fn shrink_nodes(&self, growth: &mut Growth, largest: u64) -> bool {
+        let due = growth.pages;
         let (id, node) = self.cache.lock(self.platform.cpu());
         let other = self.cache.other_than(id, &node);
+        let mut is_any = node.cached.has_sizes();
         self.shrink_node(node, growth, largest);
         // A node that is held is passed by.
         let other = other.filter(|_| growth.pages != 0).and_then(|id| self.cache.nodes[id].try_lock());
         if let Some(node) = other {
+            is_any |= node.cached.has_sizes();
             self.shrink_node(node, growth, largest);
         }
+        is_any || growth.pages != due
     }
 
     /// Makes cached areas of a node lazy, and large ones of up to `largest` pages.
