@@ -111,6 +111,17 @@ impl<'m> Bitmaps<'m> {
 
     #[inline(never)]
     fn leaf_slow(&self, leaf: u32) -> &Leaf {
+        // Most that come here are sparse, on the heap.
+        if let Some(sparse) = self.sparse.get()
+            && let Some(record) = sparse.near_chunk(leaf.wrapping_sub(SPARSE) as usize)
+        {
+            return record;
+        }
+        self.leaf_anywhere(leaf)
+    }
+
+    #[inline(never)]
+    fn leaf_anywhere(&self, leaf: u32) -> &Leaf {
         let found = match leaf {
             0 => None,
             SPARSE.. => self.sparse_leaf((leaf - SPARSE) as usize),

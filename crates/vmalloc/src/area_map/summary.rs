@@ -288,9 +288,10 @@ impl Query {
         if pages <= DIRECT_MAX { Some(pages as i16) } else { None }
     }
 
+    /// Returns true if a summary of `excess` with `value` in the lane that decides says yes.
     #[inline]
-    pub(super) fn matches(&self, summary: &Summary) -> bool {
-        summary.pages(self.lane) >= self.pages
+    pub(super) fn is_met(&self, value: i16, excess: u64) -> bool {
+        value as u64 + excess >= self.pages
     }
 }
 
@@ -343,7 +344,7 @@ mod tests {
                         let query = Query::new(pages, order);
                         let direct = query.direct().map(|need| summary.lanes.get(query.lane) >= need);
                         let want = largest >= pages;
-                        assert_eq!(query.matches(&summary), want);
+                        assert_eq!(query.is_met(summary.lanes.get(query.lane), summary.excess), want);
                         assert!(direct.is_none_or(|yes| yes == want), "{a:?} {b:?} {order} {pages}");
                     }
                 }

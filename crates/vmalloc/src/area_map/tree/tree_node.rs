@@ -106,8 +106,15 @@ impl Node {
     pub(super) fn first_match(&self, from: usize, query: &Query) -> Option<usize> {
         match query.direct() {
             Some(need) => self.first_direct(from, query.lane, need),
-            None => (from..FAN).find(|&slot| query.matches(&self.summary(slot))),
+            None => (from..FAN).find(|&slot| self.matches(slot, query)),
         }
+    }
+
+    /// Returns true if the summary of the child at `slot` answers the query with yes.
+    #[inline]
+    fn matches(&self, slot: usize, query: &Query) -> bool {
+        let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
+        query.is_met(halves[(query.lane / 8) & 1][slot][query.lane & 7], self.excess[slot])
     }
 
     /// Returns the first child from slot `from` on that has at least `need` in the one lane that
@@ -121,7 +128,7 @@ impl Node {
 
     /// Returns the last child before slot `before` whose summary answers the query with yes.
     pub(super) fn last_match(&self, before: usize, query: &Query) -> Option<usize> {
-        (0..before).rfind(|&slot| query.matches(&self.summary(slot)))
+        (0..before).rfind(|&slot| self.matches(slot, query))
     }
 
     pub(super) fn insert(&mut self, slot: usize, child: u32, summary: &Summary) {
