@@ -69,13 +69,13 @@ impl World {
         Config::default().unmap_on_free().guard(false).lazy_max_pages(4)
     }
 
-    /// Runs the threads, to their end.
-    pub fn run<const N: usize>(&self, threads: [fn(&World); N]) {
+    /// Runs the threads, to their end. Returns what each returned.
+    pub fn run<T: Send + 'static, const N: usize>(&self, threads: [fn(&World) -> T; N]) -> [T; N] {
         let handles = threads.map(|body| {
             let world = self.clone();
             thread::spawn(move || body(&world))
         });
-        handles.into_iter().for_each(|handle| handle.join().expect("the thread ends"));
+        handles.map(|handle| handle.join().expect("the thread ends"))
     }
 
     fn sim(&self) -> &Sim<Lock> {

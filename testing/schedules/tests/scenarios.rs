@@ -1,6 +1,8 @@
 //! Every scenario holds, whatever the schedule.
 #![cfg(shuttle)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
@@ -38,7 +40,6 @@ holds! {
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
-    look_ups::found_while_they_are_joined;
     forks::fork_meets_everything;
     forks::forked_meanwhile;
     forks::forked_while_in_need;
@@ -50,6 +51,20 @@ holds! {
     shortage::memory_runs_out;
     purges::purges_fail;
     look_ups::annotations_follow_their_areas;
+}
+
+/// Explores one scene more, of which some schedules have to join areas.
+#[test]
+fn found_while_they_are_joined() {
+    let plan = Plan::new(SCHEDULES);
+    for plan in [plan, plan.tenth().fine()] {
+        let joined = Arc::new(AtomicUsize::new(0));
+        let counted = joined.clone();
+        explore("found_while_they_are_joined", plan, move || {
+            counted.fetch_add(usize::from(scenes::look_ups::found_while_they_are_joined()), Relaxed);
+        });
+        assert_ne!(joined.load(Relaxed), 0, "no schedule has joined areas");
+    }
 }
 
 /// Explores scenes of sub-spaces.

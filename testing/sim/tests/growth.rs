@@ -50,6 +50,26 @@ fn growth_joins_areas_that_lie_side_by_side() {
     assert!(space.raw().alloc(&behind).is_ok(), "what was left over is free");
 }
 
+/// Joined areas are cached pages that went, and so nothing else has to go.
+#[test]
+fn a_join_pays_for_its_growth() {
+    let space = space(16 << 20, false);
+    let _large = alloc(&space, 8000);
+    let sizes = [10, 20, 30].map(|pages| [pages; 12]);
+    let small: Vec<usize> = sizes.as_flattened().iter().map(|&pages| alloc(&space, pages)).collect();
+    small.iter().for_each(|&addr| free(&space, addr));
+    // The space is as large as it was, and then misses pass by each size once.
+    let _other = alloc(&space, 600);
+    (0..3).for_each(|nth| _ = alloc(&space, 60 + nth));
+    let gone_for = |pages: usize| {
+        let cached = space.stats().cached_pages;
+        let addr = alloc(&space, pages);
+        check(&space);
+        (small.contains(&addr), cached - space.stats().cached_pages)
+    };
+    assert_eq!([40, 50, 70].map(gone_for), [(true, 40), (true, 60), (true, 90)]);
+}
+
 /// Returns how many cached pages go for an area of `pages` pages, of a space that has left many
 /// sizes behind.
 fn gone_for(pages: usize) -> u64 {

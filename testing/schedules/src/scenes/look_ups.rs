@@ -141,20 +141,25 @@ pub fn annotations_follow_their_areas() {
 }
 
 /// Small areas are joined to a larger one while others look for areas, and while areas come, go and
-/// are purged: what is found is of one size or the other.
-pub fn found_while_they_are_joined() {
+/// are purged: what is found is of one size or the other. Returns whether some were joined.
+pub fn found_while_they_are_joined() -> bool {
     let config = Config::default().guard(false).nodes(1).max_slack_percent(100);
     let world = World::new(64, config.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
     // A third as much may be cached, and no step is large against it.
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();
     small.iter().for_each(|&addr| world.give(addr, 1));
-    world.run([
+    let [is_joined, _, _] = world.run([
         |world| {
             // They were needed just now for this one, and are joined for the next.
             let areas = [world.take(2), world.take(3)];
+            // Before a first flush small areas are no one else's: it is among them if it is joined.
+            let small = World::start() as usize + 48..World::start() as usize + 52;
+            let is_joined = small.contains(&(areas[1] / World::PAGE));
+            let is_joined = is_joined && world.platform().sim().flushes().is_empty();
             world.give(areas[1], 3);
             world.give(areas[0], 2);
+            is_joined
         },
         |world| {
             let start = World::start() + 48;
@@ -165,12 +170,15 @@ pub fn found_while_they_are_joined() {
                     assert!((1..=3).contains(&info.pages) && page < info.pages as usize, "{info:?}");
                 }
             }
+            false
         },
         |world| {
             come_and_go::<1>(world);
             world.purge().expect("no fault was asked for");
+            false
         },
     ]);
     world.give(large, 48);
     world.finish();
+    is_joined
 }
