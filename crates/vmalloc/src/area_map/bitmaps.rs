@@ -103,42 +103,25 @@ impl<'m> Bitmaps<'m> {
     /// Returns the leaf of that number, or one without starts if there is none.
     #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
-        match self.leaf_near(leaf) {
-            Some(record) => record,
-            None => self.leaf_slow(leaf),
-        }
+        self.leaf_near(leaf).unwrap_or_else(|| self.leaf_slow(leaf))
     }
 
     #[inline(never)]
     fn leaf_slow(&self, leaf: u32) -> &Leaf {
         // Most that come here are sparse, on the heap.
-        if let Some(sparse) = self.sparse.get()
-            && let Some(record) = sparse.near_chunk(leaf.wrapping_sub(SPARSE) as usize)
-        {
-            return record;
-        }
-        self.leaf_anywhere(leaf)
+        let near = self.sparse.get().and_then(|sparse| sparse.near_chunk(leaf.wrapping_sub(SPARSE) as usize));
+        near.unwrap_or_else(|| self.leaf_anywhere(leaf))
     }
 
     #[inline(never)]
     fn leaf_anywhere(&self, leaf: u32) -> &Leaf {
-        let found = match leaf {
-            0 => None,
-            SPARSE.. => self.sparse_leaf((leaf - SPARSE) as usize),
+        let found = match (leaf, self.lent) {
+            (0, _) => None,
+            (SPARSE.., Some(leaves)) => leaves.get((leaf - SPARSE) as usize),
+            (SPARSE.., None) => self.sparse.get().and_then(|sparse| sparse.get((leaf - SPARSE) as usize)),
             _ => self.dense.get(leaf as usize - 1),
         };
         found.unwrap_or(&self.nowhere)
-    }
-
-    /// Returns sparse leaf number `index`, if there ever was one.
-    fn sparse_leaf(&self, index: usize) -> Option<&Leaf> {
-        match self.lent {
-            Some(leaves) => leaves.get(index),
-            None => {
-                let sparse = self.sparse.get()?;
-                sparse.near_chunk(index).or_else(|| sparse.get(index))
-            }
-        }
     }
 
     /// Makes sure that there is a record for sparse leaf number `index`.

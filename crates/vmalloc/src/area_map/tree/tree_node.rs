@@ -113,16 +113,15 @@ impl Node {
     /// Returns true if the summary of the child at `slot` answers the query with yes.
     #[inline]
     fn matches(&self, slot: usize, query: &Query) -> bool {
-        let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
-        query.is_met(halves[(query.lane / 8) & 1][slot][query.lane & 7], self.excess[slot])
+        let half: &[[i16; 8]; FAN] = bytemuck::cast_ref(&self.lanes[(query.lane / 8) & 1]);
+        query.is_met(half[slot][query.lane & 7], self.excess[slot])
     }
 
     /// Returns the first child from slot `from` on that has at least `need` in the one lane that
     /// decides.
     #[inline]
     pub(super) fn first_direct(&self, from: usize, lane: usize, need: i16) -> Option<usize> {
-        let halves: &[[[i16; 8]; FAN]; 2] = bytemuck::cast_ref(&self.lanes);
-        let half = &halves[(lane / 8) & 1];
+        let half: &[[i16; 8]; FAN] = bytemuck::cast_ref(&self.lanes[(lane / 8) & 1]);
         (from..FAN).find(|&slot| half[slot][lane & 7] >= need)
     }
 
