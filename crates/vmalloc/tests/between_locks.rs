@@ -214,3 +214,109 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
     }
     assert!(ends > 0, "no drain was done");
 }
+
+fn take(space: Test, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+}
+
+fn give(space: Test, addr: usize) {
+    // SAFETY: allocated by `take`, and not used.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Returns an empty space that caches up to so many pages, and little in any case.
+fn dear(cached: usize) -> Test {
+    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
+    let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+    let config = config.cache_bytes(cached << 12).least_cache_bytes(4 << 12);
+    CPU.set(0);
+    Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()))
+}
+
+/// Has another CPU make cached areas lazy before each lock of a flush. Afterwards nothing is mapped
+/// but areas in use, and the area that the other CPU may have freed.
+fn flush_meets(scene: impl Fn() -> (Test, Box<dyn FnOnce() -> PageRange>)) {
+    let (mut ends, mut wrong) = (0, Vec::new());
+    for nth in 0.. {
+        let (space, other) = scene();
+        let its = std::rc::Rc::new(Cell::new(None));
+        let noted = its.clone();
+        let act = || space.flush().unwrap();
+        let (done, has_acted) = with_other(nth, move || noted.set(Some(other())), act);
+        if !has_acted {
+            break;
+        }
+        if done.is_none() {
+            continue;
+        }
+        ends += 1;
+        let its = its.get().expect("it has acted");
+        let mapped = space.platform().mapped.lock().unwrap();
+        let is_left = |page: &&u64| !its.contains(**page) && space.find((**page << 12) as usize).is_none();
+        let left = mapped.iter().filter(is_left).count();
+        if left != 0 {
+            wrong.push((nth, left));
+        }
+    }
+    assert!(ends > 4, "{ends}");
+    assert_eq!(wrong, [], "locks, and pages that were freed before the flush and are mapped");
+}
+
+fn pages(addr: usize, pages: u64) -> PageRange {
+    PageRange::from_len((addr >> 12) as u64, pages).unwrap()
+}
+
+#[test]
+fn a_flush_unmaps_what_is_left_of_a_join() {
+    flush_meets(|| {
+        let space = dear(256);
+        let _large = take(space, 600);
+        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
+        small.into_iter().for_each(|addr| give(space, addr));
+        // They were needed just now for this one, and are joined for the next.
+        take(space, 26);
+        (space, Box::new(|| pages(take(space, 25), 25)))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_what_growth_makes_go() {
+    flush_meets(|| {
+        let space = dear(1 << 12);
+        let _large = take(space, 600);
+        // No two lie side by side.
+        let all: Vec<_> = (0..40).map(|_| take(space, 20)).collect();
+        all.into_iter().step_by(2).for_each(|addr| give(space, addr));
+        take(space, 500);
+        (space, Box::new(|| pages(take(space, 600), 600)))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_areas_whose_place_others_take() {
+    flush_meets(|| {
+        let space = dear(200);
+        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
+        let other = take(space, 30);
+        small.into_iter().for_each(|addr| give(space, addr));
+        let other = move || {
+            give(space, other);
+            pages(other, 30)
+        };
+        (space, Box::new(other))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_large_areas_whose_place_others_take() {
+    flush_meets(|| {
+        let space = dear(500);
+        let (large, other) = (take(space, 600), take(space, 700));
+        give(space, large);
+        let other = move || {
+            give(space, other);
+            pages(other, 700)
+        };
+        (space, Box::new(other))
+    });
+}
