@@ -109,7 +109,8 @@ impl Reader<'_, '_> {
 
     fn purge(&mut self) -> Read {
         let [taken, size, own, remote, refused] = self.outline.purge;
-        let taken = self.lists.read(self.memory, taken, self.outline.nodes[1])?;
+        // One more than there are nodes.
+        let taken = self.lists.read(self.memory, taken, self.outline.nodes[1] + 1)?;
         for nth_node in 0..taken.len {
             let lists = nth(taken.first, nth_node, size)?;
             self.ranges(at(lists, own)?, AreaState::Purging)?;

@@ -13,7 +13,9 @@
 //! 1. The **purger** is locked: one purge runs at a time. An allocation that runs out of addresses
 //!    waits for it, so none fails while freed addresses are on their way back. The second of two
 //!    callers, which would find nothing lazy, waits until the first has given everything back.
-//! 2. The lazy sets of all nodes are taken, each by exchanging two lists under its node's lock.
+//! 2. Cached areas that have to go are taken, in batches. Then the lazy sets of all nodes are, each
+//!    by exchanging two lists under its node's lock: what other threads make lazy of cached areas
+//!    meanwhile is in one of these.
 //! 3. One `unmap` and one `flush` for all of it, with the real, coalesced ranges.
 //! 4. Pools decay: a part of what was not needed goes back to the map, at most [`BATCH`] areas
 //!    under one hold of a lock.
@@ -56,7 +58,8 @@ pub(crate) const BATCH: usize = size(32, 2) as usize;
 
 /// The sets that the one purge under way works on.
 pub(crate) struct Purger {
-    /// For each node, the areas that were taken from it and are not given back yet.
+    /// For each node, the areas of its lazy set that are not given back yet; then one more set, for
+    /// those that were in none.
     pub(crate) taken: Vec<Lazy>,
     /// Pages of areas in use that the platform refused to unmap or to flush.
     pub(crate) pending: Vec<PageRange>,
@@ -123,8 +126,8 @@ impl Purger {
     /// Returns a purger for `nodes` nodes; `None` when memory is short.
     pub(crate) fn new(nodes: usize) -> Option<Self> {
         let (mut taken, mut batch) = (Vec::new(), Vec::new());
-        taken.try_reserve_exact(nodes).ok()?;
-        for _ in 0..nodes {
+        taken.try_reserve_exact(nodes + 1).ok()?;
+        for _ in 0..=nodes {
             taken.push(Lazy::new()?);
         }
         batch.try_reserve_exact(BATCH).ok()?;
@@ -139,9 +142,18 @@ impl Purger {
         })
     }
 
-    /// Returns the list for areas that no node's list had.
+    /// Returns the list for areas that no node's lazy set had.
     pub(crate) fn remote(&mut self) -> &mut Vec<PageRange> {
-        &mut self.taken[0].remote
+        let last = self.taken.len() - 1;
+        &mut self.taken[last].remote
+    }
+
+    /// Enters the areas of the batch in that list, which has room for them. Behind `absent` pages
+    /// of theirs there is no memory.
+    pub(crate) fn enter_batch(&mut self, absent: u64) {
+        let last = self.taken.len() - 1;
+        self.taken[last].absent += absent;
+        self.taken[last].remote.extend_from_slice(&self.batch);
     }
 
     /// Returns whether there is nothing to unmap, but what was refused before.

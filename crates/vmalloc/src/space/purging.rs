@@ -186,6 +186,11 @@ impl<P: Platform> Space<P> {
         // Where nothing decays, frames of short mappings would wait for ever.
         let plan = PurgePlan { sweep: plan.sweep || waiting[1] > MOST_RETURNED, ..plan };
         self.deferred.see();
+        // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
+        if let Some(fraction) = plan.cached {
+            done.evicted += self.take_cached_areas(purger, fraction, plan.most);
+            done.evicted += self.take_large_areas(purger, fraction, plan.most - done.evicted);
+        }
         self.take(purger);
         self.take_deferred(purger);
         let lazy = &self.cache.lazy;
@@ -193,10 +198,6 @@ impl<P: Platform> Space<P> {
         self.trigger_drain(trigger);
         if plan.insists && purger.blocks.is_short() {
             done.refusal = done.refusal.or(Some(NO_MEMORY));
-        }
-        if let Some(fraction) = plan.cached {
-            done.evicted += self.take_cached_areas(purger, fraction, plan.most);
-            done.evicted += self.take_large_areas(purger, fraction, plan.most - done.evicted);
         }
         let is_some = !purger.is_empty();
         if is_some {
@@ -256,11 +257,11 @@ impl<P: Platform> Space<P> {
     fn take_cached_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
         // Else an allocation could bring areas to a node that was passed already.
         let _in_need = self.need.enter();
-        let Purger { taken, batch, .. } = purger;
         let mut count = 0;
-        for (node, taken) in self.cache.nodes.iter().zip(taken) {
+        for node in &self.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);
-            while more && count < most && taken.remote.try_reserve(BATCH).is_ok() {
+            while more && count < most && purger.remote().try_reserve(BATCH).is_ok() {
+                let batch = &mut purger.batch;
                 batch.clear();
                 let mut node = node.lock();
                 let wanted = batch_of(most - count);
@@ -269,9 +270,9 @@ impl<P: Platform> Space<P> {
                 node.credit += pages;
                 self.count_taken(batch.len() as u64, pages);
                 drop(node);
-                taken.remote.extend_from_slice(batch);
                 count += batch.len() as u64;
                 self.counts.held(batch.len());
+                purger.enter_batch(0);
             }
         }
         count
@@ -288,9 +289,7 @@ impl<P: Platform> Space<P> {
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
             self.count_taken(areas as u64, evicted.memory);
             self.cache.lazy.add_absent(pages - evicted.memory);
-            let taken = &mut purger.taken[0];
-            taken.absent += pages - evicted.memory;
-            taken.remote.extend_from_slice(&purger.batch);
+            purger.enter_batch(pages - evicted.memory);
             self.counts.held(areas);
             (due, count) = (Some(evicted.due), count + areas as u64);
         }
