@@ -320,3 +320,60 @@ fn a_flush_unmaps_large_areas_whose_place_others_take() {
         (space, Box::new(other))
     });
 }
+
+/// An allocation in need goes on while a large area is cached. Growth of another CPU makes that
+/// area lazy, before any of the locks that are left: the allocation gets its addresses all the same.
+#[test]
+fn an_allocation_in_need_sees_what_growth_makes_go() {
+    let scene = || {
+        let span = PageRange::new(1 << 20, (1 << 20) + 1024).unwrap();
+        let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+        let config = config.cache_bytes(512 << 12).least_cache_bytes(4 << 12);
+        CPU.set(0);
+        let machine = Machine { span, mapped: Mutex::default() };
+        let space: Test = Box::leak(Box::new(Space::new(machine, config).unwrap()));
+        let large = take(space, 300);
+        take(space, 1024 - 300 - 8);
+        (space, large)
+    };
+    let request = Request::new(290 << 12);
+    let (mut found, mut refused) = (0, Vec::new());
+    for first in 0.. {
+        let (space, large) = scene();
+        let other = move || {
+            CPU.set(1);
+            give(space, large);
+        };
+        let (alone, has_acted) = with_other(first, other, || space.raw().alloc(&request).is_ok());
+        if !has_acted {
+            break;
+        }
+        if alone != Some(true) {
+            continue;
+        }
+        for second in 0.. {
+            let (space, large) = scene();
+            let grow = move || {
+                CPU.set(1);
+                take(space, 8);
+            };
+            let other = move || {
+                CPU.set(1);
+                give(space, large);
+                OTHER.set(Some(Box::new(grow)));
+                LEFT.set(second);
+            };
+            let (done, has_acted) = with_other(first, other, || space.raw().alloc(&request).is_ok());
+            if !has_acted {
+                break;
+            }
+            match done {
+                Some(true) => found += 1,
+                Some(false) => refused.push((first, second)),
+                None => {}
+            }
+        }
+    }
+    assert!(found > 4, "{found}");
+    assert_eq!(refused, [], "the locks before which the other CPU acted");
+}
