@@ -188,3 +188,19 @@ fn every_page_is_one_areas_whatever_is_joined() {
 fn areas_with_guard_pages_are_not_joined() {
     run_programs(true);
 }
+
+/// Returns how many cached pages are left when areas of `pages` pages, 600 together, have come.
+fn left_after(pages: usize) -> u64 {
+    let space = space(16 << 20, true);
+    let _large = alloc(&space, 600);
+    let small: Vec<usize> = (0..20).map(|_| alloc(&space, 30)).collect();
+    small.iter().for_each(|&addr| free(&space, addr));
+    (0..1200 / pages).for_each(|_| _ = alloc(&space, pages));
+    check(&space);
+    space.stats().cached_pages
+}
+
+#[test]
+fn a_space_of_many_small_areas_gives_cached_memory_back_as_well() {
+    assert_eq!([1, 2, 3, 4, 8].map(left_after), [0; 5]);
+}
