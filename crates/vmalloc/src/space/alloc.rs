@@ -184,7 +184,7 @@ impl<P: Platform> Space<P> {
         let fit = &checked.fit;
         let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
         let mut found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
-        if found.is_none() && slack != 0 && checked.blocking == Blocking::Allowed {
+        if found.is_none() && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed {
             found = self.grow(fit);
         }
         let area = found?;
