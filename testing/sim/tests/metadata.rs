@@ -163,6 +163,8 @@ fn areas_are_freed_and_purged_without_any_memory() {
             bench.lack = Lack::Operation(bench.demand.asked + 1);
         }
         bench.purge();
+        let stats = bench.space.stats();
+        assert_eq!((stats.lazy_areas, stats.cached_areas, stats.pooled_areas), (0, 0, 0), "{config:?}");
         bench.finish();
     }
 }
@@ -172,4 +174,20 @@ fn a_space_without_memory_to_begin_with_is_a_typed_error() {
     let begin = |sim: Sim| heap::short_of(Shortage::From(1), || Space::new(sim, Config::default()).err());
     let (error, demand) = begin(sim());
     assert!(demand.refused == 0 || error == Some(SpaceError::Metadata), "{error:?}, {demand:?}");
+}
+
+/// A purge without memory for longer lists goes in several rounds.
+#[test]
+fn everything_cached_is_flushed_without_any_memory() {
+    let config = Config::default().cache_bytes(1 << 24).guard(false);
+    let mut bench = Bench::new(config, Lack::Never);
+    (0..500).for_each(|_| bench.alloc());
+    while !bench.live.is_empty() {
+        bench.free();
+    }
+    let kept = bench.space.stats().cached_areas;
+    bench.lack = Lack::Operation(bench.demand.asked + 1);
+    bench.on_heap(Space::flush).0.expect("a flush needs no memory");
+    assert_eq!(bench.space.stats().cached_areas, 0, "of {kept}");
+    bench.finish();
 }

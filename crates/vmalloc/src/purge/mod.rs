@@ -72,6 +72,8 @@ pub(crate) struct Purger {
     keys: Vec<u64>,
     /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
     pub(crate) batch: Vec<PageRange>,
+    /// True if the purge under way found no memory for a list of all that it was to take.
+    pub(crate) is_short: bool,
 }
 
 /// Counts over the life of a space.
@@ -139,6 +141,7 @@ impl Purger {
             ranges: Vec::new(),
             keys: Vec::new(),
             batch,
+            is_short: false,
         })
     }
 
@@ -146,6 +149,13 @@ impl Purger {
     pub(crate) fn remote(&mut self) -> &mut Vec<PageRange> {
         let last = self.taken.len() - 1;
         &mut self.taken[last].remote
+    }
+
+    /// Returns whether that list has room for a batch, and notes if it has none.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let has_room = self.remote().try_reserve(BATCH).is_ok();
+        self.is_short |= !has_room;
+        has_room
     }
 
     /// Enters the areas of the batch in that list, which has room for them. Behind `absent` pages

@@ -34,6 +34,12 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Returns what this and the next round have done together.
+    pub(crate) fn and(self, next: &Self) -> Self {
+        let (given, evicted) = (self.given + next.given, self.evicted + next.evicted);
+        Self { given, evicted, refusal: self.refusal.or(next.refusal), ..*next }
+    }
+
     /// Returns the refusal as the error that it is to callers that need everything done.
     pub(crate) fn complete(self) -> Result<(), PlatformError> {
         self.refusal.map_or(Ok(()), Err)

@@ -117,9 +117,10 @@ impl<P: Platform> Space<P> {
     }
 
     fn is_anything_kept(&self) -> bool {
+        // In this order: growth moves large areas to nodes, and nothing moves back.
         self.deferred.areas() != 0
-            || self.cache.each().any(|node| !node.is_empty())
             || self.cache.large.lock().iter().len() != 0
+            || self.cache.each().any(|node| !node.is_empty())
     }
 
     /// Claims an area of the map: it is the caller's, but not busy before it is

@@ -113,7 +113,14 @@ impl<P: Platform> Space<P> {
         if is(Mutant::NoWait) && self.purger.is_locked() {
             return Ok(Done::default());
         }
-        self.run(&mut self.purger.lock(), plan)
+        let mut purger = self.purger.lock();
+        let mut done = self.run(&mut purger, plan)?;
+        // Without memory for longer lists, all that has to go does so in several rounds.
+        while purger.is_short && plan.cached == Some(Fraction::All) {
+            let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
+            done = done.and(&self.run(&mut purger, rest)?);
+        }
+        Ok(done)
     }
 
     /// Purges because many pages are lazy, unless another thread is at it.
@@ -167,6 +174,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn run(&self, purger: &mut Purger, plan: PurgePlan) -> Result<Done, PlatformError> {
+        purger.is_short = false;
         let means = self.unmapper();
         let mut done = Done { refusal: purger.finish_pending(&means, |_| true), ..Done::default() };
         if !purger.refused.is_empty() {
@@ -260,7 +268,7 @@ impl<P: Platform> Space<P> {
         let mut count = 0;
         for node in &self.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);
-            while more && count < most && purger.remote().try_reserve(BATCH).is_ok() {
+            while more && count < most && purger.has_room() {
                 let batch = &mut purger.batch;
                 batch.clear();
                 let mut node = node.lock();
@@ -281,7 +289,7 @@ impl<P: Platform> Space<P> {
     /// Takes a fraction of the large cached areas, `most` at most. Returns how many.
     fn take_large_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
         let (mut due, mut count) = (None, 0);
-        while count < most && due != Some(0) && purger.remote().try_reserve(BATCH).is_ok() {
+        while count < most && due != Some(0) && purger.has_room() {
             purger.batch.clear();
             let wanted = batch_of(most - count);
             let evicted = self.cache.large.lock().evict(fraction, due, wanted, &mut purger.batch);
