@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
 
 /// A lock that panics instead of waiting.
-struct Flag(AtomicBool);
+pub(crate) struct Flag(AtomicBool);
 
 // SAFETY: the thread that sets the flag holds the lock until it clears it.
 unsafe impl RawMutex for Flag {

@@ -293,3 +293,24 @@ impl<L: RawMutex> Cache<L> {
         self.nodes.iter().for_each(|node| unsafe { node.force_unlock() });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Flag;
+
+    /// What a node has itself does not keep it from looking at the next one.
+    #[test]
+    fn credit_is_gathered_until_it_is_enough() {
+        let limits =
+            Limits { lazy: 8, absent: 8, least_cached: 64, cached: 64, large: 64, is_dear: false };
+        let cache = Cache::<Flag>::new(4, &limits).unwrap();
+        assert_eq!(cache.budget.batch(), 4);
+        // All of the budget is credit: most of it that of node 3.
+        while cache.budget.take(1).is_some() {}
+        cache.nodes[3].lock().credit = 58;
+        let mut own = cache.nodes[0].lock();
+        (own.credit, own.looked_at) = (6, 1);
+        assert!(cache.keep(&mut own, PageRange::of(100, 110)), "10 pages: {}", own.credit);
+    }
+}
