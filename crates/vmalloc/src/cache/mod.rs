@@ -197,15 +197,15 @@ impl<L: RawMutex> Cache<L> {
         if let Some(more) = self.budget.take(missing) {
             node.credit += more;
         } else if node.may_search() {
-            self.gather_credit(node, missing);
+            self.gather_credit(node, pages);
         }
         node.credit >= pages
     }
 
-    /// Takes half of the credit that other nodes do not use, if that is much. What a node has just
-    /// reused it will want to keep again.
+    /// Takes half of the credit that other nodes do not use, if that is much, until `node` has
+    /// `pages` pages. What a node has just reused it will want to keep again.
     #[cold]
-    fn gather_credit(&self, node: &mut Node, missing: u64) {
+    fn gather_credit(&self, node: &mut Node, pages: u64) {
         let next = node.looked_at;
         node.looked_at = next.wrapping_add(LOOKED_AT);
         for step in 0..LOOKED_AT.min(self.nodes.len()) {
@@ -217,7 +217,7 @@ impl<L: RawMutex> Cache<L> {
                 other.credit -= half;
                 node.credit += half;
             }
-            if node.credit >= missing {
+            if node.credit >= pages {
                 return;
             }
         }
