@@ -58,6 +58,43 @@ pub fn forked_meanwhile() {
     });
 }
 
+/// A child of a fork goes on where others were joining areas, making them lazy, and purging.
+pub fn forked_while_areas_are_joined() {
+    let config = Config::default().guard(false).nodes(2).max_slack_percent(100);
+    let world = World::new(64, config.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
+    let large = world.take(48);
+    let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();
+    small.iter().for_each(|&addr| world.give(addr, 1));
+    let bodies: [fn(&World); 2] = [
+        |world| {
+            let areas = [world.take(2), world.take(3)];
+            world.give(areas[1], 3);
+            world.give(areas[0], 2);
+        },
+        |world| {
+            super::come_and_go::<1>(world);
+            world.flush().expect("no fault was asked for");
+        },
+    ];
+    for body in bodies {
+        let world = world.clone();
+        shuttle::thread::spawn(move || body(&world));
+    }
+    point();
+    world.fork(|world| {
+        world.verify().expect("every invariant holds");
+        let areas = [world.take(2), world.take(3)];
+        world.give(areas[1], 3);
+        world.give(areas[0], 2);
+        world.give(large, 48);
+        world.purge().expect("no fault was asked for");
+        world.verify().expect("every invariant holds");
+        let stats = world.stats();
+        assert!(stats.busy_pages <= 10, "more than others have is gone: {stats:?}");
+        assert_eq!(stats.free_pages + stats.busy_pages, stats.span_pages, "{stats:?}");
+    });
+}
+
 /// Forks while another thread is in need, and perhaps inside a notifier: the child still calls
 /// notifiers, and its nodes still take addresses for later.
 pub fn forked_while_in_need() {
