@@ -322,7 +322,8 @@ fn a_flush_unmaps_large_areas_whose_place_others_take() {
 }
 
 /// An allocation in need goes on while a large area is cached. Growth of another CPU makes that
-/// area lazy, before any of the locks that are left: the allocation gets its addresses all the same.
+/// area lazy, before any of the locks that are left. The allocation gets its addresses all the
+/// same.
 #[test]
 fn an_allocation_in_need_sees_what_growth_makes_go() {
     let scene = || {

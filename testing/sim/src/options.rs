@@ -149,7 +149,7 @@ impl Options {
     }
 
     /// Adds a linear map: every frame of the supply can be reached at a page of its own, from
-    /// `start` on: outside the `start` on: outside the span, which is not checked.
+    /// `start` on. These pages lie outside the span, which is not checked.
     #[must_use]
     pub fn linear(mut self, start: u64) -> Self {
         self.linear = Some(start);

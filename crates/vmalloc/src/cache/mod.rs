@@ -299,11 +299,10 @@ mod tests {
     use super::*;
     use crate::tests::Flag;
 
-    /// What a node has itself does not keep it from looking at the next one.
+    /// A node that has some credit of its own looks at the next one all the same.
     #[test]
     fn credit_is_gathered_until_it_is_enough() {
-        let limits =
-            Limits { lazy: 8, absent: 8, least_cached: 64, cached: 64, large: 64, is_dear: false };
+        let limits = Limits { lazy: 8, absent: 8, least_cached: 64, cached: 64, large: 64, is_dear: false };
         let cache = Cache::<Flag>::new(4, &limits).unwrap();
         assert_eq!(cache.budget.batch(), 4);
         // All of the budget is credit: most of it that of node 3.

@@ -17,6 +17,7 @@ impl<P: Platform> Space<P> {
     pub fn verify(&self) -> Result<(), Violation> {
         let purger = self.purger.lock();
         let nodes: Vec<_> = self.cache.each().collect();
+        let large = self.cache.large.lock();
         let tables: Vec<_> = self.areas.tables().collect();
         let map = self.areas.map();
         map.verify()?;
@@ -32,9 +33,7 @@ impl<P: Platform> Space<P> {
             let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
             return Err(Violation { invariant, page: map.span().start() });
         }
-        let large = self.cache.large.lock();
         waiting = (waiting.0 + large.iter().len() as u64, waiting.1 + large.pages());
-        drop(large);
         let lazy = nodes.iter().flat_map(|node| Lazy::iter(&node.lazy)).chain(purger.iter());
         let pages: u64 = lazy.map(|area| area.len()).sum();
         waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);
