@@ -34,10 +34,10 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Returns what this and the next round have done together.
+    /// Returns what this and the next round have done together. The next one tried again what this
+    /// one was refused.
     pub(crate) fn and(self, next: &Self) -> Self {
-        let (given, evicted) = (self.given + next.given, self.evicted + next.evicted);
-        Self { given, evicted, refusal: self.refusal.or(next.refusal), ..*next }
+        Self { given: self.given + next.given, evicted: self.evicted + next.evicted, ..*next }
     }
 
     /// Returns the refusal as the error that it is to callers that need everything done.

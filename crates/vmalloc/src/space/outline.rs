@@ -66,8 +66,8 @@ pub struct Outline {
     pub sizes: u64,
     /// Large areas: the list, the place of an area in an entry, the size of an entry.
     pub large: [u64; 3],
-    /// The purge: the list of what each node gave, its size of an entry, the places of two lists in
-    /// an entry, and the list of refused areas.
+    /// The purge: the list of what each node gave and of one more set, its size of an entry, the
+    /// places of two lists in an entry, and the list of refused areas.
     pub purge: [u64; 5],
     /// The word with the address of the last area freed by `free_atomic`, which has in its first
     /// word that of the one before.
@@ -88,7 +88,7 @@ pub struct Outline {
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 3;
+    pub const VERSION: u64 = 4;
     /// The tag of the first entry of the specimen of a table; the other entries have none.
     pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.
