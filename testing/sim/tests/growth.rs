@@ -189,7 +189,7 @@ fn areas_with_guard_pages_are_not_joined() {
     run_programs(true);
 }
 
-/// Returns how many cached pages are left when areas of `pages` pages, 600 together, have come.
+/// Returns how many cached pages are left when areas of `pages` pages, 1,200 together, have come.
 fn left_after(pages: usize) -> u64 {
     let space = space(16 << 20, true);
     let _large = alloc(&space, 600);
