@@ -4,13 +4,17 @@
 //! (W1), whatever step fails. Entries are written, the mapping is changed, and only then the
 //! entries say what is certain (W2).
 
-use crate::error::{mapping_error, protect_error};
+use crate::error::{mapping_error, platform_error, protect_error};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
 use crate::os::map_count::SPLIT;
 use crate::os::reservation::Access;
+use crate::os::swap::{Found, pages};
 use crate::platform::Linux;
 use vmalloc::{PageRange, PlatformError, Protect, Protection};
+
+/// The call that fails on a lost page.
+const LOST: &str = "mmap of pages that another mapping of the program has taken";
 
 // SAFETY: mprotect(2) returns when no CPU can do any more what the new protection forbids.
 unsafe impl Protect for Linux {
@@ -75,8 +79,11 @@ impl Linux {
             if let Guarding::PteMarkers(markers) = &self.guarding {
                 markers.admit(&self.memory, hull)?;
             }
-            let replaced = self.memory.replace(hull, access);
-            replaced.map_err(|errno| mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno))?;
+            self.retake(hull)?;
+            self.memory.replace(hull, access).map_err(|errno| {
+                self.mend(hull);
+                mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno)
+            })?;
             self.table.update(hull, |_, _| Entry::PLAIN);
             Ok(())
         })?;
@@ -89,8 +96,45 @@ impl Linux {
     /// on these pages begins with restoring them.
     #[cold]
     pub(crate) fn put_back(&self, range: PageRange) {
-        let _ = self.restore(range);
-        let _ = self.unmap_plain(&[range]);
+        // Pages that could not be restored may be another owner's.
+        if self.restore(range).is_ok() {
+            let _ = self.unmap_plain(&[range]);
+        }
+    }
+
+    /// Maps again what a refused call has left unmapped of `range`, which was prepared: H3. All of
+    /// it is special then, for it can't be accessed.
+    #[cold]
+    pub(crate) fn mend(&self, range: PageRange) -> Found {
+        self.table.update(range, |_, old| old.unsure());
+        self.memory.mend(range, |page| self.lose(page))
+    }
+
+    /// Mends `range`, which was prepared, and of which each page did trap.
+    #[cold]
+    pub(crate) fn mend_trapping(&self, range: PageRange) {
+        if self.mend(range) == Found::Whole && self.memory.is_readable(range) {
+            self.lose(range);
+        }
+    }
+
+    /// Leaves `range`, which was prepared, to the other owner who has mapped it.
+    #[cold]
+    pub(crate) fn lose(&self, range: PageRange) {
+        self.memory.stay();
+        self.table.note_lost(range);
+    }
+
+    /// Maps the lost pages of `range`, which was prepared. An error if another owner still has one.
+    pub(crate) fn retake(&self, range: PageRange) -> Result<(), PlatformError> {
+        if !self.table.has_lost() {
+            return Ok(());
+        }
+        pages(range).filter(|page| self.table.get(page.start()) == Entry::LOST).try_for_each(|page| {
+            self.memory.fill(page).map_err(|errno| platform_error(LOST, errno))?;
+            self.table.update(page, |_, _| Entry::PLAIN.unsure());
+            Ok(())
+        })
     }
 
     /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for
@@ -102,7 +146,7 @@ impl Linux {
             self.memory.budget().take(SPLIT)?;
             markers.admit(&self.memory, range)?;
         }
-        self.prepare(range).inspect_err(|_| self.put_back(range))?;
+        self.prepare(range).and_then(|()| self.retake(range)).inspect_err(|_| self.put_back(range))?;
         self.set_opened(range);
         Ok(())
     }

@@ -29,6 +29,7 @@ use crate::frames::supply::Supply;
 use crate::frames::table::Entry;
 use crate::os::madvise::Advice;
 use crate::os::reservation::Access;
+use crate::os::swap::{Found, has_left_holes};
 use crate::platform::Linux;
 use rustix::io::Errno;
 use std::ops::RangeInclusive;
@@ -192,12 +193,17 @@ impl Linux {
             let frame = entry.frame().filter(|frame| supply.is_own(*frame));
             frame.is_some_and(|frame| entry == Entry::frame_page(frame, access))
         };
-        if !supply.is_own(first) || !self.table.entries(pages).all(shows) {
+        if has_left_holes() || !supply.is_own(first) || !self.table.entries(pages).all(shows) {
             return false;
         }
         // SAFETY: W2: the pages show frames of this process's file, which has all frames from its
         // first own one on.
-        unsafe { self.memory.show_others(pages, first.0) }.is_ok()
+        let exchanged = unsafe { self.memory.show_others(pages, first.0) };
+        // The pages showed shared memory before.
+        if exchanged.is_err() && self.mend(pages) == Found::Whole && !self.memory.is_shared(pages) {
+            self.lose(pages);
+        }
+        exchanged.is_ok()
     }
 
     fn show_run(
@@ -213,17 +219,25 @@ impl Linux {
             self.table.update(pages, wanted);
             return Ok(());
         }
+        self.retake(pages)?;
+        let refused = |errno| mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno);
+        // SAFETY: `map_frames` has checked that all frames are the supply's. So they are in its
+        // linear map, which is shared memory, to the end.
+        let lifted = unsafe { self.memory.lift_shared(source, pages) }.map_err(refused)?;
+        if self.table.entries(pages).any(|(_, entry)| entry != Entry::PLAIN) {
+            // From here on each of them traps, as plain ones do.
+            self.table.update(pages, |_, old| old.unsure());
+            self.memory.protect(pages, Access::None).map_err(refused)?;
+        }
         self.table.update(pages, |page, old| wanted(page, old).unsure());
-        // SAFETY: `duplicate` asks for shared memory at the source: `map_frames` has checked that
-        // all frames are the supply's, so this is in its linear map, to the end. A range that a
-        // failure leaves half mapped is replaced at once.
-        let shown = unsafe { self.memory.duplicate(source, pages) };
+        self.memory.place(lifted, pages).map_err(|(errno, _)| {
+            self.mend_trapping(pages);
+            refused(errno)
+        })?;
         // The linear map is readable and writable, so its duplicates are.
-        let shown = match access {
-            Access::ReadWrite => shown,
-            _ => shown.and_then(|()| self.memory.protect(pages, access)),
-        };
-        shown.map_err(|errno| mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno))?;
+        if access != Access::ReadWrite {
+            self.memory.protect(pages, access).map_err(refused)?;
+        }
         self.table.update(pages, wanted);
         Ok(())
     }

@@ -379,6 +379,9 @@ impl Supply {
     /// Makes the file, and puts it behind the linear map from the floor on.
     #[cold]
     fn start(&self) -> Result<(), PlatformError> {
+        if self.linear.stays() {
+            return Err(platform_error("frames (another mapping of the program took their place)", Errno::EXIST));
+        }
         hooks::lock_always();
         let floor = self.state.floor.load(Ordering::Relaxed);
         let file = create(self.linear.bytes())?;

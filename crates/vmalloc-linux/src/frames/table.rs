@@ -10,7 +10,9 @@
 //! pages and free pages of [`guard`](crate::guard) are plain. Any other page is **special**:
 //! - a *frame page* shows a frame of the supply,
 //! - a *marked* page is private memory that the kernel keeps in another mapping, since it has
-//!   another protection or came from elsewhere.
+//!   another protection or came from elsewhere,
+//! - a *lost* page is no memory of ours: another owner's mapping took its place while it had none,
+//!   see [`swap`](crate::os::swap). It stays lost until that mapping has gone.
 //!
 //! Invariants:
 //! - **W1** A special page has an entry that is not 0, in a special chunk. (The converse need not
@@ -41,7 +43,9 @@ use crate::error::{platform_error, protect_error};
 use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
 use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::mem::{self, ManuallyDrop};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use vmalloc::{Frame, PageRange, PlatformError};
 
 /// The state of a page, in a word: three bits of kind, and 29 of a frame or of a mark.
@@ -60,6 +64,9 @@ impl Entry {
     const READ_EXECUTE: u32 = 4;
     /// A frame page or marked page whose protection is not known.
     const UNSURE: u32 = 5;
+
+    /// The entry of a lost page. No change of access makes it another one.
+    pub(crate) const LOST: Self = Self(6);
 
     /// Returns the entry of a frame page. The frame is below
     /// [`FRAMES_MAX`](crate::means::FRAMES_MAX).
@@ -109,7 +116,8 @@ impl Entry {
 
     /// Returns the frame of a frame page.
     pub(crate) fn frame(self) -> Option<Frame> {
-        (self.kind() >= Self::READ_WRITE).then(|| Frame((self.0 >> Self::KIND_BITS).into()))
+        let is_frame = (Self::READ_WRITE..=Self::UNSURE).contains(&self.kind());
+        is_frame.then(|| Frame((self.0 >> Self::KIND_BITS).into()))
     }
 
     /// Returns the entry for the time while the protection is being changed.
@@ -119,7 +127,11 @@ impl Entry {
 
     /// Returns the entry with another protection.
     pub(crate) fn protected(self, access: Access) -> Self {
-        self.frame().map_or(Self::marked(access, self.number()), |frame| Self::frame_page(frame, access))
+        match self.frame() {
+            Some(frame) => Self::frame_page(frame, access),
+            None if self == Self::LOST => self,
+            None => Self::marked(access, self.number()),
+        }
     }
 
     /// Returns true if the kernel keeps two neighbours like these in one mapping. That is certain
@@ -138,16 +150,64 @@ pub(crate) struct Table {
     span: PageRange,
     /// A bit for each chunk, as for guards: here *open* stands for special.
     special: Chunks,
-    /// None where they could not be reserved: then nothing can be special.
-    entries: Option<Mapping>,
+    /// Where the entries are reserved. Null until that could be done: then nothing is special.
+    entries: AtomicPtr<AtomicU32>,
+    /// True once a page was lost.
+    has_lost: AtomicBool,
 }
 
 impl Table {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
-        let bytes =
-            usize::try_from(span.len()).ok().and_then(|pages| pages.checked_mul(size_of::<AtomicU32>()));
-        let entries = bytes.and_then(|bytes| Mapping::new(bytes, Access::None).ok());
-        Ok(Self { span, special: Chunks::new(span)?, entries })
+        let table = Self {
+            span,
+            special: Chunks::new(span)?,
+            entries: AtomicPtr::default(),
+            has_lost: AtomicBool::new(false),
+        };
+        // A refusal may be for the moment: the first page to become special asks again.
+        let _ = table.reserve();
+        Ok(table)
+    }
+
+    /// Returns how many bytes of addresses the entries take.
+    fn bytes(&self) -> Option<usize> {
+        usize::try_from(self.span.len()).ok()?.checked_mul(size_of::<AtomicU32>())
+    }
+
+    /// Returns the reservation of the entries, if it is there.
+    fn reserved(&self) -> Option<ManuallyDrop<Mapping>> {
+        // Acquire: pairs with the Release of the thread that has reserved them.
+        let base = NonNull::new(self.entries.load(Ordering::Acquire))?;
+        // SAFETY: `reserve` has left a mapping of these bytes to this table alone.
+        unsafe { Mapping::of_kernel(base.as_ptr().cast(), self.bytes()?) }.ok().map(ManuallyDrop::new)
+    }
+
+    /// Returns the reservation of the entries, and makes it if it is not there.
+    fn reserve(&self) -> Result<ManuallyDrop<Mapping>, Errno> {
+        if self.reserved().is_none() {
+            let made = Mapping::new(self.bytes().ok_or(Errno::NOMEM)?, Access::None)?;
+            let (none, base) = (ptr::null_mut(), made.base().cast().as_ptr());
+            // Release: a thread that sees the address finds the mapping. The second of two threads
+            // gives its own back.
+            if self.entries.compare_exchange(none, base, Ordering::Release, Ordering::Relaxed).is_ok() {
+                mem::forget(made);
+            }
+        }
+        self.reserved().ok_or(Errno::NOMEM)
+    }
+
+    /// Returns true if some page of the span was ever lost.
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        // Relaxed: a range with lost pages comes to its next owner from the one that lost them.
+        self.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `range`, which was prepared, is another owner's.
+    #[cold]
+    pub(crate) fn note_lost(&self, range: PageRange) {
+        self.has_lost.store(true, Ordering::Relaxed);
+        self.update(range, |_, _| Entry::LOST);
     }
 
     /// Returns true if `range` has no special page. It reads a bit a chunk, so it may return false
@@ -168,8 +228,7 @@ impl Table {
         if self.is_special(range) {
             return Ok(());
         }
-        let entries =
-            self.entries.as_ref().ok_or_else(|| platform_error("mmap of a page table", Errno::NOMEM))?;
+        let entries = self.reserve().map_err(|errno| platform_error("mmap of a page table", errno))?;
         for run in self.special.runs(self.special.round_out(range), State::Closed) {
             let (offset, len) = (run.start() - self.span.start(), run.len());
             let word = size_of::<AtomicU32>();
@@ -243,16 +302,22 @@ impl Table {
     /// Returns the words of `range`, whose chunks are special.
     fn words(&self, range: PageRange) -> &[AtomicU32] {
         debug_assert!(self.special.is_open(range), "{range:?} has no entries");
-        let Some(entries) = &self.entries else { return &[] };
+        // Relaxed: a special chunk has been prepared, and its bit orders that.
+        let Some(entries) = NonNull::new(self.entries.load(Ordering::Relaxed)) else { return &[] };
         let first = (range.start() - self.span.start()) as usize;
         // SAFETY: `new` mapped room for an entry for each page of the span, zeroed and aligned.
         // `prepare` has made these accessible before it called their chunks special (Release and
         // Acquire in `guard::chunks`). The mapping lives as long as `self`, and all access to it is
         // atomic, through here.
         unsafe {
-            let words = entries.base().as_ptr().cast::<AtomicU32>().add(first);
-            std::slice::from_raw_parts(words, range.len() as usize)
+            std::slice::from_raw_parts(entries.as_ptr().add(first), range.len() as usize)
         }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.reserved().map(ManuallyDrop::into_inner).into_iter().for_each(drop);
     }
 }
 

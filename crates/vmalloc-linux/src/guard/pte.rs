@@ -25,7 +25,9 @@ use crate::means::BatchAdvise;
 use crate::os::batch::with_batch;
 use crate::os::madvise::Advice;
 use crate::os::reservation::{Access, Reservation};
+use crate::os::futex::FutexLock;
 use libc::iovec;
+use lock_api::MutexGuard;
 use rustix::io::Errno;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -87,13 +89,13 @@ impl PteMarkers {
         self.extents.is_open(range)
     }
 
-    /// Opens `range`. Its pages are marked where they were open, and accessible where they were
-    /// not: in any case they are about to be replaced.
+    /// Opens `range`, of which all pages are about to be replaced, and marks what it has opened.
     pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         if self.extents.is_open(range) {
             return Ok(());
         }
-        self.open(memory, range).map(drop).inspect_err(|_| self.expel(memory, range))
+        let opened = self.open_closed(&OPENING.lock(), memory, range, None);
+        opened.inspect_err(|_| self.expel(memory, range))
     }
 
     /// Undoes a mapping that has failed: what was opened for it does not guard `range`.
@@ -127,17 +129,35 @@ impl PteMarkers {
     /// what was open before: also of what another thread has opened meanwhile.
     #[cold]
     fn open(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
-        let _opening = OPENING.lock();
+        let opening = OPENING.lock();
         let mut below = Below::Nothing;
-        self.extents.open_runs(range, |part| {
+        let opened = self.extents.open_runs(range, |part| {
             below = Below::Tables;
             memory.advise(part, Advice::GuardRemove)
-        })?;
-        let opened = self.extents.closed_runs(range, |run| self.open_run(memory, run, range));
-        opened.map(|()| below).inspect_err(|_| self.is_uneven.store(true, Relaxed))
+        });
+        opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))?;
+        self.open_closed(&opening, memory, range, Some(range)).map(|()| below)
     }
 
-    fn open_run(&self, memory: &Reservation, run: PageRange, range: PageRange) -> Result<(), PlatformError> {
+    /// Opens what is closed of `range`, and marks all that it opens but the `accessible` part.
+    #[cold]
+    fn open_closed(
+        &self,
+        _opening: &MutexGuard<'_, FutexLock, ()>,
+        memory: &Reservation,
+        range: PageRange,
+        accessible: Option<PageRange>,
+    ) -> Result<(), PlatformError> {
+        let opened = self.extents.closed_runs(range, |run| self.open_run(memory, run, accessible));
+        opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))
+    }
+
+    fn open_run(
+        &self,
+        memory: &Reservation,
+        run: PageRange,
+        accessible: Option<PageRange>,
+    ) -> Result<(), PlatformError> {
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
         // would put memory behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;
@@ -145,15 +165,14 @@ impl PteMarkers {
             // At the limit on mappings it fails, and then the opening says so.
             let _ = memory.advise(run, Advice::DoDump);
         }
-        let before = PageRange::new(run.start(), run.end().min(range.start()));
-        let after = PageRange::new(run.start().max(range.end()), run.end());
-        for gap in [before, after].into_iter().flatten() {
-            memory.advise(gap, Advice::GuardInstall)?;
-        }
+        let accessible = accessible.and_then(|range| range.intersection(&run));
+        let (start, end) = accessible.map_or((run.end(), run.end()), |part| (part.start(), part.end()));
+        let marked = [PageRange::new(run.start(), start), PageRange::new(end, run.end())];
+        marked.into_iter().flatten().try_for_each(|part| memory.advise(part, Advice::GuardInstall))?;
         // Relaxed: pages that were closed with marks in them have come here from their owners, and
         // an opening fails under the same lock.
         let is_uneven = self.is_uneven.load(Relaxed) || locks::generation() != self.generation;
-        if let Some(part) = run.intersection(&range).filter(|_| is_uneven) {
+        if let Some(part) = accessible.filter(|_| is_uneven) {
             memory.advise(part, Advice::GuardRemove)?;
         }
         memory.protect(run, Access::ReadWrite).map_err(protect_error)?;

@@ -96,10 +96,13 @@ pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
 
 /// Returns what a call of the C library has answered.
 pub(crate) fn errno_of(answer: c_long) -> Result<usize, Errno> {
-    usize::try_from(answer).map_err(|_| {
-        let last = std::io::Error::last_os_error().raw_os_error();
-        Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
-    })
+    usize::try_from(answer).map_err(|_| last_error())
+}
+
+/// Returns the error of the call of the C library that this thread has made last.
+pub(crate) fn last_error() -> Errno {
+    let last = std::io::Error::last_os_error().raw_os_error();
+    Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
 }
 
 /// The way to advise about many runs, chosen when the span was reserved.

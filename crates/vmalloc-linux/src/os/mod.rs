@@ -12,5 +12,6 @@ pub(crate) mod map_count;
 pub(crate) mod own_descriptor;
 pub(crate) mod pagemap;
 pub(crate) mod reservation;
+pub(crate) mod swap;
 pub(crate) mod userfaultfd;
 pub(crate) mod weak;

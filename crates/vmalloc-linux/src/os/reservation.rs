@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - **M1** The span is one reservation made here, held by no other owner, and lives as long as
-//!   this: private anonymous memory, but for the pages that [`Reservation::duplicate`] has put
-//!   there.
+//!   this: private anonymous memory, but for the pages of frames that [`swap`](crate::os::swap) has
+//!   put there, and those that it calls lost.
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that
 //!   once, at the boundary; from there on it is only debug-asserted.
 
@@ -12,12 +12,11 @@ use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{Budget, SPLIT};
 use libc::iovec;
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
-use rustix::mm::{mmap, mmap_anonymous, mprotect, mremap_fixed, msync, munlock, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
 /// Memory of this process, given back when dropped.
@@ -25,6 +24,8 @@ use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 pub(crate) struct Mapping {
     base: NonNull<c_void>,
     bytes: usize,
+    /// True if it stays mapped when dropped: another owner has got a part of it.
+    stays: AtomicBool,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread, and nothing here depends on which
@@ -45,8 +46,29 @@ impl Mapping {
         };
         // SAFETY: the kernel chooses an address where nothing is mapped.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
+        // SAFETY: the kernel has just made this mapping for its caller alone.
+        unsafe { Self::of_kernel(base, bytes) }
+    }
+
+    /// Takes a mapping that the kernel has just made.
+    ///
+    /// # Safety
+    /// It has these bytes, and no other owner.
+    pub(crate) unsafe fn of_kernel(base: *mut c_void, bytes: usize) -> Result<Self, Errno> {
         base.expose_provenance();
-        NonNull::new(base).map(|base| Self { base, bytes }).ok_or(Errno::NOMEM)
+        let base = NonNull::new(base).ok_or(Errno::NOMEM)?;
+        Ok(Self { base, bytes, stays: AtomicBool::new(false) })
+    }
+
+    /// Leaves it mapped when it is dropped: another owner has got a part of it.
+    pub(crate) fn stay(&self) {
+        // Relaxed: the drop has the mapping for itself, and so comes after this.
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if another owner has got a part of it.
+    pub(crate) fn stays(&self) -> bool {
+        self.stays.load(Ordering::Relaxed)
     }
 
     pub(crate) fn base(&self) -> NonNull<c_void> {
@@ -98,18 +120,6 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible
-    /// yet.
-    ///
-    /// # Safety
-    /// Nothing refers to what this holds from `offset` on.
-    pub(crate) unsafe fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
-        let (base, bytes) = (self.base.as_ptr().wrapping_byte_add(offset), self.bytes - offset);
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: what is replaced is the end of our own mapping, to which nothing refers.
-        unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) }.map(drop)
-    }
-
     /// Makes a part accessible that never was. A locked part is unlocked first, or the kernel would
     /// put memory behind all of it.
     ///
@@ -129,7 +139,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this, and the owner of the mapping has given up its content.
+        if *self.stays.get_mut() {
+            return;
+        }
+        // SAFETY: this is exactly what the kernel mapped, and the owner of the mapping has given up its content.
         // It can fail only at the limit on mappings, if the kernel would have to split one; these
         // are whole.
         let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
@@ -161,7 +174,7 @@ impl TryFrom<Protection> for Access {
 }
 
 impl Access {
-    fn map(self) -> ProtFlags {
+    pub(crate) fn map(self) -> ProtFlags {
         match self {
             Self::None => ProtFlags::empty(),
             Self::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
@@ -217,6 +230,11 @@ impl Reservation {
         self.mapping.bytes()
     }
 
+    /// Leaves the span mapped for ever: another owner has a part of it.
+    pub(crate) fn stay(&self) {
+        self.mapping.stay();
+    }
+
     pub(crate) fn sender(&self) -> &Sender {
         &self.sender
     }
@@ -258,66 +276,6 @@ impl Reservation {
         // program is that a touch of these pages traps or does not, and `Platform` says when it
         // must.
         unsafe { mprotect(run.iov_base, run.iov_len, access.protect()) }
-    }
-
-    /// Puts fresh private memory behind `range`, as the span was made of, whatever was there.
-    pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
-        let run = self.run(range);
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: M1, M2: the replaced pages are our own, and the owner of the range no longer
-        // needs them.
-        unsafe { mmap_anonymous(run.iov_base, run.iov_len, access.map(), flags) }.map(drop)
-    }
-
-    /// Puts the shared memory that begins at `source` behind `range` as well, as accessible as it
-    /// is there. If this fails, `range` may have lost its mapping: it has to be replaced at once,
-    /// before another mapping of the program gets there.
-    ///
-    /// # Safety
-    /// At `source`, a page's address, is shared memory of that length.
-    pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
-        let run = self.run(range);
-        // SAFETY: M1, M2 for the target, as in `replace`. An old size of zero leaves shared memory
-        // where it is, see mremap(2).
-        unsafe { mremap_fixed(source, 0, run.iov_len, MremapFlags::MAYMOVE, run.iov_base) }.map(drop)
-    }
-
-    /// Puts the pages of a file from number `first` on behind `range`, where pages of that file are
-    /// already, with the same access. Nothing is touched or populated. If this fails, the range may
-    /// have lost its mapping, as for [`duplicate`](Self::duplicate).
-    ///
-    /// # Safety
-    /// All of `range` shows shared memory of one file, which has the pages.
-    pub(crate) unsafe fn show_others(&self, range: PageRange, first: u64) -> Result<(), Errno> {
-        let run = self.run(range);
-        // Without `MAP_NONBLOCK` the kernel would populate each range by itself.
-        let (keeps_access, flags) = (0, libc::MAP_NONBLOCK);
-        // SAFETY: M1, M2; what is replaced is shared memory, whose owner wants another part of it.
-        let answer =
-            unsafe { libc::remap_file_pages(run.iov_base, run.iov_len, keeps_access, first as usize, flags) };
-        madvise::errno_of(answer.into()).map(drop)
-    }
-
-    /// Moves the pages behind `from`, which is private memory, to `to`, of the same length. New
-    /// pages appear behind `from` at a touch. The kernel goes from mapping to mapping, and removes
-    /// the target of each before it moves it. So if this fails, some pages at the begin may have
-    /// been moved, and a part of `to` behind them may have lost its mapping, as for
-    /// [`duplicate`](Self::duplicate).
-    pub(crate) fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), Errno> {
-        let (source, target) = (self.run(from), self.run(to));
-        // By its number: under Miri rustix stands on the C library, and has no name for it there.
-        let flags = MremapFlags::MAYMOVE | MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
-        // SAFETY: M1, M2 for both; the caller owns both, and no other thread uses them.
-        let moved =
-            unsafe { mremap_fixed(source.iov_base, source.iov_len, target.iov_len, flags, target.iov_base) };
-        moved.map(drop)
-    }
-
-    /// Returns true if some page of `range` has no mapping.
-    pub(crate) fn has_hole(&self, range: PageRange) -> bool {
-        let run = self.run(range);
-        // SAFETY: M1, M2; to private memory this does nothing, and it fails where there is none.
-        unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) }.is_err()
     }
 
     /// Advises about `range`. Pages that are locked in memory are unlocked for it, see [`unlock`].

@@ -11,6 +11,7 @@ mod common;
 
 mod exercise;
 mod gathering;
+mod holes;
 mod kernel;
 mod locked;
 mod machine;

@@ -14,7 +14,7 @@ use crate::area_map::State;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::fit::Fit;
-use crate::platform::{DirectMemory, Platform, PlatformError, PlatformFault, Protection, Relocate};
+use crate::platform::{DirectMemory, Platform, PlatformError, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
 
 /// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again, where
@@ -258,7 +258,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
         // mapped.
         let disposition = match unsafe { self.platform.relocate(from, kept) } {
             Ok(()) => Disposition::MustUnmap,
-            Err(error) => self.copy_area(from, kept, error, checked).map_err(|cause| {
+            Err(_) => self.copy_area(from, kept, checked).map_err(|cause| {
                 // Some part of it is mapped, and no caller has seen it.
                 let page = new.start();
                 self.sure(self.free_as(page, FreedBy::Free, Disposition::MustUnmap));
@@ -276,12 +276,8 @@ impl<P: DirectMemory + Relocate> Space<P> {
         &self,
         from: PageRange,
         to: PageRange,
-        why: PlatformError,
         checked: &Checked,
     ) -> Result<Disposition, PlatformError> {
-        if why.fault != PlatformFault::Unsupported && why.fault != PlatformFault::MapLimit {
-            return Err(why);
-        }
         // SAFETY: the pages were obtained for this caller alone, and are not mapped.
         let map = || unsafe { self.platform.map(to, Protection::ReadWrite) };
         self.or_after_purge(checked, map)?;

@@ -1,0 +1,272 @@
+//! Replacing what is behind a range of the span, which stays mapped at every moment.
+//!
+//! # The hole
+//! A call that maps over a range removes the former mapping first. Kernels before 6.17 (mremap(2))
+//! and 6.12 (mmap(2)) may refuse after that, and leave a **hole**. The next mmap(2) of any thread
+//! may be given addresses in it. A second try to map the range would replace that thread's memory.
+//!
+//! ```text
+//!   refused:   │ span … │  hole  │ … span │        another thread's mmap(2): │ … │ theirs │ … │
+//! ```
+//!
+//! # Rules
+//! - **H1** What the program can cause to be refused (several mappings, limits on addresses, data
+//!   or memory) is asked for where a refusal changes nothing. [`Reservation::lift`] moves pages to
+//!   a place that the kernel chooses, and [`Reservation::replace`] maps first without access.
+//! - **H2** One call then replaces the range: by one whole mapping of its length, or by one without
+//!   access. Only want of memory in the kernel can refuse that, or a filter of system calls.
+//!   The pages of the range trap before, or show shared memory, so that what is found there after a
+//!   refusal tells whose it is. (Not so where private memory is replaced by fresh memory.)
+//! - **H3** After such a refusal the caller [mends](Reservation::mend) the range. What is not mapped
+//!   is mapped by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets another
+//!   owner's mapping, the page is *lost*: no call of ours is given it until that mapping has gone,
+//!   see [`frames::table`](crate::frames::table).
+//! - **H4** Where the kernel has ever left a hole, calls are not made that another one does as
+//!   well: moves, which are copied, and exchanges of frames. The first move is tried on two pages
+//!   outside of the span.
+
+use crate::os::madvise::{errno_of, last_error};
+use crate::os::reservation::{Access, Mapping, Reservation};
+use libc::iovec;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MremapFlags, MsyncFlags, mmap, mmap_anonymous, mremap, mremap_fixed, msync};
+use std::ffi::c_void;
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use vmalloc::PageRange;
+
+/// What is known of the kernel: H4.
+static MOVES: AtomicU8 = AtomicU8::new(UNTRIED);
+const UNTRIED: u8 = 0;
+const SOUND: u8 = 1;
+const LEAVES_HOLES: u8 = 2;
+
+/// Returns true if a refused call has left a hole in this process.
+pub(crate) fn has_left_holes() -> bool {
+    // Relaxed: a number and nothing else, as below.
+    MOVES.load(Ordering::Relaxed) == LEAVES_HOLES
+}
+
+/// Checks that the kernel moves a mapping to a given place. A refusal that left no hole is not
+/// remembered.
+fn check_moves() -> Result<(), Errno> {
+    if MOVES.load(Ordering::Relaxed) == UNTRIED {
+        let tried = try_move()?;
+        // A hole that another thread has found meanwhile says more.
+        let _ = MOVES.compare_exchange(UNTRIED, tried, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    if has_left_holes() { Err(Errno::NOSYS) } else { Ok(()) }
+}
+
+/// Moves a page over another one, both of no other use.
+#[cold]
+fn try_move() -> Result<u8, Errno> {
+    const MARK: u8 = 0xa5;
+    let bytes = rustix::param::page_size();
+    let (source, target) = (Mapping::new(bytes, Access::None)?, Mapping::new(bytes, Access::ReadWrite)?);
+    let place = target.base().as_ptr();
+    // SAFETY: a page of our own, which can be written.
+    unsafe { place.cast::<u8>().write_volatile(MARK) };
+    // SAFETY: both are whole mappings of our own, of this length.
+    match unsafe { mremap_fixed(source.base().as_ptr(), bytes, bytes, MremapFlags::MAYMOVE, place) } {
+        Ok(_) => {
+            // It is where the target was, which ends with `target`.
+            mem::forget(source);
+            Ok(SOUND)
+        }
+        Err(errno) if reads(place) == Some(MARK) => Err(errno),
+        Err(_) => {
+            // What is there now, if anything, is another owner's.
+            target.stay();
+            Ok(LEAVES_HOLES)
+        }
+    }
+}
+
+/// Returns the byte at an address that may lead nowhere; `None` where it can't be read.
+fn reads(place: *mut c_void) -> Option<u8> {
+    let mut byte = 0_u8;
+    let local = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let remote = iovec { iov_base: place, iov_len: 1 };
+    // SAFETY: the kernel writes one byte to `byte`, and checks the other address.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    (read == 1).then_some(byte)
+}
+
+/// What [mending](Reservation::mend) has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// No hole: the refused call has changed nothing.
+    Whole,
+    /// A hole, which is mapped again but for the lost pages.
+    Hole,
+}
+
+impl Reservation {
+    /// Puts fresh private memory behind `range`, as the span was made of, whatever was there. If it
+    /// is refused, the range has to be mended.
+    pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
+        let run = self.run(range);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: M1, M2: the replaced pages are our own, and the owner of the range no longer
+        // needs them.
+        unsafe { mmap_anonymous(run.iov_base, run.iov_len, Access::None.map(), flags)? };
+        // H1: strict overcommit counts what can be written.
+        if access == Access::None { Ok(()) } else { self.protect(range, access) }
+    }
+
+    /// Moves the pages behind `range`, which is private memory, to a place that the kernel chooses.
+    /// New pages appear behind `range` at a touch. If it is refused, nothing is changed: the kernel
+    /// keeps the range in several mappings, or a limit stands in the way.
+    pub(crate) fn lift(&self, range: PageRange) -> Result<Mapping, Errno> {
+        check_moves()?;
+        let run = self.run(range);
+        let (flags, wish) = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP, ptr::null_mut::<c_void>());
+        // SAFETY: M1, M2; the caller owns the range, and no other thread uses it. The kernel makes
+        // a mapping of that length for this caller alone. Without a wish it chooses the place.
+        unsafe {
+            let made = libc::mremap(run.iov_base, run.iov_len, run.iov_len, flags, wish);
+            match made == libc::MAP_FAILED {
+                true => Err(last_error()),
+                false => Mapping::of_kernel(made, run.iov_len),
+            }
+        }
+    }
+
+    /// Shows the shared memory at `source` at a place that the kernel chooses as well, as much as
+    /// `range` has, and as accessible as it is there. If it is refused, nothing is changed.
+    ///
+    /// # Safety
+    /// At `source`, a page's address, is shared memory of that length.
+    pub(crate) unsafe fn lift_shared(
+        &self,
+        source: *mut c_void,
+        range: PageRange,
+    ) -> Result<Mapping, Errno> {
+        let bytes = self.run(range).iov_len;
+        // SAFETY: an old size of zero leaves shared memory where it is, see mremap(2). The kernel
+        // makes a mapping of that length for this caller alone.
+        unsafe { Mapping::of_kernel(mremap(source, 0, bytes, MremapFlags::MAYMOVE)?, bytes) }
+    }
+
+    /// Puts a lifted mapping behind `range`, of the same length. If it is refused, the range has to
+    /// be mended.
+    pub(crate) fn place(&self, lifted: Mapping, range: PageRange) -> Result<(), (Errno, Mapping)> {
+        let run = self.run(range);
+        debug_assert_eq!(lifted.bytes(), run.iov_len, "{range:?}");
+        let (source, bytes) = (lifted.base().as_ptr(), lifted.bytes());
+        // SAFETY: the source is a whole mapping of our own. M1, M2 for the target, which the caller
+        // owns and no other thread uses.
+        match unsafe { mremap_fixed(source, bytes, bytes, MremapFlags::MAYMOVE, run.iov_base) } {
+            // It is a part of the span now.
+            Ok(_) => {
+                mem::forget(lifted);
+                Ok(())
+            }
+            Err(errno) => Err((errno, lifted)),
+        }
+    }
+
+    /// Puts the pages of a file from number `first` on behind `range`, where pages of that file are
+    /// already, with the same access. Nothing is touched or populated. If it is refused, the range
+    /// has to be mended.
+    ///
+    /// # Safety
+    /// All of `range` shows shared memory of one file, which has the pages.
+    pub(crate) unsafe fn show_others(&self, range: PageRange, first: u64) -> Result<(), Errno> {
+        let run = self.run(range);
+        // Without `MAP_NONBLOCK` the kernel would populate each range by itself.
+        let (keeps_access, flags) = (0, libc::MAP_NONBLOCK);
+        // SAFETY: M1, M2; what is replaced is shared memory, whose owner wants another part of it.
+        let answer =
+            unsafe { libc::remap_file_pages(run.iov_base, run.iov_len, keeps_access, first as usize, flags) };
+        errno_of(answer.into()).map(drop)
+    }
+
+    /// Maps again, without access, what a refused call has left unmapped of `range`, and tells each
+    /// page that another owner has got meanwhile.
+    ///
+    /// Such a call removes all of the range or nothing. So a page that is mapped is another owner's
+    /// if one is not.
+    #[cold]
+    pub(crate) fn mend(&self, range: PageRange, mut is_lost: impl FnMut(PageRange)) -> Found {
+        if self.fill(range).is_err() {
+            if !has_hole(self.run(range)) {
+                return Found::Whole;
+            }
+            pages(range).filter(|page| self.fill(*page).is_err()).for_each(&mut is_lost);
+        }
+        MOVES.store(LEAVES_HOLES, Ordering::Relaxed);
+        Found::Hole
+    }
+
+    /// Maps `range` where nothing is mapped. It replaces nothing.
+    pub(crate) fn fill(&self, range: PageRange) -> Result<(), Errno> {
+        fill(self.run(range))
+    }
+
+    /// Returns true if shared memory begins at `range`.
+    #[cold]
+    pub(crate) fn is_shared(&self, range: PageRange) -> bool {
+        let start = self.run(range).iov_base;
+        // SAFETY: it makes another mapping of what is there, for this caller alone, or fails.
+        unsafe {
+            mremap(start, 0, 1 << self.page_shift(), MremapFlags::MAYMOVE)
+                .is_ok_and(|made| Mapping::of_kernel(made, 1 << self.page_shift()).is_ok())
+        }
+    }
+
+    /// Returns true if the first byte of any page of `range` can be read.
+    #[cold]
+    pub(crate) fn is_readable(&self, range: PageRange) -> bool {
+        pages(range).any(|page| reads(self.run(page).iov_base).is_some())
+    }
+}
+
+impl Mapping {
+    /// Shares the memory of `file` from that offset on at the same offset of this, not accessible
+    /// yet. If it is refused, and another owner has got a part of it, it stays mapped for ever.
+    ///
+    /// # Safety
+    /// Nothing refers to what this holds from `offset` on.
+    pub(crate) unsafe fn show(&self, file: &OwnedFd, offset: usize) -> Result<(), Errno> {
+        let (base, bytes) = (self.base().as_ptr().wrapping_byte_add(offset), self.bytes() - offset);
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: what is replaced is the end of our own mapping, to which nothing refers.
+        let shown = unsafe { mmap(base, bytes, Access::None.map(), flags, file, offset as u64) };
+        let run = iovec { iov_base: base, iov_len: bytes };
+        if shown.is_err() && fill(run).is_err() && has_hole(run) {
+            self.stay();
+        }
+        shown.map(drop)
+    }
+}
+
+/// Maps a run where nothing is mapped, without access.
+fn fill(run: iovec) -> Result<(), Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: the kernel maps where nothing is mapped, there or elsewhere.
+    let made = unsafe { mmap_anonymous(run.iov_base, run.iov_len, Access::None.map(), flags)? };
+    if made == run.iov_base {
+        return Ok(());
+    }
+    // A kernel before 4.17 takes the address for a wish.
+    // SAFETY: the kernel has just made it for this caller alone.
+    drop(unsafe { Mapping::of_kernel(made, run.iov_len) });
+    Err(Errno::EXIST)
+}
+
+/// Returns true if some page of a run has no mapping.
+fn has_hole(run: iovec) -> bool {
+    // SAFETY: to private memory this does nothing, of shared memory it starts to write what is
+    // dirty, and it fails where there is none.
+    let synced = unsafe { msync(run.iov_base, run.iov_len, MsyncFlags::ASYNC) };
+    synced == Err(Errno::NOMEM)
+}
+
+/// Returns the pages of `range`, each by itself.
+pub(crate) fn pages(range: PageRange) -> impl Iterator<Item = PageRange> {
+    (range.start()..range.end()).filter_map(|page| PageRange::from_len(page, 1))
+}

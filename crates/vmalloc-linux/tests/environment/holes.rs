@@ -1,0 +1,186 @@
+//! Kernels that remove what is mapped somewhere, and then refuse to map there: a filter does so here.
+//! In the hole that they leave, other owners map.
+
+use super::exercise::{exercise, is_inside};
+use super::sandbox::{Answer, Call, supervised};
+use super::{PAGE, finish, for_both_guards_in};
+use crate::common::{in_forked_child, in_own_process};
+use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
+use vmalloc_linux::Linux;
+
+/// The part of a hole in which another owner maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taken {
+    Nothing,
+    Begin,
+    Middle,
+    All,
+}
+
+const THEIRS: u8 = 77;
+
+/// The range that a call is about to replace.
+fn replaced(call: &Call) -> Option<Range<usize>> {
+    let [first, second, third, fourth, fifth, _] = call.args;
+    let (start, bytes, is_fixed) = match call.number {
+        number if number == SYS_mremap => (fifth, third, fourth & libc::MREMAP_FIXED as u64 != 0),
+        number if number == SYS_mmap => (first, second, fourth & libc::MAP_FIXED as u64 != 0),
+        _ => (first, second, true),
+    };
+    is_fixed.then_some(start as usize..(start + bytes) as usize)
+}
+
+fn their_part(hole: &Range<usize>, taken: Taken) -> Option<Range<usize>> {
+    match taken {
+        Taken::Nothing => None,
+        Taken::Begin => Some(hole.start..hole.start + PAGE),
+        Taken::Middle => {
+            let start = hole.start + hole.len() / PAGE / 2 * PAGE;
+            Some(start..start + PAGE)
+        }
+        Taken::All => Some(hole.clone()),
+    }
+}
+
+/// Maps memory of another owner where nothing is mapped.
+fn map_theirs(part: &Range<usize>) {
+    let (wish, rights) = (with_exposed_provenance_mut(part.start), libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: it replaces nothing, and the bytes written are those of the new mapping.
+    unsafe {
+        let made = libc::mmap(wish, part.len(), rights, flags, -1, 0);
+        assert_eq!(made, wish, "{}", std::io::Error::last_os_error());
+        made.cast::<u8>().write_bytes(THEIRS, part.len());
+    }
+}
+
+fn unmap(part: &Range<usize>) {
+    let start = with_exposed_provenance_mut::<c_void>(part.start);
+    // SAFETY: the test plays the kernel, or the other owner.
+    assert_eq!(unsafe { libc::munmap(start, part.len()) }, 0);
+}
+
+/// Checks that every byte of the other owners is as they wrote it.
+fn check_theirs(parts: &[Range<usize>]) {
+    for part in parts {
+        // SAFETY: the mapping is another owner's, which the test plays.
+        let bytes = unsafe { std::slice::from_raw_parts(with_exposed_provenance_mut(part.start), part.len()) };
+        assert!(bytes.iter().all(|byte: &u8| *byte == THEIRS), "memory of another owner at {part:x?}");
+    }
+}
+
+/// Checks that each page of the span is mapped, by whomever.
+fn check_mapped(space: &Space<Linux>) {
+    let geometry = space.platform().geometry();
+    let mut reached = geometry.span.start() << geometry.page_shift;
+    let end = geometry.span.end() << geometry.page_shift;
+    for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
+        if from <= reached {
+            reached = reached.max(to);
+        }
+    }
+    assert!(reached >= end, "nothing is mapped at {reached:#x}");
+}
+
+/// Maps other frames behind the same pages again and again, where nothing is refused or something is.
+fn exchange_frames(space: &Space<Linux>) {
+    let Ok(area) = space.raw().alloc_sparse(&Request::new(8 * PAGE)) else { return };
+    let mut frames = [Frame(0); 16];
+    space.platform().take_frames(&mut frames).unwrap();
+    for eight in frames.chunks(8).cycle().take(6) {
+        let range = PageRange::from_len((area / PAGE) as u64, 8).unwrap();
+        // SAFETY: the area and the frames are the test's.
+        let _ = unsafe { space.platform().map_frames(range, eight, Protection::ReadWrite) };
+    }
+    // SAFETY: nothing uses the area any more, nor the frames once it is purged.
+    unsafe {
+        space.raw().free_sparse(area).unwrap();
+        if space.purge().is_ok() {
+            space.platform().give_frames(&frames);
+        }
+    }
+}
+
+/// Exercises a space in a child, while the kernel refuses calls of that number and leaves holes.
+fn in_holes(number: c_long, error: i32, taken: Taken, config: Config) {
+    for_both_guards_in(config, |space| {
+        in_forked_child(|| {
+            let before = exercise(space);
+            let (is_on, theirs) = (AtomicBool::new(true), RefCell::new(Vec::new()));
+            let holes = AtomicBool::new(false);
+            let answer = |call: &Call| {
+                let hole = replaced(call).filter(|hole| is_inside(space, hole.start as u64));
+                let Some(hole) = hole.filter(|_| is_on.load(Ordering::SeqCst)) else { return Answer::Go };
+                unmap(&hole);
+                holes.store(true, Ordering::SeqCst);
+                let part = their_part(&hole, taken);
+                if let Some(part) = part.filter(|part| number != SYS_mmap || *part != hole) {
+                    map_theirs(&part);
+                    theirs.borrow_mut().push(part);
+                }
+                Answer::Fail(error)
+            };
+            let owed = supervised(&[number], answer, || {
+                let done = exercise(space);
+                exchange_frames(space);
+                is_on.store(false, Ordering::SeqCst);
+                done.owed
+            });
+            assert!(holes.into_inner(), "the call is never made");
+            let theirs = theirs.into_inner();
+            check_theirs(&theirs);
+            check_mapped(space);
+            // Their pages are not handed out, whatever is allocated.
+            let beside = exercise(space);
+            check_theirs(&theirs);
+            theirs.iter().for_each(unmap);
+            before.owed.give(space);
+            beside.owed.give(space);
+            finish(space, owed);
+            check_mapped(space);
+            true
+        });
+    });
+}
+
+fn in_all_holes(number: c_long, ways: &[Taken]) {
+    for taken in ways {
+        for error in [libc::EFAULT, libc::ENOMEM] {
+            for config in [Config::default(), Config::default().unmap_on_free()] {
+                eprintln!("{taken:?} of each hole is taken, error {error}");
+                in_holes(number, error, *taken, config);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_that_a_refused_move_leaves_is_mapped_again_and_other_owners_in_it_are_left_alone() {
+    in_own_process(
+        "holes::a_hole_that_a_refused_move_leaves_is_mapped_again_and_other_owners_in_it_are_left_alone",
+        || in_all_holes(SYS_mremap, &[Taken::Nothing, Taken::Begin, Taken::Middle, Taken::All]),
+    );
+}
+
+#[test]
+fn a_hole_that_refused_frames_leave_is_mapped_again_and_other_owners_in_it_are_left_alone() {
+    in_own_process(
+        "holes::a_hole_that_refused_frames_leave_is_mapped_again_and_other_owners_in_it_are_left_alone",
+        || in_all_holes(SYS_remap_file_pages, &[Taken::Nothing, Taken::Begin, Taken::Middle, Taken::All]),
+    );
+}
+
+#[test]
+fn a_hole_that_refused_fresh_memory_leaves_is_mapped_again_and_other_owners_in_it_are_left_alone() {
+    in_own_process(
+        "holes::a_hole_that_refused_fresh_memory_leaves_is_mapped_again_and_other_owners_in_it_are_left_alone",
+        || in_all_holes(SYS_mmap, &[Taken::Nothing, Taken::Begin, Taken::Middle]),
+    );
+}
