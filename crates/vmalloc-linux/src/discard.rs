@@ -22,10 +22,13 @@ unsafe impl Discard for Linux {
             }
         }
         match &self.guarding {
-            Guarding::Userfault(userfault) => {
-                ranges.iter().for_each(|range| self.zero_registered(userfault, *range));
-                Ok(())
-            }
+            Guarding::Userfault(userfault) => ranges.iter().try_for_each(|range| {
+                let opened = userfault.parts(*range, State::Open);
+                opened.for_each(|part| self.zero_opened(part));
+                userfault
+                    .parts(*range, State::Closed)
+                    .try_for_each(|part| userfault.empty(&self.memory, part))
+            }),
             Guarding::PteMarkers(_) | Guarding::Mprotect(_) => drop_pages(&self.memory, ranges),
         }
     }
@@ -51,13 +54,20 @@ unsafe impl Discard for Linux {
 }
 
 impl Linux {
-    /// Makes pages read as zero where missing pages trap: those of large areas by dropping them.
-    /// Others stay where they are, for a dropped page would trap.
+    /// Makes pages read as zero where missing pages trap: those of large areas by dropping them,
+    /// and those of others by writing.
     pub(crate) fn zero_registered(&self, userfault: &Userfault, range: PageRange) {
-        let opened = userfault.parts(range, State::Open);
-        // SAFETY: the range is mapped, and that of the caller of `zero` or `discard`.
-        let clear = |part| unsafe { self.clear(part) };
-        opened.filter(|part| self.memory.advise(*part, Advice::DontNeed).is_err()).for_each(clear);
-        userfault.parts(range, State::Closed).for_each(clear);
+        userfault.parts(range, State::Open).for_each(|part| self.zero_opened(part));
+        // SAFETY: the range is mapped, and that of the caller of `zero`.
+        userfault.parts(range, State::Closed).for_each(|part| unsafe { self.clear(part) });
+    }
+
+    /// Makes opened pages read as zero. Frames keep their content where their pages are dropped.
+    fn zero_opened(&self, part: PageRange) {
+        let is_plain = self.table.hulls(part).next().is_none();
+        if !is_plain || self.memory.advise(part, Advice::DontNeed).is_err() {
+            // SAFETY: the range is mapped, and that of the caller of `zero` or `discard`.
+            unsafe { self.clear(part) };
+        }
     }
 }

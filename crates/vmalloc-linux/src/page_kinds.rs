@@ -7,7 +7,7 @@
 use crate::error::{mapping_error, platform_error, protect_error};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
-use crate::os::map_count::SPLIT;
+use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::Access;
 use crate::os::swap::{Found, pages};
 use crate::platform::Linux;
@@ -36,7 +36,7 @@ impl Linux {
 
     fn change(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
         self.mark_special(range)?;
-        self.memory.budget().take(SPLIT)?;
+        BUDGET.take(SPLIT)?;
         self.memory.protect(range, access).map_err(protect_error)?;
         self.table.update(range, |_, old| old.protected(access));
         Ok(())
@@ -140,10 +140,7 @@ impl Linux {
     /// Opens the chunks of `range`, of which all pages are about to be replaced, and makes room for
     /// their entries: in this order, for W3.
     pub(crate) fn admit(&self, range: PageRange) -> Result<(), PlatformError> {
-        if let Guarding::PteMarkers(markers) = &self.guarding
-            && !markers.is_open(range)
-        {
-            self.memory.budget().take(SPLIT)?;
+        if let Guarding::PteMarkers(markers) = &self.guarding {
             markers.admit(&self.memory, range)?;
         }
         self.prepare(range).and_then(|()| self.retake(range)).inspect_err(|_| self.put_back(range))?;
@@ -163,7 +160,7 @@ impl Linux {
         if self.table.is_special(range) {
             return Ok(());
         }
-        self.memory.budget().take(SPLIT)?;
+        BUDGET.take(SPLIT)?;
         self.table.prepare(range)
     }
 

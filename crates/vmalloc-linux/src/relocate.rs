@@ -16,10 +16,10 @@
 //! kernel never merges them, so each move adds one. Beyond [`RUNS_MAX`] moving is unsupported, and
 //! the copy that the caller makes is in one mapping again.
 
-use crate::error::platform_error;
+use crate::error::{mapping_error, platform_error};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
-use crate::os::map_count::SPLIT;
+use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::Access;
 use crate::platform::Linux;
 use rustix::io::Errno;
@@ -51,7 +51,7 @@ unsafe impl Relocate for Linux {
         let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.make_room(to)?;
         // One more for the pages on their way.
-        let drawn = self.memory.budget().take(SPLIT * runs as u64 + 1);
+        let drawn = BUDGET.take(SPLIT * runs as u64 + 1);
         drawn.and_then(|()| self.move_runs(from, to)).inspect_err(|_| self.put_back(to))?;
         self.leave(from);
         Ok(())
@@ -98,13 +98,12 @@ impl Linux {
         number: u32,
         target: PageRange,
     ) -> Result<(), PlatformError> {
-        // A copy needs no addresses and no second mapping: so it may be had where this is refused.
-        let lifted = self.memory.lift(run).map_err(unsupported)?;
+        let lifted = self.memory.lift(run).map_err(move_error)?;
         self.table.update(target, |_, _| entry.moved(number));
         self.memory.place(lifted, target).map_err(|(errno, lifted)| {
             self.mend_trapping(target);
             self.copy_back(run, entry, lifted.base().as_ptr());
-            unsupported(errno)
+            move_error(errno)
         })
     }
 
@@ -176,6 +175,15 @@ impl Linux {
 /// Returns the part of `to` that is as far into it as `run` is into `from`, which is as long.
 fn counterpart(run: PageRange, from: PageRange, to: PageRange) -> PageRange {
     PageRange::from_len(to.start() + (run.start() - from.start()), run.len()).unwrap_or(to)
+}
+
+#[cold]
+fn move_error(errno: Errno) -> PlatformError {
+    match errno {
+        // Several mappings, locked pages, or a kernel before 5.7.
+        Errno::FAULT | Errno::INVAL => unsupported(errno),
+        _ => mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno),
+    }
 }
 
 #[cold]

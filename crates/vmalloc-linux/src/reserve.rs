@@ -46,14 +46,12 @@ impl Linux {
         let room = BatchRoom::new().map_err(|errno| system("mmap", errno))?;
         let memory = Reservation::new(mapping, page_bytes, sender, room);
         let mut memory = memory.ok_or(ReserveError::TooLarge { bytes })?;
-        // A program may lock all its memory in advance (mlockall(2)), which is not meant for bare
-        // addresses. If they can't be unlocked, the probes tell.
-        let _ = memory.advise(memory.span(), Advice::DontNeed);
+        unlock(&memory);
+        let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
+        let guarding = choose_guards(&memory, &options, cpus)?;
         if let Some(name) = options.name {
             memory.set_name(name);
         }
-        let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
-        let guarding = choose_guards(&memory, &options, cpus)?;
         if options.dont_dump || guarding.kind() == Guards::PteMarkers {
             memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
         }
@@ -125,17 +123,51 @@ fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
     }
 }
 
+/// Unlocks the span. A program may lock all its memory in advance (mlockall(2)), which is not meant
+/// for bare addresses. If they can't be unlocked, the probes tell.
+fn unlock(memory: &Reservation) {
+    let _ = memory.advise(memory.span(), Advice::DontNeed);
+}
+
 fn choose_guards(memory: &Reservation, options: &Options, cpus: usize) -> Result<Guarding, ReserveError> {
     let probe = |guards| probe_guards(memory, guards, options, cpus);
     if let Some(guards) = options.guards {
         return probe(guards);
     }
-    let trapping = options.trap_frees.then(|| probe(Guards::Userfault).ok()).flatten();
+    let trapping = options.trap_frees.then_some(Guards::Userfault);
     // The last needs the least: its refusal is the one to report.
-    trapping.map_or_else(|| probe(Guards::PteMarkers).or_else(|_| probe(Guards::Mprotect)), Ok)
+    let mut refused = ReserveError::ZeroSize;
+    for guards in trapping.into_iter().chain([Guards::PteMarkers, Guards::Mprotect]) {
+        match probe(guards) {
+            Err(error @ ReserveError::Unsupported { .. }) if !is_for_the_moment(&error) => refused = error,
+            chosen => return chosen,
+        }
+    }
+    Err(refused)
 }
 
+/// Returns true for a refusal that says nothing of what the kernel has: memory is short.
+fn is_for_the_moment(refusal: &ReserveError) -> bool {
+    let short = [Errno::NOMEM, Errno::AGAIN].map(Errno::raw_os_error);
+    matches!(refusal, ReserveError::Unsupported { code, .. } if short.contains(code))
+}
+
+/// Tries these guards. A probe that is refused leaves nothing: the span is made anew.
 fn probe_guards(
+    memory: &Reservation,
+    guards: Guards,
+    options: &Options,
+    cpus: usize,
+) -> Result<Guarding, ReserveError> {
+    try_guards(memory, guards, options, cpus).or_else(|refused| {
+        let renewed = memory.replace(memory.span(), Access::None);
+        renewed.map_err(|errno| system("mmap of the span", errno))?;
+        unlock(memory);
+        Err(refused)
+    })
+}
+
+fn try_guards(
     memory: &Reservation,
     guards: Guards,
     options: &Options,

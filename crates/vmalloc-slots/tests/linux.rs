@@ -5,6 +5,8 @@ mod common;
 
 use common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
 use std::sync::Arc;
+use vmalloc::{PageRange, Platform};
+use vmalloc_linux::Guards;
 use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots, SlotsError};
 
 const GIB: usize = 1 << 30;
@@ -113,6 +115,69 @@ fn much_waits_for_a_batch_of_64() {
         assert!(resident(&slot) <= 16);
         std::mem::forget(slot);
     }
+}
+
+/// A bound is a bound with every kind of guards, also where a page that is missing would trap.
+#[test]
+fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
+    for guards in Guards::all() {
+        let options = vmalloc_linux::Options::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
+        let Ok(space) = vmalloc_linux::open(options, vmalloc::Config::default()) else {
+            println!("NOT RUN: this kernel has no {guards:?}");
+            continue;
+        };
+        for (keep, most) in [(0, 0), (64 << 10, 64 << 10)] {
+            let options = Options::new(64 << 20).head_bytes(720 << 10).keep_bytes(keep).resident_bytes(most);
+            let pool = Slots::new(space.clone(), options).unwrap();
+            let all: Vec<_> = (0..100).map(|_| pool.alloc().unwrap()).collect();
+            let places: Vec<_> = all.iter().map(Slot::addr).collect();
+            for mut slot in all {
+                fill(&mut slot, 720 << 10);
+                drop(slot);
+            }
+            pool.flush().unwrap();
+            let pages = |addr: &usize| {
+                let range = PageRange::from_len((addr / PAGE) as u64, (720 << 10) / PAGE as u64).unwrap();
+                // SAFETY: the range is in a slot of the pool, and only looked at.
+                unsafe { space.platform().resident(range) }
+            };
+            let kept: u64 = places.iter().map(pages).sum();
+            assert!(kept * PAGE as u64 <= most as u64, "{guards:?}: {kept} pages of at most {most} bytes");
+            assert!(pool.stats().kept_bytes <= most as u64);
+            // The next owner finds zeros, and memory at a touch.
+            for mut slot in (0..100).map(|_| pool.alloc().unwrap()) {
+                assert!(is_zero(&slot));
+                fill(&mut slot, 720 << 10);
+            }
+        }
+    }
+}
+
+/// Each large slot costs two mappings, for all that is between them is left closed.
+#[test]
+fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
+    let max: u64 = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if max > 1 << 17 {
+        println!("NOT RUN: {max} mappings would take too long");
+        return;
+    }
+    let mut pools = (0..2).map(|_| pool(Options::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
+    let mut slots: Vec<Slot<_>> = Vec::new();
+    let refused = (0..max).find_map(|nth| match Slot::new(pools[nth as usize % 2].clone()) {
+        Ok(slot) => {
+            slots.push(slot);
+            None
+        }
+        Err(error) => Some(error),
+    });
+    let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count() as u64;
+    let thread = std::thread::Builder::new().spawn(|| 5);
+    assert_eq!(thread.expect("there are mappings for its stack").join().unwrap(), 5);
+    assert!(mappings <= max - max / 16, "{mappings} mappings of {max}, {} slots", slots.len());
+    let text = refused.expect("the mappings are fewer than the slots").to_string();
+    assert!(text.contains("vm.max_map_count"), "{text}");
+    drop(slots);
+    pools.clear();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Promises of the contract, each with its check.
 
 mod constants;
+mod contents;
 mod discard;
 mod frames;
 mod locks;
@@ -11,6 +12,8 @@ mod relocate;
 mod translate;
 
 pub(crate) use constants::constants;
+pub use contents::Contents;
+pub(crate) use contents::contents;
 pub(crate) use discard::discard;
 pub(crate) use frames::{frames, supply};
 pub(crate) use locks::{locks, threads};

@@ -1,7 +1,7 @@
 //! The checks, put together.
 
 use crate::bench::Bench;
-use crate::clauses::{self, Clause};
+use crate::clauses::{self, Clause, Contents};
 use crate::faulty::Faulty;
 use crate::look::{Direct, Look};
 use crate::narrow::Narrow;
@@ -114,6 +114,15 @@ impl<P: Platform + 'static> Conformance<P> {
         P: Discard,
     {
         self.with(clauses::discard())
+    }
+
+    /// Checks that zero means zero for pages of every content: fresh, reused, protected, frames,
+    /// moved.
+    pub fn contents(self) -> Self
+    where
+        P: Contents,
+    {
+        self.with(clauses::contents())
     }
 
     /// Checks reads of addresses that may lead nowhere.

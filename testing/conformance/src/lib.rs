@@ -45,6 +45,7 @@ mod narrow;
 mod program;
 mod report;
 
+pub use clauses::Contents;
 pub use faulty::{Call, Faulty};
 pub use kit::{Conformance, check};
 pub use look::{Blind, Direct, Look, Nofault, Seen};

@@ -27,6 +27,7 @@ holds! {
     areas::purged_while_freeing;
     areas::deferred_frees;
     areas::freed_twice_at_once;
+    areas::frames_stay_inside_their_area;
     purges::purges_of_all_kinds;
     purges::cached_areas_decay;
     purges::shrink_by_one;

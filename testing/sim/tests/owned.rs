@@ -75,6 +75,14 @@ fn a_sparse_area_refuses_pages_of_another_owner() {
         // Its last page, and the guard or the next area behind it.
         let refused = area.map(3 * PAGE, &frames, Protection::ReadWrite);
         assert!(matches!(refused, Err(AreaError::Beyond { .. })), "{refused:?}");
+        // Where there is no area now, there may be one in a moment.
+        for offset in [4, 1 << 10, 1 << 11, 1 << 30] {
+            let refused = area.map(offset * PAGE, &frames, Protection::ReadWrite);
+            assert!(matches!(refused, Err(AreaError::Beyond { .. })), "{offset:#x}: {refused:?}");
+        }
+        for offset in [1, usize::MAX - addr, usize::MAX, 0_usize.wrapping_sub(PAGE)] {
+            assert!(area.map(offset, &frames, Protection::ReadWrite).is_err(), "{offset:#x}");
+        }
         assert!(area.map(2 * PAGE, &frames, Protection::ReadWrite).is_ok());
     }
     drop(frames);

@@ -28,6 +28,7 @@ use crate::error::{mapping_error, platform_error};
 use crate::frames::supply::Supply;
 use crate::frames::table::Entry;
 use crate::os::madvise::Advice;
+use crate::os::map_count::BUDGET;
 use crate::os::reservation::Access;
 use crate::os::swap::{Found, has_left_holes};
 use crate::platform::Linux;
@@ -59,7 +60,7 @@ unsafe impl FrameSupply for Linux {
         if let Some(supply) = &self.supply {
             // SAFETY: `give` asks that the frames were taken and that nothing uses them: so does
             // this function.
-            unsafe { supply.give(frames, self.memory.budget()) }
+            unsafe { supply.give(frames) }
         }
     }
 
@@ -143,7 +144,7 @@ impl Linux {
             }
             last = Some((old, new));
         }
-        self.memory.budget().take(after.saturating_sub(before))
+        BUDGET.take(after.saturating_sub(before))
     }
 
     /// Maps each run of consecutive frames, without those at its ends that are mapped already.

@@ -59,7 +59,6 @@ use crate::means::FRAMES_MAX;
 use crate::os::futex::FutexLock;
 use crate::os::limits;
 use crate::os::madvise::{Advice, advise};
-use crate::os::map_count::Budget;
 use crate::os::reservation::{Access, Mapping, unlock};
 use libc::iovec;
 use lock_api::MutexGuard;
@@ -285,7 +284,7 @@ impl Supply {
     ///
     /// # Safety
     /// They were taken, and nothing uses them or reads their content any more.
-    pub(crate) unsafe fn give(&self, frames: &[Frame], budget: &Budget) {
+    pub(crate) unsafe fn give(&self, frames: &[Frame]) {
         let (kept, floor) = self.give_kept(frames);
         let rest = &frames[kept..];
         if rest.is_empty() {
@@ -295,7 +294,7 @@ impl Supply {
             // SAFETY: `drop_memory` asks for frames of this process, whose content is not wanted.
             // The caller has taken these and gives them back; from the floor on they are this
             // process's own.
-            unsafe { self.drop_memory(start.max(floor), end, budget) };
+            unsafe { self.drop_memory(start.max(floor), end) };
         }
         let _held = self.enter();
         runs(rest).for_each(|run| self.free_run(run, Memory::Dropped));
@@ -331,7 +330,7 @@ impl Supply {
 
     /// # Safety
     /// The frames `[start, end)` are this process's own, and nothing reads their content any more.
-    unsafe fn drop_memory(&self, start: u64, end: u64, budget: &Budget) {
+    unsafe fn drop_memory(&self, start: u64, end: u64) {
         let Some(iov_base) = self.address(Frame(start)).filter(|_| start < end) else { return };
         let run = iovec { iov_base, iov_len: ((end - start) << self.page_shift) as usize };
         // SAFETY: the run is mapped, in the linear map, and by the caller's promise its content may
@@ -339,7 +338,7 @@ impl Supply {
         let dropped = unsafe { advise(run, Advice::Remove) };
         // `EINVAL` says that it is locked. If unlocking fails too, the frames hold their memory
         // until they are given back again.
-        if dropped == Err(Errno::INVAL) && unlock(run, budget).is_ok() {
+        if dropped == Err(Errno::INVAL) && unlock(run).is_ok() {
             // SAFETY: as above.
             let _ = unsafe { advise(run, Advice::Remove) };
         }
@@ -380,7 +379,10 @@ impl Supply {
     #[cold]
     fn start(&self) -> Result<(), PlatformError> {
         if self.linear.stays() {
-            return Err(platform_error("frames (another mapping of the program took their place)", Errno::EXIST));
+            return Err(platform_error(
+                "frames (another mapping of the program took their place)",
+                Errno::EXIST,
+            ));
         }
         hooks::lock_always();
         let floor = self.state.floor.load(Ordering::Relaxed);

@@ -309,9 +309,7 @@ impl Table {
         // `prepare` has made these accessible before it called their chunks special (Release and
         // Acquire in `guard::chunks`). The mapping lives as long as `self`, and all access to it is
         // atomic, through here.
-        unsafe {
-            std::slice::from_raw_parts(entries.as_ptr().add(first), range.len() as usize)
-        }
+        unsafe { std::slice::from_raw_parts(entries.as_ptr().add(first), range.len() as usize) }
     }
 }
 

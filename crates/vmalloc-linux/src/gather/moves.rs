@@ -5,7 +5,7 @@ use super::{GatherArea, GatherError, Gathered};
 use crate::fork::{hooks, locks};
 use crate::guard::Guarding;
 use crate::os::madvise::{Advice, advise};
-use crate::os::map_count::SPLIT;
+use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::userfaultfd::{Holes, Mode, Range, Stuck, Userfaultfd};
 use crate::platform::Linux;
 use libc::iovec;
@@ -163,7 +163,7 @@ impl Registered {
             return None;
         }
         hooks::lock_always();
-        linux.memory.budget().take(SPLIT).ok()?;
+        BUDGET.take(SPLIT).ok()?;
         let shift = linux.memory.page_shift();
         let range = Range { start: range.start() << shift, len: range.len() << shift };
         let fd = Userfaultfd::open().ok()?;

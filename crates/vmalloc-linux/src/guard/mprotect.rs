@@ -14,7 +14,7 @@
 
 use crate::error::protect_error;
 use crate::os::batch::drop_pages;
-use crate::os::map_count::SPLIT;
+use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::{Access, Reservation};
 use vmalloc::{PageRange, PlatformError};
 
@@ -24,7 +24,7 @@ pub(crate) struct Mprotect;
 
 impl Mprotect {
     pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        memory.budget().take(SPLIT)?;
+        BUDGET.take(SPLIT)?;
         memory.protect(range, Access::ReadWrite).map_err(|errno| {
             // A range over several mappings may be half done. Going back splits nothing, so it
             // can't fail for want of mappings.

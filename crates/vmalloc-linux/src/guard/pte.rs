@@ -23,9 +23,10 @@ use crate::guard::chunks::CHUNK_PAGES;
 use crate::guard::extents::Extents;
 use crate::means::BatchAdvise;
 use crate::os::batch::with_batch;
-use crate::os::madvise::Advice;
-use crate::os::reservation::{Access, Reservation};
 use crate::os::futex::FutexLock;
+use crate::os::madvise::Advice;
+use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
 use lock_api::MutexGuard;
 use rustix::io::Errno;
@@ -82,11 +83,6 @@ impl PteMarkers {
             return memory.advise(range, Advice::GuardRemove).map(|()| Below::Tables);
         }
         self.open(memory, range).inspect_err(|_| self.expel(memory, range))
-    }
-
-    /// Returns true if all of `range` is open.
-    pub(crate) fn is_open(&self, range: PageRange) -> bool {
-        self.extents.is_open(range)
     }
 
     /// Opens `range`, of which all pages are about to be replaced, and marks what it has opened.
@@ -158,6 +154,7 @@ impl PteMarkers {
         run: PageRange,
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
+        BUDGET.take(SPLIT)?;
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
         // would put memory behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;

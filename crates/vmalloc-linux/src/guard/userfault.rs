@@ -45,7 +45,7 @@ use crate::guard::chunks::{Chunks, State};
 use crate::guard::stash::{RUN_END, Stash};
 use crate::os::batch::drop_pages;
 use crate::os::madvise::{Advice, advise};
-use crate::os::map_count::SPLIT;
+use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::os::userfaultfd::{Holes, Mode, Range, Stuck, Userfaultfd};
 use libc::iovec;
@@ -93,8 +93,8 @@ pub(crate) struct Shared {
 }
 
 impl Userfault {
-    /// Registers the span, and opens a stash of up to `stash_bytes`. If that fails, the span is as
-    /// before.
+    /// Registers the span, and opens a stash of up to `stash_bytes`. If that fails, the span may be
+    /// accessible, with nothing in it.
     pub(crate) fn new(
         memory: &Reservation,
         stash_bytes: usize,
@@ -118,12 +118,8 @@ impl Userfault {
         memory.protect(span, Access::ReadWrite).map_err(|errno| ("mprotect of the span", errno))?;
         match shared.register_stash().and_then(|()| shared.register(span)) {
             Ok(()) => Ok(Self(Arc::new(shared))),
-            Err(errno) => {
-                // The descriptor is closed, and the registration with it. Nothing was ever touched.
-                drop(shared);
-                let _ = memory.protect(span, Access::None);
-                Err(("userfaultfd", errno))
-            }
+            // The descriptor is closed, and the registration with it. The probe makes the span anew.
+            Err(errno) => Err(("userfaultfd", errno)),
         }
     }
 
@@ -156,7 +152,7 @@ impl Userfault {
             self.unmap(memory, &[range])?;
         }
         if range.len() >= LARGE || self.grows_opened(range) {
-            return self.open(memory, range);
+            return self.open(range);
         }
         let filled = shared.fill(range, cpu).or_else(|errno| {
             let _ = memory.advise(range, Advice::DontNeed);
@@ -171,9 +167,30 @@ impl Userfault {
             memory.advise(range, Advice::DontNeed)?;
             match errno {
                 // It is in several mappings, as parts of the program's memory are that were locked.
-                Errno::NOENT | Errno::INVAL => self.open(memory, range),
+                Errno::NOENT | Errno::INVAL => self.open(range),
                 _ => Err(platform_error("UFFDIO_COPY", errno)),
             }
+        })
+    }
+
+    /// Gives the memory behind `range`, which stays mapped and was filled, back to the machine. Its
+    /// pages are the page of zeros until they are written. Where they can't be put there the range
+    /// is opened, or filled again.
+    pub(crate) fn empty(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+        let shared = &*self.0;
+        memory.advise(range, Advice::DontNeed)?;
+        if !shared.is_ready.load(Ordering::Relaxed) {
+            // Nothing is registered in this child.
+            return Ok(());
+        }
+        let again = |errno| {
+            shared.renew(errno)?;
+            let _ = memory.advise(range, Advice::DontNeed);
+            shared.put_zeros(range)
+        };
+        shared.put_zeros(range).or_else(again).or_else(|_| self.open(range)).or_else(|refused| {
+            memory.advise(range, Advice::DontNeed)?;
+            shared.fill_new(range).map_err(|_| refused)
         })
     }
 
@@ -185,8 +202,8 @@ impl Userfault {
     }
 
     /// Lets the pages of `range`, which are missing, appear at a touch.
-    fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        memory.budget().take(SPLIT)?;
+    fn open(&self, range: PageRange) -> Result<(), PlatformError> {
+        BUDGET.take(SPLIT)?;
         self.set_opened(range);
         let unregister = || self.0.fd.unregister(self.0.bytes(range));
         let again = |errno| self.0.renew(errno).and_then(|()| unregister());
@@ -308,6 +325,12 @@ impl Shared {
             (page, runs) = (page + moved, runs + 1);
         }
         PageRange::new(page, range.end()).map_or(Ok(()), |rest| self.fill_new(rest))
+    }
+
+    /// Puts the page of zeros behind each page of `range`, where nothing is.
+    fn put_zeros(&self, range: PageRange) -> Result<(), Errno> {
+        // SAFETY: the range is that of the caller of `discard`, and registered (U1).
+        unsafe { self.fd.put_zeros(self.bytes(range)) }.map_err(|stuck| stuck.errno)
     }
 
     /// Puts new memory behind `range`.

@@ -1,8 +1,9 @@
 //! The budget of mappings: how many of the program's `vm.max_map_count` may still be made here.
 //!
 //! At that limit every mmap(2) of the program fails, and malloc(3) with it. So all code that makes
-//! mappings on behalf of an area draws them from one budget first: for guards by mprotect(2),
-//! mapped frames, changed protections and moved pages. The budget leaves an eighth of the limit
+//! mappings on behalf of an area draws them from one budget first, which all reservations of the
+//! program share: for opened chunks, guards by mprotect(2), mapped frames, changed protections and
+//! moved pages. The budget leaves an eighth of the limit
 //! alone, and refuses with [`MapLimit`](vmalloc::PlatformFault::MapLimit) before the kernel would.
 //! Unmapping an area draws nothing: in one piece it gives mappings back, and the eighth is there
 //! for the cases that split. But unlocking a part of a locked area draws some, since all of it may
@@ -28,12 +29,19 @@ pub(crate) const SPLIT: u64 = 2;
 const GRANT: u64 = 32 * SPLIT;
 
 /// How many mappings may still be made before the mappings of the program are counted again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Budget {
     left: AtomicI64,
 }
 
+/// The budget of this process. A child of a fork goes on with its parent's, as with its mappings.
+pub(crate) static BUDGET: Budget = Budget::new();
+
 impl Budget {
+    const fn new() -> Self {
+        Self { left: AtomicI64::new(0) }
+    }
+
     /// Draws `mappings`.
     #[inline]
     pub(crate) fn take(&self, mappings: u64) -> Result<(), PlatformError> {
@@ -73,7 +81,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn what_can_never_be_had_is_refused_by_name_and_the_rest_goes_on() {
-        let budget = Budget::default();
+        let budget = Budget::new();
         assert_eq!(budget.take(0), Ok(()));
         let Some(max) = limits::max_map_count() else { return };
         for _ in 0..3 {

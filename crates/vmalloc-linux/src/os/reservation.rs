@@ -10,7 +10,7 @@
 use crate::error::{mapping_error, platform_error};
 use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
-use crate::os::map_count::{Budget, SPLIT};
+use crate::os::map_count::{BUDGET, SPLIT};
 use libc::iovec;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
@@ -200,7 +200,6 @@ pub(crate) struct Reservation {
     span: PageRange,
     page_shift: u32,
     sender: Sender,
-    budget: Budget,
     batch_room: BatchRoom,
 }
 
@@ -215,7 +214,7 @@ impl Reservation {
         let page_shift = page_bytes.trailing_zeros();
         let start = mapping.base().addr().get() as u64 >> page_shift;
         let span = PageRange::from_len(start, mapping.bytes() as u64 >> page_shift)?;
-        Some(Self { mapping, span, page_shift, sender, budget: Budget::default(), batch_room })
+        Some(Self { mapping, span, page_shift, sender, batch_room })
     }
 
     pub(crate) fn span(&self) -> PageRange {
@@ -237,11 +236,6 @@ impl Reservation {
 
     pub(crate) fn sender(&self) -> &Sender {
         &self.sender
-    }
-
-    /// Returns the budget of mappings for this reservation.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     /// Returns the room for large batches.
@@ -307,7 +301,7 @@ impl Reservation {
     /// (Linux 5.18).
     #[cold]
     fn advise_locked(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {
-        match unlock(run, &self.budget) {
+        match unlock(run) {
             // SAFETY: as in `advise_run`: M1, M2, and the content may go.
             Ok(()) => unsafe { advise(run, advice) }.map_err(|errno| platform_error(advice.call(), errno)),
             Err(error) => {
@@ -322,8 +316,8 @@ impl Reservation {
 /// Unlocks the pages of a run of our own, which has no user any more, or not yet. The pages beside
 /// it stay locked, and so in a mapping of their own: for that the budget is asked.
 #[cold]
-pub(crate) fn unlock(run: iovec, budget: &Budget) -> Result<(), PlatformError> {
-    budget.take(SPLIT)?;
+pub(crate) fn unlock(run: iovec) -> Result<(), PlatformError> {
+    BUDGET.take(SPLIT)?;
     // SAFETY: the run is mapped, and munlock(2) leaves its content.
     unsafe { munlock(run.iov_base, run.iov_len) }.map_err(|errno| match errno {
         Errno::NOMEM => mapping_error(["munlock", "munlock (at vm.max_map_count)"], errno),

@@ -91,7 +91,8 @@ fn reads(place: *mut c_void) -> Option<u8> {
     let local = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let remote = iovec { iov_base: place, iov_len: 1 };
     // SAFETY: the kernel writes one byte to `byte`, and checks the other address.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     (read == 1).then_some(byte)
 }
 
@@ -140,11 +141,7 @@ impl Reservation {
     ///
     /// # Safety
     /// At `source`, a page's address, is shared memory of that length.
-    pub(crate) unsafe fn lift_shared(
-        &self,
-        source: *mut c_void,
-        range: PageRange,
-    ) -> Result<Mapping, Errno> {
+    pub(crate) unsafe fn lift_shared(&self, source: *mut c_void, range: PageRange) -> Result<Mapping, Errno> {
         let bytes = self.run(range).iov_len;
         // SAFETY: an old size of zero leaves shared memory where it is, see mremap(2). The kernel
         // makes a mapping of that length for this caller alone.

@@ -1,7 +1,7 @@
 //! A descriptor of userfaultfd(2), and its calls: pages that are missing raise `SIGBUS`, and pages
 //! move from address to address.
 //!
-//! By libc alone: the calls are five ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
+//! By libc alone: the calls are six ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
 
 use crate::os::own_descriptor::is_named;
 use libc::{c_int, c_ulong};
@@ -40,6 +40,7 @@ const UFFDIO_REGISTER: u32 = request::<Register>(0);
 /// It reads its argument only.
 const UFFDIO_UNREGISTER: u32 = 2 << 30 | (request::<Range>(1) & !(3 << 30));
 const UFFDIO_COPY: u32 = request::<Transfer>(3);
+const UFFDIO_ZEROPAGE: u32 = request::<Zeros>(4);
 const UFFDIO_MOVE: u32 = request::<Transfer>(5);
 
 /// `struct uffdio_api`.
@@ -71,6 +72,15 @@ struct Register {
 struct Transfer {
     to: u64,
     from: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+/// `struct uffdio_zeropage`.
+#[repr(C)]
+struct Zeros {
+    start: u64,
     len: u64,
     mode: u64,
     done: i64,
@@ -170,24 +180,27 @@ impl Userfaultfd {
         unsafe { self.transfer(UFFDIO_MOVE, mode, to, from) }
     }
 
+    /// Puts the page of zeros behind each page of `to`, where nothing is. A write gets memory.
+    ///
+    /// # Safety
+    /// The caller owns `to.len` bytes at `to`, which are registered.
+    pub(crate) unsafe fn put_zeros(&self, to: Range) -> Result<(), Stuck> {
+        in_steps(to.len, |done| {
+            let mut zeros = Zeros { start: to.start + done, len: to.len - done, mode: DONTWAKE, done: 0 };
+            // SAFETY: the structure is the call's, and the caller's promise is passed on.
+            (unsafe { self.call(UFFDIO_ZEROPAGE, &mut zeros) }, zeros.done)
+        })
+    }
+
     /// # Safety
     /// Those of the two calls.
     unsafe fn transfer(&self, request: u32, mode: u64, to: Range, from: u64) -> Result<(), Stuck> {
-        let (mut done, mut tries) = (0, 0);
-        loop {
+        in_steps(to.len, |done| {
             let (start, len) = (to.start + done, to.len - done);
             let mut transfer = Transfer { to: start, from: from + done, len, mode, done: 0 };
             // SAFETY: the structure is the call's, and the caller's promise is passed on.
-            let Err(errno) = (unsafe { self.call(request, &mut transfer) }) else { return Ok(()) };
-            let more = u64::try_from(transfer.done).unwrap_or(0);
-            (done, tries) = (done + more, if more == 0 { tries + 1 } else { 0 });
-            if errno != Errno::AGAIN || tries == TRIES {
-                return Err(Stuck { done, errno });
-            }
-            if more == 0 {
-                std::thread::yield_now();
-            }
-        }
+            (unsafe { self.call(request, &mut transfer) }, transfer.done)
+        })
     }
 
     /// # Safety
@@ -203,6 +216,25 @@ impl Drop for Userfaultfd {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Repeats a call that does a part of `len` bytes and says `EAGAIN`. It is given how many are done,
+/// and returns how many more are.
+fn in_steps(len: u64, mut step: impl FnMut(u64) -> (Result<(), Errno>, i64)) -> Result<(), Stuck> {
+    let (mut done, mut tries) = (0, 0);
+    while done < len {
+        let (answer, more) = step(done);
+        let Err(errno) = answer else { return Ok(()) };
+        let more = u64::try_from(more).unwrap_or(0);
+        (done, tries) = (done + more, if more == 0 { tries + 1 } else { 0 });
+        if errno != Errno::AGAIN || tries == TRIES {
+            return Err(Stuck { done, errno });
+        }
+        if more == 0 {
+            std::thread::yield_now();
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if `fd` is a descriptor of userfaultfd(2), or there is no telling.
@@ -240,5 +272,6 @@ const _: () = assert!(
         && UFFDIO_REGISTER == 0xc020_aa00
         && UFFDIO_UNREGISTER == 0x8010_aa01
         && UFFDIO_COPY == 0xc028_aa03
+        && UFFDIO_ZEROPAGE == 0xc020_aa04
         && UFFDIO_MOVE == 0xc028_aa05
 );

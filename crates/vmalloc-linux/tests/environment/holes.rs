@@ -69,7 +69,8 @@ fn unmap(part: &Range<usize>) {
 fn check_theirs(parts: &[Range<usize>]) {
     for part in parts {
         // SAFETY: the mapping is another owner's, which the test plays.
-        let bytes = unsafe { std::slice::from_raw_parts(with_exposed_provenance_mut(part.start), part.len()) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(with_exposed_provenance_mut(part.start), part.len()) };
         assert!(bytes.iter().all(|byte: &u8| *byte == THEIRS), "memory of another owner at {part:x?}");
     }
 }

@@ -7,7 +7,7 @@ use crate::common::in_own_process;
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, Request, Space};
+use vmalloc::{AllocError, CodeBuffer, Config, Request, Space};
 use vmalloc_linux::{BatchAdvise, Guards, Linux, Options};
 
 const DONT_NEED: u64 = 4;
@@ -370,5 +370,74 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
             Some((Guards::Mprotect, all.1))
         );
         assert_eq!(opened(|call| advised(call).1 == DONT_NEED), None);
+    });
+}
+
+/// Uses what a space is opened for, and what it may put off: growth that moves, frames, protections,
+/// areas that the program has changed.
+fn use_all(space: &std::sync::Arc<Space<Linux>>) {
+    finish(space, Owed::default());
+    let first = space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
+    assert!(traps(space, first + 3 * PAGE), "the guard behind the first area is open");
+    fill(first, 3);
+    let _beside = space.buffer(PAGE).unwrap();
+    // SAFETY: the areas are the test's.
+    unsafe {
+        let moved = space.raw().realloc(first, &Request::new(900 * PAGE)).unwrap();
+        space.raw().free_altered(moved).unwrap();
+    }
+    let code = CodeBuffer::new(space.clone(), &Request::new(PAGE)).unwrap();
+    drop(code.seal().map_err(|(_, error)| error).unwrap());
+    let shared = space.raw().alloc_shared(&Request::new(2 * PAGE)).unwrap();
+    // SAFETY: as above.
+    unsafe { space.raw().free(shared) }.unwrap();
+    space.purge().unwrap();
+}
+
+/// Each call that opening makes is refused once, for want of memory at the moment or for good. What
+/// is opened all the same can do all that others can.
+#[test]
+fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
+    in_own_process("kernel::a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away", || {
+        let calls = [
+            libc::SYS_mmap,
+            libc::SYS_mprotect,
+            SYS_madvise,
+            SYS_process_madvise,
+            libc::SYS_ioctl,
+            libc::SYS_userfaultfd,
+            libc::SYS_munmap,
+        ];
+        for (refused, traps) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
+            for error in [libc::ENOMEM, libc::EPERM] {
+                let options = super::Options::new().exactly(super::SPAN).without_drain_thread();
+                let options = if traps { options.trap_frees() } else { options };
+                for nth in 1.. {
+                    let (count, is_on) = (Cell::new(0), AtomicBool::new(true));
+                    let answer = |call: &Call| {
+                        // The heap's own mappings are not those of the space.
+                        let is_heap =
+                            call.number == libc::SYS_mmap && call.args[2] == 3 && call.args[3] == 0x22;
+                        if !is_on.load(Ordering::SeqCst) || is_heap {
+                            return Answer::Go;
+                        }
+                        count.set(count.get() + 1);
+                        if count.get() == nth { Answer::Fail(error) } else { Answer::Go }
+                    };
+                    supervised(&[refused], answer, || {
+                        let opened = vmalloc_linux::open(options, Config::default().unmap_on_free());
+                        is_on.store(false, Ordering::SeqCst);
+                        match opened {
+                            Ok(space) => use_all(&space),
+                            Err(error) => eprintln!("call {nth}: {error}"),
+                        }
+                    });
+                    if count.get() < nth {
+                        assert!(nth > 1 || refused != libc::SYS_mmap, "opening maps nothing");
+                        break;
+                    }
+                }
+            }
+        }
     });
 }

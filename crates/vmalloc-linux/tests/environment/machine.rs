@@ -8,8 +8,10 @@ use crate::common::crowd::Crowd;
 use crate::common::{in_own_process, map_limit, status_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
-use vmalloc::{AllocError, Config, PlatformFault, Request};
-use vmalloc_linux::{BatchAdvise, Guards, Options, open};
+use vmalloc::{
+    AllocError, Config, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space,
+};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
@@ -117,8 +119,11 @@ fn a_locked_area_waits_for_a_mapping() {
                 |addr| unsafe { libc::mlock(std::ptr::with_exposed_provenance(*addr), 300 * PAGE) } == 0,
             );
             assert!(locked);
+            let drawing = space.raw().alloc(&Request::new(PAGE)).unwrap();
+            protect(space, drawing).unwrap();
             let full = status_bytes("VmRSS:");
             let crowd = Crowd::gather(max);
+            while protect(space, drawing).is_ok() {}
             // SAFETY: the area is the test's.
             unsafe { space.raw().free(areas[1]) }.unwrap();
             let purged = space.purge();
@@ -131,7 +136,7 @@ fn a_locked_area_waits_for_a_mapping() {
             }
             space.purge().unwrap();
             assert!(traps(space, areas[1]));
-            for addr in [areas[0], areas[2]] {
+            for addr in [areas[0], areas[2], drawing] {
                 assert!(!traps(space, addr));
                 // SAFETY: as above.
                 unsafe { space.raw().free(addr) }.unwrap();
@@ -139,6 +144,13 @@ fn a_locked_area_waits_for_a_mapping() {
             finish(space, Owed::default());
         });
     });
+}
+
+/// Draws mappings for a page, which stays as accessible as it is.
+fn protect(space: &Space<Linux>, addr: usize) -> Result<(), PlatformError> {
+    let page = PageRange::from_len((addr / PAGE) as u64, 1).unwrap();
+    // SAFETY: the area is the test's.
+    unsafe { space.platform().protect(page, Protection::ReadWrite) }
 }
 
 /// A group of processes with this much memory, in which the caller is; `None` where none can be

@@ -1,10 +1,12 @@
 //! The owner of one area, whatever its kind.
 
-use crate::error::{AllocError, FreeError};
+use crate::addr::PageRange;
+use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::platform::Platform;
 use crate::space::{Raw, Request, Space};
 use core::fmt;
 use core::mem::ManuallyDrop;
+use core::ops::Range;
 use stable_deref_trait::StableDeref;
 
 /// A reference that always leads to the same space: `&Space<P>`, `Arc<Space<P>>`, `Box<Space<P>>`
@@ -84,6 +86,22 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
         if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
             self.space.platform().fatal(&error);
         }
+    }
+}
+
+impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
+    /// Returns the pages of `range`, in bytes from the start of this area, which has so many. It
+    /// asks nobody: what is outside may be any other owner's, now or in a moment.
+    pub(super) fn pages_inside(&self, bytes: usize, range: &Range<usize>) -> Result<PageRange, AreaError> {
+        let page_bytes = self.space.geometry().page_bytes();
+        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
+        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
+            return Err(FreeError::Unaligned { addr }.into());
+        }
+        let page = |addr: usize| (addr / page_bytes) as u64;
+        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
+        let pages = PageRange::of(page(self.addr), page(self.addr + bytes));
+        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
 use crate::addr::PageRange;
-use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::error::{AllocError, AreaError, FreeError};
 use crate::page_set::PageSet;
 use crate::platform::{Discard, Platform};
 use crate::space::{Request, Space};
@@ -83,7 +83,7 @@ impl<S: SpaceRef> PagedArea<S> {
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
     /// is committed ([`AreaError::Mapped`]); or memory is short. Nothing is changed.
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
-        let pages = self.pages(&range)?;
+        let pages = self.pages_inside(self.bytes(), &range)?;
         if let Some(page) = self.kind.committed.first(pages, true) {
             return Err(AreaError::Mapped { page });
         }
@@ -118,22 +118,9 @@ impl<S: SpaceRef> PagedArea<S> {
         decommitted
     }
 
-    /// Returns the pages of a range inside the area.
-    fn pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let addrs = self.addrs(range);
-        let page_bytes = self.space().geometry().page_bytes();
-        if let Some(addr) = [addrs.start, addrs.end].into_iter().find(|addr| addr % page_bytes != 0) {
-            return Err(FreeError::Unaligned { addr }.into());
-        }
-        let page = |addr: usize| (addr / page_bytes) as u64;
-        let asked = PageRange::new(page(addrs.start), page(addrs.end)).ok_or(RequestError::ZeroSize)?;
-        let pages = PageRange::of(page(self.addr()), page(self.addr() + self.bytes()));
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
-    }
-
     /// Returns the pages of a range that is committed as a whole.
     fn committed_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let pages = self.pages(range)?;
+        let pages = self.pages_inside(self.bytes(), range)?;
         match self.kind.committed.first(pages, false) {
             Some(page) => Err(AreaError::NotMapped { page }),
             None => Ok(pages),

@@ -2,7 +2,6 @@
 
 use super::frames::Frames;
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::addr::PageRange;
 use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{MapFrames, Protection};
 use crate::purge::FrameShare;
@@ -12,6 +11,7 @@ use alloc::vec::Vec;
 /// Frames somewhere in an area: see [`SparseArea`].
 #[derive(Debug)]
 pub struct Sparse {
+    bytes: usize,
     mapped: Vec<Piece>,
 }
 
@@ -45,15 +45,16 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let addr = space.raw().alloc_sparse(request)?;
-        Ok(Self::own(space, addr, Sparse { mapped: Vec::new() }))
+        let bytes = space.usable_size(addr).unwrap_or(0);
+        Ok(Self::own(space, addr, Sparse { bytes, mapped: Vec::new() }))
     }
 
     /// Maps all `frames` from `offset` bytes on, where nothing is mapped yet. Returns their
     /// address.
     ///
     /// # Errors
-    /// [`AreaError`], among them [`AreaError::ForeignFrames`] for frames of another space; nothing
-    /// is changed.
+    /// [`AreaError`], among them [`AreaError::Beyond`] where the area has no such pages, and
+    /// [`AreaError::ForeignFrames`] for frames of another space; nothing is changed.
     pub fn map(
         &mut self,
         offset: usize,
@@ -63,8 +64,8 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
         if !core::ptr::eq::<Space<_>>(&**self.space(), &**frames.space()) {
             return Err(AreaError::ForeignFrames);
         }
-        let addr = self.addr().saturating_add(offset);
-        self.check_own(addr, frames.len() as u64)?;
+        let (addr, shift) = (self.addr().saturating_add(offset), self.space().geometry().page_shift);
+        self.pages_inside(self.kind.bytes, &(offset..offset.saturating_add(frames.len() << shift)))?;
         self.kind.mapped.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         let share = frames.share_again()?;
         // SAFETY: this owns the area, and is borrowed exclusively.
@@ -74,21 +75,6 @@ impl<S: SpaceRef<Platform: MapFrames>> SparseArea<S> {
         }
         self.kind.mapped.push(Piece { addr, pages: frames.len() as u64, share });
         Ok(addr)
-    }
-
-    /// Refuses pages in the area of another owner. Those in no area are refused where they are
-    /// used.
-    fn check_own(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
-        let space = self.space();
-        let range =
-            |addr: usize, pages| PageRange::from_len((addr >> space.geometry().page_shift) as u64, pages);
-        if space.find(addr).is_some_and(|area| area.addr != self.addr())
-            && let Some(own) = space.find(self.addr())
-            && let (Some(asked), Some(pages)) = (range(addr, pages), range(own.addr, own.pages))
-        {
-            return Err(AreaError::Beyond { asked, pages });
-        }
-        Ok(())
     }
 
     /// Unmaps the frames that were mapped from `offset` bytes on. On return no CPU reaches them

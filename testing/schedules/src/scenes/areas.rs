@@ -2,14 +2,14 @@
 
 use super::free_at_once;
 use super::work;
-use crate::machine::Flushes;
+use crate::machine::{Flushes, Machine};
 use crate::world::World;
 use shuttle::sync::mpsc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::Config;
 use vmalloc::sync::point;
+use vmalloc::{Config, Frames, Protection, Request, Space, SparseArea};
 
 /// Three CPUs take and free small areas of their own, with little room and frequent purges.
 pub fn small_areas(flushes: Flushes) {
@@ -159,5 +159,34 @@ pub fn threads_migrate() {
         Flushes::Done,
     );
     world.run([work; 3]);
+    world.finish();
+}
+
+/// Frames are never mapped outside of their own area, though the addresses there are free at one
+/// moment, and another owner's at the next.
+pub fn frames_stay_inside_their_area() {
+    let world = World::new(12, World::tight());
+    world.run([
+        |world| {
+            let space: &Space<Machine> = world;
+            let frames = Frames::new(space, 1).expect("there are many");
+            let mut area = SparseArea::new(space, &Request::new(World::PAGE)).expect("there is room");
+            let start = World::start() as usize * World::PAGE;
+            for page in 0..12 {
+                let offset = (start + page * World::PAGE).wrapping_sub(area.addr());
+                let mapped = area.map(offset, &frames, Protection::ReadWrite);
+                assert_eq!(mapped.is_ok(), offset == 0, "page {page}: {mapped:?}");
+            }
+        },
+        |world| {
+            for _ in 0..2 {
+                let space: &Space<Machine> = world;
+                drop(SparseArea::new(space, &Request::new(World::PAGE)).expect("there is room"));
+                let addr = world.take(2);
+                world.give(addr, 2);
+                world.purge().expect("no fault was asked for");
+            }
+        },
+    ]);
     world.finish();
 }
