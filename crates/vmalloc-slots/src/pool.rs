@@ -1,6 +1,6 @@
 //! The pool: which slot is handed out, and where a freed one goes.
 
-use crate::clear::{Clearing, pages_at};
+use crate::clear::Clearing;
 use crate::dirty::Dirty;
 use crate::error::{AllocError, SlotsError};
 use crate::free_set::FreeSet;
@@ -168,14 +168,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// The caller owns the slot, and the pages are not committed.
     pub(crate) unsafe fn commit(&self, state: &State, pages: Pages) -> Result<(), AreaError> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }?;
-        if !self.space.geometry().maps_zeroed
-            && let Some(range) = pages_at(state.base, pages)
-        {
-            // SAFETY: the pages are the caller's, and were just committed.
-            unsafe { self.space.platform().zero(range) };
-        }
-        Ok(())
+        unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }
     }
 
     /// Returns the addresses of pages of a slot.

@@ -17,6 +17,7 @@ mod sparse;
 mod threads;
 mod user;
 mod vmap;
+mod zero;
 
 use common::peek;
 use std::sync::Arc;

@@ -77,7 +77,7 @@ impl<S: SpaceRef> PagedArea<S> {
         (self.kind.committed.len() << self.space().geometry().page_shift) as usize
     }
 
-    /// Puts memory behind `range`, which reads as zero where the platform zeroes new pages.
+    /// Puts memory behind `range`, which reads as zero.
     ///
     /// # Errors
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it

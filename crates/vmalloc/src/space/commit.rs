@@ -21,10 +21,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 impl<P: Platform> Raw<'_, P> {
-    /// Puts memory behind `ranges`: addresses of whole pages inside areas of
-    /// [`reserve`](Self::reserve), in any order. They read as zero where the platform
-    /// [zeroes](crate::Geometry::maps_zeroed) new pages. O(n log n) in the ranges, and a call of
-    /// the platform for each run of neighbours. Purges, and tries again, where memory is short.
+    /// Puts memory behind `ranges`, which reads as zero: addresses of whole pages inside areas of
+    /// [`reserve`](Self::reserve), in any order. O(n log n) in the ranges, and a call of the
+    /// platform for each run of neighbours. Purges, and tries again, where memory is short.
     ///
     /// # Safety
     /// The caller owns the areas. None of the pages is committed, or mapped in another way, and no
@@ -47,6 +46,10 @@ impl<P: Platform> Raw<'_, P> {
                 // Pages that can't be unmapped now are unmapped with their area, at the latest.
                 let _ = self.unmap_parts(&ranges[..done]);
                 return Err(error.into());
+            }
+            if !self.geometry.maps_zeroed {
+                // SAFETY: the pages are the caller's, and were just mapped.
+                unsafe { self.platform().zero(*range) };
             }
         }
         Ok(())
