@@ -6,7 +6,7 @@ use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, finish, for_both_guards_in};
 use crate::common::{in_forked_child, in_own_process};
 use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -184,4 +184,41 @@ fn a_hole_that_refused_fresh_memory_leaves_is_mapped_again_and_other_owners_in_i
         "holes::a_hole_that_refused_fresh_memory_leaves_is_mapped_again_and_other_owners_in_it_are_left_alone",
         || in_all_holes(SYS_mmap, &[Taken::Nothing, Taken::Begin, Taken::Middle]),
     );
+}
+
+/// Stops the program before each system call that may change the span, and looks: each page is mapped
+/// at every moment, so that no mapping of another owner gets between two steps.
+#[test]
+fn each_page_of_the_span_is_mapped_before_every_system_call() {
+    in_own_process("holes::each_page_of_the_span_is_mapped_before_every_system_call", || {
+        let calls = [
+            SYS_mmap,
+            SYS_mremap,
+            SYS_remap_file_pages,
+            libc::SYS_munmap,
+            libc::SYS_mprotect,
+            libc::SYS_madvise,
+            libc::SYS_process_madvise,
+            libc::SYS_ioctl,
+        ];
+        for config in [Config::default(), Config::default().unmap_on_free()] {
+            for_both_guards_in(config, |space| {
+                let before = exercise(space);
+                let stops = Cell::new(0);
+                let answer = |_: &Call| {
+                    check_mapped(space);
+                    stops.set(stops.get() + 1);
+                    Answer::Go
+                };
+                let owed = supervised(&calls, answer, || {
+                    let done = exercise(space);
+                    exchange_frames(space);
+                    done.owed
+                });
+                assert!(stops.get() > 100, "{} system calls were seen", stops.get());
+                before.owed.give(space);
+                finish(space, owed);
+            });
+        }
+    });
 }
