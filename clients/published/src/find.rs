@@ -64,6 +64,9 @@ fn name(item: &Item) -> Option<String> {
     Some(match item {
         Item::Const(item) => item.ident.to_string(),
         Item::Enum(item) => item.ident.to_string(),
+        Item::ExternCrate(item) => {
+            format!("extern crate {}", item.rename.as_ref().map_or(&item.ident, |(_, name)| name))
+        }
         Item::Fn(item) => item.sig.ident.to_string(),
         Item::Impl(item) => heads(item).pop()?,
         Item::Macro(item) => format!("{}!", item.mac.path.segments.last()?.ident),

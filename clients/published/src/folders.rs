@@ -50,19 +50,46 @@ pub fn folder(workspace: &Path, package: &str) -> Result<PathBuf, Error> {
 /// [`Error::Missing`]: cargo can't fetch it.
 pub fn fetched(name: &str, version: &str) -> Result<PathBuf, Error> {
     let package = format!("{name}-{version}");
+    if let Some(folder) = unpacked(&package) {
+        return Ok(folder);
+    }
     let missing = |why: &str| Error::Missing { package: package.clone(), why: why.trim().into() };
     let words = ["info", "--quiet", "--registry", "crates-io", &format!("{name}@{version}")];
     // Elsewhere cargo would look for the package in the workspace around it.
     let output = cargo().args(words).current_dir(env::temp_dir()).output();
     let output = output.map_err(|cause| missing(&cause.to_string()))?;
-    if !output.status.success() {
-        return Err(missing(&String::from_utf8_lossy(&output.stderr)));
-    }
+    let folder = unpacked(&package).filter(|_| output.status.success());
+    folder.ok_or_else(|| missing(&String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Fetches a package that the manifest in `workspace` names below `[package.metadata.published]`, and returns where cargo has unpacked it.
+///
+/// # Errors
+/// [`Error::Missing`]: the manifest does not name it, or cargo can't fetch it.
+pub fn named(workspace: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = workspace.join("Cargo.toml");
+    let manifest = fs::read_to_string(&path).map_err(|cause| Error::Copy { path, cause })?;
+    let missing = || Error::Missing { package: name.into(), why: "the manifest names no version".into() };
+    fetched(name, version(&manifest, name).ok_or_else(missing)?)
+}
+
+/// Returns the version of a package that a manifest names for us.
+fn version<'a>(manifest: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = manifest.split_once("\n[package.metadata.published]\n")?;
+    let mut lines = rest.lines().take_while(|line| !line.starts_with('['));
+    lines.find_map(|line| {
+        line.strip_prefix(name)?.trim().strip_prefix('=')?.trim().strip_prefix('"')?.strip_suffix('"')
+    })
+}
+
+/// Returns the folder of a package with its version, if cargo has unpacked it.
+fn unpacked(package: &str) -> Option<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cargo")));
-    let registries = home.and_then(|home| home.join("registry/src").read_dir().ok());
-    let folders = registries.into_iter().flatten().flatten().map(|registry| registry.path().join(&package));
-    folders.into_iter().find(|folder| folder.exists()).ok_or_else(|| missing("it is in no registry's folder"))
+    let home = home.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cargo")))?;
+    let registries = home.join("registry/src").read_dir().ok()?;
+    let mut folders = registries.flatten().map(|registry| registry.path().join(package));
+    // Cargo writes this file when it has unpacked all others.
+    folders.find(|folder| folder.join(".cargo-ok").exists())
 }
 
 /// Copies a package for the build script that calls this, to its `OUT_DIR`, and returns that folder. The package is one of `workspace`.
@@ -147,6 +174,13 @@ mod tests {
         assert!(is_registry(folder) && is_named(folder, "free-list-0.3.4") && is_named(folder, "free-list"));
         assert!(!is_named(folder, "free") && !is_named(folder, "free-list-0.3"));
         assert!(!is_registry(Path::new("/home/clients/free-list")));
+    }
+
+    #[test]
+    fn a_manifest_names_versions_of_packages_to_fetch() {
+        let manifest = "[package]\npcie = \"1\"\n\n[package.metadata.published]\nrdif-pcie = \"0.3\"\npcie = \"0.7\"\n\n[a]\nb = \"2\"\n";
+        assert_eq!(version(manifest, "pcie"), Some("0.7"));
+        assert_eq!((version(manifest, "b"), version("[package]\n", "pcie")), (None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! No client holds a copy of what others published. It names a package and a version, and a build step or a test does the rest:
 //!
-//! 1. [`folder`] or [`fetched`] finds the source where cargo has unpacked it.
+//! 1. [`folder`] or [`named`] finds the source where cargo has unpacked it.
 //! 2. [`copy`] makes a copy below the target directory.
 //! 3. [`Source`] and [`Manifest`] edit the copy. An edit names what it changes: an item by its path, a statement by its first words, a
 //!    section by its heading. The text that it puts there is ours.
@@ -14,6 +14,6 @@ mod folders;
 mod manifest;
 mod source;
 
-pub use folders::{Error, copy, fetched, folder, for_build_script, refresh};
+pub use folders::{Error, copy, fetched, folder, for_build_script, named, refresh};
 pub use manifest::Manifest;
 pub use source::Source;

@@ -9,7 +9,8 @@ use syn::spanned::Spanned;
 /// A Rust source that is edited by the names of its items.
 ///
 /// A path is written as in Rust, without generics: `free`, `tests::empty`, `FreeList::allocate`, `impl Drop for Stack`,
-/// `impl Drop for Stack::drop`, and `cfg_select!` for a macro that stands as an item. Each edit panics unless it finds exactly what it names.
+/// `impl Drop for Stack::drop`, `extern crate core`, and `cfg_select!` for a macro that stands as an item. Each edit panics unless it finds
+/// exactly what it names.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The name of the file, for messages.
@@ -245,6 +246,8 @@ mod tests {
 use core::{fmt, mem::{self, take}};
 use core::ptr;
 
+extern crate core as std;
+
 /// Numbers.
 struct List<const N: usize>([u8; N]);
 
@@ -279,6 +282,7 @@ mod tests {
     fn items_are_found_by_their_paths() {
         assert_eq!(source().item("tests::empty"), "fn empty() {}");
         assert_eq!(source().item("one!"), "one! {}");
+        assert_eq!(source().item("extern crate std"), "extern crate core as std;");
         assert!(source().item("impl List").starts_with("impl<const N: usize> List<N> {"));
         assert!(source().item("impl Drop for List").contains("Drop for"));
         assert_eq!(source().item("impl Drop for List::drop"), "fn drop(&mut self) {}");
