@@ -59,13 +59,12 @@ fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) 
     let files = committed(client)?;
     let packages = packages(&files)?;
     for (name, version) in &packages {
-        let package = format!("{name}-{version}");
-        if !known.contains_key(&package) {
+        known.entry(format!("{name}-{version}")).or_insert_with(|| {
             let source = published::fetched(name, version);
             let source =
                 source.inspect_err(|error| println!("{}: NOT RUN in full: {error}", client.display()));
-            known.insert(package, source.ok().map(|folder| lines_of(&folder)));
-        }
+            source.ok().map(|folder| lines_of(&folder))
+        });
     }
     let sources: Vec<_> = packages
         .iter()

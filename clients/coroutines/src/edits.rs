@@ -10,8 +10,9 @@ const FILE: &str = "src/stack/unix.rs";
 pub(crate) fn generator(folder: &Path) {
     Source::edit(&folder.join(FILE), |source| {
         source
-            // It chooses a flag of mmap(2).
-            .replace("cfg_select!", GENERATOR_POOL)
+            .before("allocate_stack", GENERATOR_POOL)
+            // The flag of mmap(2) has no use any more, and the crate allows no warnings.
+            .words_anywhere("const MAP_STACK", "const _MAP_STACK", 2)
             .body("allocate_stack", GENERATOR_ALLOC)
             .body("protect_stack", GENERATOR_PROTECT)
             .body(
