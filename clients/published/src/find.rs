@@ -3,7 +3,7 @@
 use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Block, ImplItem, Item, Stmt, TraitItem, Type, UseTree};
+use syn::{Block, ImplItem, Item, TraitItem, Type, UseTree};
 
 /// An item that was found.
 pub(crate) struct Found {
@@ -108,27 +108,30 @@ pub(crate) fn statements(
     within: &Range<usize>,
     start: &str,
 ) -> Vec<(Range<usize>, usize)> {
-    struct Statements<'a>(&'a str, &'a Range<usize>, &'a str, Vec<(Range<usize>, usize)>);
-    impl<'ast> Visit<'ast> for Statements<'_> {
-        fn visit_block(&mut self, block: &'ast Block) {
-            for statement in &block.stmts {
-                let at = place(statement);
-                let is_inside = self.1.start <= at.start && at.end <= self.1.end;
-                // An expression that is a block begins where its first part begins, and is named by the outermost.
-                if is_inside && self.0[at.clone()].starts_with(self.2) {
-                    self.3.push((at, inside(block).end));
-                }
-            }
-            visit::visit_block(self, block);
-        }
-
-        fn visit_stmt(&mut self, statement: &'ast Stmt) {
-            visit::visit_stmt(self, statement);
-        }
-    }
-    let mut statements = Statements(text, within, start, Vec::new());
+    let mut statements = Statements { text, within, start, found: Vec::new() };
     statements.visit_file(file);
-    statements.3
+    statements.found
+}
+
+/// Collects statements. One in a nested block is one of its own.
+struct Statements<'a> {
+    text: &'a str,
+    within: &'a Range<usize>,
+    start: &'a str,
+    found: Vec<(Range<usize>, usize)>,
+}
+
+impl<'ast> Visit<'ast> for Statements<'_> {
+    fn visit_block(&mut self, block: &'ast Block) {
+        for statement in &block.stmts {
+            let at = place(statement);
+            let is_inside = self.within.start <= at.start && at.end <= self.within.end;
+            if is_inside && self.text[at.clone()].starts_with(self.start) {
+                self.found.push((at, inside(block).end));
+            }
+        }
+        visit::visit_block(self, block);
+    }
 }
 
 /// Returns the places to remove so that `name` is not imported by a `use` of the file itself.
