@@ -4,7 +4,6 @@
 //! written here, so that a new version with other tests is noticed.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
 const OURS: &str =
@@ -37,8 +36,8 @@ fn main() {
     println!("cargo::rustc-cfg=has_native_signals");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=Cargo.lock");
-    let (from, to) =
-        (package("wasmtime").join("tests"), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")));
+    let from = published::folder(Path::new("."), "wasmtime").expect("it is a dependency").join("tests");
+    let to = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     for (name, edits) in TESTS {
         let text = fs::read_to_string(from.join(name)).expect("the package has its tests");
         let text = edits.iter().fold(text, |text, edit| edited(name, &text, edit));
@@ -49,24 +48,4 @@ fn main() {
 fn edited(name: &str, text: &str, (old, new, count): &(&str, &str, usize)) -> String {
     assert_eq!(text.matches(old).count(), *count, "{name}: {old:?}");
     text.replace(old, new)
-}
-
-/// Returns where cargo has unpacked a package.
-fn package(name: &str) -> PathBuf {
-    let cargo = env::var_os("CARGO").expect("cargo sets it");
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked"])
-        .output()
-        .expect("cargo runs");
-    let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
-    // Of a path that ends so there is one: versions are numbers.
-    let mut paths =
-        text.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next()).map(Path::new);
-    let is_it = |path: &&Path| {
-        let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str());
-        let version = folder.and_then(|folder| folder.strip_prefix(name)?.strip_prefix('-'));
-        version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
-    };
-    let manifest = paths.find(is_it).expect("it is a dependency");
-    manifest.parent().expect("it is a file").to_path_buf()
 }

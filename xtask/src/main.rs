@@ -10,6 +10,7 @@ mod kernel;
 mod miri;
 mod nightly;
 mod preload;
+mod provenance;
 mod python;
 mod qemu;
 mod results;
@@ -38,6 +39,7 @@ enum Chore {
     Instructions(instructions::Args),
     Miri(miri::Args),
     Preload(preload::Args),
+    Provenance(provenance::Args),
     Python(python::Args),
     Qemu(qemu::Args),
     Results(results::Args),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Preload(args) => preload::run(&args).map_err(Into::into),
+        Chore::Provenance(args) => provenance::run(&args).map_err(Into::into),
         Chore::Python(args) => python::run(&args).map_err(Into::into),
         Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
         Chore::Results(args) => results::run(&args).map_err(Into::into),

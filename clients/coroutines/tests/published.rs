@@ -2,7 +2,7 @@
 //!
 //! The copies share a target directory, so one test after the other builds.
 
-use coroutines::{cargo, our_generator, our_stacks, prepare, prepare_generator};
+use coroutines::{cargo, our_generator, prepare, prepare_corosensei, prepare_generator};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -22,7 +22,7 @@ fn run(folder: &Path, words: &[&str]) -> usize {
 #[test]
 fn corosensei() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|failed| failed.into_inner());
-    let folder = prepare("corosensei", "0.3.4", &["bench", "criterion", "profile"], &our_stacks());
+    let folder = prepare_corosensei();
     assert_eq!(run(&folder, &["test", "--release"]), 27);
     for example in ["basic", "panic", "backtrace"] {
         run(&folder, &["run", "--release", "--example", example]);

@@ -1,5 +1,6 @@
 //! Kernels of Asterinas' ostd, as published and with `vmalloc`: made from the registry, built, and booted in QEMU.
 
+mod edits;
 mod make;
 mod report;
 
@@ -58,15 +59,22 @@ pub enum Error {
     },
 }
 
-/// Sees to it that toolchain, emulator and patch(1) are there, and installs the toolchain by rustup where it can.
+impl From<published::Error> for Error {
+    fn from(error: published::Error) -> Self {
+        match error {
+            published::Error::Missing { .. } => Self::Missing(error.to_string()),
+            published::Error::Copy { path, cause } => Self::Make { path, cause },
+        }
+    }
+}
+
+/// Sees to it that toolchain and emulator are there, and installs the toolchain by rustup where it can.
 ///
 /// # Errors
 /// [`Error::Missing`] says what is not to be had.
 pub fn provide() -> Result<(), Error> {
-    for program in [QEMU, "patch"] {
-        if !succeeds(Command::new(program).arg("--version")) {
-            return Err(Error::Missing(format!("{program} is not installed")));
-        }
+    if !succeeds(Command::new(QEMU).arg("--version")) {
+        return Err(Error::Missing(format!("{QEMU} is not installed")));
     }
     let has_source = || {
         let sysroot =

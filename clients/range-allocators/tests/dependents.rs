@@ -1,9 +1,10 @@
 //! Published crates that use the four allocators pass their own tests with the drop-in, as with the original.
 //!
 //! Each is fetched from the registry, laid out in the target directory, and tested twice: as it is, and with the drop-in by
-//! `[patch.crates-io]`. Its folder in `dependents` has the locked versions, a patch where it needs one to build or to be patched, and a
+//! `[patch.crates-io]`. It is edited where it needs that to build or to be patched. Its folder in `dependents` has the locked versions, and a
 //! harness where its own tests don't reach the allocator. The results of all tests and the addresses that the harnesses print are the same.
 
+use published::{Manifest, Source, copy, named};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,29 +34,8 @@ fn printed(command: &mut Command) -> (bool, String) {
 }
 
 /// Returns the folder with the source of a package, after cargo has fetched it.
-fn published(package: &str, version: &str) -> PathBuf {
-    let (found, text) =
-        printed(cargo().args(["info", "--registry", "crates-io", &format!("{package}@{version}")]));
-    assert!(found, "{text}");
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap()).join(".cargo"));
-    let registries = home.join("registry/src").read_dir().unwrap();
-    let mut folders =
-        registries.map(|registry| registry.unwrap().path().join(format!("{package}-{version}")));
-    folders.find(|folder| folder.exists()).expect("cargo keeps the source of what it tells about")
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in from.read_dir().unwrap() {
-        let from = entry.unwrap().path();
-        let to = to.join(from.file_name().unwrap());
-        if from.is_dir() {
-            copy(&from, &to);
-        } else {
-            std::fs::copy(&from, &to).unwrap();
-        }
-    }
+fn published(package: &str) -> PathBuf {
+    named(Path::new(env!("CARGO_MANIFEST_DIR")), package).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A dependent of an allocator, laid out to be tested.
@@ -71,14 +51,11 @@ struct Dependent {
 
 impl Dependent {
     /// Lays out the published source in a folder.
-    fn published(package: &'static str, version: &str, folder: &str) -> Self {
-        let source = published(package, version);
-        let dependent = Self::laid_out(&source, &source, package, folder);
-        let manifest = dependent.folder.join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest).unwrap();
+    fn published(package: &'static str, folder: &str) -> Self {
+        let source = published(package);
         // Else cargo looks for the workspace above.
-        std::fs::write(&manifest, format!("[workspace]\n{text}")).unwrap();
-        dependent
+        let own = |manifest: Manifest| manifest.with("[workspace]\n");
+        Self::laid_out(&source, &source, package, folder).manifest(own)
     }
 
     /// Lays out a package of `dependents` that has some files of a published one.
@@ -94,18 +71,21 @@ impl Dependent {
     fn laid_out(source: &Path, locked: &Path, package: &str, folder: &str) -> Self {
         let (parts, folder) = (ours("dependents").join(package), built(folder));
         let _ = std::fs::remove_dir_all(&folder);
-        copy(source, &folder);
+        copy(source, &folder).unwrap();
         let lock =
             [&parts, locked].map(|place| place.join("Cargo.lock")).into_iter().find(|lock| lock.exists());
         Self { parts, folder, lock: lock.expect("versions are locked"), arguments: &[], environment: &[] }
     }
 
-    /// Applies the patch of this repository.
-    fn patched(self) -> Self {
-        let mut command = Command::new("patch");
-        command.args(["-p1", "-i"]).arg(self.parts.join("source.patch")).arg("-d").arg(&self.folder);
-        let (applied, text) = printed(&mut command);
-        assert!(applied, "{text}");
+    /// Edits its manifest.
+    fn manifest(self, edits: impl FnOnce(Manifest) -> Manifest) -> Self {
+        edits(Manifest::read(&self.folder)).write();
+        self
+    }
+
+    /// Edits a file of its source.
+    fn source(self, file: &str, edits: impl FnOnce(Source) -> Source) -> Self {
+        Source::edit(&self.folder.join(file), edits);
         self
     }
 
@@ -178,9 +158,18 @@ impl Outcome {
     }
 }
 
+/// Adds a harness to a module.
+fn with_harness(source: Source) -> Source {
+    source.append("#[cfg(test)]\nmod harness;\n")
+}
+
 #[test]
 fn hermit_kernel_has_the_tests_and_addresses_of_the_original() {
-    let kernel = Dependent::published("hermit-kernel", "0.11.0", "hermit-kernel").patched();
+    let kernel = Dependent::published("hermit-kernel", "hermit-kernel");
+    // It is built by a nightly of March 2025. Since then the compiler wants `naked` to be marked as unsafe; the rest of it still builds.
+    let naked = |source: Source| source.words_anywhere("#[naked]", "#[unsafe(naked)]", 2);
+    let kernel = kernel.source("src/arch/x86_64/kernel/switch.rs", naked);
+    let kernel = kernel.source("src/arch/x86_64/mm/mod.rs", with_harness);
     let kernel = kernel.with("harness.rs", "src/arch/x86_64/mm/harness.rs");
     // It uses features that are not stable.
     let kernel = kernel.tested_by(&["--lib", "--no-default-features"], &[("RUSTC_BOOTSTRAP", "1")]);
@@ -189,11 +178,19 @@ fn hermit_kernel_has_the_tests_and_addresses_of_the_original() {
     assert_eq!(kernel.test(&[("free-list", ours("free-list"))]), expected);
 }
 
+/// Returns `rdif-pcie` with the registry's vm-allocator in place of the copy of it that it carries.
+fn rdif_pcie(folder: &str) -> Dependent {
+    let allocator = "[dependencies.vm-allocator]\nversion = \"0.1.4\"\ndefault-features = false\n";
+    Dependent::published("rdif-pcie", folder)
+        .manifest(|manifest| manifest.with(allocator))
+        .source("src/lib.rs", |source| source.replace("addr_alloc", "pub use vm_allocator as addr_alloc;"))
+}
+
 #[test]
 fn rdif_pcie_has_the_tests_of_the_original() {
-    let published = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie-published").test(&[]);
+    let published = Dependent::published("rdif-pcie", "rdif-pcie-published").test(&[]);
     assert_eq!(published.tests.len(), 37);
-    let split = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie").patched();
+    let split = rdif_pcie("rdif-pcie");
     let expected = split.test(&[]);
     // The others are the tests of the copy of vm-allocator, which the drop-in has itself.
     assert_eq!(expected.tests.len(), 4);
@@ -203,8 +200,11 @@ fn rdif_pcie_has_the_tests_of_the_original() {
 
 #[test]
 fn pcie_has_the_tests_and_addresses_of_the_original() {
-    let split = Dependent::published("rdif-pcie", "0.3.1", "rdif-pcie-of-pcie").patched();
-    let bus = Dependent::published("pcie", "0.7.1", "pcie").patched().with("harness.rs", "tests/harness.rs");
+    let split = rdif_pcie("rdif-pcie-of-pcie");
+    let harness = "[[test]]\nname = \"harness\"\npath = \"tests/harness.rs\"\n";
+    let bus = Dependent::published("pcie", "pcie").with("harness.rs", "tests/harness.rs");
+    // Its manifest leaves the unit tests of the library out.
+    let bus = bus.manifest(|manifest| manifest.set("[lib]", "test", "true").with(harness));
     let expected = bus.test(&[]);
     assert_eq!((expected.tests.len(), expected.places.len()), (9, 3_786));
     assert_eq!(bus.test(&[("rdif-pcie", split.folder), ("vm-allocator", ours("vm-allocator"))]), expected);
@@ -212,19 +212,22 @@ fn pcie_has_the_tests_and_addresses_of_the_original() {
 
 #[test]
 fn axaddrspace_has_the_tests_of_the_original() {
-    let space = Dependent::published("axaddrspace", "0.6.0", "axaddrspace").patched();
+    // Its tests use page tables of this package, which its manifest leaves out.
+    let tables = "[dev-dependencies.page-table-generic]\nversion = \"0.9\"\n";
+    let space = Dependent::published("axaddrspace", "axaddrspace");
+    let space = space.manifest(|manifest| manifest.with(tables));
     let expected = space.test(&[]);
     assert_eq!(expected.tests.len(), 18);
     assert_eq!(space.test(&[("ax-memory-set", ours("ax-memory-set"))]), expected);
 }
 
-const BEVY: &str = "0.18.1";
+const MESHES: &str = "src/meshlet/persistent_buffer.rs";
 
 #[test]
 fn bevys_buffer_of_meshes_has_the_addresses_and_contents_of_the_original() {
-    let (bevy, module) = (published("bevy_pbr", BEVY), "src/persistent_buffer.rs");
-    let files = [("src/meshlet/persistent_buffer.rs", module)];
-    let buffer = Dependent::with_files_of("meshlet-buffer", &bevy, &files).patched();
+    let (bevy, module) = (published("bevy_pbr"), "src/persistent_buffer.rs");
+    let buffer = Dependent::with_files_of("meshlet-buffer", &bevy, &[(MESHES, module)]);
+    let buffer = buffer.source(module, with_harness);
     let buffer = buffer.with("gpu.rs", "src/persistent_buffer/harness/gpu.rs");
     let buffer = buffer.with("../bevy_pbr/harness.rs", "src/persistent_buffer/harness.rs");
     let expected = buffer.test(&[]);
@@ -235,7 +238,10 @@ fn bevys_buffer_of_meshes_has_the_addresses_and_contents_of_the_original() {
 #[test]
 #[ignore = "bevy's renderer builds for some ten minutes"]
 fn bevy_pbr_has_the_tests_and_addresses_of_the_original() {
-    let renderer = Dependent::published("bevy_pbr", BEVY, "bevy_pbr").patched();
+    // The backend of wgpu that needs no hardware.
+    let noop = "[dev-dependencies.wgpu]\nversion = \"27\"\ndefault-features = false\nfeatures = [\"noop\"]\n";
+    let renderer = Dependent::published("bevy_pbr", "bevy_pbr");
+    let renderer = renderer.manifest(|manifest| manifest.with(noop)).source(MESHES, with_harness);
     let renderer = renderer.with("harness.rs", "src/meshlet/persistent_buffer/harness.rs");
     let renderer = renderer.with("gpu.rs", "src/meshlet/persistent_buffer/harness/gpu.rs");
     let renderer = renderer.tested_by(&["--lib", "--features=meshlet"], &[("CARGO_INCREMENTAL", "0")]);

@@ -107,21 +107,17 @@ impl SlotTunables {
 
 /// Checks the limits of a memory as wasmer's own does.
 fn check(ty: &MemoryType) -> Result<(), MemoryError> {
-    let max_allowed = Pages::max_value();
-    if ty.minimum > max_allowed {
-        return Err(MemoryError::MinimumMemoryTooLarge { min_requested: ty.minimum, max_allowed });
-    }
-    match ty.maximum {
-        Some(max_requested) if max_requested > max_allowed => {
-            Err(MemoryError::MaximumMemoryTooLarge { max_requested, max_allowed })
-        }
-        Some(maximum) if maximum < ty.minimum => Err(MemoryError::InvalidMemory {
-            reason: format!(
-                "the maximum ({} pages) is less than the minimum ({} pages)",
-                maximum.0, ty.minimum.0
-            ),
-        }),
-        _ => Ok(()),
+    let most = Pages::max_value();
+    let (minimum, maximum) = (ty.minimum, ty.maximum.unwrap_or(most));
+    if minimum > most {
+        Err(MemoryError::MinimumMemoryTooLarge { min_requested: minimum, max_allowed: most })
+    } else if maximum > most {
+        Err(MemoryError::MaximumMemoryTooLarge { max_requested: maximum, max_allowed: most })
+    } else if maximum < minimum {
+        let reason = format!("it starts with {} pages, and may have {} at most", minimum.0, maximum.0);
+        Err(MemoryError::InvalidMemory { reason })
+    } else {
+        Ok(())
     }
 }
 

@@ -1,12 +1,10 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! The bench alone.
 
 #![no_std]
 #![no_main]
 #![feature(linkage)]
 
-include!("base.rs");
+include!("settings.rs");
 
 // SAFETY: The name does not collide with other symbols.
 #[unsafe(no_mangle)]

@@ -1,12 +1,10 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! All kernel-mode tests of ostd.
 
 #![no_std]
 #![no_main]
 #![feature(linkage)]
 
-include!("base.rs");
+include!("settings.rs");
 
 // SAFETY: The name does not collide with other symbols.
 #[unsafe(no_mangle)]

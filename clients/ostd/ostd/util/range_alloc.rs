@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! Ranges of addresses of any kind, in an area map of `vmalloc`.
 
 use core::ops::Range;

@@ -1,8 +1,6 @@
-// From free-list 0.3.4 by Martin Kröning, MIT OR Apache-2.0: see LICENSE-MIT and LICENSE-APACHE beside this crate.
-// Changed: the ranges are a `List`, which is vmalloc's area map once they are many. The tests are unchanged.
+//! The list of free ranges: a [`List`], which is vmalloc's area map once they are many.
 
 use core::fmt;
-use core::fmt::Write;
 
 use smallvec::SmallVec;
 
@@ -41,9 +39,8 @@ impl<const N: usize> PageList<N> {
         if let Some(map) = self.list.many() {
             return list::add(map, range).ok_or(PageListError);
         }
-        if self.iter().any(|entry| entry.overlaps(range)) {
-            return Err(PageListError);
-        }
+        let is_free = self.iter().any(|entry| entry.overlaps(range));
+        (!is_free).then_some(()).ok_or(PageListError)?;
         let joins = self.iter().any(|entry| entry.touches(range));
         let Some(few) = self.list.few(!joins) else { return self.add(range) };
         let mut index = few.partition_point(|entry| entry.end() < range.start());
@@ -62,9 +59,12 @@ impl<const N: usize> PageList<N> {
         if let Some(map) = self.list.many() {
             return list::remove(map, range).ok_or(PageListError);
         }
-        let Some(index) = self.iter().position(|entry| entry.contains(range)) else { return Err(PageListError) };
+        let Some(index) = self.iter().position(|entry| entry.contains(range)) else {
+            return Err(PageListError);
+        };
         // A range in place may become two.
-        let splits = self.iter().nth(index).is_some_and(|entry| matches!(entry - range, PageRangeSub::Two(..)));
+        let splits =
+            self.iter().nth(index).is_some_and(|entry| matches!(entry - range, PageRangeSub::Two(..)));
         let Some(few) = self.list.few(splits) else { return self.remove(range) };
         let entry = &mut few[index];
         match *entry - range {
@@ -93,10 +93,13 @@ impl<const N: usize> PageList<N> {
                 let below = list::alloc(map, layout, Some((0, range.start())));
                 below.or_else(|| list::alloc(map, layout, Some((range.end(), usize::MAX))))
             }
-            None => self.alloc_by(|entry| match entry - range {
-                PageRangeSub::None => None,
-                PageRangeSub::One(a) => a.fit(layout),
-                PageRangeSub::Two(a, b) => a.fit(layout).or_else(|| b.fit(layout)),
+            None => self.alloc_by(|entry| {
+                let parts = match entry - range {
+                    PageRangeSub::Two(below, above) => [Some(below), Some(above)],
+                    PageRangeSub::One(part) => [Some(part), None],
+                    PageRangeSub::None => [None, None],
+                };
+                parts.into_iter().flatten().find_map(|part| part.fit(layout))
             }),
         }
     }
@@ -115,102 +118,18 @@ impl<const N: usize> Default for PageList<N> {
     }
 }
 
+/// One range a line.
 impl<const N: usize> fmt::Display for PageList<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut has_fields = false;
-
-        for entry in self.iter() {
-            if has_fields {
-                f.write_char('\n')?;
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().enumerate().try_for_each(|(nth, range)| {
+            if nth > 0 {
+                to.write_str("\n")?;
             }
-            write!(f, "{entry:#}")?;
-
-            has_fields = true;
-        }
-        Ok(())
+            write!(to, "{range:#}")
+        })
     }
 }
 
-#[allow(clippy::single_range_in_vec_init)]
-#[rustfmt::skip]
+// The published tests.
 #[cfg(test)]
-mod tests {
-    use std::ops::Range;
-
-    use super::*;
-
-    #[test]
-    fn add() {
-        let assert = |a: &[Range<usize>], b: Range<usize>, c: &[Range<usize>]| {
-            let a = a
-                .iter()
-                .cloned()
-                .map(|range| PageRange::try_from(range).unwrap())
-                .collect::<Vec<_>>();
-            let b = PageRange::try_from(b).unwrap();
-            let c = c
-                .iter()
-                .cloned()
-                .map(|range| PageRange::try_from(range).unwrap())
-                .collect::<Vec<_>>();
-            let mut page_list = PageList::<16> { list: a.into() };
-            page_list.add(b).unwrap();
-            assert_eq!(page_list.list.to_vec(), c);
-        };
-
-        assert(&[], 0x2000..0x5000, &[0x2000..0x5000]);
-
-        assert(&[0x0000..0x1000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x5000]);
-        assert(&[0x0000..0x2000], 0x2000..0x5000, &[0x0000..0x5000]);
-        assert(&[0x5000..0x7000], 0x2000..0x5000, &[0x2000..0x7000]);
-        assert(&[0x6000..0x7000], 0x2000..0x5000, &[0x2000..0x5000, 0x6000..0x7000]);
-
-        assert(&[0x0000..0x1000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000]);
-        assert(&[0x0000..0x2000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x5000, 0x6000..0x7000]);
-        assert(&[0x0000..0x1000, 0x5000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x2000..0x7000]);
-        assert(&[0x0000..0x2000, 0x5000..0x7000], 0x2000..0x5000, &[0x0000..0x7000]);
-
-        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x5000, 0x6000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x4000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x5000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x4000, 0x5000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x7000, 0x8000..0x9000]);
-    }
-
-    #[test]
-    fn remove() {
-        let assert = |a: &[Range<usize>], b: Range<usize>, c: &[Range<usize>]| {
-            let a = a
-                .iter()
-                .cloned()
-                .map(|range| PageRange::try_from(range).unwrap())
-                .collect::<Vec<_>>();
-            let b = PageRange::try_from(b).unwrap();
-            let c = c
-                .iter()
-                .cloned()
-                .map(|range| PageRange::try_from(range).unwrap())
-                .collect::<Vec<_>>();
-            let mut page_list = PageList::<16> { list: a.into() };
-            page_list.remove(b).unwrap();
-            assert_eq!(page_list.list.to_vec(), c);
-        };
-
-
-        assert(&[0x2000..0x5000], 0x2000..0x5000, &[]);
-
-        assert(&[0x0000..0x1000, 0x2000..0x5000], 0x2000..0x5000, &[0x0000..0x1000]);
-        assert(&[0x0000..0x5000], 0x2000..0x5000, &[0x0000..0x2000]);
-        assert(&[0x2000..0x7000], 0x2000..0x5000, &[0x5000..0x7000]);
-        assert(&[0x2000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x6000..0x7000]);
-
-        assert(&[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x6000..0x7000]);
-        assert(&[0x0000..0x5000, 0x6000..0x7000], 0x2000..0x5000, &[0x0000..0x2000, 0x6000..0x7000]);
-        assert(&[0x0000..0x1000, 0x2000..0x7000], 0x2000..0x5000, &[0x0000..0x1000, 0x5000..0x7000]);
-        assert(&[0x0000..0x7000], 0x2000..0x5000, &[0x0000..0x2000, 0x5000..0x7000]);
-
-        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x5000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x6000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x5000, 0x6000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x4000, 0x6000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x3000, 0x4000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x3000, 0x5000..0x7000, 0x8000..0x9000]);
-        assert(&[0x0000..0x1000, 0x2000..0x7000, 0x8000..0x9000], 0x4000..0x5000, &[0x0000..0x1000, 0x2000..0x4000, 0x5000..0x7000, 0x8000..0x9000]);
-    }
-}
+include!(concat!(env!("OUT_DIR"), "/src/page_list.rs"));

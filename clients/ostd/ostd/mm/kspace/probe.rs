@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! Looks at kernel virtual areas from several CPUs, and measures them. Of this file's tests, those
 //! of stale translations fail with ostd as published.
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! The addresses of kernel virtual areas, handed out by `vmalloc`.
 //!
 //! The allocator decides where an area lies and when its addresses may be used again. This module

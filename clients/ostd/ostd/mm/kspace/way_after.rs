@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! Steps of the probe that differ, for areas of `vmalloc`; and tests of such areas.
 
 use super::{

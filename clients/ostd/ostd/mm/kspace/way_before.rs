@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: MPL-2.0
-
 //! Steps of the probe that differ, for ostd as published.
 
 use super::{VMALLOC_VADDR_RANGE, kvirt_area::KVirtArea};

@@ -183,19 +183,7 @@ impl std::convert::TryFrom<Plain> for IntervalTree {
 mod tests {
     use super::*;
 
-    // From the original's tests of its tree.
-    #[test]
-    fn test_integer_wrapping() {
-        let mut tree = IntervalTree::new(RangeInclusive::new(0x1, 0xFFFFFFFFFFFFFFFF).unwrap());
-        let constraint = Constraint::new(
-            0x8000000000000000,
-            0x8000000000000000,
-            AllocPolicy::ExactMatch(0x8000000000000000),
-        )
-        .unwrap();
-        let res = tree.allocate(constraint);
-        assert_eq!(res.unwrap_err(), Error::Overflow);
-    }
+    include!(concat!(env!("OUT_DIR"), "/src/allocation_engine/interval_tree.rs"));
 
     #[test]
     fn a_finer_unit_keeps_what_is_allocated() {
