@@ -7,6 +7,7 @@ mod clients;
 mod header;
 mod instructions;
 mod kernel;
+mod kernels;
 mod miri;
 mod nightly;
 mod preload;
@@ -36,6 +37,7 @@ enum Chore {
     Clients(clients::Args),
     Header(header::Args),
     Instructions(instructions::Args),
+    Kernels(kernels::Args),
     Miri(miri::Args),
     Preload(preload::Args),
     Python(python::Args),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Chore::Clients(args) => clients::run(&args).map_err(Into::into),
         Chore::Header(args) => header::run(&args).map_err(Into::into),
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Kernels(args) => kernels::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Preload(args) => preload::run(&args).map_err(Into::into),
         Chore::Python(args) => python::run(&args).map_err(Into::into),
