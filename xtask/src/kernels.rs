@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Seconds that the machine may take
     #[arg(long, default_value_t = 1800)]
     limit: u64,
+    /// What the test programs take: a part of a test's name, for example
+    #[arg(last = true)]
+    words: Vec<String>,
 }
 
 /// Why the tests could not be run, or that they failed.
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     };
     let tests = build::tests()?;
     let chosen = chosen(&tests, args)?;
-    let jobs = jobs::jobs(&chosen);
+    let jobs = jobs::jobs(&chosen, &args.words);
     jobs::tell_skipped();
     let initramfs = pack(&folder, &chosen, &jobs)?;
     let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;

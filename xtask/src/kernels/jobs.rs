@@ -23,23 +23,40 @@ pub(super) fn is_chosen(test: &str) -> bool {
     !LONG.iter().any(|name| test.starts_with(name))
 }
 
+/// The file that runs once more while /proc is not mounted.
+const WITHOUT_PROC: &str = "linux/notify";
+/// The file that looks for a race, for longer than elsewhere: an older kernel is where it is lost.
+const RACE: &str = "preload/moves";
+
 /// A command of the machine.
 pub(super) struct Job {
     pub(super) name: String,
     file: String,
     without_proc: bool,
     settings: &'static str,
+    words: Vec<String>,
 }
 
-/// Returns the commands for some tests.
-pub(super) fn jobs(tests: &[&Test]) -> Vec<Job> {
+/// Returns the commands for some tests, which take words.
+pub(super) fn jobs(tests: &[&Test], words: &[String]) -> Vec<Job> {
     let job = |test: &&Test, suffix, without_proc, settings| Job {
         name: format!("{}{suffix}", test.name),
         file: on_machine(&test.name),
         without_proc,
         settings,
+        words: words.to_vec(),
     };
-    tests.iter().map(|test| job(test, "", false, "")).collect()
+    let mut jobs = Vec::new();
+    for test in tests {
+        match test.name.as_str() {
+            RACE => jobs.push(job(test, "", false, "VMALLOC_TEST_SECONDS=25")),
+            _ => jobs.push(job(test, "", false, "")),
+        }
+        if test.name == WITHOUT_PROC {
+            jobs.push(job(test, "-without-proc", true, ""));
+        }
+    }
+    jobs
 }
 
 /// Returns the path of a test program on the machine.
@@ -53,7 +70,8 @@ impl Job {
         let proc = if self.without_proc { "no-proc" } else { "proc" };
         let settings = format!("VMALLOC_TEST_PROGRAMS={PROGRAMS} {}", self.settings);
         let skips = SKIPPED.iter().map(|(test, _)| format!("\t--skip\t{test}")).collect::<String>();
-        format!("{}\t{SECONDS}\t{proc}\t{settings}\t{}{skips}\n", self.name, self.file)
+        let words = self.words.iter().map(|word| format!("\t{word}")).collect::<String>();
+        format!("{}\t{SECONDS}\t{proc}\t{settings}\t{}{skips}{words}\n", self.name, self.file)
     }
 }
 
