@@ -4,8 +4,8 @@ mod common;
 
 use common::{done, program, run};
 
-/// It found mappings of others inside of the reservation, on Linux 6.1: there a refused mremap(2) has
-/// unmapped its target, and before the library maps that again, the kernel gives the addresses away.
+/// It found mappings of others inside of the reservation, on Linux 6.1. There a refused mremap(2)
+/// has unmapped its target. Before the library maps it again, the kernel gives its addresses away.
 #[test]
 fn mappings_of_other_threads_stay_outside_of_the_reservation_while_pages_move() {
     let seconds = std::env::var("VMALLOC_TEST_SECONDS").unwrap_or_else(|_| "2".to_owned());

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// How often a process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A command. Its line has a name, the most seconds, `proc` or `no-proc`, settings `NAME=VALUE` with a space between,
-/// and words; a tab stands between any two of these and of the words.
+/// A command. Its line has a name, the most seconds, `proc` or `no-proc`, settings `NAME=VALUE`
+/// with a space between, and words; a tab stands between any two of these and of the words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) name: String,

@@ -1,7 +1,7 @@
 //! The first process of a machine that `cargo xtask kernels` boots.
 //!
-//! Mounts what programs expect, runs the commands of `/commands` one after another, and turns the machine off. The
-//! console gets a line before each command and one behind it, which that chore reads.
+//! Mounts what programs expect, runs the commands of `/commands` one after another, and turns the
+//! machine off. The console gets a line before each command and one behind it, for the chore.
 
 mod command;
 mod system;

@@ -8,7 +8,7 @@ use std::io;
 /// Mounts a file system without a device at a folder.
 pub(crate) fn mount(folder: &str, kind: &str) -> io::Result<()> {
     let (folder, kind) = (CString::new(folder)?, CString::new(kind)?);
-    // SAFETY: the texts end with a zero and outlive the call; no data is given, which each of these file systems allows.
+    // SAFETY: the texts end with a zero and outlive the call; a null pointer stands for no data.
     answer(unsafe { libc::mount(kind.as_ptr(), folder.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) })
 }
 

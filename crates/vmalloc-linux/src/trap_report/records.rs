@@ -179,8 +179,8 @@ fn thread() -> u32 {
 
 /// Returns the milliseconds of a clock that only goes on, which is read without a system call.
 ///
-/// Asks the C library: rustix looks for the clock by dlsym(3) at its first call, and a free may not wait for the lock of
-/// the dynamic loader.
+/// Asks the C library: rustix looks for the clock by dlsym(3) at its first call, and a free may not
+/// wait for the lock of the dynamic loader.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the answer. The clock is there since Linux 2.6.32; without it the time is 0.

@@ -244,7 +244,7 @@ fn locked_frames_give_their_memory_back() {
         let addr = |nth: usize| (linear.start() + frames[nth].0) as usize * PAGE;
         (0..frames.len()).for_each(|nth| fill(addr(nth), 1));
         let full = status_bytes("RssShmem:");
-        // Before Linux 6.13 the lock brings frames in that were never taken: no guard marks cover them.
+        // Before Linux 6.13 the lock brings in frames that were never taken: no mark guards them.
         let others = full.saturating_sub(frames.len() * PAGE);
         // SAFETY: nothing uses them any more.
         unsafe { space.platform().give_frames(&frames) };

@@ -21,8 +21,8 @@ fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce
     }
 }
 
-/// Mapping frames may need as many addresses as they have, for a moment. Before Linux 6.17 mremap(2) unmaps its target
-/// before it counts, and may need none.
+/// Mapping frames may need as many addresses as they have, for a moment. Before Linux 6.17
+/// mremap(2) unmaps its target before it counts, and may need none.
 fn short_of_addresses(space: &Space<Linux>, mapped: Result<usize, AllocError>) {
     match mapped {
         Ok(addr) => vunmap(space, addr),

@@ -24,7 +24,8 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Returns the folder with the library and the programs where there is no compiler: `cargo xtask kernels` makes it.
+/// Returns the folder with the library and the programs where there is no compiler: `cargo xtask
+/// kernels` makes it.
 fn compiled_before() -> Option<PathBuf> {
     var_os("VMALLOC_TEST_PROGRAMS").map(PathBuf::from)
 }
