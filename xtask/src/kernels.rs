@@ -33,8 +33,11 @@ pub(crate) struct Args {
     /// More parameters of the kernel, for example transparent_hugepage=always
     #[arg(long, default_value = "")]
     append: String,
+    /// Seconds that one program of tests may take
+    #[arg(long, default_value_t = 900)]
+    seconds: u64,
     /// Seconds that the machine may take
-    #[arg(long, default_value_t = 1800)]
+    #[arg(long, default_value_t = 10_800)]
     limit: u64,
     /// What the test programs take: a part of a test's name, for example
     #[arg(last = true)]
@@ -76,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     };
     let tests = build::tests()?;
     let chosen = chosen(&tests, args)?;
-    let jobs = jobs::jobs(&chosen, &args.words);
+    let jobs = jobs::jobs(&chosen, args.seconds, &args.words);
     jobs::tell_skipped();
     let initramfs = pack(&folder, &chosen, &jobs)?;
     let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;

@@ -21,15 +21,7 @@ fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce
     }
 }
 
-/// Mapping frames may need as many addresses as they have, for a moment. Before Linux 6.17
-/// mremap(2) unmaps its target before it counts, and may need none.
-fn short_of_addresses(space: &Space<Linux>, mapped: Result<usize, AllocError>) {
-    match mapped {
-        Ok(addr) => vunmap(space, addr),
-        refused => _ = unbacked(refused, PlatformFault::OutOfMemory),
-    }
-}
-
+/// Mapping frames needs as many addresses as they have, for a moment.
 #[test]
 fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
     in_own_process("rlimits::without_addresses_frames_are_not_mapped_and_nothing_is_lost", || {
@@ -40,7 +32,7 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
             fill_from(small, 2, 1);
             let shown = space.raw().alloc_shared(&Request::new(8 * MIB)).unwrap();
             limited(libc::RLIMIT_AS, MIB, || {
-                short_of_addresses(space, space.raw().map(&frames, Protection::ReadWrite, None));
+                unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
                 unbacked(space.raw().alloc_shared(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
                 let refused = space.raw().map_shared(shown, 8 * MIB, Protection::ReadWrite, None);
                 assert!(
