@@ -7,6 +7,7 @@ mod clients;
 mod header;
 mod instructions;
 mod kernel;
+mod kernels;
 mod miri;
 mod nightly;
 mod preload;
@@ -37,6 +38,7 @@ enum Chore {
     Clients(clients::Args),
     Header(header::Args),
     Instructions(instructions::Args),
+    Kernels(kernels::Args),
     Miri(miri::Args),
     Preload(preload::Args),
     Provenance(provenance::Args),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Chore::Clients(args) => clients::run(&args).map_err(Into::into),
         Chore::Header(args) => header::run(&args).map_err(Into::into),
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
+        Chore::Kernels(args) => kernels::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
         Chore::Preload(args) => preload::run(&args).map_err(Into::into),
         Chore::Provenance(args) => provenance::run(&args).map_err(Into::into),

@@ -14,6 +14,8 @@ enum Lacks {
     ProcessMadvise,
     GuardMarks,
     ProcessVmReadv,
+    /// Both ways to ask the kernel for it: the call, and the file of a /proc that is mounted.
+    AuxiliaryVector,
 }
 
 const fn statement(code: u32, k: u32) -> libc::sock_filter {
@@ -31,7 +33,16 @@ fn take_away(what: Lacks) {
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     const NUMBER: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     /// The third argument of madvise(2), its lower half.
-    const ADVICE: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 16;
+    const ADVICE: u32 = FIRST + 16;
+    /// The first argument of any call, its lower half.
+    const FIRST: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32;
+    /// The older call, where the architecture has it.
+    #[cfg(target_arch = "x86_64")]
+    const OPEN: libc::c_long = libc::SYS_open;
+    #[cfg(not(target_arch = "x86_64"))]
+    const OPEN: libc::c_long = libc::SYS_openat;
+    /// prctl(2) on Linux 6.4; the crate libc does not have it.
+    const PR_GET_AUXV: u32 = 0x4155_5856;
     let allow = statement(RETURN, libc::SECCOMP_RET_ALLOW);
     let fail = |errno: i32| statement(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32);
     let refuse = |call: libc::c_long, errno| {
@@ -47,6 +58,17 @@ fn take_away(what: Lacks) {
             jump_if(102, 1, 0),
             jump_if(103, 0, 1),
             fail(libc::EINVAL),
+            allow,
+        ],
+        Lacks::AuxiliaryVector => vec![
+            statement(LOAD, NUMBER),
+            jump_if(OPEN as u32, 5, 0),
+            jump_if(libc::SYS_openat as u32, 4, 0),
+            jump_if(libc::SYS_prctl as u32, 0, 4),
+            statement(LOAD, FIRST),
+            jump_if(PR_GET_AUXV, 0, 2),
+            fail(libc::EINVAL),
+            fail(libc::ENOENT),
             allow,
         ],
     };
@@ -96,6 +118,15 @@ fn without_guard_marks_guards_are_by_mprotect() {
 
         let insisting = Linux::reserve(Options::new().guards(Guards::PteMarkers)).unwrap_err();
         assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
+    });
+}
+
+/// It found a panic on Linux 6.1 without /proc: the size of pages was read from there.
+#[test]
+fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
+    in_own_process("a_space_opens_where_no_file_tells_the_auxiliary_vector", || {
+        take_away(Lacks::AuxiliaryVector);
+        purge_scattered(&Linux::reserve(Options::new()).unwrap());
     });
 }
 

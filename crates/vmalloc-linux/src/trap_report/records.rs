@@ -6,7 +6,6 @@
 
 use crate::beacon::RecordPlaces;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -179,8 +178,13 @@ fn thread() -> u32 {
 }
 
 /// Returns the milliseconds of a clock that only goes on, which is read without a system call.
+///
+/// Asks the C library: rustix looks for the clock by dlsym(3) at its first call, and a free may not
+/// wait for the lock of the dynamic loader.
 fn now() -> u64 {
-    let time = clock_gettime(ClockId::MonotonicCoarse);
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer. The clock is there since Linux 2.6.32; without it the time is 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 

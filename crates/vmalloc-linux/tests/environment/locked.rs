@@ -244,11 +244,13 @@ fn locked_frames_give_their_memory_back() {
         let addr = |nth: usize| (linear.start() + frames[nth].0) as usize * PAGE;
         (0..frames.len()).for_each(|nth| fill(addr(nth), 1));
         let full = status_bytes("RssShmem:");
+        // Before Linux 6.13 the lock brings in frames that were never taken: no mark guards them.
+        let others = full.saturating_sub(frames.len() * PAGE);
         // SAFETY: nothing uses them any more.
         unsafe { space.platform().give_frames(&frames) };
         // Some is kept for those that come.
         let left = status_bytes("RssShmem:");
-        assert!(full >= 190 * MIB && left <= 70 * MIB, "{full} bytes became {left}");
+        assert!(full >= 190 * MIB && left <= 70 * MIB + others, "{full} bytes became {left}");
         // SAFETY: no conditions.
         assert_eq!(unsafe { libc::munlockall() }, 0);
         finish(&space, Owed::default());

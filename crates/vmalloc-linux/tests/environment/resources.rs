@@ -49,7 +49,7 @@ fn without_descriptors_a_space_is_opened_and_purged() {
                 finish(&space, Owed::default());
             }
         }
-        let insisting = options(Guards::PteMarkers, BatchAdvise::Pidfd);
+        let insisting = options(Guards::Mprotect, BatchAdvise::Pidfd);
         let refused = limited(libc::RLIMIT_NOFILE, 0, || vmalloc_linux::Linux::reserve(insisting));
         assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
     });

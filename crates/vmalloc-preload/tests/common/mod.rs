@@ -1,6 +1,7 @@
 //! Programs in C under the library, which is built first.
 #![allow(dead_code)]
 
+use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -9,6 +10,9 @@ use std::sync::OnceLock;
 pub(crate) fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(folder) = compiled_before() {
+            return folder.join("libvmalloc_malloc.so");
+        }
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of the build");
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", "vmalloc-preload", "--profile", "test", "--target-dir"])
@@ -20,8 +24,17 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
+/// Returns the folder with the library and the programs where there is no compiler: `cargo xtask
+/// kernels` makes it.
+fn compiled_before() -> Option<PathBuf> {
+    var_os("VMALLOC_TEST_PROGRAMS").map(PathBuf::from)
+}
+
 /// Compiles a program of `tests/programs`. Returns its path.
 pub(crate) fn program(source: &str) -> PathBuf {
+    if let Some(folder) = compiled_before() {
+        return folder.join(source);
+    }
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     // Tests run at once, and so do the test programs: each has a copy of its own.
     let name = format!("{}-{}-{:?}", source, std::process::id(), std::thread::current().id());
@@ -43,6 +56,9 @@ pub(crate) fn program(source: &str) -> PathBuf {
 
 /// Compiles a library that programs load. Returns its path.
 pub(crate) fn plugin(source: &str) -> PathBuf {
+    if let Some(folder) = compiled_before() {
+        return folder.join(format!("{source}.so"));
+    }
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{}.so", std::process::id()));
     let flags = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-fPIC", "-shared"];
