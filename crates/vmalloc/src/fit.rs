@@ -181,8 +181,7 @@ impl Fit {
             return Err(RequestError::BadBoundary { boundary, pages });
         }
         let Some((start, end)) = self.within else { return Ok(span) };
-        let asked = PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?;
-        if span.covers(&asked) { Ok(asked) } else { Err(RequestError::OutsideSpace { asked, space: span }) }
+        PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?.inside(span)
     }
 
     /// Returns log2 of the alignment that a search may ask summaries for: they know no phase and no
