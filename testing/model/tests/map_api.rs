@@ -71,6 +71,17 @@ fn a_map_is_read_back_as_it_was_written() {
 }
 
 #[test]
+fn a_map_is_written_in_formats_that_need_the_length_of_a_sequence() {
+    for profile in Profile::ALL {
+        let map = some_map(profile, 200);
+        let bytes = postcard::to_allocvec(&map).expect("the length of every sequence is known");
+        let back: AreaMap<'_> = postcard::from_bytes(&bytes).expect("it can be read");
+        back.verify().expect("intact");
+        assert_eq!(back, map);
+    }
+}
+
+#[test]
 fn maps_that_are_wrong_are_not_read() {
     let read = |span: (u64, u64), segments: &[(u64, u64, &str)]| {
         let one = |(start, end, state): &(u64, u64, &str)| {

@@ -69,31 +69,24 @@ mod serialized {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// A map as it is written.
+    /// A map as it is written. Compact formats write the number of segments first, so the segments
+    /// are counted before: they are in a list.
     #[derive(Serialize, Deserialize)]
     #[serde(rename = "AreaMap")]
-    struct Plain<S> {
+    struct Plain {
         span: PageRange,
-        segments: S,
-    }
-
-    struct Segments<'a>(&'a AreaMap<'a>);
-
-    impl Serialize for Segments<'_> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_seq(self.0.segments())
-        }
+        segments: Vec<Segment>,
     }
 
     impl Serialize for AreaMap<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            Plain { span: self.span(), segments: Segments(self) }.serialize(serializer)
+            Plain { span: self.span(), segments: self.segments().collect() }.serialize(serializer)
         }
     }
 
     impl<'de> Deserialize<'de> for AreaMap<'_> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let Plain { span, segments } = Plain::<Vec<Segment>>::deserialize(deserializer)?;
+            let Plain { span, segments } = Plain::deserialize(deserializer)?;
             check(span, &segments).map_err(D::Error::custom)?;
             AreaMap::rebuild(span, segments.into_iter()).map_err(D::Error::custom)
         }
