@@ -34,8 +34,8 @@ impl AreaMap<'_> {
         for Segment { range, state } in segments.filter(|segment| segment.state != State::Free) {
             map.alloc_at(range)?;
             if state == State::Retired {
-                // It is busy, so it can be retired.
-                let _ = map.retire(range.start());
+                // It is busy, so it can be retired. The token of the original is of no use here.
+                let _ = map.quarantine(range.start());
             }
         }
         Ok(map)
