@@ -276,8 +276,7 @@ impl<'m> AreaMap<'m> {
     /// Returns the busy area that holds a page far from the start of the span, or in no leaf.
     #[inline(never)]
     fn find_slow(&self, page: u64) -> Option<PageRange> {
-        let segment = self.segment(page)?;
-        if segment.state == State::Busy { Some(segment.range) } else { None }
+        self.segment(page).filter(|segment| segment.state == State::Busy).map(|segment| segment.range)
     }
 
     /// Returns all segments, in address order.

@@ -46,10 +46,7 @@ impl AreaMap<'_> {
 /// [`try_clone`](AreaMap::try_clone) does not.
 impl Clone for AreaMap<'_> {
     fn clone(&self) -> Self {
-        match self.try_clone() {
-            Ok(map) => map,
-            Err(error) => panic!("a map can't be cloned: {error}"),
-        }
+        self.try_clone().unwrap_or_else(|error| panic!("a map can't be cloned: {error}"))
     }
 }
 
