@@ -66,14 +66,6 @@ pub enum RequestError {
     },
 }
 
-impl PageRange {
-    /// Returns the range if all of it lies inside `space`.
-    #[inline]
-    pub(crate) fn inside(self, space: Self) -> Result<Self, RequestError> {
-        if space.covers(&self) { Ok(self) } else { Err(RequestError::OutsideSpace { asked: self, space }) }
-    }
-}
-
 impl TryFrom<core::ops::Range<u64>> for PageRange {
     type Error = RequestError;
 

@@ -298,6 +298,14 @@ fn first_multiple(a: u64, m: u64, low: u64, high: u64) -> Option<u64> {
     u64::try_from(passed.div_ceil(u128::from(a))).ok()
 }
 
+impl PageRange {
+    /// Returns the range if all of it lies inside `space`.
+    #[inline]
+    pub(crate) fn inside(self, space: Self) -> Result<Self, RequestError> {
+        if space.covers(&self) { Ok(self) } else { Err(RequestError::OutsideSpace { asked: self, space }) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
