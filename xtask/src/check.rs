@@ -4,6 +4,7 @@ mod allowance;
 mod glossary;
 mod language;
 mod lines;
+mod page_size;
 mod size;
 mod source;
 
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     for package in &packages {
         language::check(package, &mut found);
         size::check(package, &mut found);
+        page_size::check(package, &mut found);
     }
     glossary::check(&mut found)?;
     let allowance = Allowance::read()?;
