@@ -93,9 +93,9 @@ fn a_set_has_the_pages_that_were_inserted_and_not_removed() {
         let start = random.between(0, PAGES - 1);
         let asked = range(start, random.between(start + 1, PAGES.min(start + 60)));
         if random.below(3) == 0 {
-            pair.remove(asked)
+            pair.remove(asked);
         } else {
-            pair.insert(asked)
+            pair.insert(asked);
         }
         let start = random.between(0, PAGES - 1);
         pair.compare(range(start, random.between(start + 1, PAGES)));
