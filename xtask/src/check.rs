@@ -10,7 +10,7 @@ mod source;
 
 use allowance::Allowance;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Hold the rules of language and size
 ///
@@ -60,6 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         size::check(package, &mut found);
         page_size::check(package, &mut found);
     }
+    // A workspace of its own, and a product all the same.
+    page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;
     let allowance = Allowance::read()?;
     let mut groups: BTreeMap<(String, &str), Vec<&Violation>> = BTreeMap::new();

@@ -11,6 +11,8 @@ use proc_macro2::{TokenStream, TokenTree};
 
 /// Crates of platforms whose pages have this size.
 const PLATFORMS: [&str; 1] = ["crates/vmalloc-x86_64"];
+/// The folder of the Python package, a product beside the crates.
+pub(super) const PYTHON: &str = "python";
 /// What a comment says of a number that happens to be that of a page.
 const EXCUSE: &str = "no page size";
 /// How many lines before the number the comment may begin.
@@ -19,7 +21,8 @@ const BEFORE: usize = 3;
 const ARCHITECTURE: &str = "the architecture says it";
 
 pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
-    if !package.folder.starts_with("crates/") || PLATFORMS.contains(&package.folder.as_str()) {
+    let is_product = package.folder.starts_with("crates/") || package.folder == PYTHON;
+    if !is_product || PLATFORMS.contains(&package.folder.as_str()) {
         return;
     }
     let products = package.files.iter().filter(|file| package.inside(file).starts_with("src/"));
