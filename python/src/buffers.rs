@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vmalloc_linux::{Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open};
+use vmalloc_linux::{Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open, page_bytes};
 
 /// A span of addresses, from which areas are allocated.
 #[pyclass(module = "vmalloc", frozen)]
@@ -30,9 +30,6 @@ struct State {
 
 type Memory = Buffer<Arc<LinuxSpace<Linux>>, Zeroed>;
 
-/// Bytes of a page are a multiple of this on every machine.
-const PAGE: usize = 4096;
-
 #[pymethods]
 impl Space {
     #[new]
@@ -42,7 +39,7 @@ impl Space {
             None => Options::new(),
             Some(0) => return Err(PyValueError::new_err("a space has one byte at least")),
             Some(bytes) => {
-                let whole = bytes.checked_next_multiple_of(PAGE);
+                let whole = bytes.checked_next_multiple_of(page_bytes());
                 Options::new().exactly(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
             }
         };

@@ -4,12 +4,13 @@ mod allowance;
 mod glossary;
 mod language;
 mod lines;
+mod page_size;
 mod size;
 mod source;
 
 use allowance::Allowance;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Hold the rules of language and size
 ///
@@ -57,7 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     for package in &packages {
         language::check(package, &mut found);
         size::check(package, &mut found);
+        page_size::check(package, &mut found);
     }
+    // A workspace of its own, and a product all the same.
+    page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;
     let allowance = Allowance::read()?;
     let mut groups: BTreeMap<(String, &str), Vec<&Violation>> = BTreeMap::new();

@@ -131,12 +131,7 @@ impl Unit {
     }
 }
 
-/// Returns the size of a page of the system.
-pub(crate) fn page_bytes() -> usize {
-    // SAFETY: no condition.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
-}
+pub(crate) use vmalloc_linux::page_bytes;
 
 /// Writes the refusal to `detail`, and returns its `errno`.
 ///

@@ -10,7 +10,8 @@ use libc::c_char;
 use std::ffi::CStr;
 use std::slice;
 
-/// The most bytes that a struct of any version may have: a larger size was never set.
+/// The most bytes that a struct of any version may have: a larger size was never set. A bound, and
+/// no page size.
 const MOST_BYTES: usize = 4096;
 
 /// A struct with its size in front, whose size may differ between caller and library.

@@ -25,7 +25,7 @@ pub struct Freed {
     pub frames: Vec<u64>,
 }
 
-/// The most records, and the bytes of one.
+/// The most records, and the bytes of one: a bound, and no page size.
 const MOST: [u64; 2] = [1 << 20, 1 << 12];
 
 /// Returns the newest record of an area with `addr` in it.

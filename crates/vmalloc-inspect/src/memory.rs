@@ -59,7 +59,7 @@ pub trait Source {
     fn clock(&self) -> Option<u64>;
 }
 
-/// Bytes that are read and remembered together.
+/// Bytes that are read and remembered together: no page size, for no machine has smaller pages.
 const PAGE: usize = 4096;
 /// Pages that are asked for at once.
 const AHEAD: usize = 4;

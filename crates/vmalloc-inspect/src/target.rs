@@ -23,11 +23,12 @@ pub struct SpaceView<'s> {
     pub(crate) outline: Outline,
 }
 
-/// Pages of one mapping that are looked at for a beacon.
+/// Pages of one mapping that are looked at for a beacon: a number, and no page size.
 const MOST_PAGES: u64 = 4096;
-/// Bytes from one look to the next: the smallest pages that there are.
+/// Bytes from one look to the next: the smallest pages that there are. It is no page size of this
+/// machine, for a core dump may be of another.
 const STEP: u64 = 4096;
-/// The most slots of a beacon.
+/// The most slots of a beacon: a number, and no page size.
 const MOST_SLOTS: u64 = 4096;
 /// The largest record that is no list, and the largest place in one.
 const MOST_PLACE: u64 = 1 << 16;

@@ -20,7 +20,7 @@ pub(crate) struct Waiting {
 pub(crate) fn read(memory: &Memory<'_>, outline: &Outline, retired: u64) -> Waiting {
     let Some(lists) = ListLayout::find(memory, outline) else { return Waiting::default() };
     let waiting = Waiting { by_page: HashMap::new(), is_whole: true };
-    // Areas may have come since the map was read.
+    // Areas may have come since the map was read: a number, and no page size.
     let mut reader = Reader { memory, outline, lists, most: 2 * retired + 4096, waiting };
     for node in 0..outline.nodes[1] {
         let read = reader.node(node);

@@ -5,7 +5,7 @@
 
 use crate::claims::Run;
 use crate::kernel::{self, Answer, Change, NOWHERE};
-use crate::pages::{PAGE, addr_of, pages_of};
+use crate::pages::{addr_of, page_bytes, pages_of};
 use crate::state::{self, Held};
 use libc::c_int;
 use vmalloc::PageRange;
@@ -30,7 +30,7 @@ const MADV_DONTNEED_LOCKED: c_int = 24;
 /// # Safety
 /// That of the call.
 pub(crate) unsafe fn change(addr: usize, len: usize, change: Change) -> Answer {
-    let is_sound = addr.is_multiple_of(PAGE) || rounds_down(change);
+    let is_sound = addr.is_multiple_of(page_bytes()) || rounds_down(change);
     if let Some(range) = pages_of(addr, len).filter(|_| is_sound)
         && let Some(inside) = state::inside(range)
         && let Some(mut held) = state::enter()
@@ -94,7 +94,7 @@ unsafe fn in_parts(held: &Held, range: PageRange, inside: PageRange, change: Cha
         unsafe { on_pages(from, range.end(), change) }?;
     }
     // SAFETY: nothing is there.
-    unsafe { kernel::change(NOWHERE, PAGE, change) }
+    unsafe { kernel::change(NOWHERE, page_bytes(), change) }
 }
 
 /// # Safety

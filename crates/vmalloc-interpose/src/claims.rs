@@ -15,11 +15,15 @@
 
 use crate::changes::Changes;
 use crate::kept::Kept;
+use crate::pages::page_bytes;
 use vmalloc::area_map::State;
 use vmalloc::{AllocError, AreaMap, Fit, PageRange};
 
-/// Areas of a multiple of as many pages start at one, as the kernel places them for huge pages.
-const HUGE_PAGES: u64 = 512;
+/// Returns how many pages a huge page has: those of a table of eight bytes a page. Areas of a
+/// multiple of as many pages start at one, as the kernel places them for huge pages.
+fn huge_pages() -> u64 {
+    (page_bytes() / size_of::<u64>()) as u64
+}
 
 /// A part of a range, all of it the program's or none of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +117,7 @@ impl Claims {
 
     /// Claims pages at the lowest place. Frozen claims have none.
     pub(crate) fn alloc(&mut self, pages: u64) -> Option<PageRange> {
-        let align = if pages.is_multiple_of(HUGE_PAGES) { HUGE_PAGES } else { 1 };
+        let align = if pages.is_multiple_of(huge_pages()) { huge_pages() } else { 1 };
         if self.is_frozen { None } else { self.map.alloc(&Fit::new(pages).align(align)).ok() }
     }
 

@@ -4,7 +4,7 @@
 //! touched is not touched for that.
 
 use crate::kernel::{self, Answer, Change};
-use crate::pages::{PAGE, addr_of, bytes_of};
+use crate::pages::{addr_of, bytes_of, page_bytes};
 use std::ptr;
 use vmalloc::PageRange;
 
@@ -92,7 +92,7 @@ impl Kept {
             // SAFETY: the caller's area.
             return unsafe { discard(addr, len) };
         }
-        let step = CHUNK * PAGE;
+        let step = CHUNK * page_bytes();
         (addr..addr + len).step_by(step).try_fold(0, |_, at| {
             // SAFETY: a part of the caller's area.
             unsafe { clear(at, step.min(addr + len - at)) }
@@ -117,14 +117,14 @@ unsafe fn clear(addr: usize, len: usize) -> Answer {
     let mut resident = [0_u8; CHUNK];
     // SAFETY: the caller's pages, and room for as many answers.
     unsafe { kernel::change(addr, len, Change::Residency(resident.as_mut_ptr().expose_provenance())) }?;
-    let runs = || resident[..len / PAGE].chunk_by(|one, next| one & 1 == next & 1);
+    let runs = || resident[..len / page_bytes()].chunk_by(|one, next| one & 1 == next & 1);
     if runs().count() > MOST_RUNS {
         // SAFETY: as above.
         return unsafe { discard(addr, len) };
     }
     let mut at = addr;
     for run in runs() {
-        let bytes = run.len() * PAGE;
+        let bytes = run.len() * page_bytes();
         // SAFETY: as above: mapped for writing.
         unsafe {
             match run[0] & 1 {

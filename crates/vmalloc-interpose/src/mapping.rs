@@ -1,7 +1,7 @@
 //! mmap(2) and munmap(2).
 
 use crate::kernel::{self, Answer, Map};
-use crate::pages::{PAGE, bytes_of, pages_of};
+use crate::pages::{bytes_of, page_bytes, pages_of};
 use crate::state::{self, Held};
 use libc::c_int;
 use vmalloc::PageRange;
@@ -18,7 +18,7 @@ const FIXED: c_int = libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE;
 /// That of mmap(2).
 pub(crate) unsafe fn mmap(map: &Map) -> Answer {
     if map.flags & FIXED != 0 {
-        if let Some(range) = pages_of(map.addr, map.len).filter(|_| map.addr.is_multiple_of(PAGE))
+        if let Some(range) = pages_of(map.addr, map.len).filter(|_| map.addr.is_multiple_of(page_bytes()))
             && let Some(inside) = state::inside(range)
             && let Some(held) = state::enter()
         {
@@ -74,7 +74,7 @@ unsafe fn fixed(mut held: Held, map: &Map, range: PageRange, inside: PageRange) 
 /// # Safety
 /// That of munmap(2).
 pub(crate) unsafe fn munmap(addr: usize, len: usize) -> Answer {
-    if let Some(range) = pages_of(addr, len).filter(|_| addr.is_multiple_of(PAGE))
+    if let Some(range) = pages_of(addr, len).filter(|_| addr.is_multiple_of(page_bytes()))
         && let Some(inside) = state::inside(range)
         && let Some(mut held) = state::enter()
     {

@@ -14,7 +14,7 @@
 //! kernel's business (I2).
 
 use crate::kernel::{self, Answer, Remap};
-use crate::pages::{PAGE, pages_of};
+use crate::pages::{page_bytes, pages_of};
 use crate::state::{self, Held};
 use libc::c_int;
 use vmalloc::PageRange;
@@ -48,11 +48,11 @@ fn is_sound(remap: &Remap) -> bool {
     let (source, target) = (pages_of(addr, old), pages_of(to, new));
     let is_apart = source.zip(target).is_none_or(|(source, target)| source.intersection(&target).is_none());
     let moves = flags & libc::MREMAP_MAYMOVE != 0 || flags & TO_ELSEWHERE == 0;
-    addr.is_multiple_of(PAGE)
+    addr.is_multiple_of(page_bytes())
         && new != 0
         && flags & !KNOWN == 0
         && moves
-        && (flags & libc::MREMAP_FIXED == 0 || is_apart && to.is_multiple_of(PAGE))
+        && (flags & libc::MREMAP_FIXED == 0 || is_apart && to.is_multiple_of(page_bytes()))
         && (flags & libc::MREMAP_DONTUNMAP == 0 || pages(old) == pages(new))
         && pages_of(addr, new).is_some()
 }
@@ -95,7 +95,7 @@ unsafe fn shrink(mut held: Held, remap: &Remap) -> Answer {
     let Remap { addr, old, new, .. } = *remap;
     // The kernel's own word on the rest of the arguments: nothing changes.
     // SAFETY: the caller's promise. The first page is the program's.
-    unsafe { kernel::mremap(&Remap { old: PAGE, new: PAGE, ..*remap }) }?;
+    unsafe { kernel::mremap(&Remap { old: page_bytes(), new: page_bytes(), ..*remap }) }?;
     let rest = pages(old) - pages(new);
     if let Some(tail) = pages_of(addr + pages(new), rest) {
         let Some(inside) = state::inside(tail) else {
@@ -114,5 +114,5 @@ unsafe fn shrink(mut held: Held, remap: &Remap) -> Answer {
 
 /// Returns `len` bytes, rounded up to pages.
 fn pages(len: usize) -> usize {
-    len.saturating_add(PAGE - 1) / PAGE * PAGE
+    len.saturating_add(page_bytes() - 1) / page_bytes() * page_bytes()
 }

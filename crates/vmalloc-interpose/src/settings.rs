@@ -3,7 +3,7 @@
 //! A program with more rights than its caller has the defaults (`secure_getenv`). A value that
 //! makes no sense costs one line on stderr, and the default is taken.
 
-use crate::pages::PAGE;
+use crate::pages::page_bytes;
 use std::ffi::{CStr, c_char};
 use vmalloc_preload_base::{say, switch};
 
@@ -48,12 +48,12 @@ impl Settings {
     /// Reads the settings from the environment.
     pub(crate) fn read() -> Self {
         let mut settings = Self::DEFAULT;
-        let is_size = |bytes: &usize| *bytes >= PAGE;
+        let is_size = |bytes: &usize| *bytes >= page_bytes();
         if let Some(least) = read(c"VMALLOC_MMAP_LEAST", |text| bytes(text).filter(is_size)) {
             settings.least = least;
         }
         if let Some(reserve) = read(c"VMALLOC_MMAP_RESERVE", |text| bytes(text).filter(is_size)) {
-            settings.reserve = reserve / PAGE * PAGE;
+            settings.reserve = reserve / page_bytes() * page_bytes();
         }
         settings.keep = read(c"VMALLOC_MMAP_KEEP", bytes).unwrap_or(settings.keep);
         settings.clear = read(c"VMALLOC_MMAP_CLEAR", switch).unwrap_or(settings.clear);

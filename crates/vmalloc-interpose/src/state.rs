@@ -20,7 +20,7 @@ use crate::claims::{Claimed, Claims, Run};
 use crate::fork;
 use crate::kept::Kept;
 use crate::kernel::{self, Answer, Blocked};
-use crate::pages::{PAGE, bytes_of, pages_of};
+use crate::pages::{bytes_of, page_bytes, pages_of};
 use crate::settings::{self, Settings};
 use libc::c_int;
 use lock_api::{MappedMutexGuard, Mutex, MutexGuard};
@@ -39,7 +39,8 @@ const OFF: u8 = 3;
 const LEAST_RESERVE: usize = 1 << 30;
 /// A mapping may be as large a part of the reservation.
 const PART: usize = 8;
-/// Areas that are known to be untouched, at most. Others are unmapped as the kernel would.
+/// Areas that are known to be untouched, at most. Others are unmapped as the kernel would. It is a
+/// number, and no page size.
 const MOST_UNTOUCHED: usize = 4096;
 
 /// 0 until the constructor has run.
@@ -165,7 +166,7 @@ pub(crate) fn enter_open() -> Option<Held> {
 
 fn open() -> Result<State, &'static str> {
     let settings = settings();
-    let bytes = settings.reserve.min(settings::reserve_limit()) / PAGE * PAGE;
+    let bytes = settings.reserve.min(settings::reserve_limit()) / page_bytes() * page_bytes();
     if bytes < LEAST_RESERVE.min(settings.reserve) {
         return Err("the limit on addresses (ulimit -v) leaves too few");
     }

@@ -150,7 +150,7 @@ fn make_page() {
     if PAGE.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let Ok(mapping) = Mapping::new(rustix::param::page_size(), Access::ReadWrite) else { return };
+    let Ok(mapping) = Mapping::new(crate::page_bytes(), Access::ReadWrite) else { return };
     let own = mapping.base().as_ptr().addr();
     let beacon = Beacon {
         magic: Beacon::MAGIC,
@@ -170,4 +170,5 @@ fn make_page() {
     }
 }
 
+// A beacon fits in the smallest page of any machine: a bound, and no page size.
 const _: () = assert!(size_of::<Beacon>() <= 4096);

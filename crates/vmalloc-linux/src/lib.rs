@@ -102,6 +102,7 @@ mod open;
 mod options;
 mod os;
 mod page_kinds;
+mod page_size;
 mod platform;
 mod populate;
 pub mod rcu;
@@ -120,6 +121,7 @@ pub use means::{BatchAdvise, Guards};
 pub use open::{OpenError, open, open_root, share};
 pub use options::Options;
 pub use os::futex::FutexLock;
+pub use page_size::page_bytes;
 pub use platform::Linux;
 
 /// The examples of the README and of the table of Linux's names, compiled and run as tests.

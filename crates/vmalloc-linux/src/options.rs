@@ -29,6 +29,7 @@ pub struct Options {
     max_bytes: usize,
     min_bytes: usize,
     frame_bytes: usize,
+    pub(crate) page_bytes: Option<usize>,
     pub(crate) guards: Option<Guards>,
     pub(crate) batch_advise: Option<BatchAdvise>,
     pub(crate) drain_thread: bool,
@@ -45,6 +46,7 @@ impl Default for Options {
             max_bytes: DEFAULT_BYTES,
             min_bytes: DEFAULT_MINIMUM_BYTES,
             frame_bytes: DEFAULT_FRAME_BYTES,
+            page_bytes: None,
             guards: None,
             batch_advise: None,
             drain_thread: true,
@@ -160,6 +162,15 @@ impl Options {
     #[must_use]
     pub fn without_drain_thread(self) -> Self {
         Self { drain_thread: false, ..self }
+    }
+
+    /// Gives the space pages of `bytes` bytes, a power of two that is a multiple of the machine's:
+    /// a test of code for every size of pages runs on a machine of one.
+    #[cfg(feature = "set-page-size")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn page_bytes(self, bytes: usize) -> Self {
+        Self { page_bytes: Some(bytes), ..self }
     }
 
     /// Returns the sizes to try, for pages of `page_bytes`.

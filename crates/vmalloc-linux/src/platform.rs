@@ -114,8 +114,9 @@ unsafe impl Platform for Linux {
     type RawLock = FutexLock;
     type PurgeLock = FutexLock;
 
-    // On other machines Linux tells the size of pages only when it runs.
-    #[cfg(target_arch = "x86_64")]
+    // On other machines Linux tells the size of pages only when it runs. This one has no other page
+    // size: the architecture says it.
+    #[cfg(all(target_arch = "x86_64", not(feature = "set-page-size")))]
     const PAGE_SHIFT: Option<u32> = Some(12);
 
     fn geometry(&self) -> Geometry {

@@ -78,9 +78,9 @@ fn by_pipe(addr: usize, to: &mut [u8], page_bytes: usize) -> usize {
     let mut done = 0;
     while done < to.len() {
         let Some(from) = addr.checked_add(done) else { break };
-        // Not across a page's end, for the number of bytes written has to be known; a pipe has room
-        // for a page.
-        let len = (page_bytes - from % page_bytes).min(to.len() - done).min(4096);
+        // Not across a page's end, for the number of bytes written has to be known; and no more
+        // than a pipe takes at once.
+        let len = (page_bytes - from % page_bytes).min(to.len() - done).min(libc::PIPE_BUF);
         match through(&pipe, from, &mut to[done..done + len]) {
             Ok(copied) if copied > 0 => done += copied,
             _ => break,

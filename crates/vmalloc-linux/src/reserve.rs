@@ -24,6 +24,7 @@ use crate::os::limits;
 use crate::os::madvise::{Advice, Sender};
 use crate::os::pagemap::Pagemap;
 use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::page_size::page_bytes;
 use crate::platform::Linux;
 use crate::populate::Population;
 use rustix::io::Errno;
@@ -38,10 +39,11 @@ impl Linux {
     /// When the sizes make no sense, when the minimum can't be had, or when the kernel refuses the
     /// means asked for.
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
-        let page_bytes = rustix::param::page_size();
+        let machine = page_bytes();
+        let page_bytes = options.page_bytes.unwrap_or(machine);
         let sizes = options.sizes(page_bytes)?;
         hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
-        let mapping = reserve_largest(sizes, page_bytes)?;
+        let mapping = reserve_largest(sizes, machine)?;
         let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
         let room = BatchRoom::new().map_err(|errno| system("mmap", errno))?;
         let memory = Reservation::new(mapping, page_bytes, sender, room);
@@ -63,7 +65,8 @@ impl Linux {
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
-        let supply = options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes));
+        let supply =
+            options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes, machine));
         if let Guarding::Userfault(userfault) = &guarding {
             hooks::add(Arc::downgrade(userfault.shared()));
         }
@@ -99,8 +102,8 @@ fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveEr
 
 /// Reserves the first of `sizes` that can be had for frames. Half of the rest again: a quarter of
 /// it all at most.
-fn reserve_supply(sizes: Sizes, page_bytes: usize) -> Option<Supply> {
-    let cap = half_of_the_rest(page_bytes);
+fn reserve_supply(sizes: Sizes, page_bytes: usize, machine: usize) -> Option<Supply> {
+    let cap = half_of_the_rest(machine);
     sizes.filter(|&bytes| bytes <= cap).find_map(|bytes| Supply::new(bytes, page_bytes).ok())
 }
 

@@ -16,10 +16,14 @@
 //! over all pages as the block leaves room for. So a free can tell the start of a block from an
 //! address inside.
 
-use crate::heap::PAGE;
-
 /// A line of the cache: colors are multiples of it.
 pub(crate) const LINE: usize = 64;
+
+/// A CPU compares the addresses of loads and stores by as many of their lowest bits, whatever the
+/// size of pages.
+const COMPARED_BITS: u32 = 12;
+/// The bytes after which addresses look the same to it.
+const PERIOD: usize = 1 << COMPARED_BITS;
 
 /// 2^64 by the golden ratio: its multiples are spread evenly over their highest bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -42,7 +46,7 @@ pub(crate) fn is_color(base: usize, color: usize) -> bool {
 /// as many as there is room for.
 #[inline]
 fn lines(base: usize) -> usize {
-    (((base / PAGE) as u64).wrapping_mul(SPREAD) >> (u64::BITS - (PAGE / LINE).ilog2())) as usize
+    (((base / PERIOD) as u64).wrapping_mul(SPREAD) >> (u64::BITS - (PERIOD / LINE).ilog2())) as usize
 }
 
 #[cfg(test)]
@@ -51,11 +55,11 @@ mod tests {
 
     #[test]
     fn colors_are_spread_over_the_room_that_there_is() {
-        for room in [0, 63, 64, 1000, PAGE - 1] {
-            let mut seen = [0; PAGE / LINE];
+        for room in [0, 63, 64, 1000, PERIOD - 1] {
+            let mut seen = [0; PERIOD / LINE];
             for page in 1..=1000 {
-                let color = color(page * PAGE, room);
-                assert!(color <= room && color.is_multiple_of(LINE) && is_color(page * PAGE, color));
+                let color = color(page * PERIOD, room);
+                assert!(color <= room && color.is_multiple_of(LINE) && is_color(page * PERIOD, color));
                 seen[color / LINE] += 1;
             }
             let colors = 1 << (room / LINE + 1).ilog2();
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn few_addresses_inside_a_page_may_be_starts() {
-        let starts = |page| (0..PAGE).filter(|&place| is_color(page * PAGE, place)).count();
+        let starts = |page| (0..PERIOD).filter(|&place| is_color(page * PERIOD, place)).count();
         assert!((1..=1000).all(|page| (1..=7).contains(&starts(page))));
     }
 }

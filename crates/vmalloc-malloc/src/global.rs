@@ -125,9 +125,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for LargeAlloc<A> {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        let stays = new_size >= self.threshold && layout.align() <= 1 << 12;
+        let stays = |heap: &LargeHeap| {
+            new_size >= self.threshold && layout.align() <= heap.page_bytes() && !IS_INSIDE.get()
+        };
         match self.heap_of(memory.addr()) {
-            Some(heap) if stays && !IS_INSIDE.get() => {
+            Some(heap) if stays(heap) => {
                 // SAFETY: the caller's promise.
                 match inside(|| unsafe { heap.realloc(memory.expose_provenance(), new_size, layout.align()) })
                 {

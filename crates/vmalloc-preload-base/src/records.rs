@@ -13,12 +13,10 @@ use dlmalloc::{Allocator, Dlmalloc};
 use lock_api::{Mutex, MutexGuard};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
-use vmalloc_linux::FutexLock;
+use vmalloc_linux::{FutexLock, page_bytes};
 
 /// The size from which on a record is mapped: few are as large, and live as long as their owner.
 const MAPPED_FROM: usize = 128 << 10;
-/// The alignment of a mapping, on any machine.
-const PAGE: usize = 4096;
 
 /// Mappings for dlmalloc.
 struct Mappings;
@@ -54,7 +52,7 @@ unsafe impl Allocator for Mappings {
     }
 
     fn page_size(&self) -> usize {
-        PAGE
+        page_bytes()
     }
 }
 
@@ -115,7 +113,7 @@ impl Records {
 
 /// Returns true if a record is a mapping of its own.
 fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= MAPPED_FROM && layout.align() <= PAGE
+    layout.size() >= MAPPED_FROM && layout.align() <= page_bytes()
 }
 
 // SAFETY: dlmalloc keeps the promises of an allocator for the thread that holds it, and a mapping
@@ -203,7 +201,9 @@ mod tests {
     #[test]
     fn freed_records_are_zeros_again() {
         let records = Records::new();
-        for (size, align) in [(64, 16), (5000, 64), (MAPPED_FROM, PAGE), (MAPPED_FROM, 8 * PAGE)] {
+        for (size, align) in
+            [(64, 16), (5000, 64), (MAPPED_FROM, page_bytes()), (MAPPED_FROM, 8 * page_bytes())]
+        {
             let layout = Layout::from_size_align(size, align).unwrap();
             for _ in 0..3 {
                 let record = zeros(&records, layout);

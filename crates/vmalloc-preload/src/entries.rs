@@ -6,10 +6,8 @@
 use crate::{glibc, large, start};
 use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
 use std::ptr;
+use vmalloc_linux::page_bytes;
 use vmalloc_preload_base::set_errno;
-
-/// The alignment of valloc(3).
-const PAGE: size_t = 4096;
 
 /// Allocates memory, as malloc(3).
 #[unsafe(no_mangle)]
@@ -139,7 +137,7 @@ pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: siz
 /// Allocates whole pages' alignment, as valloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn valloc(bytes: size_t) -> *mut c_void {
-    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, PAGE) };
+    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, page_bytes()) };
     // SAFETY: no conditions.
     if memory.is_null() { unsafe { glibc::valloc(bytes) } } else { memory }
 }
@@ -147,7 +145,7 @@ pub(crate) extern "C" fn valloc(bytes: size_t) -> *mut c_void {
 /// Allocates whole pages, as pvalloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
-    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, PAGE) };
+    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, page_bytes()) };
     // SAFETY: no conditions.
     if memory.is_null() { unsafe { glibc::pvalloc(bytes) } } else { memory }
 }

@@ -11,11 +11,10 @@
 use libc::{c_int, c_void, ucontext_t};
 use std::mem::MaybeUninit;
 use std::ptr;
+use vmalloc_linux::page_bytes;
 
 /// The stack, with its contexts. Only what is touched costs memory, and that only for a moment.
 const BYTES: usize = 256 << 10;
-/// The guard below it: the pages of the machine.
-const PAGE: usize = 4096;
 
 /// The contexts, on the new stack as well: they are 2 KiB.
 struct Contexts {
@@ -39,15 +38,15 @@ impl Stack {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
-        let stack = unsafe { libc::mmap(ptr::null_mut(), PAGE + BYTES, access, kind, -1, 0) };
+        let stack = unsafe { libc::mmap(ptr::null_mut(), page_bytes() + BYTES, access, kind, -1, 0) };
         let stack = (stack != libc::MAP_FAILED).then_some(Self(stack))?;
         // SAFETY: the first page of the mapping, which nothing uses yet.
-        let guarded = unsafe { libc::mprotect(stack.0, PAGE, libc::PROT_NONE) };
+        let guarded = unsafe { libc::mprotect(stack.0, page_bytes(), libc::PROT_NONE) };
         (guarded == 0).then_some(stack)
     }
 
     fn run(&self, body: extern "C" fn()) -> bool {
-        let low = self.0.wrapping_byte_add(PAGE);
+        let low = self.0.wrapping_byte_add(page_bytes());
         let room = (BYTES - size_of::<Contexts>()) / 64 * 64;
         let contexts = low.wrapping_byte_add(room).cast::<Contexts>();
         // SAFETY: the contexts lie in the mapping, aligned, above the stack, and are not moved.
@@ -72,7 +71,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: a mapping of our own, which no code runs on any more.
-        unsafe { libc::munmap(self.0, PAGE + BYTES) };
+        unsafe { libc::munmap(self.0, page_bytes() + BYTES) };
     }
 }
 

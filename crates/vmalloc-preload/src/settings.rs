@@ -8,7 +8,8 @@ use libc::c_char;
 use std::ffi::CStr;
 use vmalloc_preload_base::{number, say, switch};
 
-/// The smallest threshold: sizes below a page are no matter for whole pages.
+/// The smallest threshold: a bound of the setting and no page size, for a machine with larger pages
+/// rounds up.
 const LEAST_THRESHOLD: usize = 4096;
 /// The largest number of bytes that any setting may name.
 const MOST_BYTES: usize = 1 << 46;

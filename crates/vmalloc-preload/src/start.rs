@@ -24,7 +24,7 @@ use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use vmalloc_linux::Options;
+use vmalloc_linux::{Options, page_bytes};
 use vmalloc_preload_base::{SavedErrno, say};
 
 const NEW: u8 = 0;
@@ -196,7 +196,7 @@ extern "C" fn start() {
 
 fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     let settings = settings();
-    let most = settings.reserve.min(reserve_limit()) >> 12 << 12;
+    let most = settings.reserve.min(reserve_limit()) / page_bytes() * page_bytes();
     if most < LEAST_RESERVE.min(settings.reserve) {
         return Err("the limit on addresses (ulimit -v) leaves too few".into());
     }

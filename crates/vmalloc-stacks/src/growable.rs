@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{AreaError, Platform};
 
 /// The bits of the size that are set while a thread commits or decommits pages: sizes are multiples
-/// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process.
+/// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process. A
+/// bound, and no page size.
 const MARK: usize = 0xfff;
 
 /// Returns the mark of this process: never 0.

@@ -14,7 +14,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vmalloc::{Config, Discard, PageRange, Platform, Request, Space, Tag};
-use vmalloc_linux::{Linux, Options};
+use vmalloc_linux::{Linux, Options, page_bytes};
 
 /// The fewest bytes of addresses that a pool takes where more are refused.
 const LEAST_SPAN_BYTES: usize = 16 << 20;
@@ -103,12 +103,6 @@ impl Pool {
     pub(crate) fn extent_of(&self, bottom: usize) -> Extent {
         Extent { bottom, bytes: self.space.usable_size(bottom).unwrap_or(0) }
     }
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: no conditions.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
 }
 
 /// Opens the space, whose first page is no part of any stack: below the first one lies that page.

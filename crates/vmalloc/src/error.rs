@@ -301,7 +301,7 @@ pub enum FreeError {
         /// Where its area starts.
         start: u64,
     },
-    /// The address has an offset inside its page: no area starts there.
+    /// The address is in an area and has an offset inside its page: no area starts there.
     #[error("address {addr:#x} is not at a page boundary")]
     Unaligned {
         /// The address given.

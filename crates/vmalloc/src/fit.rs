@@ -181,8 +181,7 @@ impl Fit {
             return Err(RequestError::BadBoundary { boundary, pages });
         }
         let Some((start, end)) = self.within else { return Ok(span) };
-        let asked = PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?;
-        if span.covers(&asked) { Ok(asked) } else { Err(RequestError::OutsideSpace { asked, space: span }) }
+        PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?.inside(span)
     }
 
     /// Returns log2 of the alignment that a search may ask summaries for: they know no phase and no
@@ -297,6 +296,14 @@ fn first_multiple(a: u64, m: u64, low: u64, high: u64) -> Option<u64> {
     let rounds = first_multiple(m % a, a, a - high % a, a - low % a)?;
     let passed = u128::from(low) + u128::from(m) * u128::from(rounds);
     u64::try_from(passed.div_ceil(u128::from(a))).ok()
+}
+
+impl PageRange {
+    /// Returns the range if all of it lies inside `space`.
+    #[inline]
+    pub(crate) fn inside(self, space: Self) -> Result<Self, RequestError> {
+        if space.covers(&self) { Ok(self) } else { Err(RequestError::OutsideSpace { asked: self, space }) }
+    }
 }
 
 #[cfg(test)]

@@ -47,19 +47,18 @@ impl PageSet {
     /// Returns the range from the first page of the set to the last. O(runs).
     #[must_use]
     pub fn bounds(&self) -> Option<PageRange> {
-        let mut runs = self.pages.segments().filter(|segment| segment.state != State::Free);
-        let first = runs.next()?.range;
-        let last = runs.last().map_or(first, |segment| segment.range);
-        PageRange::new(first.start(), last.end())
+        let mut runs = self.pages.areas().map(|segment| segment.range);
+        let first = runs.next()?;
+        PageRange::new(first.start(), runs.last().unwrap_or(first).end())
     }
 
     /// Inserts `range`, as far as it is not in the set yet. O(runs inside `range` × log runs).
     ///
     /// # Errors
-    /// [`AllocError`] when memory is short, or `range` is not inside the span: a part of it is
-    /// inserted.
+    /// [`AllocError::Request`] when `range` is not inside the span: nothing is inserted.
+    /// [`AllocError::Metadata`] when memory is short: a part of it is inserted.
     pub fn insert(&mut self, range: PageRange) -> Result<(), AllocError> {
-        let mut page = range.start();
+        let mut page = range.inside(self.pages.span())?.start();
         while let Some(segment) = self.segment_in(range, page) {
             if segment.state == State::Free {
                 self.pages.alloc_at(segment.range)?;
@@ -73,7 +72,7 @@ impl PageSet {
     /// set where memory for that is short. O(runs inside `range` × log runs).
     pub fn remove(&mut self, range: PageRange) {
         let _ = self.split_at_edges(range);
-        let mut page = range.start();
+        let mut page = range.start().max(self.pages.span().start());
         while let Some(segment) = self.pages.segment(page).filter(|_| page < range.end()) {
             if segment.state != State::Free && range.covers(&segment.range) {
                 let freed = self.pages.free(segment.range.start());
@@ -103,8 +102,8 @@ impl PageSet {
         pages.map(|segment| segment.range.len()).sum()
     }
 
-    /// Returns the first page of `range` that is in the set, or that is not. O(runs inside
-    /// `range`).
+    /// Returns the first page of `range` that is in the set, or that is not, as those outside the
+    /// span. O(runs inside `range`).
     #[must_use]
     pub fn first(&self, range: PageRange, is_in: bool) -> Option<u64> {
         self.segments_in(range)
@@ -122,17 +121,17 @@ impl PageSet {
 
     /// Returns the parts inside `range` of all segments.
     fn segments_in(&self, range: PageRange) -> impl Iterator<Item = Segment> + '_ {
-        let mut page = range.start();
-        core::iter::from_fn(move || {
-            let segment = self.segment_in(range, page)?;
-            page = segment.range.end();
-            Some(segment)
-        })
+        let first = self.segment_in(range, range.start());
+        core::iter::successors(first, move |segment| self.segment_in(range, segment.range.end()))
     }
 
-    /// Returns the part inside `range` of the segment at `page`, if that is inside.
+    /// Returns the part inside `range` of the segment at `page`, if that is inside. Pages outside
+    /// the span are free.
     fn segment_in(&self, range: PageRange, page: u64) -> Option<Segment> {
-        let mut segment = self.pages.segment(page)?;
+        let span = self.pages.span();
+        let end = if page < span.start() { span.start() } else { range.end() };
+        let outside = Segment { range: PageRange::new(page, end)?, state: State::Free };
+        let mut segment = self.pages.segment(page).unwrap_or(outside);
         segment.range = segment.range.intersection(&range)?;
         range.contains(page).then_some(segment)
     }

@@ -1,7 +1,7 @@
 //! What a map is beside its placement: copied, compared, printed, written out, extended, and its
 //! quarantine.
 
-use vmalloc::area_map::{ResizeError, State};
+use vmalloc::area_map::{Quarantined, ResizeError, State};
 use vmalloc::{AllocError, AreaMap, Fit, FreeError, PageRange};
 use vmalloc_model::{Checks, Generator, Op, Place, Profile, Seeded, Session, Source, env, run};
 
@@ -71,6 +71,17 @@ fn a_map_is_read_back_as_it_was_written() {
 }
 
 #[test]
+fn a_map_is_written_in_formats_that_need_the_length_of_a_sequence() {
+    for profile in Profile::ALL {
+        let map = some_map(profile, 200);
+        let bytes = postcard::to_allocvec(&map).expect("the length of every sequence is known");
+        let back: AreaMap<'_> = postcard::from_bytes(&bytes).expect("it can be read");
+        back.verify().expect("intact");
+        assert_eq!(back, map);
+    }
+}
+
+#[test]
 fn maps_that_are_wrong_are_not_read() {
     let read = |span: (u64, u64), segments: &[(u64, u64, &str)]| {
         let one = |(start, end, state): &(u64, u64, &str)| {
@@ -110,6 +121,88 @@ fn pages_in_quarantine_come_back_for_their_token_alone() {
     assert_eq!(map.free_quarantined(foreign), Err(FreeError::NotAnArea { page: 0 }));
     assert_eq!(map.free_quarantined(token), Ok(range(0, 50)));
     assert!(map.is_whole());
+}
+
+/// Returns a map whose pages 0 to 9 are in quarantine, and their token.
+fn map_in_quarantine() -> (AreaMap<'static>, Quarantined) {
+    let mut map = AreaMap::new(range(0, 50)).expect("room");
+    map.alloc(&Fit::new(10)).expect("room");
+    let token = map.quarantine(0).expect("busy");
+    (map, token)
+}
+
+#[test]
+fn a_quarantine_token_of_another_map_is_refused_though_an_equal_area_is_in_quarantine() {
+    let ends = [AreaMap::free_quarantined, AreaMap::reuse_quarantined];
+    for end in ends {
+        let (mut map, token) = map_in_quarantine();
+        let (_, foreign) = map_in_quarantine();
+        assert_eq!(end(&mut map, foreign), Err(FreeError::NotAnArea { page: 0 }), "its map is gone");
+        let (mut other, foreign) = map_in_quarantine();
+        assert_eq!(end(&mut map, foreign), Err(FreeError::NotAnArea { page: 0 }));
+        assert_eq!(end(&mut other, token), Err(FreeError::NotAnArea { page: 0 }), "nor the other way");
+        assert_eq!((map.free_pages(), map.find(0)), (40, None), "nothing is changed");
+
+        // Maps that change places keep their tokens, and so does one that moves.
+        let (mut map, token) = map_in_quarantine();
+        core::mem::swap(&mut map, &mut other);
+        let mut moved = Box::new(other);
+        assert_eq!(end(&mut moved, token), Ok(range(0, 10)));
+    }
+}
+
+#[test]
+fn a_copy_of_a_map_takes_no_quarantine_token_of_the_original() {
+    let (mut map, mut token) = map_in_quarantine();
+    let text = serde_json::to_string(&map).expect("it can be written");
+    let read: AreaMap<'_> = serde_json::from_str(&text).expect("it can be read");
+    for mut copy in [map.clone(), map.try_clone().expect("room"), read] {
+        let page = token.area().start();
+        assert_eq!(copy.free_quarantined(token), Err(FreeError::NotAnArea { page }));
+        assert_eq!(copy.release(0), Err(FreeError::WrongKind { page: 0 }));
+        assert_eq!(copy.alloc(&Fit::new(41)).ok(), None, "the pages stay out of use");
+        map = copy.clone();
+        map.alloc_at(range(10, 20)).expect("free");
+        token = map.quarantine(10).expect("busy");
+    }
+    assert_eq!(map.free_quarantined(token), Ok(range(10, 20)), "its own is taken");
+}
+
+#[test]
+fn nothing_but_its_token_ends_a_quarantine() {
+    let (mut map, token) = map_in_quarantine();
+    map.alloc_at(range(10, 20)).expect("free");
+    type End = fn(&mut AreaMap<'static>) -> bool;
+    let ends: [(&str, End); 12] = [
+        ("release", |map| map.release(0).is_ok()),
+        ("revive", |map| map.revive(0).is_ok()),
+        ("retire", |map| map.retire(0).is_ok()),
+        ("free", |map| map.free(0).is_ok()),
+        ("free_part", |map| map.free_part(range(2, 4)).is_ok()),
+        ("split", |map| map.split(0, 5).is_ok()),
+        ("grow_in_place", |map| map.grow_in_place(0, 10).is_ok()),
+        ("shrink_in_place", |map| map.shrink_in_place(0, 5).is_ok()),
+        ("quarantine", |map| map.quarantine(0).is_ok()),
+        ("alloc_at", |map| map.alloc_at(range(0, 10)).is_ok()),
+        ("release inside", |map| map.release(5).is_ok()),
+        ("alloc_congruent", |map| map.alloc_congruent(&[0], &[1], 1, PageRange::new(0, 20)).is_ok()),
+    ];
+    for (name, end) in ends {
+        let before = map.clone();
+        assert!(!end(&mut map), "{name}");
+        assert_eq!(map, before, "{name}");
+    }
+    map.extend(100).expect("room");
+    map.free(10).expect("busy");
+    assert_eq!(map.largest_free(), 90, "the pages in quarantine are not coalesced");
+    assert_eq!(map.free_quarantined(token), Ok(range(0, 10)));
+    assert!(map.is_whole());
+    // A token that is dropped or forgotten ends nothing.
+    for drop in [std::mem::drop, std::mem::forget] {
+        let (mut map, token) = map_in_quarantine();
+        drop(token);
+        assert_eq!((map.release(0), map.free_pages()), (Err(FreeError::WrongKind { page: 0 }), 40));
+    }
 }
 
 #[test]

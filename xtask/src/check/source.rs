@@ -56,13 +56,18 @@ pub(crate) fn packages() -> Result<Vec<Package>, Error> {
     let mut all = Vec::new();
     for folder in FOLDERS.iter().flat_map(|folder| entries(Path::new(folder))) {
         if folder.join("Cargo.toml").exists() {
-            let mut paths = Vec::new();
-            sources(&folder, &mut paths);
-            let files = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-            all.push(Package { folder: folder.display().to_string(), files });
+            all.push(package(&folder)?);
         }
     }
     Ok(all)
+}
+
+/// Reads the source files of the crate in `folder`.
+pub(crate) fn package(folder: &Path) -> Result<Package, Error> {
+    let mut paths = Vec::new();
+    sources(folder, &mut paths);
+    let files = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    Ok(Package { folder: folder.display().to_string(), files })
 }
 
 fn read(path: &Path) -> Result<File, Error> {

@@ -109,6 +109,76 @@ static void addresses(vmalloc_space *space)
     NO_POINTER(vmalloc_realloc(space, memory, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
 }
 
+/* One address of memory that is none of the space's, or of the space's and in no area. */
+static void foreign(vmalloc_space *space, char *addr)
+{
+    vmalloc_area area = VMALLOC_AREA_INIT;
+    vmalloc_range range = { addr, page() };
+    vmalloc_frames *frames = vmalloc_frames_take(space, 1, NULL);
+    size_t zero = 0, bytes = page();
+    CHECK(frames != NULL);
+    REFUSED(vmalloc_free(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_free_altered(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_free_atomic(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_free_sparse(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_free_congruent(space, addr, &zero, &bytes, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_unreserve(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_unmap(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_unmap_short(space, addr, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    NO_POINTER(vmalloc_realloc(space, addr, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_grow_in_place(space, addr, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_shrink_in_place(space, addr, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_find(space, addr, &area, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_try_find(space, addr, &area, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_remove(space, addr, &area, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_protect(space, addr, 0, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_commit(space, &range, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_decommit(space, &range, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_discard(space, &range, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_reset(space, &range, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    NO_POINTER(vmalloc_map_shared(space, addr, page(), 0, NULL, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_map_pages(space, addr, vmalloc_frames_numbers(frames), 1, 0, detail), EFAULT,
+            VMALLOC_E_NOT_AN_AREA);
+    REFUSED(vmalloc_unmap_pages(space, addr, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
+    CHECK(vmalloc_usable_size(space, addr) == 0);
+    vmalloc_frames_free(frames);
+}
+
+/* What the header says of an address in no area holds at a page boundary and beside one. */
+static void foreign_addresses(vmalloc_space *space)
+{
+    static char data[3];
+    size_t start, behind;
+    int local;
+    char *block = malloc(100);
+    CHECK(block != NULL && vmalloc_span(space, &start, &behind, NULL) == 0);
+    char *end = (char *)behind;
+    char *const all[] = {
+        block, block + 16, (char *)&local, data + 1, (char *)1, (char *)page(), end - 1, end - page(), end, end + 7
+    };
+    for (size_t nth = 0; nth < sizeof all / sizeof *all; nth++)
+        foreign(space, all[nth]);
+    free(block);
+}
+
+/* An address inside an area is told apart from foreign memory. */
+static void inner_addresses(vmalloc_space *space)
+{
+    char *memory = vmalloc_alloc(space, 3 * page(), NULL);
+    CHECK(memory != NULL);
+    for (size_t nth = 0; nth < 3; nth++) {
+        char *odd = memory + nth * page() + 8;
+        REFUSED(vmalloc_free(space, odd, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        REFUSED(vmalloc_free_altered(space, odd, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        REFUSED(vmalloc_free_atomic(space, odd, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        REFUSED(vmalloc_unreserve(space, odd, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        REFUSED(vmalloc_unmap(space, odd, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        NO_POINTER(vmalloc_realloc(space, odd, 1, detail), EINVAL, VMALLOC_E_UNALIGNED);
+        REFUSED(vmalloc_shrink_in_place(space, odd, 1, detail), EINVAL, VMALLOC_E_UNALIGNED);
+    }
+    CHECK(vmalloc_free(space, memory, NULL) == 0);
+}
+
 static void requests(vmalloc_space *space)
 {
     NO_POINTER(vmalloc_alloc(space, 0, detail), EINVAL, VMALLOC_E_ZERO_SIZE);
@@ -189,6 +259,8 @@ int main(void)
     no_space();
     vmalloc_space *space = open_space(0);
     addresses(space);
+    foreign_addresses(space);
+    inner_addresses(space);
     requests(space);
     structs(space);
     CHECK(vmalloc_verify(space, NULL) == 0);

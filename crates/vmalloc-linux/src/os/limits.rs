@@ -71,7 +71,7 @@ fn read_number(path: &CStr) -> Option<u64> {
 }
 
 fn count_lines(path: &CStr) -> Option<u64> {
-    // A page at a time: that is how much the kernel gives of this file in one read.
+    // The kernel gives a page of this file in one read, at most: a buffer, and no page size.
     let mut text = [0; 4096];
     let file = open(path)?;
     let mut lines = 0;

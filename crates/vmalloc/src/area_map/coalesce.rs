@@ -68,7 +68,8 @@ impl AreaMap<'_> {
     /// Hands the retired area that starts at `start` out again. O(1).
     ///
     /// # Errors
-    /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    /// [`FreeError`]; `WrongKind` when it is busy, or the map has areas in quarantine: only a token
+    /// ends that. Nothing is changed.
     #[doc(hidden)]
     #[inline]
     pub fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
@@ -81,7 +82,8 @@ impl AreaMap<'_> {
     /// Frees the retired area that starts at `start`. O(log n), and coalesced at once.
     ///
     /// # Errors
-    /// [`FreeError`]; `WrongKind` when it is busy. Nothing is changed.
+    /// [`FreeError`]; `WrongKind` when it is busy, or the map has areas in quarantine: only a token
+    /// ends that. Nothing is changed.
     #[doc(hidden)]
     #[inline]
     pub fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
@@ -108,7 +110,8 @@ impl AreaMap<'_> {
     #[inline]
     fn retired_at(&self, start: u64) -> Result<(u32, u32), FreeError> {
         let (leaf, bit) = self.area_at(start)?;
-        if self.bitmaps.leaf(leaf).is_busy(bit) {
+        // Which retired areas have a token is not recorded: a map that gave one asks for all.
+        if self.bitmaps.leaf(leaf).is_busy(bit) || self.token_map != 0 {
             return Err(FreeError::WrongKind { page: start });
         }
         Ok((leaf, bit))
@@ -121,7 +124,7 @@ impl AreaMap<'_> {
 
     /// Makes the retired area at `bit` of `leaf` free, whatever is beside it.
     #[inline(never)]
-    fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
+    pub(super) fn give_back(&mut self, leaf: u32, bit: u32) -> PageRange {
         let record = self.bitmaps.leaf(leaf);
         let start = record.page(bit);
         record.area_to_free(bit);

@@ -24,7 +24,7 @@
 
 use super::AreaMap;
 use crate::addr::PageRange;
-use crate::error::{AllocError, CongruentError, NoCongruentSpace, RequestError};
+use crate::error::{AllocError, CongruentError, NoCongruentSpace};
 use crate::fit::{Fit, Policy};
 
 /// A checked request for congruent areas, in pages.
@@ -138,10 +138,7 @@ impl AreaMap<'_> {
     ) -> Result<u64, CongruentError> {
         self.steps.reset();
         let parts = Parts::check(offsets, sizes, align)?;
-        let within = within.unwrap_or(self.span());
-        if !self.span().covers(&within) {
-            return Err(RequestError::OutsideSpace { asked: within, space: self.span() }.into());
-        }
+        let within = within.unwrap_or(self.span()).inside(self.span())?;
         match self.congruent_base(&parts, within) {
             Some(base) => self.claim_parts(&parts, base).map(|()| base),
             None => Err(self.no_congruent_space(&parts, within)),

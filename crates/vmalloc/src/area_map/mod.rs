@@ -134,6 +134,8 @@ pub struct AreaMap<'m> {
     leaf_count: usize,
     /// Areas, busy or retired.
     areas: u64,
+    /// The map's number in its tokens of quarantine; 0 as long as it gave none.
+    token_map: usize,
     steps: Steps,
 }
 
@@ -199,7 +201,7 @@ impl<'m> AreaMap<'m> {
         tree.set(record.up.get(), Summary::of(span.start(), span.end()));
         let free_pages = span.len();
         let steps = Steps::default();
-        Ok(Self { bitmaps, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, steps })
+        Ok(Self { bitmaps, spare, leaf_count: 1, directory, tree, free_pages, areas: 0, token_map: 0, steps })
     }
 
     /// Returns the pages that the map covers.
@@ -274,8 +276,7 @@ impl<'m> AreaMap<'m> {
     /// Returns the busy area that holds a page far from the start of the span, or in no leaf.
     #[inline(never)]
     fn find_slow(&self, page: u64) -> Option<PageRange> {
-        let segment = self.segment(page)?;
-        if segment.state == State::Busy { Some(segment.range) } else { None }
+        self.segment(page).filter(|segment| segment.state == State::Busy).map(|segment| segment.range)
     }
 
     /// Returns all segments, in address order.

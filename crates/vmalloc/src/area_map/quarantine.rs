@@ -7,15 +7,22 @@
 use super::AreaMap;
 use crate::addr::PageRange;
 use crate::error::FreeError;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Counts the maps that have handed out tokens: the number of a map is in its tokens. It is the
+/// core's own atomic in every build, for nothing is published through it.
+static TOKEN_MAPS: AtomicUsize = AtomicUsize::new(0);
 
 /// An area in quarantine: neither busy nor free, until this token comes back.
 ///
-/// There is one for each such area, and it can't be copied. When it is dropped the area stays as it
-/// is for good.
+/// There is one for each such area, and it can't be copied. It belongs to the map that gave it: no
+/// other map takes it, nor a copy of that map. When it is dropped the area stays as it is for good,
+/// and so do the areas in quarantine of a map that was cloned or read back, in the copy.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the area's pages come back only for this token"]
 pub struct Quarantined {
     area: PageRange,
+    map: usize,
 }
 
 impl Quarantined {
@@ -47,29 +54,36 @@ impl AreaMap<'_> {
     /// # Errors
     /// [`FreeError`]; nothing is changed.
     pub fn quarantine(&mut self, start: u64) -> Result<Quarantined, FreeError> {
-        self.retire(start).map(|area| Quarantined { area })
+        let area = self.retire(start)?;
+        if self.token_map == 0 {
+            self.token_map = TOKEN_MAPS.fetch_add(1, Relaxed) + 1;
+        }
+        Ok(Quarantined { area, map: self.token_map })
     }
 
     /// Frees the area of `token`, and returns its pages. O(log n), and coalesced at once.
     ///
     /// # Errors
-    /// [`FreeError`] for a token of another map; nothing is changed.
+    /// [`FreeError`] for a token of another map, which is dropped; nothing else is changed.
     pub fn free_quarantined(&mut self, token: Quarantined) -> Result<PageRange, FreeError> {
-        self.own(&token)?;
-        self.release(token.area.start())
+        let (leaf, bit) = self.own(&token)?;
+        Ok(self.give_back(leaf, bit))
     }
 
     /// Makes the area of `token` busy again, and returns its pages. O(1).
     ///
     /// # Errors
-    /// [`FreeError`] for a token of another map; nothing is changed.
+    /// [`FreeError`] for a token of another map, which is dropped; nothing else is changed.
     pub fn reuse_quarantined(&mut self, token: Quarantined) -> Result<PageRange, FreeError> {
-        self.own(&token)?;
-        self.revive(token.area.start())
+        let (leaf, bit) = self.own(&token)?;
+        self.bitmaps.leaf(leaf).set_busy(bit);
+        Ok(token.area)
     }
 
-    fn own(&self, token: &Quarantined) -> Result<(), FreeError> {
+    /// Returns leaf and bit of the area of `token`. Nothing but the token ends the quarantine, so
+    /// the area is as it was.
+    fn own(&self, token: &Quarantined) -> Result<(u32, u32), FreeError> {
         let page = token.area.start();
-        if self.retired(page) == Some(token.area) { Ok(()) } else { Err(FreeError::NotAnArea { page }) }
+        if token.map == self.token_map { self.area_at(page) } else { Err(FreeError::NotAnArea { page }) }
     }
 }

@@ -154,9 +154,7 @@ impl Iterator for Candidates<'_> {
 impl AreaMap<'_> {
     /// Returns the free range that holds all of `range`, or the lowest area in its way.
     pub(super) fn place_at(&self, range: PageRange) -> Result<Place, AllocError> {
-        if !self.span().covers(&range) {
-            return Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into());
-        }
+        let range = range.inside(self.span())?;
         let first = self.segment(range.start());
         match first {
             Some(free) if free.state == State::Free && free.range.covers(&range) => {

@@ -34,8 +34,8 @@ impl AreaMap<'_> {
         for Segment { range, state } in segments.filter(|segment| segment.state != State::Free) {
             map.alloc_at(range)?;
             if state == State::Retired {
-                // It is busy, so it can be retired.
-                let _ = map.retire(range.start());
+                // It is busy, so it can be retired. The token of the original is of no use here.
+                let _ = map.quarantine(range.start());
             }
         }
         Ok(map)
@@ -46,10 +46,7 @@ impl AreaMap<'_> {
 /// [`try_clone`](AreaMap::try_clone) does not.
 impl Clone for AreaMap<'_> {
     fn clone(&self) -> Self {
-        match self.try_clone() {
-            Ok(map) => map,
-            Err(error) => panic!("a map can't be cloned: {error}"),
-        }
+        self.try_clone().unwrap_or_else(|error| panic!("a map can't be cloned: {error}"))
     }
 }
 
@@ -69,31 +66,24 @@ mod serialized {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// A map as it is written.
+    /// A map as it is written. Compact formats write the number of segments first, so the segments
+    /// are counted before: they are in a list.
     #[derive(Serialize, Deserialize)]
     #[serde(rename = "AreaMap")]
-    struct Plain<S> {
+    struct Plain {
         span: PageRange,
-        segments: S,
-    }
-
-    struct Segments<'a>(&'a AreaMap<'a>);
-
-    impl Serialize for Segments<'_> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_seq(self.0.segments())
-        }
+        segments: Vec<Segment>,
     }
 
     impl Serialize for AreaMap<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            Plain { span: self.span(), segments: Segments(self) }.serialize(serializer)
+            Plain { span: self.span(), segments: self.segments().collect() }.serialize(serializer)
         }
     }
 
     impl<'de> Deserialize<'de> for AreaMap<'_> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let Plain { span, segments } = Plain::<Vec<Segment>>::deserialize(deserializer)?;
+            let Plain { span, segments } = Plain::deserialize(deserializer)?;
             check(span, &segments).map_err(D::Error::custom)?;
             AreaMap::rebuild(span, segments.into_iter()).map_err(D::Error::custom)
         }

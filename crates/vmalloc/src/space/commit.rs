@@ -178,7 +178,9 @@ impl<P: Platform> Space<P> {
 
     /// Returns the pages of one range.
     fn pages_between(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let (start, end) = (self.page(range.start)?, self.page(range.end)?);
+        // The end is of no area, wherever it lies.
+        let end = self.page(range.end).map_err(|_| FreeError::Unaligned { addr: range.end });
+        let (start, end) = (self.page(range.start)?, end?);
         Ok(PageRange::new(start, end).ok_or(RequestError::ZeroSize)?)
     }
 

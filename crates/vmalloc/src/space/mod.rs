@@ -249,20 +249,29 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     fn page(&self, addr: usize) -> Result<u64, FreeError> {
         if addr & self.offset_mask() != 0 {
-            return Err(FreeError::Unaligned { addr });
+            return Err(self.why_no_start(addr));
         }
         Ok((addr >> self.shift()) as u64)
+    }
+
+    /// Returns the error for an address inside a page: foreign memory is told first. It never
+    /// waits, and calls the address unaligned where it would have to.
+    #[cold]
+    fn why_no_start(&self, addr: usize) -> FreeError {
+        match self.try_find(addr) {
+            Ok(None) => FreeError::NotAnArea { page: (addr >> self.shift()) as u64 },
+            _ => FreeError::Unaligned { addr },
+        }
     }
 
     /// Returns the area that starts at `addr`.
     fn area_starting(&self, addr: usize) -> Result<AreaInfo, FreeError> {
         let page = self.page(addr)?;
-        let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
-        if area.addr != addr {
-            let start = (area.addr >> self.shift()) as u64;
-            return Err(FreeError::Interior { page, start });
+        match self.find(addr) {
+            Some(area) if area.addr == addr => Ok(area),
+            Some(area) => Err(FreeError::Interior { page, start: (area.addr >> self.shift()) as u64 }),
+            None => Err(FreeError::NotAnArea { page }),
         }
-        Ok(area)
     }
 
     /// Returns the pages of an area without its guard.
@@ -273,10 +282,7 @@ impl<P: Platform> Space<P> {
 
     /// Stops the program if a step failed that can't fail unless the state is damaged.
     fn sure<T, E: fmt::Display>(&self, result: Result<T, E>) -> T {
-        match result {
-            Ok(value) => value,
-            Err(damage) => self.platform.fatal(&damage),
-        }
+        result.unwrap_or_else(|damage| self.platform.fatal(&damage))
     }
 }
 

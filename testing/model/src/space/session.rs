@@ -222,10 +222,9 @@ impl<P: Platform, W: Witness<P>> SpaceSession<P, W> {
         let page = addr as u64 >> self.live.page_shift();
         let holder = self.live.holder(addr);
         let first_page = |area: AreaInfo| area.addr as u64 >> self.live.page_shift();
-        if error == (FreeError::Unaligned { addr }) {
-            return !addr.is_multiple_of(1 << self.live.page_shift());
-        }
+        let starts_page = addr.is_multiple_of(1 << self.live.page_shift());
         match holder.map(first_page) {
+            Some(_) if !starts_page => error == FreeError::Unaligned { addr },
             Some(start) if start == page => error == FreeError::WrongKind { page },
             Some(start) => error == FreeError::Interior { page, start },
             // It may lie in an area that was freed and is not back yet.

@@ -1,7 +1,7 @@
 //! Ordinary areas, and parts of them.
 
 use super::{CALLS, PAGE, alloc, calls, check, finish, free, lazy, refuse, space};
-use vmalloc::{AllocError, Config, DrainStatus, Request};
+use vmalloc::{AllocError, Config, DrainStatus, PageRange, Request};
 use vmalloc_sim::Point;
 
 #[test]
@@ -137,6 +137,61 @@ fn an_allocation_in_need_gets_all_that_is_not_refused() {
             assert_eq!(again, areas);
         }
         areas.iter().for_each(|addr| free(&space, *addr));
+        finish(&space);
+    }
+}
+
+/// A purge that starts by itself tries some of the refused areas in turn, and begins again behind
+/// the last one.
+#[test]
+fn refused_areas_are_tried_again_after_a_whole_round() {
+    for call in CALLS {
+        let space = space(1 << 12, lazy());
+        let areas: Vec<_> = (0..40).map(|_| alloc(&space, 2)).collect();
+        areas.iter().for_each(|&addr| refuse(&space, call, addr));
+        areas.iter().for_each(|&addr| free(&space, addr));
+        // Of three rounds, none gets anything.
+        for _ in 0..6 {
+            assert_eq!(space.drain(), Ok(DrainStatus::More));
+            assert_eq!(space.stats().refused_areas, 40);
+        }
+        space.platform().relent();
+        refuse(&space, call, areas[7]);
+        // Not all can be had at once, so each is tried in its turn.
+        for _ in 0..4 {
+            assert_eq!(space.drain(), Ok(DrainStatus::More));
+        }
+        let stats = space.stats();
+        assert_eq!((stats.refused_areas, stats.refused_pages), (1, 3), "{stats:?}");
+        finish(&space);
+    }
+}
+
+/// The counts of a space that refused areas for a while: they add up with what was freed.
+#[test]
+fn counts_of_purged_and_refused_areas_add_up() {
+    for call in CALLS {
+        let space = space(1 << 12, lazy());
+        let areas: Vec<_> = (0..300).map(|_| alloc(&space, 2)).collect();
+        areas[100..].iter().for_each(|&addr| refuse(&space, call, addr));
+        areas.iter().for_each(|&addr| free(&space, addr));
+        let before = space.stats();
+        assert_eq!((before.purges, before.purged_areas, before.lazy_areas), (0, 0, 300), "{before:?}");
+        assert!(space.purge().is_err());
+        let refused = space.stats();
+        assert_eq!(
+            (refused.purged_areas, refused.refused_areas, refused.purges),
+            (100, 200, 1),
+            "{refused:?}"
+        );
+        // The list of what is refused is metadata: 200 ranges of two words.
+        let list = 200 * size_of::<PageRange>() as u64;
+        assert!(refused.metadata_bytes >= before.metadata_bytes + list, "{before:?} {refused:?}");
+        space.platform().relent();
+        space.purge().expect("nothing is refused any more");
+        let after = space.stats();
+        assert_eq!((after.purged_areas, after.refused_areas), (300, 0), "{after:?}");
+        assert!((1..=32).contains(&after.longest_hold_areas), "{after:?}");
         finish(&space);
     }
 }

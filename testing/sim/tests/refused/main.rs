@@ -72,5 +72,7 @@ fn finish<P: Simulated>(space: &Space<P>) {
     check(space);
     space.platform().machine().relent();
     check_whole(space);
-    assert_eq!((space.stats().refused_areas, space.stats().refused_pages), (0, 0));
+    let stats = space.stats();
+    assert_eq!((stats.refused_areas, stats.refused_pages), (0, 0));
+    assert_eq!((stats.refused_blocks, stats.pending_ranges), (0, 0), "{stats:?}");
 }

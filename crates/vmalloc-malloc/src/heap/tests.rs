@@ -1,0 +1,216 @@
+//! Blocks of the heap, also on pages of other sizes than the machine's.
+
+use super::*;
+use std::thread::sleep;
+use std::time::Duration;
+
+#[test]
+fn a_block_that_was_just_freed_has_not_aged() {
+    let options = Options::new().max_bytes(1 << 34).without_drain_thread().frame_bytes(0);
+    let heap = LargeHeap::open(options, Config::default(), Pace::new(1)).unwrap();
+    for _ in 0..5 {
+        // The next free is due to drain.
+        sleep(Duration::from_millis(3));
+        let block = heap.alloc(8 << 20, 1).expose_provenance();
+        // SAFETY: allocated in the line above.
+        unsafe { heap.free(block) }.unwrap();
+        assert_eq!(heap.space().stats().cached_areas, 1);
+    }
+}
+
+/// Returns a heap as that of the library to preload, without decay.
+fn heap() -> LargeHeap {
+    heap_of(page_bytes())
+}
+
+/// Returns such a heap with pages of `page` bytes.
+fn heap_of(page: usize) -> LargeHeap {
+    let options = Options::new().max_bytes(1 << 34).without_drain_thread().frame_bytes(0);
+    let config = LargeHeap::config(128 << 20).guard(false);
+    let heap = LargeHeap::open(options.page_bytes(page), config, Pace::new(0)).unwrap();
+    assert_eq!(heap.space().geometry().page_bytes(), page);
+    heap
+}
+
+/// Returns the sizes of pages that machines have, as far as this one can show them.
+fn page_sizes() -> impl Iterator<Item = usize> {
+    [1, 4, 16].into_iter().map(|times| times * page_bytes())
+}
+
+/// A block that was filled with the low bits of its size.
+struct Filled {
+    addr: usize,
+    bytes: usize,
+    align: usize,
+}
+
+impl Filled {
+    fn new(heap: &LargeHeap, bytes: usize, align: usize) -> Self {
+        let zeros = heap.alloc_zeroed(bytes, align);
+        // SAFETY: a block of so many bytes.
+        assert!(unsafe { std::slice::from_raw_parts(zeros, bytes) }.iter().all(|&byte| byte == 0));
+        Self { addr: zeros.expose_provenance(), bytes, align }.fill(heap)
+    }
+
+    fn resize(self, heap: &LargeHeap, bytes: usize) -> Self {
+        // SAFETY: the block is this one, and the old address is forgotten.
+        let new = unsafe { heap.realloc(self.addr, bytes, self.align) }.unwrap();
+        // SAFETY: a block of so many bytes.
+        let kept = unsafe { std::slice::from_raw_parts(new, self.bytes.min(bytes)) };
+        assert!(kept.iter().all(|&byte| byte == self.bytes as u8), "{} to {bytes} bytes", self.bytes);
+        Self { addr: new.expose_provenance(), bytes, align: self.align }.fill(heap)
+    }
+
+    fn fill(self, heap: &LargeHeap) -> Self {
+        assert!(self.addr.is_multiple_of(self.align.max(16)));
+        let (usable, area) = (heap.usable_size(self.addr).unwrap(), heap.space().find(self.addr).unwrap());
+        assert!(usable >= self.bytes && self.addr + usable == area.addr + heap.bytes_of(area.pages));
+        let start = ptr::with_exposed_provenance_mut::<u8>(self.addr);
+        // SAFETY: a block of so many bytes.
+        unsafe { start.write_bytes(self.bytes as u8, self.bytes) };
+        self
+    }
+
+    fn free(self, heap: &LargeHeap) {
+        // SAFETY: the block is this one, and its address is forgotten.
+        unsafe { heap.free(self.addr) }.unwrap();
+    }
+}
+
+/// Contents, alignments and sizes hold, whatever way a block takes as it grows and shrinks.
+#[test]
+fn blocks_keep_their_content_whatever_the_size_of_pages() {
+    page_sizes().for_each(|page| keep_content(&heap_of(page), page));
+}
+
+fn keep_content(heap: &LargeHeap, page: usize) {
+    let mut random = 7_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % below
+    };
+    let mut blocks: Vec<Filled> = Vec::new();
+    for step in 0..3000 {
+        let most = 1 << (13 + next(10));
+        let (bytes, nth) = (page + next(most), next(blocks.len() + 1));
+        let block = match step % 3 {
+            0 => Filled::new(heap, bytes, [1, 64, 128, page][next(4)]),
+            _ if nth < blocks.len() => blocks.swap_remove(nth).resize(heap, bytes),
+            _ => continue,
+        };
+        blocks.push(block);
+        if blocks.len() > 60 {
+            blocks.swap_remove(nth).free(heap);
+        }
+    }
+    blocks.into_iter().for_each(|block| block.free(heap));
+    assert_eq!(heap.space().stats().busy_areas, 0);
+}
+
+/// A block of 100,000 bytes on pages of 16 KiB lost 72,191 as it grew.
+#[test]
+fn realloc_keeps_every_byte_whatever_the_size_of_pages() {
+    let sizes = [(100_000, 120_000), (300_000, 400_000), (100_000, 60_000), (2_000_000, 3_000_000)];
+    for page in page_sizes() {
+        let heap = heap_of(page);
+        for (old, new) in sizes.into_iter().chain([(old_of(page), 9 * page), (9 * page, old_of(page))]) {
+            let byte = |place: usize| (place % 251) as u8;
+            let block = heap.alloc(old, 16);
+            // SAFETY: a block of so many bytes.
+            let content = unsafe { std::slice::from_raw_parts_mut(block, old) };
+            content.iter_mut().enumerate().for_each(|(place, it)| *it = byte(place));
+            // What comes behind the block keeps it from growing in place.
+            let behind = heap.alloc(old, 16).expose_provenance();
+            // SAFETY: the block is this test's, and the old address is not used any more.
+            let moved = unsafe { heap.realloc(block.expose_provenance(), new, 16) }.unwrap();
+            // SAFETY: a block of so many bytes.
+            let kept = unsafe { std::slice::from_raw_parts(moved, old.min(new)) };
+            let wrong = kept.iter().enumerate().filter(|&(place, it)| *it != byte(place)).count();
+            assert_eq!(wrong, 0, "{old} to {new} bytes on pages of {page}");
+            for block in [moved.expose_provenance(), behind] {
+                // SAFETY: allocated above, and not used any more.
+                unsafe { heap.free(block) }.unwrap();
+            }
+        }
+        assert_eq!(heap.space().stats().busy_areas, 0);
+    }
+}
+
+/// Returns a size of some pages and a bit.
+fn old_of(page: usize) -> usize {
+    3 * page + 100
+}
+
+#[test]
+fn blocks_start_at_many_places_and_touch_no_page_more() {
+    for page in page_sizes() {
+        // Ten pages leave 960 bytes: 16 starts.
+        let (heap, bytes) = (heap_of(page), 10 * page - 960);
+        let starts: std::collections::HashSet<_> =
+            (0..100).map(|_| heap.alloc(bytes, 16).addr() % page).collect();
+        assert_eq!(starts.len(), 16);
+        assert!(starts.iter().all(|start| start.is_multiple_of(LINE) && start + bytes <= 10 * page));
+        for (bytes, align) in [(10 * page, 1), (bytes, 128), (16 * page, 1)] {
+            assert!((0..100).all(|_| heap.alloc(bytes, align).addr().is_multiple_of(page)));
+        }
+    }
+}
+
+#[test]
+fn an_address_inside_a_block_is_told_from_its_start_and_from_no_block() {
+    page_sizes().for_each(|page| addresses_are_told(&heap_of(page), page));
+}
+
+fn addresses_are_told(heap: &LargeHeap, page: usize) {
+    // A block of fewer bytes than move their pages: it has the color of its place.
+    let block = heap.alloc(4 * page - 960, 1).expose_provenance();
+    let first = heap.page(block);
+    let base = block & !(page - 1);
+    let line = (0..page).step_by(LINE).find(|&line| !is_color(base, line)).unwrap();
+    let nowhere = heap.reservation().0 + heap.reservation().1 - page;
+    for inside in [base + line, block + 8, block + page, block + 2 * page + 1, nowhere, nowhere + line] {
+        let interior = match heap.page(inside) == first {
+            true => FreeError::Unaligned { addr: inside },
+            false if inside >= nowhere => FreeError::NotAnArea { page: heap.page(inside) },
+            false => FreeError::Interior { page: heap.page(inside), start: first },
+        };
+        // SAFETY: refused.
+        assert_eq!(unsafe { heap.free(inside) }, Err(interior));
+        // SAFETY: refused.
+        assert_eq!(unsafe { heap.realloc(inside, 50_000, 1) }, Err(interior));
+        assert_eq!(heap.usable_size(inside), None);
+    }
+    // SAFETY: allocated above.
+    unsafe { heap.free(block) }.unwrap();
+    // SAFETY: refused.
+    assert_eq!(unsafe { heap.free(block) }, Err(FreeError::AlreadyFreed { page: first }));
+}
+
+/// A program whose blocks grow leaves sizes behind, and asks for nothing later on: redis.
+#[test]
+fn sizes_that_a_growing_program_leaves_behind_are_not_cached() {
+    let heap = heap();
+    let blocks: Vec<_> = (0..1000).map(|_| heap.alloc(40_000, 1).expose_provenance()).collect();
+    for block in blocks {
+        // SAFETY: allocated above, and the old address is not used any more.
+        let grown = unsafe { heap.realloc(block, 100_000, 1) }.unwrap();
+        assert!(!grown.is_null());
+    }
+    let stats = heap.space().stats();
+    assert!(stats.cached_pages < stats.busy_pages / 50, "{stats:?}");
+}
+
+#[test]
+fn what_a_program_needs_again_stays_cached_while_it_grows() {
+    let heap = heap();
+    let sizes = [40_000, 100_000, 300_000];
+    for round in 0..500 {
+        let blocks = sizes.map(|bytes| heap.alloc(bytes, 1).expose_provenance());
+        // SAFETY: allocated in the line above.
+        blocks.iter().for_each(|&block| unsafe { heap.free(block) }.unwrap());
+        // It grows all the time.
+        assert!(!heap.alloc(60_000, 1).is_null());
+        let stats = heap.space().stats();
+        assert!(round == 0 || stats.cached_areas == 3, "round {round}: {stats:?}");
+    }
+}
