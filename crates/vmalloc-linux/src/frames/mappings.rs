@@ -222,16 +222,15 @@ impl Linux {
         }
         self.retake(pages)?;
         let refused = |errno| mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno);
-        // SAFETY: `map_frames` has checked that all frames are the supply's. So they are in its
-        // linear map, which is shared memory, to the end.
-        let lifted = unsafe { self.memory.lift_shared(source, pages) }.map_err(refused)?;
         if self.table.entries(pages).any(|(_, entry)| entry != Entry::PLAIN) {
             // From here on each of them traps, as plain ones do.
             self.table.update(pages, |_, old| old.unsure());
             self.memory.protect(pages, Access::None).map_err(refused)?;
         }
         self.table.update(pages, |page, old| wanted(page, old).unsure());
-        self.memory.place(lifted, pages).map_err(|(errno, _)| {
+        // SAFETY: `map_frames` has checked that all frames are the supply's. So they are in its
+        // linear map, which is shared memory, to the end.
+        unsafe { self.memory.duplicate(source, pages) }.map_err(|errno| {
             self.mend_trapping(pages);
             refused(errno)
         })?;

@@ -21,9 +21,10 @@
 //!   is mapped by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets another
 //!   owner's mapping, the page is *lost*: no call of ours is given it until that mapping has gone,
 //!   see [`frames::table`](crate::frames::table).
-//! - **H4** Where the kernel has ever left a hole, calls are not made that another one does as
-//!   well: moves, which are copied, and exchanges of frames. The first move is tried on two pages
-//!   outside of the span.
+//! - **H4** What the kernel does is tried once, on pages outside of the span. One that looks first
+//!   needs no detour: it replaces a range by frames or by fresh memory in one call. Where a call was
+//!   refused and has left a hole all the same, calls are not made that another one does as well:
+//!   moves, which are copied, and exchanges of frames.
 
 use crate::os::madvise::{errno_of, last_error};
 use crate::os::reservation::{Access, Mapping, Reservation};
@@ -38,49 +39,68 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use vmalloc::PageRange;
 
 /// What is known of the kernel: H4.
-static MOVES: AtomicU8 = AtomicU8::new(UNTRIED);
+static KERNEL: AtomicU8 = AtomicU8::new(UNTRIED);
 const UNTRIED: u8 = 0;
-const SOUND: u8 = 1;
-const LEAVES_HOLES: u8 = 2;
+/// It looks whether it can map before it removes anything.
+const LOOKS_FIRST: u8 = 1;
+/// It removes first, and moves what is one mapping.
+const REMOVES_FIRST: u8 = 2;
+/// A refused call has left a hole.
+const LEAVES_HOLES: u8 = 3;
 
 /// Returns true if a refused call has left a hole in this process.
 pub(crate) fn has_left_holes() -> bool {
-    // Relaxed: a number and nothing else, as below.
-    MOVES.load(Ordering::Relaxed) == LEAVES_HOLES
+    // Relaxed: a fact and nothing else, as below.
+    KERNEL.load(Ordering::Relaxed) == LEAVES_HOLES
 }
 
-/// Checks that the kernel moves a mapping to a given place. A refusal that left no hole is not
-/// remembered.
-fn check_moves() -> Result<(), Errno> {
-    if MOVES.load(Ordering::Relaxed) == UNTRIED {
-        let tried = try_move()?;
+/// Returns what the kernel does. A refusal that tells nothing is not remembered.
+fn kernel() -> Result<u8, Errno> {
+    if KERNEL.load(Ordering::Relaxed) == UNTRIED {
+        let tried = try_moves()?;
         // A hole that another thread has found meanwhile says more.
-        let _ = MOVES.compare_exchange(UNTRIED, tried, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = KERNEL.compare_exchange(UNTRIED, tried, Ordering::Relaxed, Ordering::Relaxed);
     }
-    if has_left_holes() { Err(Errno::NOSYS) } else { Ok(()) }
+    Ok(KERNEL.load(Ordering::Relaxed))
 }
 
-/// Moves a page over another one, both of no other use.
+fn looks_first() -> bool {
+    kernel() == Ok(LOOKS_FIRST)
+}
+
+/// Moves two mappings over two pages, which kernels before 6.17 refuse, and then one.
 #[cold]
-fn try_move() -> Result<u8, Errno> {
+fn try_moves() -> Result<u8, Errno> {
+    Ok(match is_moved(2)? {
+        true => LOOKS_FIRST,
+        false if is_moved(1)? => REMOVES_FIRST,
+        false => LEAVES_HOLES,
+    })
+}
+
+/// Moves so many pages, each a mapping of its own, over others; all are of no other use. Returns
+/// false if that is refused and leaves a hole. An error if it is refused and changes nothing.
+fn is_moved(pages: usize) -> Result<bool, Errno> {
     const MARK: u8 = 0xa5;
-    let bytes = rustix::param::page_size();
+    let page = rustix::param::page_size();
+    let bytes = pages * page;
     let (source, target) = (Mapping::new(bytes, Access::None)?, Mapping::new(bytes, Access::ReadWrite)?);
-    let place = target.base().as_ptr();
+    source.open_part(0, page)?;
+    let (from, place) = (source.base().as_ptr(), target.base().as_ptr());
     // SAFETY: a page of our own, which can be written.
     unsafe { place.cast::<u8>().write_volatile(MARK) };
-    // SAFETY: both are whole mappings of our own, of this length.
-    match unsafe { mremap_fixed(source.base().as_ptr(), bytes, bytes, MremapFlags::MAYMOVE, place) } {
+    // SAFETY: both are mappings of our own, of this length.
+    match unsafe { mremap_fixed(from, bytes, bytes, MremapFlags::MAYMOVE, place) } {
         Ok(_) => {
             // It is where the target was, which ends with `target`.
             mem::forget(source);
-            Ok(SOUND)
+            Ok(true)
         }
         Err(errno) if reads(place) == Some(MARK) => Err(errno),
         Err(_) => {
             // What is there now, if anything, is another owner's.
             target.stay();
-            Ok(LEAVES_HOLES)
+            Ok(false)
         }
     }
 }
@@ -111,18 +131,21 @@ impl Reservation {
     pub(crate) fn replace(&self, range: PageRange, access: Access) -> Result<(), Errno> {
         let run = self.run(range);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // H1: strict overcommit counts what can be written.
+        let first = if looks_first() { access } else { Access::None };
         // SAFETY: M1, M2: the replaced pages are our own, and the owner of the range no longer
         // needs them.
-        unsafe { mmap_anonymous(run.iov_base, run.iov_len, Access::None.map(), flags)? };
-        // H1: strict overcommit counts what can be written.
-        if access == Access::None { Ok(()) } else { self.protect(range, access) }
+        unsafe { mmap_anonymous(run.iov_base, run.iov_len, first.map(), flags)? };
+        if access == first { Ok(()) } else { self.protect(range, access) }
     }
 
     /// Moves the pages behind `range`, which is private memory, to a place that the kernel chooses.
     /// New pages appear behind `range` at a touch. If it is refused, nothing is changed: the kernel
     /// keeps the range in several mappings, or a limit stands in the way.
     pub(crate) fn lift(&self, range: PageRange) -> Result<Mapping, Errno> {
-        check_moves()?;
+        if kernel()? == LEAVES_HOLES {
+            return Err(Errno::NOSYS);
+        }
         let run = self.run(range);
         let (flags, wish) = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP, ptr::null_mut::<c_void>());
         // SAFETY: M1, M2; the caller owns the range, and no other thread uses it. The kernel makes
@@ -136,16 +159,22 @@ impl Reservation {
         }
     }
 
-    /// Shows the shared memory at `source` at a place that the kernel chooses as well, as much as
-    /// `range` has, and as accessible as it is there. If it is refused, nothing is changed.
+    /// Shows the shared memory at `source` behind `range` as well, as accessible as it is there. If
+    /// it is refused, the range has to be mended.
     ///
     /// # Safety
     /// At `source`, a page's address, is shared memory of that length.
-    pub(crate) unsafe fn lift_shared(&self, source: *mut c_void, range: PageRange) -> Result<Mapping, Errno> {
-        let bytes = self.run(range).iov_len;
-        // SAFETY: an old size of zero leaves shared memory where it is, see mremap(2). The kernel
-        // makes a mapping of that length for this caller alone.
-        unsafe { Mapping::of_kernel(mremap(source, 0, bytes, MremapFlags::MAYMOVE)?, bytes) }
+    pub(crate) unsafe fn duplicate(&self, source: *mut c_void, range: PageRange) -> Result<(), Errno> {
+        let run = self.run(range);
+        let (bytes, flags) = (run.iov_len, MremapFlags::MAYMOVE);
+        if looks_first() {
+            // SAFETY: an old size of zero leaves shared memory where it is, see mremap(2). M1, M2
+            // for the target, which the caller owns and no other thread uses.
+            return unsafe { mremap_fixed(source, 0, bytes, flags, run.iov_base) }.map(drop);
+        }
+        // SAFETY: as above. The kernel makes a mapping of that length for this caller alone.
+        let lifted = unsafe { Mapping::of_kernel(mremap(source, 0, bytes, flags)?, bytes)? };
+        self.place(lifted, range).map_err(|(errno, _)| errno)
     }
 
     /// Puts a lifted mapping behind `range`, of the same length. If it is refused, the range has to
@@ -195,7 +224,7 @@ impl Reservation {
             }
             pages(range).filter(|page| self.fill(*page).is_err()).for_each(&mut is_lost);
         }
-        MOVES.store(LEAVES_HOLES, Ordering::Relaxed);
+        KERNEL.store(LEAVES_HOLES, Ordering::Relaxed);
         Found::Hole
     }
 
