@@ -155,7 +155,7 @@ fn is_for_the_moment(refusal: &ReserveError) -> bool {
     matches!(refusal, ReserveError::Unsupported { code, .. } if short.contains(code))
 }
 
-/// Tries these guards. A probe that is refused leaves nothing: the span is made anew.
+/// Tries these guards. A probe that is refused leaves nothing: the span is mapped again.
 fn probe_guards(
     memory: &Reservation,
     guards: Guards,

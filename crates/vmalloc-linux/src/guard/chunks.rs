@@ -36,8 +36,8 @@ use vmalloc::PageRange;
 ///
 /// Opening a part costs 4.4 µs whatever its size (mprotect 2.3 µs, four calls about marks of
 /// 0.5 µs) and 30 ns for each mark. 2048 pages (8 MiB) is the smallest power of two that brings the
-/// fixed part below a sixteenth. The whole, 65 µs, is the time to touch 50 fresh pages. Four page tables
-/// of 4 KiB hold the marks.
+/// fixed part below a sixteenth. The whole, 65 µs, is the time to touch 50 fresh pages. Four page
+/// tables of 4 KiB hold the marks.
 pub const CHUNK_PAGES: u64 = 2048;
 
 /// Chunks in one word of bits.

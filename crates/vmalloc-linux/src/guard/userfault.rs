@@ -118,7 +118,8 @@ impl Userfault {
         memory.protect(span, Access::ReadWrite).map_err(|errno| ("mprotect of the span", errno))?;
         match shared.register_stash().and_then(|()| shared.register(span)) {
             Ok(()) => Ok(Self(Arc::new(shared))),
-            // The descriptor is closed, and the registration with it. The probe makes the span anew.
+            // The descriptor is closed, and the registration with it. The probe that called this
+            // maps the span again.
             Err(errno) => Err(("userfaultfd", errno)),
         }
     }

@@ -142,9 +142,9 @@ impl Drop for Mapping {
         if *self.stays.get_mut() {
             return;
         }
-        // SAFETY: this is exactly what the kernel mapped, and the owner of the mapping has given up its content.
-        // It can fail only at the limit on mappings, if the kernel would have to split one; these
-        // are whole.
+        // SAFETY: this is exactly the mapping that the kernel made, and its owner has given up the
+        // content. It can fail only at the limit on mappings, if the kernel would have to split
+        // one; these are whole.
         let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
     }
 }

@@ -10,21 +10,21 @@
 //! ```
 //!
 //! # Rules
-//! - **H1** What the program can cause to be refused (several mappings, limits on addresses, data
-//!   or memory) is asked for where a refusal changes nothing. [`Reservation::lift`] moves pages to
+//! - **H1** A step that the program can cause to be refused (several mappings, limits on addresses,
+//!   data or memory) is made where a refusal changes nothing. [`Reservation::lift`] moves pages to
 //!   a place that the kernel chooses, and [`Reservation::replace`] maps first without access.
 //! - **H2** One call then replaces the range: by one whole mapping of its length, or by one without
 //!   access. Only want of memory in the kernel can refuse that, or a filter of system calls.
 //!   The pages of the range trap before, or show shared memory, so that what is found there after a
 //!   refusal tells whose it is. (Not so where private memory is replaced by fresh memory.)
-//! - **H3** After such a refusal the caller [mends](Reservation::mend) the range. What is not mapped
-//!   is mapped by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets another
-//!   owner's mapping, the page is *lost*: no call of ours is given it until that mapping has gone,
-//!   see [`frames::table`](crate::frames::table).
-//! - **H4** What the kernel does is tried once, on pages outside of the span. One that looks first
-//!   needs no detour: it replaces a range by frames or by fresh memory in one call. Where a call was
-//!   refused and has left a hole all the same, calls are not made that another one does as well:
-//!   moves, which are copied, and exchanges of frames.
+//! - **H3** After such a refusal the caller [mends](Reservation::mend) the range. Pages without a
+//!   mapping get one by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets
+//!   another owner's mapping, the page is *lost*: no call of ours is given it until that mapping
+//!   has gone, see [`frames::table`](crate::frames::table).
+//! - **H4** The library tries once what the kernel does, on pages outside of the span. A kernel that
+//!   looks first needs no detour: it replaces a range by frames or by fresh memory in one call.
+//!   Where a refused call has left a hole all the same, calls are not made that another one does as
+//!   well: moves, which are copied, and exchanges of frames.
 
 use crate::os::madvise::{errno_of, last_error};
 use crate::os::reservation::{Access, Mapping, Reservation};
@@ -38,7 +38,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use vmalloc::PageRange;
 
-/// What is known of the kernel: H4.
+/// The behaviour of this kernel, as far as it is known: H4.
 static KERNEL: AtomicU8 = AtomicU8::new(UNTRIED);
 const UNTRIED: u8 = 0;
 /// It looks whether it can map before it removes anything.
@@ -98,7 +98,7 @@ fn is_moved(pages: usize) -> Result<bool, Errno> {
         }
         Err(errno) if reads(place) == Some(MARK) => Err(errno),
         Err(_) => {
-            // What is there now, if anything, is another owner's.
+            // Anything that is there now is another owner's.
             target.stay();
             Ok(false)
         }
@@ -116,7 +116,7 @@ fn reads(place: *mut c_void) -> Option<u8> {
     (read == 1).then_some(byte)
 }
 
-/// What [mending](Reservation::mend) has found.
+/// The state in which [mending](Reservation::mend) has found a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// No hole: the refused call has changed nothing.

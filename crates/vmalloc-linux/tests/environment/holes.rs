@@ -1,5 +1,5 @@
-//! Kernels that remove what is mapped somewhere, and then refuse to map there: a filter does so here.
-//! In the hole that they leave, other owners map.
+//! Kernels that remove a mapping, and then refuse to map there: a filter does so here. In the hole
+//! that they leave, other owners map.
 
 use super::exercise::{exercise, is_inside};
 use super::sandbox::{Answer, Call, supervised};
@@ -90,7 +90,7 @@ fn check_mapped(space: &Space<Linux>) {
     assert!(reached >= end, "nothing is mapped at {reached:#x}");
 }
 
-/// Maps other frames behind the same pages again and again, where nothing is refused or something is.
+/// Maps other frames behind the same pages again and again, whatever is refused.
 fn exchange_frames(space: &Space<Linux>) {
     let Ok(area) = space.raw().alloc_sparse(&Request::new(8 * PAGE)) else { return };
     let mut frames = [Frame(0); 16];
@@ -109,7 +109,7 @@ fn exchange_frames(space: &Space<Linux>) {
     }
 }
 
-/// Whether the kernel looks before it removes what is mapped somewhere, as from 6.17 on.
+/// A kernel that looks before it removes a mapping, as from 6.17 on, or one that does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kernel {
     LooksFirst,
@@ -206,8 +206,8 @@ fn a_hole_that_refused_fresh_memory_leaves_is_mapped_again_and_other_owners_in_i
     );
 }
 
-/// Stops the program before each system call that may change the span, and looks: each page is mapped
-/// at every moment, so that no mapping of another owner gets between two steps.
+/// Stops the program before each system call that may change the span, and looks: each page is
+/// mapped at every moment, so that no mapping of another owner gets between two steps.
 #[test]
 fn each_page_of_the_span_is_mapped_before_every_system_call() {
     in_own_process("holes::each_page_of_the_span_is_mapped_before_every_system_call", || {

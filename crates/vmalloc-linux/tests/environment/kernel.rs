@@ -373,8 +373,8 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
     });
 }
 
-/// Uses what a space is opened for, and what it may put off: growth that moves, frames, protections,
-/// areas that the program has changed.
+/// Uses all that a space is opened for, and all that it may put off: growth that moves, frames,
+/// protections, areas that the program has changed.
 fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     finish(space, Owed::default());
     let first = space.raw().alloc(&Request::new(3 * PAGE)).unwrap();

@@ -91,7 +91,7 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
 
 impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
     /// Returns the pages of `range`, in bytes from the start of this area, which has so many. It
-    /// asks nobody: what is outside may be any other owner's, now or in a moment.
+    /// looks at no other area: pages outside may be any other owner's, now or in a moment.
     pub(super) fn pages_inside(&self, bytes: usize, range: &Range<usize>) -> Result<PageRange, AreaError> {
         let page_bytes = self.space.geometry().page_bytes();
         let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
