@@ -27,7 +27,9 @@ pub enum BeyondHead {
 #[non_exhaustive]
 #[must_use]
 pub struct Options {
-    /// Bytes of a slot: how far it can grow.
+    /// Bytes of a slot: how far it can grow. On Linux each slot of 64 MiB or more takes two of the
+    /// mappings that the program may have (`vm.max_map_count`, 65,530 by default), so some 28,000 of
+    /// them are the most.
     pub slot_bytes: usize,
     /// Bytes that are committed when a slot is handed out. 0 is allowed. Default: 64 KiB, the page
     /// of WebAssembly, or the slot if it is smaller.
@@ -178,7 +180,7 @@ impl Options {
 const LARGE_BYTES: usize = 64 << 20;
 /// The alignment of large slots, and of the areas that they are in. So no two slots share a page
 /// table, huge pages fit into a head, and a platform that prepares addresses in parts of this size
-/// (`CHUNK_PAGES` on Linux) can undo it when a slot is given back: a mapping for each slot.
+/// (`CHUNK_PAGES` on Linux) can undo it when a slot is given back: two mappings for each slot.
 const ALIGN_BYTES: usize = 8 << 20;
 /// The most slots: an index and a key share a word, see `recent`.
 const MOST_SLOTS: usize = 1 << 31;

@@ -8,15 +8,13 @@ pub(super) const FOLDER: &str = "/tests";
 pub(super) const PROGRAMS: &str = "/programs";
 
 /// Tests that can't hold on these machines: a part of their names, and why.
-const SKIPPED: [(&str, &str); 10] = [
+const SKIPPED: [(&str, &str); 8] = [
     ("a_program_that_is_linked_to_another_malloc_gets_none_of_it", "needs a compiler"),
     ("a_program_with_more_rights_than_its_caller_has_the_defaults", "needs a compiler"),
     ("a_pool_is_exhausted_at_its_most_slots", COUNTS_PAGES),
     ("a_slot_that_is_reset_reads_as_zero_and_stays_as_large", COUNTS_PAGES),
     ("much_waits_for_a_batch_of_64", COUNTS_PAGES),
     ("scattered_pages_are_found_where_the_extent_is_not_known", COUNTS_PAGES),
-    ("a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it", NEEDS_NO_ADDRESSES),
-    ("without_addresses_frames_are_not_mapped_and_nothing_is_lost", NEEDS_NO_ADDRESSES),
     (
         "slots_that_went_back_leave_no_mappings",
         "open: without guard marks, two mappings of each slot stay when it goes back",
@@ -27,8 +25,6 @@ const SKIPPED: [(&str, &str); 10] = [
     ),
 ];
 const COUNTS_PAGES: &str = "counts pages in memory by PAGEMAP_SCAN, which Linux has since 6.7";
-const NEEDS_NO_ADDRESSES: &str =
-    "expects a refusal; before Linux 6.17 mremap unmaps its target first and needs no more addresses";
 
 /// Tests that take long here, and stay out of a run of all checks: measured on two busy cores, 18 s or more.
 const LONG: [&str; 19] = [
