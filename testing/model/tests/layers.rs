@@ -8,12 +8,13 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 9] = [
     "vmalloc-model",
     "vmalloc-conformance",
     "vmalloc-fuzz",
     "vmalloc-lab",
     "vmalloc-schedules",
+    "vmalloc-worlds",
     "vmalloc-cli",
     "vmalloc-bench",
     "xtask",
