@@ -19,6 +19,10 @@ impl Pages {
         Self { addr, bytes, held: vec![is_zero.then_some(0); bytes.div_ceil(PAGE)] }
     }
 
+    pub(crate) fn addr(&self) -> usize {
+        self.addr
+    }
+
     /// Returns where a page begins, and where its last whole word is.
     fn places(&self, page: usize) -> Option<[usize; 2]> {
         let start = self.addr + page * PAGE;
@@ -59,7 +63,7 @@ impl Pages {
     }
 
     /// Checks that the bytes from `from` on are zeros.
-    fn check_zeros(&self, from: usize) {
+    pub(crate) fn check_zeros(&self, from: usize) {
         let start = std::ptr::with_exposed_provenance::<u8>(self.addr);
         // SAFETY: the memory is this owner's.
         let all = unsafe { std::slice::from_raw_parts(start, self.bytes) };
@@ -69,7 +73,7 @@ impl Pages {
 
     /// Goes on with the same content at another address, or of another size. Of a page that is cut,
     /// or was, the content is not known any more.
-    fn moved(&mut self, addr: usize, bytes: usize) {
+    pub(crate) fn moved(&mut self, addr: usize, bytes: usize) {
         let whole = self.bytes.min(bytes) / PAGE;
         let mut moved = Self::new(addr, bytes, false);
         moved.held[..whole].copy_from_slice(&self.held[..whole]);
