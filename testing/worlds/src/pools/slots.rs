@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::ReadNofault;
+use vmalloc_linux::Guards;
 use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots};
 
 type Pool = Arc<Slots<Sp>>;
@@ -146,6 +147,11 @@ impl Held {
     fn dirty(&self, dice: &mut Dice) -> Told {
         let mut written = (0..self.words.len()).filter(|page| self.words[*page] != 0);
         let words = |page: usize| WORDS.map(|at| page * PAGE + at..page * PAGE + at + size_of::<u64>());
+        // These guards put memory behind new pages that nobody has written. The pool counts it only
+        // where an owner tells that it may have written there.
+        if self.slot.slots().space().platform().guards() == Guards::Userfault {
+            return Told::Unknown;
+        }
         match dice.below(4) {
             0 => Told::Unknown,
             1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * PAGE)),
