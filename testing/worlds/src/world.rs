@@ -138,7 +138,15 @@ pub(crate) fn check_space_of_child(space: &Space<Linux>) {
     sure(space.verify(), "the invariants in a child");
 }
 
-pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
+/// The random options of a space.
+pub(crate) struct Chosen {
+    pub(crate) options: Options,
+    pub(crate) has_frames: bool,
+    /// Whether memory is put behind new areas at once.
+    pub(crate) populates: bool,
+}
+
+pub(crate) fn options(dice: &mut Dice) -> Chosen {
     let mut options = Options::new().max_bytes(1 << 36);
     if dice.one_in(2) {
         options = options.exactly((64 << 20) << dice.below(8));
@@ -161,7 +169,8 @@ pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
     if dice.one_in(3) {
         options = options.without_drain_thread();
     }
-    if dice.one_in(3) {
+    let populates = dice.one_in(3);
+    if populates {
         options = options.populate();
     }
     if dice.one_in(4) {
@@ -170,7 +179,7 @@ pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
     if dice.one_in(4) {
         options = options.dont_dump();
     }
-    (options, has_frames)
+    Chosen { options, has_frames, populates }
 }
 
 pub(crate) fn config(dice: &mut Dice) -> Config {
@@ -205,20 +214,19 @@ pub(crate) fn config(dice: &mut Dice) -> Config {
     config
 }
 
-/// Opens a space with random options, and prints them. Returns it, and whether it may have frames;
-/// `None` for options that this kernel refuses.
-pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
-    let ((options, has_frames), config) = (options(dice), config(dice));
-    println!("  {options:?}, {config:?}");
-    let space = open(options, config).map_err(|error| println!("  refused: {error}")).ok()?;
+/// Opens a space with random options, and prints them. Returns both; `None` for options that this kernel refuses.
+pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, Chosen)> {
+    let (chosen, config) = (options(dice), config(dice));
+    println!("  {:?}, {config:?}", chosen.options);
+    let space = open(chosen.options, config).map_err(|error| println!("  refused: {error}")).ok()?;
     assert_eq!(space.geometry().page_bytes(), PAGE);
-    Some((space, has_frames))
+    Some((space, chosen))
 }
 
 /// Runs a world of the whole API. Returns how many steps its threads made; 0 for options that this
 /// kernel refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
-    let Some((space, has_frames)) = open_space(dice) else { return 0 };
+    let Some((space, Chosen { has_frames, .. })) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
     let world = World { space, has_frames, grace, freed, process: std::process::id() };

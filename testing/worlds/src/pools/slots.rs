@@ -24,6 +24,9 @@ const WORDS: [usize; 2] = [0, PAGE - size_of::<u64>()];
 /// A pool, and what its owners share.
 struct World {
     pool: Pool,
+    /// Whether new pages have memory before anybody writes them: with userfault guards, and where the
+    /// space populates. The pool counts such pages only where an owner tells that they may be dirty.
+    is_filled: bool,
     handed_over: Mutex<Vec<Held>>,
     /// The addresses of all slots in use, as a quiet moment begins.
     busy: Mutex<BTreeSet<usize>>,
@@ -32,6 +35,7 @@ struct World {
 /// A slot, and the number at both ends of each committed page: 0 for pages that nobody has written.
 struct Held {
     slot: Slot<Pool>,
+    is_filled: bool,
     words: Vec<u64>,
 }
 
@@ -147,9 +151,7 @@ impl Held {
     fn dirty(&self, dice: &mut Dice) -> Told {
         let mut written = (0..self.words.len()).filter(|page| self.words[*page] != 0);
         let words = |page: usize| WORDS.map(|at| page * PAGE + at..page * PAGE + at + size_of::<u64>());
-        // These guards put memory behind new pages that nobody has written. The pool counts it only
-        // where an owner tells that it may have written there.
-        if self.slot.slots().space().platform().guards() == Guards::Userfault {
+        if self.is_filled {
             return Told::Unknown;
         }
         match dice.below(4) {
@@ -205,7 +207,7 @@ impl Life for World {
         }
         let slot = made(slot)?;
         let words = vec![0; slot.committed() / PAGE];
-        let mut held = Held { slot, words };
+        let mut held = Held { slot, is_filled: self.is_filled, words };
         assert!(held.slot.committed() >= self.pool.options().head_bytes);
         held.check_zeros(0..held.words.len(), dice);
         held.check_traps();
@@ -311,11 +313,13 @@ fn options(dice: &mut Dice) -> Options {
 /// Runs a world of slots. Returns how many steps its threads made; 0 for options that this kernel or
 /// the space refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
-    let Some((space, _)) = open_space(dice) else { return 0 };
+    let Some((space, chosen)) = open_space(dice) else { return 0 };
     let options = options(dice);
     println!("  {options:?}");
     let Some(pool) = made(Slots::new(Arc::clone(&space), options)) else { return 0 };
-    let world = World { pool: Arc::new(pool), handed_over: Mutex::default(), busy: Mutex::default() };
+    let is_filled = chosen.populates || space.platform().guards() == Guards::Userfault;
+    let world =
+        World { pool: Arc::new(pool), is_filled, handed_over: Mutex::default(), busy: Mutex::default() };
     let steps = live(&world, dice, time, forks);
     assert_eq!(Arc::strong_count(&world.pool), 1, "a slot has kept its pool");
     drop(world);
