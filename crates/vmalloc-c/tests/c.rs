@@ -57,7 +57,7 @@ programs! {
     the_header_serves_cpp: "owners.cpp",
 }
 
-/// Random programs over the whole header, with the sanitizers. `VMALLOC_SECONDS=…` goes on for longer.
+/// Random programs over the whole header, with the sanitizers. `VMALLOC_SECONDS=…` sets their time.
 #[test]
 fn random_programs_hold_under_sanitizers() {
     let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];

@@ -3,7 +3,8 @@
 //!
 //! ```sh
 //! cargo test -p vmalloc-worlds                              # two minutes
-//! cargo run --release -p vmalloc-worlds -- 3600             # an hour; VMALLOC_SEED=… repeats a world
+//! cargo run --release -p vmalloc-worlds -- 3600             # an hour; VMALLOC_SEED=… repeats a
+//! world
 //! cargo run --release -p vmalloc-worlds -- 600 slots        # or api, stacks, heap: one kind alone
 //! ```
 //!
@@ -18,10 +19,12 @@
 //! ```
 //!
 //! What holds, and is checked:
-//! - **Content.** What was written to an area is there until it ends, also when it is resized, moved
+//! - **Content.** What was written to an area is there until it ends, also when it is resized,
+//! moved
 //!   or gathered, in parent and child. Frames show the same bytes at each of their addresses.
 //! - **Zero** means zero, for each kind of memory that promises it: slots as well.
-//! - **A flush** leaves no page of a freed area that can be read or has memory. Guards can't be read,
+//! - **A flush** leaves no page of a freed area that can be read or has memory. Guards can't be
+//! read,
 //!   nor what a slot or a stack has not committed.
 //! - **Free slots** keep no more memory than the pool tells and its options allow.
 //! - **An error** changes nothing: what could not be done has left the content as it was.

@@ -1,8 +1,8 @@
 //! The life of threads in a world: steps, quiet moments, forks, and the end.
 //!
 //! ```text
-//!   thread 0   steps ─► fork: the child makes steps, and ends ─► ║ checks all, alone ║ checks its own ─► …
-//!   thread 1   steps ──────────────────────────────────────────► ║                   ║ checks its own ─► …
+//!   thread 0   steps ─► fork, whose child goes on for a while ─► ║ checks all, alone ║ its own ─► …
+//!   thread 1   steps ──────────────────────────────────────────► ║                   ║ its own ─► …
 //! ```
 
 use crate::dice::Dice;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The steps that the child of a fork makes.
 const STEPS_OF_CHILD: usize = 200;
 
-/// Whether the first thread forks in each quiet moment.
+/// Tells if the first thread forks in each quiet moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forks {
     /// It does. The child goes on with all that its parent had.

@@ -1,4 +1,5 @@
-//! Runs worlds one after the other for so many seconds, half of them with forks: of all kinds in turn,
+//! Runs worlds one after the other for so many seconds, half of them with forks: of all kinds in
+//! turn,
 //! or of one. `VMALLOC_SEED` chooses the first.
 
 use std::time::{Duration, Instant};

@@ -142,7 +142,7 @@ pub(crate) fn check_space_of_child(space: &Space<Linux>) {
 pub(crate) struct Chosen {
     pub(crate) options: Options,
     pub(crate) has_frames: bool,
-    /// Whether memory is put behind new areas at once.
+    /// Tells if memory is put behind new areas at once.
     pub(crate) populates: bool,
 }
 
@@ -214,7 +214,8 @@ pub(crate) fn config(dice: &mut Dice) -> Config {
     config
 }
 
-/// Opens a space with random options, and prints them. Returns both; `None` for options that this kernel refuses.
+/// Opens a space with random options, and prints them. Returns both; `None` for options that this
+/// kernel refuses.
 pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, Chosen)> {
     let (chosen, config) = (options(dice), config(dice));
     println!("  {:?}, {config:?}", chosen.options);

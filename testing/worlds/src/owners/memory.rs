@@ -102,7 +102,7 @@ pub(crate) fn raw(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
         pages.check_zeros(0);
     }
     pages.write_some(dice);
-    // Shared memory is resized and discarded by nobody.
+    // Shared memory is never resized or discarded.
     match is_shared {
         true => Some(Box::new(Shared { space: world.space.clone(), pages, process: std::process::id() })),
         false => Some(Box::new(Raw { space: world.space.clone(), pages })),
@@ -196,7 +196,8 @@ impl Owner for Raw {
     }
 }
 
-/// An area of [`Raw::alloc_shared`](vmalloc::Raw::alloc_shared). A child of a fork shares its bytes,
+/// An area of [`Raw::alloc_shared`](vmalloc::Raw::alloc_shared). A child of a fork shares its
+/// bytes,
 /// and leaves them as they are.
 struct Shared {
     space: Sp,

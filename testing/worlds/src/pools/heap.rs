@@ -255,7 +255,8 @@ fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
     heap.map_err(|error| println!("  refused: {error}")).ok()
 }
 
-/// Runs a world of allocators. Returns how many steps its threads made; 0 for options that this kernel
+/// Runs a world of allocators. Returns how many steps its threads made; 0 for options that this
+/// kernel
 /// refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let (Some(heap), Some((space, _))) = (open_heap(dice), open_space(dice)) else { return 0 };

@@ -24,7 +24,7 @@ const WORDS: [usize; 2] = [0, PAGE - size_of::<u64>()];
 /// A pool, and what its owners share.
 struct World {
     pool: Pool,
-    /// Whether new pages have memory before anybody writes them: with userfault guards, and where the
+    /// Tells if new pages have memory before a write: with userfault guards, and where the
     /// space populates. The pool counts such pages only where an owner tells that they may be dirty.
     is_filled: bool,
     handed_over: Mutex<Vec<Held>>,
@@ -32,14 +32,14 @@ struct World {
     busy: Mutex<BTreeSet<usize>>,
 }
 
-/// A slot, and the number at both ends of each committed page: 0 for pages that nobody has written.
+/// A slot, and the number at both ends of each committed page: 0 for pages without a write.
 struct Held {
     slot: Slot<Pool>,
     is_filled: bool,
     words: Vec<u64>,
 }
 
-/// What an owner tells of what it has written.
+/// The writes that an owner tells of.
 enum Told {
     Unknown,
     Below(usize),
@@ -310,7 +310,8 @@ fn options(dice: &mut Dice) -> Options {
     options
 }
 
-/// Runs a world of slots. Returns how many steps its threads made; 0 for options that this kernel or
+/// Runs a world of slots. Returns how many steps its threads made; 0 for options that this kernel
+/// or
 /// the space refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, chosen)) = open_space(dice) else { return 0 };

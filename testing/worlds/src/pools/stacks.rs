@@ -36,7 +36,7 @@ enum Memory {
 /// A stack, and the number at both ends of each page from the top on, where one was written.
 struct Held {
     memory: Memory,
-    /// Whether its pool has no handle any more.
+    /// Tells if its pool has no handle any more.
     is_orphan: bool,
     words: Vec<Option<u64>>,
 }
@@ -278,7 +278,8 @@ fn settings(dice: &mut Dice, has_threads: bool) -> Settings {
     if has_threads { settings } else { settings.without_threads() }
 }
 
-/// Runs a world of stacks. Returns how many steps its threads made; 0 for settings that are refused.
+/// Runs a world of stacks. Returns how many steps its threads made; 0 for settings that are
+/// refused.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let has_threads = dice.one_in(3);
     let settings = settings(dice, has_threads);
