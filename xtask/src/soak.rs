@@ -14,8 +14,9 @@ use thiserror::Error;
 /// Fuzz, stress and explore in turn, for hours, and report
 ///
 /// Each turn gives every slice its share of the time: the fuzz targets, the driver's stress test, explored schedules
-/// and Miri with seeds of their own, and the tests of the Linux platform. Writes what they print to target/soak, with a
-/// report that is whole after every slice, so that it may be interrupted at any time. Ends with a failure if a slice failed.
+/// and Miri with seeds of their own, the tests of the Linux platform, random worlds of each kind and random programs
+/// in C. Writes what they print to target/soak, with a report that is whole after every slice, so that it may be
+/// interrupted at any time. Ends with a failure if a slice failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How long, in hours; 0.1 is six minutes

@@ -57,6 +57,21 @@ programs! {
     the_header_serves_cpp: "owners.cpp",
 }
 
+/// Random programs over the whole header, with the sanitizers. `VMALLOC_SECONDS=…` sets their time.
+#[test]
+fn random_programs_hold_under_sanitizers() {
+    let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    match compile("stress.c", "stress-sanitized", &options) {
+        Ok(sanitized) => succeeded("stress.c, sanitized", &run(&[], &sanitized)),
+        Err(error) => {
+            println!("NOT RUN: stress.c with sanitizers: {}", error.lines().next().unwrap_or(""));
+            let plain =
+                compile("stress.c", "stress", &[]).unwrap_or_else(|error| panic!("stress.c: {error}"));
+            succeeded("stress.c", &run(&[], &plain));
+        }
+    }
+}
+
 #[test]
 fn valgrind_finds_nothing_in_areas() {
     checked("misuse.c");

@@ -1,27 +1,42 @@
-//! Random worlds: a space on Linux with random options, threads that do at random all that the API
-//! has, and a model of what every page holds.
+//! Random worlds on Linux: threads that do at random all that an API has, forks in between, and a
+//! model of what every page holds.
 //!
 //! ```sh
-//! cargo test -p vmalloc-worlds                             # a minute
-//! cargo run --release -p vmalloc-worlds -- 3600            # an hour; VMALLOC_SEED=… repeats a world
+//! cargo test -p vmalloc-worlds                              # two minutes
+//! cargo run --release -p vmalloc-worlds -- 3600             # an hour; VMALLOC_SEED=… repeats a
+//! world
+//! cargo run --release -p vmalloc-worlds -- 600 slots        # or api, stacks, heap: one kind alone
 //! ```
 //!
 //! ```text
-//!   world.rs    random options, threads, quiet moments, forks, the end: all is whole again
+//!   kind.rs     the kinds of worlds, and what runs them
+//!   life.rs     threads, quiet moments, forks, the end: the same for all kinds
 //!   dice.rs     what is chosen at random
+//!   look.rs     looks at memory from outside: what can be read, and what has memory
+//!   world.rs    the whole API: a space with random options and random owners
 //!   owners/     one file for each kind of owner: how it is made, checked, changed and ended
+//!   pools/      slots, stacks, and the blocks of allocators
 //! ```
 //!
 //! What holds, and is checked:
-//! - **Content.** What was written to an area is there until it ends, also when it is resized, moved
+//! - **Content.** What was written to an area is there until it ends, also when it is resized,
+//! moved
 //!   or gathered, in parent and child. Frames show the same bytes at each of their addresses.
-//! - **Zero** means zero, for each kind of memory that promises it.
-//! - **A flush** leaves no page of a freed area that can be read or has memory. Guards can't be read.
+//! - **Zero** means zero, for each kind of memory that promises it: slots as well.
+//! - **A flush** leaves no page of a freed area that can be read or has memory. Guards can't be
+//! read,
+//!   nor what a slot or a stack has not committed.
+//! - **Free slots** keep no more memory than the pool tells and its options allow.
 //! - **An error** changes nothing: what could not be done has left the content as it was.
 //! - **The end** leaves the space whole: one free range, and no area, page or frame lost.
 
 pub mod dice;
+mod kind;
+mod life;
+mod look;
 mod owners;
+mod pools;
 mod world;
 
-pub use world::{Forks, run};
+pub use kind::Kind;
+pub use life::Forks;

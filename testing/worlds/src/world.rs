@@ -1,14 +1,11 @@
-//! One world: a space with random options, threads, quiet moments, forks, and the end.
+//! The world of the whole API: a space with random options, and all kinds of owners.
 
 use crate::dice::Dice;
+use crate::life::{Forks, Life, live};
+use crate::look::has_memory;
 use crate::owners::{self, Owner, sure};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::process::abort;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use vmalloc::{Config, Policy, ReadNofault, Space};
 use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
@@ -20,15 +17,6 @@ pub(crate) const PAGE: usize = 4096;
 
 /// The most freed ranges that are remembered, to look at them after a flush.
 const REMEMBERED: usize = 20_000;
-
-/// Whether the first thread forks in each quiet moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Forks {
-    /// It does. The child goes on with all that its parent had.
-    Some,
-    /// It does not.
-    None,
-}
 
 /// A space, and what its owners share.
 pub(crate) struct World {
@@ -65,27 +53,39 @@ impl World {
         std::process::id() != self.process
     }
 
-    /// Does one thing to one of `owners`, of which there are not more than `most`.
-    fn step(&self, dice: &mut Dice, owners: &mut Vec<Box<dyn Owner>>, most: usize) {
-        let is_full = owners.len() >= most;
-        match dice.below(10) {
-            0..=4 if !is_full => owners.extend(owners::make(self, dice)),
-            0 => self.look_around(dice),
-            _ if owners.is_empty() => {}
-            1..=6 => {
-                let owner = dice.below(owners.len());
-                owners[owner].check();
-                owners[owner].change(self, dice);
-            }
-            _ => {
-                let owner = owners.swap_remove(dice.below(owners.len()));
-                owner.check();
-                owner.end(self, dice);
-            }
+    /// Checks that a page which is in no area any more can't be read, and has no memory.
+    fn check_gone(&self, addr: usize) {
+        if !self.space.contains(addr) || self.space.find(addr).is_some() {
+            return;
         }
+        assert!(!self.can_be_read(addr), "a freed page at {addr:#x} can be read after a flush");
+        assert!(!has_memory(addr), "a freed page at {addr:#x} has memory after a flush");
     }
 
-    /// Calls what looks at the whole space, or changes what waits in it.
+    fn can_be_read(&self, addr: usize) -> bool {
+        self.space.platform().read_nofault(addr, &mut [0]) == 1
+    }
+}
+
+impl Life for World {
+    type Owner = Box<dyn Owner>;
+
+    fn make(&self, dice: &mut Dice) -> Option<Self::Owner> {
+        owners::make(self, dice)
+    }
+
+    fn check(&self, owner: &Self::Owner) {
+        owner.check();
+    }
+
+    fn change(&self, owner: &mut Self::Owner, dice: &mut Dice) {
+        owner.change(self, dice);
+    }
+
+    fn end(&self, owner: Self::Owner, dice: &mut Dice) {
+        owner.end(self, dice);
+    }
+
     fn look_around(&self, dice: &mut Dice) {
         let space = &self.space;
         match dice.below(9) {
@@ -106,7 +106,6 @@ impl World {
         }
     }
 
-    /// Checks what holds while no other thread does anything.
     fn check_quiet(&self, dice: &mut Dice) {
         sure(self.grace.settle(), "settling");
         sure(self.space.flush(), "a flush");
@@ -127,54 +126,27 @@ impl World {
         }
     }
 
-    /// Checks that a page which is in no area any more can't be read, and has no memory.
-    fn check_gone(&self, addr: usize) {
-        if !self.space.contains(addr) || self.space.find(addr).is_some() {
-            return;
-        }
-        assert!(!self.can_be_read(addr), "a freed page at {addr:#x} can be read after a flush");
-        assert!(!has_memory(addr), "a freed page at {addr:#x} has memory after a flush");
-    }
-
-    fn can_be_read(&self, addr: usize) -> bool {
-        self.space.platform().read_nofault(addr, &mut [0]) == 1
-    }
-
-    /// Forks. The child goes on for a while with all that the thread has, and leaves the rest alone.
-    fn fork(&self, dice: &mut Dice, owners: &mut Vec<Box<dyn Owner>>, most: usize) {
-        // SAFETY: the child uses the space, which is safe around forks, and ends by `_exit`.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "a fork failed");
-        if child == 0 {
-            // SAFETY: no conditions. A child that hangs must not hang the world.
-            unsafe { libc::alarm(120) };
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                (0..200).for_each(|_| self.step(dice, owners, most));
-                sure(self.space.verify(), "the invariants in a child");
-                sure(self.space.purge(), "a purge in a child");
-                sure(self.space.verify(), "the invariants in a child");
-            }));
-            // SAFETY: no conditions.
-            unsafe { libc::_exit(if done.is_ok() { 0 } else { 1 }) };
-        }
-        let mut status = 0;
-        // SAFETY: room for a status; the child is this thread's.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0, "a child ended with this wait status");
+    fn check_child(&self) {
+        check_space_of_child(&self.space);
     }
 }
 
-/// Returns whether there is memory behind a page: proc_pid_pagemap(5) tells.
-fn has_memory(addr: usize) -> bool {
-    const PRESENT: u64 = 1 << 63;
-    let mut entry = [0; size_of::<u64>()];
-    let map = File::open("/proc/self/pagemap").expect("a process may look at itself");
-    let offset = (addr / PAGE * size_of::<u64>()) as u64;
-    map.read_exact_at(&mut entry, offset).expect("there is an entry for it");
-    u64::from_ne_bytes(entry) & PRESENT != 0
+/// Checks a space in the child of a fork.
+pub(crate) fn check_space_of_child(space: &Space<Linux>) {
+    sure(space.verify(), "the invariants in a child");
+    sure(space.purge(), "a purge in a child");
+    sure(space.verify(), "the invariants in a child");
 }
 
-fn options(dice: &mut Dice) -> (Options, bool) {
+/// The random options of a space.
+pub(crate) struct Chosen {
+    pub(crate) options: Options,
+    pub(crate) has_frames: bool,
+    /// Tells if memory is put behind new areas at once.
+    pub(crate) populates: bool,
+}
+
+pub(crate) fn options(dice: &mut Dice) -> Chosen {
     let mut options = Options::new().max_bytes(1 << 36);
     if dice.one_in(2) {
         options = options.exactly((64 << 20) << dice.below(8));
@@ -197,7 +169,8 @@ fn options(dice: &mut Dice) -> (Options, bool) {
     if dice.one_in(3) {
         options = options.without_drain_thread();
     }
-    if dice.one_in(3) {
+    let populates = dice.one_in(3);
+    if populates {
         options = options.populate();
     }
     if dice.one_in(4) {
@@ -206,10 +179,10 @@ fn options(dice: &mut Dice) -> (Options, bool) {
     if dice.one_in(4) {
         options = options.dont_dump();
     }
-    (options, has_frames)
+    Chosen { options, has_frames, populates }
 }
 
-fn config(dice: &mut Dice) -> Config {
+pub(crate) fn config(dice: &mut Dice) -> Config {
     let mut config = Config::default().guard(!dice.one_in(3));
     if dice.one_in(2) {
         config = config.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, usize::MAX]));
@@ -241,69 +214,34 @@ fn config(dice: &mut Dice) -> Config {
     config
 }
 
-/// Runs the world of a seed for about `time`. Returns how many steps its threads made; 0 for options
-/// that this kernel refuses.
-///
-/// # Panics
-/// When something does not hold. The options and the seed are printed before.
-pub fn run(seed: u64, time: Duration, forks: Forks) -> u64 {
-    let mut dice = Dice::new(seed);
-    let ((options, has_frames), config) = (options(&mut dice), config(&mut dice));
-    println!("world {seed:#x}, forks: {forks:?}, {options:?}, {config:?}");
-    let space = match open(options, config) {
-        Ok(space) => space,
-        Err(error) => {
-            println!("  refused: {error}");
-            return 0;
-        }
-    };
+/// Opens a space with random options, and prints them. Returns both; `None` for options that this
+/// kernel refuses.
+pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, Chosen)> {
+    let (chosen, config) = (options(dice), config(dice));
+    println!("  {:?}, {config:?}", chosen.options);
+    let space = open(chosen.options, config).map_err(|error| println!("  refused: {error}")).ok()?;
     assert_eq!(space.geometry().page_bytes(), PAGE);
+    Some((space, chosen))
+}
+
+/// Runs a world of the whole API. Returns how many steps its threads made; 0 for options that this
+/// kernel refuses.
+pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
+    let Some((space, Chosen { has_frames, .. })) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
     let world = World { space, has_frames, grace, freed, process: std::process::id() };
-    let threads = 1 + usize::from(!dice.one_in(4));
-    let (most, steps) = (dice.pick(&[5, 40, 200]), dice.pick(&[200, 1000]));
-    let (barrier, stop, end) = (Barrier::new(threads), AtomicBool::new(false), Instant::now() + time);
-    let made: u64 = thread::scope(|scope| {
-        let live = |nth: usize, mut dice: Dice| {
-            let (mut owners, mut made) = (Vec::new(), 0);
-            while !stop.load(Ordering::Relaxed) {
-                (0..steps).for_each(|_| world.step(&mut dice, &mut owners, most));
-                made += steps;
-                if nth == 0 && forks == Forks::Some {
-                    world.fork(&mut dice, &mut owners, most);
-                }
-                barrier.wait();
-                if nth == 0 {
-                    world.check_quiet(&mut dice);
-                    stop.store(Instant::now() > end, Ordering::Relaxed);
-                }
-                barrier.wait();
-                owners.iter().for_each(|owner| owner.check());
-            }
-            owners.into_iter().for_each(|owner| owner.end(&world, &mut dice));
-            made
-        };
-        let handles: Vec<_> = (0..threads)
-            .map(|nth| (nth, Dice::new(dice.any())))
-            .map(|(nth, dice)| scope.spawn(move || guarded(|| live(nth, dice))))
-            .collect();
-        handles.into_iter().map(|thread| thread.join().expect("a panic aborts")).sum()
-    });
-    check_end(&world);
+    let made = live(&world, dice, time, forks);
+    sure(world.grace.settle(), "settling");
+    check_whole(&world.space);
     made
 }
 
-/// Ends the program where a thread panics, for the others would wait for it at the barrier.
-fn guarded(live: impl FnOnce() -> u64) -> u64 {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(live)).unwrap_or_else(|_| abort())
-}
-
-fn check_end(world: &World) {
-    sure(world.grace.settle(), "settling");
-    sure(world.space.purge(), "the last purge");
-    sure(world.space.verify(), "the invariants at the end");
-    let stats = world.space.stats();
+/// Checks that a space is whole: one free range, and no area.
+pub(crate) fn check_whole(space: &Space<Linux>) {
+    sure(space.purge(), "the last purge");
+    sure(space.verify(), "the invariants at the end");
+    let stats = space.stats();
     let whole = (0, stats.span_pages, stats.span_pages);
     assert_eq!((stats.busy_areas, stats.free_pages, stats.largest_free_pages), whole, "{stats:?}");
 }

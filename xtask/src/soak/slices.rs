@@ -23,7 +23,8 @@ pub(super) struct Slice {
 
 pub(super) fn slices() -> Vec<Slice> {
     let mut all = fuzz_targets();
-    all.extend([stress(), schedules(), miri(), linux()]);
+    all.extend([stress(), schedules(), miri(), linux(), c_library()]);
+    all.extend(["api", "slots", "stacks", "heap"].map(worlds));
     all
 }
 
@@ -139,6 +140,44 @@ fn linux() -> Slice {
         command: Box::new(command),
         executions: |text| text.matches("... ok").count() as u64,
         grace: Duration::from_secs(900),
+    }
+}
+
+/// Random worlds of one kind on Linux, of seeds of their own.
+fn worlds(kind: &'static str) -> Slice {
+    let command = move |seed: u64, length: Duration| {
+        let mut cargo = cargo(&["run", "--quiet", "--release", "-p", "vmalloc-worlds", "--"]);
+        cargo.arg(length.as_secs().max(1).to_string()).arg(kind).env("VMALLOC_SEED", seed.to_string());
+        cargo
+    };
+    Slice {
+        name: format!("worlds-{kind}"),
+        missing: None,
+        build: cargo(&["build", "--quiet", "--release", "-p", "vmalloc-worlds"]),
+        command: Box::new(command),
+        executions: |text| sum_after(text, "worlds, "),
+        grace: Duration::from_secs(120),
+    }
+}
+
+/// Random programs in C over the whole header, with the compiler's sanitizers.
+fn c_library() -> Slice {
+    const TEST: [&str; 5] = ["test", "--release", "-p", "vmalloc-c", "--test"];
+    let command = |seed: u64, length: Duration| {
+        let mut cargo = cargo(&TEST);
+        cargo.args(["c", "random_programs_hold_under_sanitizers", "--", "--nocapture"]);
+        cargo.env("VMALLOC_SEED", seed.to_string()).env("VMALLOC_SECONDS", length.as_secs().to_string());
+        cargo
+    };
+    let mut build = cargo(&TEST);
+    build.args(["c", "--no-run"]);
+    Slice {
+        name: "c-library".into(),
+        missing: None,
+        build,
+        command: Box::new(command),
+        executions: |text| text.matches("... ok").count() as u64,
+        grace: Duration::from_secs(120),
     }
 }
 

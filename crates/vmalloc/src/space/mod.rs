@@ -255,11 +255,11 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the error for an address inside a page: foreign memory is told first. It never
-    /// waits, and calls the address unaligned where it would have to.
+    /// waits, and calls an address of the span unaligned where it would have to.
     #[cold]
     fn why_no_start(&self, addr: usize) -> FreeError {
-        match self.try_find(addr) {
-            Ok(None) => FreeError::NotAnArea { page: (addr >> self.shift()) as u64 },
+        match self.contains(addr).then(|| self.try_find(addr)) {
+            None | Some(Ok(None)) => FreeError::NotAnArea { page: (addr >> self.shift()) as u64 },
             _ => FreeError::Unaligned { addr },
         }
     }

@@ -19,6 +19,10 @@ impl Pages {
         Self { addr, bytes, held: vec![is_zero.then_some(0); bytes.div_ceil(PAGE)] }
     }
 
+    pub(crate) fn addr(&self) -> usize {
+        self.addr
+    }
+
     /// Returns where a page begins, and where its last whole word is.
     fn places(&self, page: usize) -> Option<[usize; 2]> {
         let start = self.addr + page * PAGE;
@@ -59,7 +63,7 @@ impl Pages {
     }
 
     /// Checks that the bytes from `from` on are zeros.
-    fn check_zeros(&self, from: usize) {
+    pub(crate) fn check_zeros(&self, from: usize) {
         let start = std::ptr::with_exposed_provenance::<u8>(self.addr);
         // SAFETY: the memory is this owner's.
         let all = unsafe { std::slice::from_raw_parts(start, self.bytes) };
@@ -69,7 +73,7 @@ impl Pages {
 
     /// Goes on with the same content at another address, or of another size. Of a page that is cut,
     /// or was, the content is not known any more.
-    fn moved(&mut self, addr: usize, bytes: usize) {
+    pub(crate) fn moved(&mut self, addr: usize, bytes: usize) {
         let whole = self.bytes.min(bytes) / PAGE;
         let mut moved = Self::new(addr, bytes, false);
         moved.held[..whole].copy_from_slice(&self.held[..whole]);
@@ -98,7 +102,7 @@ pub(crate) fn raw(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
         pages.check_zeros(0);
     }
     pages.write_some(dice);
-    // Shared memory is resized and discarded by nobody.
+    // Shared memory is never resized or discarded.
     match is_shared {
         true => Some(Box::new(Shared { space: world.space.clone(), pages, process: std::process::id() })),
         false => Some(Box::new(Raw { space: world.space.clone(), pages })),
@@ -192,7 +196,8 @@ impl Owner for Raw {
     }
 }
 
-/// An area of [`Raw::alloc_shared`](vmalloc::Raw::alloc_shared). A child of a fork shares its bytes,
+/// An area of [`Raw::alloc_shared`](vmalloc::Raw::alloc_shared). A child of a fork shares its
+/// bytes,
 /// and leaves them as they are.
 struct Shared {
     space: Sp,

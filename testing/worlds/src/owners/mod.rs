@@ -3,7 +3,7 @@
 mod code;
 mod frames;
 mod gathered;
-mod memory;
+pub(crate) mod memory;
 mod paged;
 mod plain;
 

@@ -1,0 +1,329 @@
+//! The world of slots: a pool with random options on a space with random options.
+
+use crate::dice::Dice;
+use crate::life::{Forks, Life, live};
+use crate::look::resident;
+use crate::owners::{made, sure};
+use crate::world::{PAGE, Sp, check_space_of_child, check_whole, open_space};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vmalloc::ReadNofault;
+use vmalloc_linux::Guards;
+use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots};
+
+type Pool = Arc<Slots<Sp>>;
+
+/// The most bytes to which a slot is grown, so that a look at all of it takes no time.
+const MOST_COMMITTED: usize = 24 << 20;
+
+/// The first and the last word of a page, which a model knows.
+const WORDS: [usize; 2] = [0, PAGE - size_of::<u64>()];
+
+/// A pool, and what its owners share.
+struct World {
+    pool: Pool,
+    /// Tells if new pages have memory before a write: with userfault guards, and where the
+    /// space populates. The pool counts such pages only where an owner tells that they may be dirty.
+    is_filled: bool,
+    handed_over: Mutex<Vec<Held>>,
+    /// The addresses of all slots in use, as a quiet moment begins.
+    busy: Mutex<BTreeSet<usize>>,
+}
+
+/// A slot, and the number at both ends of each committed page: 0 for pages without a write.
+struct Held {
+    slot: Slot<Pool>,
+    is_filled: bool,
+    words: Vec<u64>,
+}
+
+/// The writes that an owner tells of.
+enum Told {
+    Unknown,
+    Below(usize),
+    Ranges(Vec<Range<usize>>),
+}
+
+impl Told {
+    fn dirty(&self) -> Dirty<'_> {
+        match self {
+            Self::Unknown => Dirty::Unknown,
+            Self::Below(bytes) => Dirty::Below(*bytes),
+            Self::Ranges(ranges) => Dirty::Ranges(ranges),
+        }
+    }
+}
+
+impl Held {
+    fn word(&self, page: usize, at: usize) -> *mut u64 {
+        std::ptr::with_exposed_provenance_mut(self.slot.addr() + page * PAGE + at)
+    }
+
+    fn check_page(&self, page: usize) {
+        for at in WORDS {
+            // SAFETY: the page is this slot's, and committed.
+            let found = unsafe { self.word(page, at).read() };
+            assert_eq!(found, self.words[page], "byte {at} of page {page} of {:?}", self.slot);
+        }
+    }
+
+    /// Checks all pages that were written. A look at another may give it a page of zeros.
+    fn check_written(&self) {
+        (0..self.words.len()).filter(|page| self.words[*page] != 0).for_each(|page| self.check_page(page));
+    }
+
+    /// Checks that the bytes of these pages are zeros: of all, or of some.
+    fn check_zeros(&self, pages: Range<usize>, dice: &mut Dice) {
+        if pages.is_empty() {
+            return;
+        }
+        if pages.len() > 300 || dice.one_in(3) {
+            return (0..20).for_each(|_| self.check_page(pages.start + dice.below(pages.len())));
+        }
+        let start = std::ptr::with_exposed_provenance::<u64>(self.slot.addr() + pages.start * PAGE);
+        // SAFETY: the pages are this slot's, and committed.
+        let all = unsafe { std::slice::from_raw_parts(start, pages.len() * PAGE / size_of::<u64>()) };
+        let stale = all.iter().position(|word| *word != 0).map(|word| pages.start * PAGE + word * 8);
+        assert_eq!(stale, None, "this byte of {:?} is not zero", self.slot);
+    }
+
+    fn write(&mut self, page: usize, value: u64) {
+        for at in WORDS {
+            // SAFETY: the page is this slot's, and committed.
+            unsafe { self.word(page, at).write(value) };
+        }
+        self.words[page] = value;
+    }
+
+    fn write_some(&mut self, dice: &mut Dice) {
+        let pages = self.words.len();
+        if pages == 0 {
+            return;
+        }
+        if pages <= 600 && dice.one_in(3) {
+            (0..pages).for_each(|page| self.write(page, dice.any()));
+        }
+        (0..3).for_each(|_| self.write(dice.below(pages), dice.any()));
+    }
+
+    /// Checks that everything around what is committed traps.
+    fn check_traps(&self) {
+        let options = self.slot.slots().options();
+        let (addr, end) = (self.slot.addr(), self.slot.addr() + self.slot.size());
+        let mut traps = Vec::new();
+        if options.guard_before_bytes > 0 {
+            traps.extend([addr - 1, addr - options.guard_before_bytes]);
+        }
+        if options.guard_after_bytes > 0 {
+            traps.extend([end, end + options.guard_after_bytes - 1]);
+        }
+        if self.slot.committed() < self.slot.size() {
+            traps.extend([addr + self.slot.committed(), end - 1]);
+        }
+        let platform = self.slot.slots().space().platform();
+        for trap in traps {
+            assert_eq!(platform.read_nofault(trap, &mut [0]), 0, "{trap:#x} of {:?} can be read", self.slot);
+        }
+    }
+
+    fn grow(&mut self, dice: &mut Dice) {
+        let (before, size) = (self.slot.committed(), self.slot.size());
+        let bytes = match dice.below(8) {
+            0 => size + 1 + dice.below(PAGE),
+            1 => size.min(MOST_COMMITTED),
+            _ => dice.below(size.min(before + (1 << 20)) + 1),
+        };
+        match self.slot.grow(bytes) {
+            Ok(()) => {
+                assert_eq!(self.slot.committed(), before.max(bytes.next_multiple_of(PAGE)));
+                self.words.resize(self.slot.committed() / PAGE, 0);
+                self.check_zeros(before / PAGE..self.words.len(), dice);
+            }
+            Err(GrowError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        self.check_traps();
+    }
+
+    /// Returns what is dirty, told in a random way.
+    fn dirty(&self, dice: &mut Dice) -> Told {
+        let mut written = (0..self.words.len()).filter(|page| self.words[*page] != 0);
+        let words = |page: usize| WORDS.map(|at| page * PAGE + at..page * PAGE + at + size_of::<u64>());
+        if self.is_filled {
+            return Told::Unknown;
+        }
+        match dice.below(4) {
+            0 => Told::Unknown,
+            1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * PAGE)),
+            2 => Told::Ranges(written.rev().flat_map(words).collect()),
+            _ => Told::Ranges(written.map(|page| page * PAGE..(page + 1) * PAGE).collect()),
+        }
+    }
+
+    fn reset(&mut self, dice: &mut Dice) {
+        let told = self.dirty(dice);
+        // SAFETY: nothing else uses the slot, and all that was written is told.
+        let reset = unsafe { self.slot.reset(told.dirty()) };
+        sure(reset, "a reset");
+        self.words.fill(0);
+        self.check_zeros(0..self.words.len(), dice);
+        self.check_traps();
+    }
+}
+
+impl World {
+    /// Returns the pages with memory of each free slot; `None` where the kernel does not tell.
+    fn resident_of_free(&self) -> Option<Vec<u64>> {
+        let busy = self.busy.lock().expect("no thread has panicked");
+        let areas = self.pool.space().areas().map(|area| area.addr..area.addr + area.pages as usize * PAGE);
+        let free = areas.filter(|area| busy.range(area.clone()).next().is_none());
+        free.map(resident).collect()
+    }
+
+    /// Checks that free slots keep no more memory than is told, and that no more is told than allowed.
+    fn check_kept(&self) {
+        let (stats, options) = (self.pool.stats(), self.pool.options());
+        assert!(stats.kept_bytes <= options.resident_bytes as u64, "{stats:?} of {options:?}");
+        let Some(resident) = self.resident_of_free() else { return };
+        let most = resident.iter().max().copied().unwrap_or(0);
+        assert!(most <= (options.keep_bytes / PAGE) as u64, "a free slot has {most} pages: {options:?}");
+        let all: u64 = resident.iter().sum();
+        assert!(all * PAGE as u64 <= stats.kept_bytes, "free slots have {all} pages: {stats:?}, {options:?}");
+    }
+}
+
+impl Life for World {
+    type Owner = Held;
+
+    fn make(&self, dice: &mut Dice) -> Option<Held> {
+        let slot = match dice.below(3) {
+            0 => Slot::new(Arc::clone(&self.pool)),
+            _ => Slot::new_for(Arc::clone(&self.pool), dice.below(5) as u64),
+        };
+        if let Err(AllocError::Exhausted { slots }) = &slot {
+            assert_eq!(*slots, self.pool.options().max_slots);
+        }
+        let slot = made(slot)?;
+        let words = vec![0; slot.committed() / PAGE];
+        let mut held = Held { slot, is_filled: self.is_filled, words };
+        assert!(held.slot.committed() >= self.pool.options().head_bytes);
+        held.check_zeros(0..held.words.len(), dice);
+        held.check_traps();
+        held.write_some(dice);
+        Some(held)
+    }
+
+    fn check(&self, held: &Held) {
+        held.check_written();
+    }
+
+    fn change(&self, held: &mut Held, dice: &mut Dice) {
+        match dice.below(4) {
+            0 => held.reset(dice),
+            1 | 2 => held.grow(dice),
+            _ => {}
+        }
+        held.write_some(dice);
+    }
+
+    fn end(&self, held: Held, dice: &mut Dice) {
+        if dice.one_in(3) {
+            return drop(held.slot);
+        }
+        let told = held.dirty(dice);
+        // SAFETY: nothing uses the slot any more, and all that was written is told.
+        unsafe { held.slot.free(told.dirty()) };
+    }
+
+    fn look_around(&self, dice: &mut Dice) {
+        match dice.below(6) {
+            0 => sure(self.pool.flush(), "a flush of the pool"),
+            1 => sure(self.pool.trim(dice.below(20)), "a trim of the pool"),
+            2 => sure(self.pool.space().purge(), "a purge"),
+            3 => sure(self.pool.space().decay(), "a decay"),
+            _ => assert!(self.pool.stats().reserved <= self.pool.options().max_slots),
+        }
+    }
+
+    fn tell(&self, owners: &[Held]) {
+        let mut busy = self.busy.lock().expect("no thread has panicked");
+        busy.extend(owners.iter().map(|held| held.slot.addr()));
+    }
+
+    fn check_quiet(&self, dice: &mut Dice) {
+        let handed_over = self.handed_over.lock().expect("no thread has panicked");
+        self.tell(&handed_over);
+        sure(self.pool.flush(), "a flush of the pool");
+        let (stats, busy) = (self.pool.stats(), self.busy.lock().expect("no thread has panicked").len());
+        assert_eq!((stats.waiting, stats.waiting_bytes), (0, 0), "{stats:?}");
+        assert_eq!(stats.reserved, stats.free + busy, "{stats:?}");
+        self.check_kept();
+        if dice.one_in(4) {
+            sure(self.pool.trim(0), "a trim of the pool");
+            assert_eq!(self.pool.stats().free, 0, "slots are free after a trim");
+        }
+        sure(self.pool.space().verify(), "the invariants");
+        self.busy.lock().expect("no thread has panicked").clear();
+    }
+
+    fn check_child(&self) {
+        check_space_of_child(self.pool.space());
+    }
+
+    fn handed_over(&self) -> Option<&Mutex<Vec<Held>>> {
+        Some(&self.handed_over)
+    }
+}
+
+fn options(dice: &mut Dice) -> Options {
+    let slot = dice.pick(&[1, 64 << 10, 1 << 20, (4 << 20) - 5, 64 << 20, 4 << 30]);
+    let mut options = Options::new(slot).max_slots(dice.pick(&[1, 3, 40, 500]));
+    if dice.one_in(2) {
+        options = options.head_bytes(dice.pick(&[0, 1, 20_000, 720 << 10, 3 << 20]).min(slot));
+    }
+    if dice.one_in(2) {
+        options = options.guard_before_bytes(dice.pick(&[0, 1, 100_000, 2 << 20]));
+    }
+    if dice.one_in(2) {
+        options = options.guard_after_bytes(dice.pick(&[0, 1, 100_000, 2 << 20]));
+    }
+    if dice.one_in(2) {
+        options = options.keep_bytes(dice.pick(&[0, 4096, 30_000, 8 << 20]));
+    }
+    if dice.one_in(2) {
+        options = options.resident_bytes(dice.pick(&[0, 4096, 1 << 20, 1 << 30]));
+    }
+    if dice.one_in(2) {
+        options = options.batch_slots(dice.pick(&[1, 2, 7, 1024]));
+    }
+    if dice.one_in(2) {
+        options = options.waiting_bytes(dice.pick(&[0, 4096, 1 << 20, usize::MAX]));
+    }
+    if dice.one_in(2) {
+        options = options.warm_slots(dice.pick(&[0, 1, 10]));
+    }
+    if dice.one_in(3) {
+        options = options.beyond_head(BeyondHead::Commit);
+    }
+    options
+}
+
+/// Runs a world of slots. Returns how many steps its threads made; 0 for options that this kernel
+/// or
+/// the space refuses.
+pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
+    let Some((space, chosen)) = open_space(dice) else { return 0 };
+    let options = options(dice);
+    println!("  {options:?}");
+    let Some(pool) = made(Slots::new(Arc::clone(&space), options)) else { return 0 };
+    let is_filled = chosen.populates || space.platform().guards() == Guards::Userfault;
+    let world =
+        World { pool: Arc::new(pool), is_filled, handed_over: Mutex::default(), busy: Mutex::default() };
+    let steps = live(&world, dice, time, forks);
+    assert_eq!(Arc::strong_count(&world.pool), 1, "a slot has kept its pool");
+    drop(world);
+    check_whole(&space);
+    steps
+}
