@@ -28,7 +28,7 @@ pub enum BeyondHead {
 #[must_use]
 pub struct Options {
     /// Bytes of a slot: how far it can grow. On Linux each slot of 64 MiB or more takes two of the
-    /// mappings that the program may have (`vm.max_map_count`, 65,530 by default), so some 28,000 of
+    /// mappings that the program may have (`vm.max_map_count`, 65,530 by default): some 28,000 of
     /// them are the most.
     pub slot_bytes: usize,
     /// Bytes that are committed when a slot is handed out. 0 is allowed. Default: 64 KiB, the page

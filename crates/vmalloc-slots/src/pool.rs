@@ -1,6 +1,6 @@
 //! The pool: which slot is handed out, and where a freed one goes.
 
-use crate::clear::Clearing;
+use crate::clear::{Clearing, pages_at};
 use crate::dirty::Dirty;
 use crate::error::{AllocError, SlotsError};
 use crate::free_set::FreeSet;
@@ -108,18 +108,17 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             None => self.make_or_reset(user)?,
         };
         let mut state = self.records.get(index);
-        let head = Pages { start: state.committed, end: self.layout.head };
+        let (head, kept) = (Pages { start: state.committed, end: self.layout.head }, state.kept);
         if !head.is_empty() {
             // SAFETY: the slot is this call's (SLOT-1), and no page of the head is committed
             // (SLOT-2).
-            if let Err(error) = unsafe { self.commit(&state, head) } {
+            if let Err(error) = unsafe { self.commit(&mut state, head) } {
                 // It is new. What is refused here as well waits.
                 let _ = self.vacate(index);
                 return Err(error.into());
             }
-            state.committed = head.end;
         }
-        self.counts.unkeep(self.space.platform().cpu(), state.kept);
+        self.counts.unkeep(self.space.platform().cpu(), kept);
         Ok((index, state))
     }
 
@@ -162,13 +161,23 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         }
     }
 
-    /// Commits pages of a slot.
+    /// Commits the pages of a slot behind those that are committed. Some platforms put memory there
+    /// at once: of pages that stay committed when the slot is freed, it counts as kept.
     ///
     /// # Safety
     /// The caller owns the slot, and the pages are not committed.
-    pub(crate) unsafe fn commit(&self, state: &State, pages: Pages) -> Result<(), AreaError> {
+    pub(crate) unsafe fn commit(&self, state: &mut State, pages: Pages) -> Result<(), AreaError> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }
+        unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }?;
+        state.committed = pages.end;
+        let staying = Pages { end: self.limit(state), ..pages };
+        // SAFETY: the pages are the caller's.
+        let resident = |range| unsafe { self.space.platform().resident(range) };
+        let filled = pages_at(state.base, staying).map_or(0, resident);
+        if filled != 0 {
+            (state.kept, state.kept_end) = (state.kept + filled, staying.end);
+        }
+        Ok(())
     }
 
     /// Returns the addresses of pages of a slot.

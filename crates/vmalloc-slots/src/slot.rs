@@ -99,8 +99,7 @@ impl<R: SlotsRef> Slot<R> {
         }
         if !pages.is_empty() {
             // SAFETY: this owns the slot, and the pages are not committed (SLOT-2).
-            unsafe { self.slots.commit(&self.state, pages) }?;
-            self.state.committed = pages.end;
+            unsafe { self.slots.commit(&mut self.state, pages) }?;
         }
         Ok(())
     }

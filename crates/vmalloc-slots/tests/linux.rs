@@ -131,9 +131,15 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
             let pool = Slots::new(space.clone(), options).unwrap();
             let all: Vec<_> = (0..100).map(|_| pool.alloc().unwrap()).collect();
             let places: Vec<_> = all.iter().map(Slot::addr).collect();
-            for mut slot in all {
-                fill(&mut slot, 720 << 10);
-                drop(slot);
+            for (nth, mut slot) in all.into_iter().enumerate() {
+                if nth % 2 == 0 {
+                    fill(&mut slot, 720 << 10);
+                    drop(slot);
+                } else {
+                    // It has memory all the same where new pages are filled at once.
+                    // SAFETY: nothing uses the slot, and nothing was written.
+                    unsafe { slot.free(vmalloc_slots::Dirty::Below(0)) };
+                }
             }
             pool.flush().unwrap();
             let pages = |addr: &usize| {
@@ -151,33 +157,6 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
             }
         }
     }
-}
-
-/// Each large slot costs two mappings, for all that is between them is left closed.
-#[test]
-fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
-    let max: u64 = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if max > 1 << 17 {
-        println!("NOT RUN: {max} mappings would take too long");
-        return;
-    }
-    let mut pools = (0..2).map(|_| pool(Options::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
-    let mut slots: Vec<Slot<_>> = Vec::new();
-    let refused = (0..max).find_map(|nth| match Slot::new(pools[nth as usize % 2].clone()) {
-        Ok(slot) => {
-            slots.push(slot);
-            None
-        }
-        Err(error) => Some(error),
-    });
-    let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count() as u64;
-    let thread = std::thread::Builder::new().spawn(|| 5);
-    assert_eq!(thread.expect("there are mappings for its stack").join().unwrap(), 5);
-    assert!(mappings <= max - max / 16, "{mappings} mappings of {max}, {} slots", slots.len());
-    let text = refused.expect("the mappings are fewer than the slots").to_string();
-    assert!(text.contains("vm.max_map_count"), "{text}");
-    drop(slots);
-    pools.clear();
 }
 
 #[test]

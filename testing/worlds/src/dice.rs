@@ -1,4 +1,4 @@
-//! What is chosen at random.
+//! Random choices.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Frees an area once no reader is left that could have found it. A child leaves that to others.
+    /// Frees an area once no reader is left that could have found it. A child does not.
     pub(crate) fn defer(&self, addr: usize) -> bool {
         // SAFETY: the area is the caller's, and nothing uses it any more.
         !self.is_child() && unsafe { self.grace.free(addr) }.is_ok()

@@ -167,7 +167,7 @@ impl Owner for Raw {
             _ => {
                 let start = std::ptr::with_exposed_provenance(self.pages.addr);
                 if dice.one_in(8) {
-                    // SAFETY: locking leaves the content; where the limit forbids it, nothing is locked.
+                    // SAFETY: locking leaves the content. Beyond the limit nothing is locked.
                     unsafe { libc::mlock(start, self.pages.bytes.min(64 * PAGE)) };
                 }
             }

@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::ReadNofault;
-use vmalloc_linux::Guards;
 use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots};
 
 type Pool = Arc<Slots<Sp>>;
@@ -24,9 +23,6 @@ const WORDS: [usize; 2] = [0, PAGE - size_of::<u64>()];
 /// A pool, and what its owners share.
 struct World {
     pool: Pool,
-    /// Tells if new pages have memory before a write: with userfault guards, and where the
-    /// space populates. The pool counts such pages only where an owner tells that they may be dirty.
-    is_filled: bool,
     handed_over: Mutex<Vec<Held>>,
     /// The addresses of all slots in use, as a quiet moment begins.
     busy: Mutex<BTreeSet<usize>>,
@@ -35,7 +31,6 @@ struct World {
 /// A slot, and the number at both ends of each committed page: 0 for pages without a write.
 struct Held {
     slot: Slot<Pool>,
-    is_filled: bool,
     words: Vec<u64>,
 }
 
@@ -151,9 +146,6 @@ impl Held {
     fn dirty(&self, dice: &mut Dice) -> Told {
         let mut written = (0..self.words.len()).filter(|page| self.words[*page] != 0);
         let words = |page: usize| WORDS.map(|at| page * PAGE + at..page * PAGE + at + size_of::<u64>());
-        if self.is_filled {
-            return Told::Unknown;
-        }
         match dice.below(4) {
             0 => Told::Unknown,
             1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * PAGE)),
@@ -182,7 +174,7 @@ impl World {
         free.map(resident).collect()
     }
 
-    /// Checks that free slots keep no more memory than is told, and that no more is told than allowed.
+    /// Checks that free slots keep no more memory than the figures tell, nor than is allowed.
     fn check_kept(&self) {
         let (stats, options) = (self.pool.stats(), self.pool.options());
         assert!(stats.kept_bytes <= options.resident_bytes as u64, "{stats:?} of {options:?}");
@@ -207,7 +199,7 @@ impl Life for World {
         }
         let slot = made(slot)?;
         let words = vec![0; slot.committed() / PAGE];
-        let mut held = Held { slot, is_filled: self.is_filled, words };
+        let mut held = Held { slot, words };
         assert!(held.slot.committed() >= self.pool.options().head_bytes);
         held.check_zeros(0..held.words.len(), dice);
         held.check_traps();
@@ -310,17 +302,14 @@ fn options(dice: &mut Dice) -> Options {
     options
 }
 
-/// Runs a world of slots. Returns how many steps its threads made; 0 for options that this kernel
-/// or
-/// the space refuses.
+/// Runs a world of slots. Returns how many steps its threads made; 0 for options that the kernel
+/// or the space refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
-    let Some((space, chosen)) = open_space(dice) else { return 0 };
+    let Some((space, _)) = open_space(dice) else { return 0 };
     let options = options(dice);
     println!("  {options:?}");
     let Some(pool) = made(Slots::new(Arc::clone(&space), options)) else { return 0 };
-    let is_filled = chosen.populates || space.platform().guards() == Guards::Userfault;
-    let world =
-        World { pool: Arc::new(pool), is_filled, handed_over: Mutex::default(), busy: Mutex::default() };
+    let world = World { pool: Arc::new(pool), handed_over: Mutex::default(), busy: Mutex::default() };
     let steps = live(&world, dice, time, forks);
     assert_eq!(Arc::strong_count(&world.pool), 1, "a slot has kept its pool");
     drop(world);
