@@ -19,15 +19,13 @@
 //! ```
 //!
 //! What holds, and is checked:
-//! - **Content.** What was written to an area is there until it ends, also when it is resized,
-//! moved
+//! - **Content.** An area holds what its owner wrote until it ends, also when it is resized, moved
 //!   or gathered, in parent and child. Frames show the same bytes at each of their addresses.
 //! - **Zero** means zero, for each kind of memory that promises it: slots as well.
-//! - **A flush** leaves no page of a freed area that can be read or has memory. Guards can't be
-//! read,
-//!   nor what a slot or a stack has not committed.
+//! - **A flush** leaves no page of a freed area that can be read or has memory. No guard can be
+//!   read, and no page that a slot or a stack has not committed.
 //! - **Free slots** keep no more memory than the pool tells and its options allow.
-//! - **An error** changes nothing: what could not be done has left the content as it was.
+//! - **An error** changes nothing: the content is as it was.
 //! - **The end** leaves the space whole: one free range, and no area, page or frame lost.
 
 pub mod dice;

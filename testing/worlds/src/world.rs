@@ -138,15 +138,8 @@ pub(crate) fn check_space_of_child(space: &Space<Linux>) {
     sure(space.verify(), "the invariants in a child");
 }
 
-/// The random options of a space.
-pub(crate) struct Chosen {
-    pub(crate) options: Options,
-    pub(crate) has_frames: bool,
-    /// Tells if memory is put behind new areas at once.
-    pub(crate) populates: bool,
-}
-
-pub(crate) fn options(dice: &mut Dice) -> Chosen {
+/// Returns random options of a space, and whether it has frames.
+pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
     let mut options = Options::new().max_bytes(1 << 36);
     if dice.one_in(2) {
         options = options.exactly((64 << 20) << dice.below(8));
@@ -169,8 +162,7 @@ pub(crate) fn options(dice: &mut Dice) -> Chosen {
     if dice.one_in(3) {
         options = options.without_drain_thread();
     }
-    let populates = dice.one_in(3);
-    if populates {
+    if dice.one_in(3) {
         options = options.populate();
     }
     if dice.one_in(4) {
@@ -179,7 +171,7 @@ pub(crate) fn options(dice: &mut Dice) -> Chosen {
     if dice.one_in(4) {
         options = options.dont_dump();
     }
-    Chosen { options, has_frames, populates }
+    (options, has_frames)
 }
 
 pub(crate) fn config(dice: &mut Dice) -> Config {
@@ -214,20 +206,20 @@ pub(crate) fn config(dice: &mut Dice) -> Config {
     config
 }
 
-/// Opens a space with random options, and prints them. Returns both; `None` for options that this
-/// kernel refuses.
-pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, Chosen)> {
-    let (chosen, config) = (options(dice), config(dice));
-    println!("  {:?}, {config:?}", chosen.options);
-    let space = open(chosen.options, config).map_err(|error| println!("  refused: {error}")).ok()?;
+/// Opens a space with random options, which it prints. Returns it, and whether frames were asked
+/// for; `None` for options that this kernel refuses.
+pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
+    let ((options, has_frames), config) = (options(dice), config(dice));
+    println!("  {options:?}, {config:?}");
+    let space = open(options, config).map_err(|error| println!("  refused: {error}")).ok()?;
     assert_eq!(space.geometry().page_bytes(), PAGE);
-    Some((space, chosen))
+    Some((space, has_frames))
 }
 
 /// Runs a world of the whole API. Returns how many steps its threads made; 0 for options that this
 /// kernel refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
-    let Some((space, Chosen { has_frames, .. })) = open_space(dice) else { return 0 };
+    let Some((space, has_frames)) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
     let world = World { space, has_frames, grace, freed, process: std::process::id() };

@@ -247,7 +247,7 @@ impl Life for World {
 
 /// Opens a heap of random options.
 fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
-    let options = options(dice).options;
+    let (options, _) = options(dice);
     let config =
         if dice.one_in(2) { LargeHeap::config(dice.pick(&[0, 1 << 20, 128 << 20])) } else { config(dice) };
     println!("  {options:?}, {config:?}");
