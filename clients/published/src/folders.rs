@@ -97,7 +97,7 @@ fn unpacked(package: &str) -> Option<PathBuf> {
 /// The script runs again when it, its `src` or the lock file of `workspace` changes.
 ///
 /// # Errors
-/// [`Error`]: there is no source, or no copy.
+/// [`enum@Error`]: there is no source, or no copy.
 ///
 /// # Panics
 /// Where no build script calls this.
