@@ -5,8 +5,6 @@ mod common;
 
 use common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
 use std::sync::Arc;
-use vmalloc::{PageRange, Platform};
-use vmalloc_linux::Guards;
 use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots, SlotsError};
 
 const GIB: usize = 1 << 30;
@@ -114,48 +112,6 @@ fn much_waits_for_a_batch_of_64() {
         // What a read has put there is no memory of the slot's.
         assert!(resident(&slot) <= 16);
         std::mem::forget(slot);
-    }
-}
-
-/// A bound is a bound with every kind of guards, also where a page that is missing would trap.
-#[test]
-fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
-    for guards in Guards::all() {
-        let options = vmalloc_linux::Options::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
-        let Ok(space) = vmalloc_linux::open(options, vmalloc::Config::default()) else {
-            println!("NOT RUN: this kernel has no {guards:?}");
-            continue;
-        };
-        for (keep, most) in [(0, 0), (64 << 10, 64 << 10)] {
-            let options = Options::new(64 << 20).head_bytes(720 << 10).keep_bytes(keep).resident_bytes(most);
-            let pool = Slots::new(space.clone(), options).unwrap();
-            let all: Vec<_> = (0..100).map(|_| pool.alloc().unwrap()).collect();
-            let places: Vec<_> = all.iter().map(Slot::addr).collect();
-            for (nth, mut slot) in all.into_iter().enumerate() {
-                if nth % 2 == 0 {
-                    fill(&mut slot, 720 << 10);
-                    drop(slot);
-                } else {
-                    // It has memory all the same where new pages are filled at once.
-                    // SAFETY: nothing uses the slot, and nothing was written.
-                    unsafe { slot.free(vmalloc_slots::Dirty::Below(0)) };
-                }
-            }
-            pool.flush().unwrap();
-            let pages = |addr: &usize| {
-                let range = PageRange::from_len((addr / PAGE) as u64, (720 << 10) / PAGE as u64).unwrap();
-                // SAFETY: the range is in a slot of the pool, and only looked at.
-                unsafe { space.platform().resident(range) }
-            };
-            let kept: u64 = places.iter().map(pages).sum();
-            assert!(kept * PAGE as u64 <= most as u64, "{guards:?}: {kept} pages of at most {most} bytes");
-            assert!(pool.stats().kept_bytes <= most as u64);
-            // The next owner finds zeros, and memory at a touch.
-            for mut slot in (0..100).map(|_| pool.alloc().unwrap()) {
-                assert!(is_zero(&slot));
-                fill(&mut slot, 720 << 10);
-            }
-        }
     }
 }
 

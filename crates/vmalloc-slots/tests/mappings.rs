@@ -1,11 +1,12 @@
-//! Kernel mappings: a program of its own, for they are counted for the whole process.
+//! Kernel mappings and memory: a program of its own, for they are counted for the whole process.
 #![cfg(not(miri))]
 
 mod common;
 
-use common::{PAGE, pool};
+use common::{PAGE, fill, is_zero, pool};
 use std::sync::Mutex;
-use vmalloc_slots::{Options, Slot};
+use vmalloc_linux::Guards;
+use vmalloc_slots::{Dirty, Options, Slot, Slots};
 
 /// Held by each test: they count what the process has.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -57,4 +58,53 @@ fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
     assert!(text.contains("vm.max_map_count"), "{text}");
     drop(slots);
     pools.clear();
+}
+
+/// Returns how many bytes of private memory the process has.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+}
+
+/// A bound is a bound with every kind of guards, also where a page that is missing would trap, and
+/// where new pages have memory from the start.
+#[test]
+fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
+    const HEAD: usize = 720 << 10;
+    const SLOTS: u64 = 100;
+    let _alone = ALONE.lock();
+    for guards in Guards::all() {
+        let options = vmalloc_linux::Options::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
+        let Ok(space) = vmalloc_linux::open(options.stash_bytes(0), vmalloc::Config::default()) else {
+            println!("NOT RUN: this kernel has no {guards:?}");
+            continue;
+        };
+        for most in [0, 64 << 10] {
+            let options = Options::new(64 << 20).head_bytes(HEAD).keep_bytes(most).resident_bytes(most);
+            let pool = Slots::new(space.clone(), options).unwrap();
+            let before = resident();
+            let all: Vec<_> = (0..SLOTS).map(|_| pool.alloc().unwrap()).collect();
+            for (nth, mut slot) in all.into_iter().enumerate() {
+                if nth % 2 == 0 {
+                    fill(&mut slot, HEAD);
+                    drop(slot);
+                } else {
+                    // SAFETY: nothing uses the slot, and nothing was written.
+                    unsafe { slot.free(Dirty::Below(0)) };
+                }
+            }
+            pool.flush().unwrap();
+            let more = resident().saturating_sub(before);
+            // Page tables and the pool's own records are no part of the bound.
+            let room = most as u64 + SLOTS * HEAD as u64 / 8;
+            assert!(more <= room, "{guards:?}: {more} bytes more, of at most {most}");
+            assert!(pool.stats().kept_bytes <= most as u64);
+            // The next owner finds zeros, and memory at a touch.
+            for mut slot in (0..SLOTS).map(|_| pool.alloc().unwrap()) {
+                assert!(is_zero(&slot));
+                fill(&mut slot, HEAD);
+            }
+        }
+    }
 }
