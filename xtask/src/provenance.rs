@@ -73,7 +73,7 @@ fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) 
         .collect();
     let mut copies = 0;
     for file in files.iter().filter(|file| !file.ends_with("Cargo.lock")) {
-        // What is no text has no lines to compare.
+        // A file that is no text has no lines to compare.
         let Ok(text) = fs::read_to_string(file) else { continue };
         let equal = equal(&text, &sources);
         let is_copy = equal.len() > MOST;

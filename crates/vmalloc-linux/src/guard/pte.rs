@@ -154,7 +154,12 @@ impl PteMarkers {
         run: PageRange,
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
-        BUDGET.take(SPLIT)?;
+        // A run beside an open one moves the border of two mappings, and makes none.
+        let beside = [run.start() - 1, run.end()].into_iter().filter(|page| memory.span().contains(*page));
+        let mut beside = beside.filter_map(|page| PageRange::from_len(page, 1));
+        if !beside.any(|page| self.extents.is_open(page)) {
+            BUDGET.take(SPLIT)?;
+        }
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
         // would put memory behind each once it is accessible.
         memory.advise(run, Advice::DontNeed)?;

@@ -15,8 +15,10 @@
 //!   a place that the kernel chooses, and [`Reservation::replace`] maps first without access.
 //! - **H2** One call then replaces the range: by one whole mapping of its length, or by one without
 //!   access. Only want of memory in the kernel can refuse that, or a filter of system calls.
-//!   The pages of the range trap before, or show shared memory, so that what is found there after a
-//!   refusal tells whose it is. (Not so where private memory is replaced by fresh memory.)
+//!   The pages of the range trap before, or show shared memory. So a page that can be read after a
+//!   refusal, or that shows no shared memory, is another owner's. One case is not seen: another
+//!   owner's mapping that fills the hole to the page, and can't be read, or is shared, or lies where
+//!   private memory was to be replaced.
 //! - **H3** After such a refusal the caller [mends](Reservation::mend) the range. Pages without a
 //!   mapping get one by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets
 //!   another owner's mapping, the page is *lost*: no call of ours is given it until that mapping

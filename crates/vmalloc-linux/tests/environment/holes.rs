@@ -9,9 +9,9 @@ use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
-use vmalloc_linux::Linux;
+use vmalloc_linux::{Guards, Linux};
 
 /// The part of a hole in which another owner maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -241,4 +241,67 @@ fn each_page_of_the_span_is_mapped_before_every_system_call() {
             });
         }
     });
+}
+
+extern "C" fn on_signal(_: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+/// Stops before each step of a move. Another thread allocates, frees and purges then, forks, and
+/// sends the moving thread a signal.
+#[test]
+fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
+    in_own_process("holes::threads_forks_and_signals_act_between_the_steps_of_a_move", || {
+        // SAFETY: the handler adds to a number.
+        unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
+        for config in [Config::default(), Config::default().unmap_on_free()] {
+            for_both_guards_in(config, |space| {
+                let (stops, moving) = (Cell::new(0), AtomicU64::new(0));
+                let answer = |_: &Call| {
+                    stops.set(stops.get() + 1);
+                    act_beside(space, stops.get(), moving.load(Ordering::SeqCst));
+                    Answer::Go
+                };
+                supervised(&[SYS_mremap], answer, || {
+                    // SAFETY: no conditions.
+                    moving.store(unsafe { libc::pthread_self() }, Ordering::SeqCst);
+                    let mut areas: Vec<_> = (0..12).map(|_| space.buffer(300 * PAGE).unwrap()).collect();
+                    for (nth, area) in areas.iter_mut().enumerate() {
+                        area.fill(nth as u8 + 1);
+                        area.resize((700 + nth) * PAGE).unwrap();
+                        assert!(area[..300 * PAGE].iter().all(|byte| *byte == nth as u8 + 1), "area {nth}");
+                    }
+                });
+                let is_moved = space.platform().guards() != Guards::Userfault;
+                assert!(!is_moved || stops.get() > 12, "{} stops", stops.get());
+                space.purge().unwrap();
+                space.verify().unwrap();
+                assert_eq!(space.stats().busy_areas, 0);
+            });
+        }
+        assert_ne!(SIGNALS.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Does what another thread may do while the `moving` thread waits in the middle of a move.
+fn act_beside(space: &Space<Linux>, nth: u32, moving: u64) {
+    let mut other = space.zeroed_buffer(5 * PAGE).unwrap();
+    assert!(other.iter().all(|byte| *byte == 0));
+    other.fill(THEIRS);
+    drop(other);
+    space.purge().unwrap();
+    check_mapped(space);
+    if nth.is_multiple_of(5) {
+        in_forked_child(|| {
+            space.verify().unwrap();
+            space.zeroed_buffer(9 * PAGE).unwrap().fill(1);
+            space.purge().is_ok()
+        });
+    }
+    if nth.is_multiple_of(3) {
+        // SAFETY: the thread waits for an answer. Its call begins again after the handler.
+        unsafe { libc::pthread_kill(moving, libc::SIGUSR1) };
+    }
 }
