@@ -14,19 +14,19 @@
 //!   data or memory) is made where a refusal changes nothing. [`Reservation::lift`] moves pages to
 //!   a place that the kernel chooses, and [`Reservation::replace`] maps first without access.
 //! - **H2** One call then replaces the range: by one whole mapping of its length, or by one without
-//!   access. Only want of memory in the kernel can refuse that, or a filter of system calls.
-//!   The pages of the range trap before, or show shared memory. So a page that can be read after a
+//!   access. Only want of memory in the kernel can refuse that, or a filter of system calls. The
+//!   pages of the range trap before, or show shared memory. So a page that can be read after a
 //!   refusal, or that shows no shared memory, is another owner's. One case is not seen: another
-//!   owner's mapping that fills the hole to the page, and can't be read, or is shared, or lies where
-//!   private memory was to be replaced.
+//!   owner's mapping that fills the hole to the page, and can't be read, or is shared, or lies
+//!   where private memory was to be replaced.
 //! - **H3** After such a refusal the caller [mends](Reservation::mend) the range. Pages without a
 //!   mapping get one by a call that replaces nothing (`MAP_FIXED_NOREPLACE`). Where it meets
 //!   another owner's mapping, the page is *lost*: no call of ours is given it until that mapping
 //!   has gone, see [`frames::table`](crate::frames::table).
-//! - **H4** The library tries once what the kernel does, on pages outside of the span. A kernel that
-//!   looks first needs no detour: it replaces a range by frames or by fresh memory in one call.
-//!   Where a refused call has left a hole all the same, calls are not made that another one does as
-//!   well: moves, which are copied, and exchanges of frames.
+//! - **H4** The library tries once what the kernel does, on pages outside of the span. A kernel
+//!   that looks first needs no detour: it replaces a range by frames or by fresh memory in one
+//!   call. Where a refused call has left a hole all the same, calls are not made that another one
+//!   does as well: moves, which are copied, and exchanges of frames.
 
 use crate::os::madvise::{errno_of, last_error};
 use crate::os::reservation::{Access, Mapping, Reservation};
