@@ -26,7 +26,6 @@
 mod ask;
 mod bitmap;
 mod congruent;
-pub mod env;
 mod failure;
 mod generator;
 mod map;
@@ -53,3 +52,4 @@ pub use profile::{Profile, Rates, Sizes};
 pub use runner::{Runner, run};
 pub use session::{Checks, MetadataLimit, Placement, Session, Tally};
 pub use source::{Bytes, Seeded, Source, Words};
+pub use vmalloc_harness::env;

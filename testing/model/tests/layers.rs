@@ -8,10 +8,11 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 10] = [
     "vmalloc-model",
     "vmalloc-conformance",
     "vmalloc-fuzz",
+    "vmalloc-harness",
     "vmalloc-lab",
     "vmalloc-schedules",
     "vmalloc-worlds",

@@ -1,7 +1,8 @@
 //! Seeds and lengths of random tests, from the environment.
 //!
 //! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or
-//! shorter, and `VMALLOC_SCHEDULES` explorations of schedules.
+//! shorter, `VMALLOC_SECONDS` those that go by time, and `VMALLOC_SCHEDULES` explorations of
+//! schedules.
 
 use std::env;
 
@@ -19,6 +20,14 @@ pub fn seed(default: u64) -> u64 {
 /// When the variable is set to something else than a number.
 pub fn ops(default: usize) -> usize {
     number("VMALLOC_OPS").map_or(default, |ops| ops as usize)
+}
+
+/// Returns the seconds that a random test may take: `VMALLOC_SECONDS`, or else `default`.
+///
+/// # Panics
+/// When the variable is set to something else than a number.
+pub fn seconds(default: u64) -> u64 {
+    number("VMALLOC_SECONDS").unwrap_or(default)
 }
 
 /// Returns the number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`.

@@ -1,0 +1,14 @@
+//! What tests and chores of this repository share, of the standard library alone.
+//!
+//! - [`in_own_process`] runs a test in a process that it has for itself.
+//! - [`not_run`] notes what could not be run here, and why, where nothing can hide it.
+//! - [`env`] has the seeds and lengths of random tests.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod env;
+mod missing;
+mod own_process;
+
+pub use missing::not_run;
+pub use own_process::{OwnProcess, in_own_process, test_name};
