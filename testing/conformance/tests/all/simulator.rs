@@ -1,0 +1,25 @@
+//! The simulators pass the kit.
+
+use crate::common::{SimLook, direct, sim};
+use vmalloc_conformance::{Conformance, Nofault};
+
+#[test]
+fn the_simulated_machine_keeps_its_contract() {
+    let kit = Conformance::new(|| sim(|options| options), SimLook);
+    let report = kit.threads().frames().protect().discard().read_nofault().translate().check().unwrap();
+    println!("{report}");
+}
+
+#[test]
+fn a_simulated_machine_with_every_power_keeps_its_contract() {
+    let every =
+        || sim(|options| options.huge_order(4).linear(1 << 30).remaps_atomically().max_slack_percent(10));
+    let kit = Conformance::new(every, SimLook).ops(300);
+    println!("{}", kit.frames().protect().read_nofault().translate().check().unwrap());
+}
+
+#[test]
+fn simulated_memory_keeps_its_contract() {
+    let kit = Conformance::new(|| direct(|options| options.relocates().huge_order(3)), Nofault);
+    println!("{}", kit.protect().relocate().discard().read_nofault().translate().check().unwrap());
+}

@@ -1,0 +1,22 @@
+//! The whole core on simulated machines.
+
+mod common;
+mod faults;
+mod frames;
+mod gains;
+mod growth;
+mod mappings;
+mod metadata;
+mod owned;
+mod percpu;
+mod protocols;
+mod refused;
+mod root;
+mod scripts;
+mod space;
+mod threads;
+
+use vmalloc_sim::heap::FailingAlloc;
+
+#[global_allocator]
+static HEAP: FailingAlloc = FailingAlloc;
