@@ -1,8 +1,8 @@
 //! Seeds and lengths of random tests, from the environment.
 //!
-//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed. `VMALLOC_EFFORT=10` makes all random
-//! tests ten times as long; `VMALLOC_OPS` sets the length of programs, `VMALLOC_SECONDS` that of tests that
-//! go by time, and `VMALLOC_SCHEDULES` that of explorations.
+//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed. `VMALLOC_EFFORT=10` makes all
+//! random tests ten times as long; `VMALLOC_OPS` sets the length of programs, `VMALLOC_SECONDS`
+//! that of tests that go by time, and `VMALLOC_SCHEDULES` that of explorations.
 
 use std::env;
 

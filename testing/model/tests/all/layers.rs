@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 10] = [
+const TOOLS: [&str; 11] = [
     "vmalloc-model",
     "vmalloc-conformance",
     "vmalloc-fuzz",
@@ -19,6 +19,7 @@ const TOOLS: [&str; 10] = [
     "vmalloc-cli",
     "vmalloc-bench",
     "xtask",
+    "xtask-source",
 ];
 
 /// Crates that stand on the platform for Linux.

@@ -40,7 +40,7 @@ pub(crate) enum Error {
     Parse { path: PathBuf, cause: syn::Error },
     #[error("cbindgen: {0}")]
     Bindgen(String),
-    #[error("{0} is in no file of the list in xtask/src/header/source.rs")]
+    #[error("{0} is in no file of the list in xtask/source/src/header/source.rs")]
     Unknown(String),
     #[error("cannot run {program}: {cause}")]
     Run { program: &'static str, cause: io::Error },

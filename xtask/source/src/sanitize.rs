@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Run the tests of the Linux platform under the address or the thread sanitizer
 ///
 /// With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
-/// which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
+/// which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/source/tsan.txt).
 #[derive(clap::Args)]
 pub(crate) struct Args {
     sanitizer: Sanitizer,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Hold the rules of language and size
 ///
-/// Each violation that xtask/allowance.toml does not allow is printed with its place. The file
+/// Each violation that xtask/source/allowance.toml does not allow is printed with its place. The file
 /// says, for each crate and rule, how many there are today; the numbers may only become smaller.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,7 +35,7 @@ pub(crate) enum Error {
     Write { path: PathBuf, cause: std::io::Error },
     #[error("{}: {cause}", path.display())]
     Parse { path: PathBuf, cause: syn::Error },
-    #[error("xtask/allowance.toml: {0}")]
+    #[error("xtask/source/allowance.toml: {0}")]
     Allowance(toml::de::Error),
     #[error("{0} more violations than are allowed")]
     Violations(usize),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Returns the folder of the loads.
 pub(super) fn loads() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/benches/loads")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/benches/loads")
 }
 
 /// Returns true if a program is installed.

@@ -25,7 +25,7 @@ pub(crate) enum Error {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = root.join("target/python-venv");
     if let Err(reason) = provide(&args.python, &venv) {
         println!("NOT RUN: the Python package: {reason}");

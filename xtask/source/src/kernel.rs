@@ -70,7 +70,7 @@ impl Image {
     /// Builds it; cargo says where it is.
     pub(crate) fn build() -> Result<Self, Error> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("testing").join("kernel");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/kernel");
         let output = Command::new(cargo)
             .args([
                 "build",
