@@ -47,13 +47,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     for client in clients {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.as_secs() == 0) {
-            println!("{client}: NOT RUN: the time is over");
+            vmalloc_harness::not_run(format!("client {client}"), "the time is over");
             continue;
         }
         println!("== {client}");
         let status = cargo(&client, args.bench, left)?;
         if left.is_some() && status.code() == Some(TIMED_OUT) {
-            println!("{client}: NOT RUN to its end: the time is over");
+            vmalloc_harness::not_run(format!("client {client}"), "the time was over before its end");
         } else if !status.success() {
             // The others are worth knowing as well.
             eprintln!("{client}: FAILED");

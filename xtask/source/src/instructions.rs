@@ -37,11 +37,12 @@ pub(crate) struct Args {
     /// Turns of the measured loop.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
-    /// Compare the counts with docs/instructions.toml, and fail where one is more than 3 % above it.
-    #[arg(long, conflicts_with_all = ["json", "allocator", "turns", "kernel"])]
+    /// Compare the counts with docs/instructions.toml (of a kernel with docs/kernel-instructions.toml), and fail where
+    /// one differs by more than 3 %. Without names all rows are counted, the large ones as well.
+    #[arg(long, conflicts_with_all = ["json", "allocator", "turns"])]
     check: bool,
-    /// Write the counts to docs/instructions.toml.
-    #[arg(long, conflicts_with_all = ["json", "allocator", "turns", "kernel", "check"])]
+    /// Write the counts there.
+    #[arg(long, conflicts_with_all = ["json", "allocator", "turns", "check"])]
     bless: bool,
     /// Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
     #[arg(long, conflicts_with_all = ["names", "allocator", "turns"])]
@@ -79,13 +80,14 @@ struct Workload {
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     if args.kernel {
-        return Ok(kernel::run(args.json)?);
+        let counts = kernel::run(args.json)?;
+        return finish(args, budget::KERNEL, counts);
     }
     check_valgrind()?;
     let program = build()?;
     let mut values = serde_json::Map::new();
     let mut counts = BTreeMap::new();
-    for workload in selected(&list(&program)?, &args.names)? {
+    for workload in selected(&list(&program)?, args)? {
         let value = count(&program, workload, args)?;
         counts.insert(workload.name.clone(), value);
         if args.json {
@@ -97,10 +99,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     if args.json {
         println!("{}", serde_json::Value::from(values));
     }
+    finish(args, budget::CALLGRIND, counts)
+}
+
+/// Compares the counts with the file that has their rows, or writes them there.
+fn finish(args: &Args, path: &'static str, counts: BTreeMap<String, f64>) -> Result<(), Error> {
     if args.bless {
-        budget::write(counts)?;
+        budget::write(path, counts)?;
     } else if args.check {
-        budget::check(&counts)?;
+        budget::check(path, &counts)?;
     }
     Ok(())
 }
@@ -148,15 +155,15 @@ fn list(program: &Path) -> Result<Vec<Workload>, Error> {
     Ok(listed.lines().filter_map(parse).collect())
 }
 
-fn selected<'a>(all: &'a [Workload], names: &[String]) -> Result<Vec<&'a Workload>, Error> {
-    if names.is_empty() {
-        return Ok(all.iter().filter(|workload| !workload.large).collect());
+fn selected<'a>(all: &'a [Workload], args: &Args) -> Result<Vec<&'a Workload>, Error> {
+    if args.names.is_empty() {
+        return Ok(all.iter().filter(|workload| args.check || !workload.large).collect());
     }
     let find = |name: &String| {
         let found = all.iter().find(|workload| workload.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| Error::UnknownWorkload(name.clone()))
     };
-    names.iter().map(find).collect()
+    args.names.iter().map(find).collect()
 }
 
 fn count(program: &Path, workload: &Workload, args: &Args) -> Result<f64, Error> {

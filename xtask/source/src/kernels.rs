@@ -67,13 +67,13 @@ const OLDEST: &str = "6.1";
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let folder = folder()?;
     if let Err(error) = kernel::find_qemu() {
-        println!("NOT RUN: {error}");
+        vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
         return Ok(());
     }
     let kernel = match package::kernel(OLDEST, &folder) {
         Ok(kernel) => kernel,
         Err(reason) => {
-            println!("NOT RUN: {reason}");
+            vmalloc_harness::not_run("Linux 6.1 in QEMU", reason);
             return Ok(());
         }
     };

@@ -90,7 +90,7 @@ const THREADS: [Part; 4] = [
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     if let Err(reason) = nightly::provide("miri") {
-        println!("NOT RUN: {reason}");
+        vmalloc_harness::not_run("Miri", reason);
         return Ok(());
     }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));

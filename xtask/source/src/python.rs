@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = root.join("target/python-venv");
     if let Err(reason) = provide(&args.python, &venv) {
-        println!("NOT RUN: the Python package: {reason}");
+        vmalloc_harness::not_run("Python package", reason);
         return Ok(());
     }
     let maturin = Command::new(venv.join("bin/maturin"))

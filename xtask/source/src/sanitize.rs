@@ -73,12 +73,12 @@ impl Sanitizer {
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     if let Err(reason) = nightly::provide("rust-src") {
-        println!("NOT RUN: {reason}");
+        vmalloc_harness::not_run("sanitizers", reason);
         return Ok(());
     }
     SKIPPED
         .iter()
-        .for_each(|(test, reason)| println!("NOT RUN: tests with {test:?} in their names: {reason}"));
+        .for_each(|(test, reason)| println!("without tests with {test:?} in their names: {reason}"));
     let name = args.sanitizer.name();
     let (variable, options) = args.sanitizer.options();
     let status = command(args)

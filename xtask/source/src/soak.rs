@@ -90,7 +90,7 @@ fn build(slice: &mut Slice) -> Result<(), Error> {
 fn turn(slice: &Slice, sum: &mut Sum, seed: u64, length: Duration) -> Result<(), Error> {
     if let Some(reason) = &slice.missing {
         if sum.runs == 0 {
-            println!("{}: NOT RUN: {reason}", slice.name);
+            vmalloc_harness::not_run(&slice.name, reason);
         }
         sum.runs += 1;
         return Ok(());

@@ -45,7 +45,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             fetch()?;
             build(target, with_fetched()?)?;
         } else {
-            println!("{target}: NOT RUN: the target is not installed, and --fetch was not given");
+            vmalloc_harness::not_run(
+                format!("target {target}"),
+                "it is not installed, and --fetch was not given",
+            );
         }
     }
     Ok(())

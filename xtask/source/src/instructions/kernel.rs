@@ -1,7 +1,7 @@
 //! `cargo xtask instructions --kernel`: what a whole vmalloc takes in a kernel, page tables and purges included, beside Linux's.
 
 use crate::kernel::{self, Boot, Image, PASSED};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -92,8 +92,8 @@ const fn case(name: &'static str, linux_6_1: Option<u64>, linux_6_12: u64) -> Ro
     row(name, linux_6_1, Some(linux_6_12), Some(best / 2))
 }
 
-/// Counts, and prints the tables; or all counts as an object.
-pub(crate) fn run(json: bool) -> Result<(), Error> {
+/// Counts, and prints the tables; or all counts as an object. Returns the counts.
+pub(crate) fn run(json: bool) -> Result<BTreeMap<String, f64>, Error> {
     kernel::find_qemu()?;
     let boot = Boot {
         cpus: 1,
@@ -107,18 +107,19 @@ pub(crate) fn run(json: bool) -> Result<(), Error> {
         return Err(Error::Failed(run.lines.join("\n")));
     }
     let counts = counts(&run.lines);
+    let told = counts.iter().map(|(name, value)| ((*name).to_owned(), *value as f64)).collect();
     if json {
         let object: serde_json::Map<_, _> =
             counts.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         println!("{}", serde_json::Value::from(object));
-        return Ok(());
+        return Ok(told);
     }
     let pairs = print("instructions of a pair of calls", &PAIRS, &counts)?;
     println!();
     let vmaps = print("instructions of 100 MB in runs", &VMAPS, &counts)?;
     println!();
     match pairs + vmaps + print("thousands of instructions, 1000 turns", &CASES, &counts)? {
-        0 => Ok(()),
+        0 => Ok(told),
         over => Err(Error::TooMany(over)),
     }
 }

@@ -110,5 +110,5 @@ impl Job {
 
 /// Says which tests do not run, and why.
 pub(super) fn tell_skipped() {
-    SKIPPED.iter().for_each(|(test, reason)| println!("NOT RUN: {test}: {reason}"));
+    SKIPPED.iter().for_each(|(test, reason)| println!("left out: {test}: {reason}"));
 }

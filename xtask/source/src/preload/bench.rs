@@ -29,7 +29,7 @@ fn allocators(library: &Path) -> Vec<Allocator> {
     for (name, file) in of_system {
         match FOLDERS.iter().map(|folder| Path::new(folder).join(file)).find(|path| path.exists()) {
             Some(library) => all.push(Allocator { name, library }),
-            None => println!("NOT RUN: {name}: {file} is not installed"),
+            None => vmalloc_harness::not_run(name, format!("{file} is not installed")),
         }
     }
     all.sort_by_key(|allocator| allocator.name != "glibc");
@@ -51,7 +51,7 @@ fn loads() -> Result<Vec<Load>, Error> {
         if tools::is_installed(words[0]) {
             all.push(Load { name, words: words.iter().map(ToString::to_string).collect() });
         } else {
-            println!("NOT RUN: {name}: {} is not installed", words[0]);
+            vmalloc_harness::not_run(name, format!("{} is not installed", words[0]));
         }
     };
     match tools::python_with_numpy()? {
@@ -61,11 +61,11 @@ fn loads() -> Result<Vec<Load>, Error> {
             add("numpy live_set", &[&python, &at("live_set.py")]);
             add("numpy expressions", &[&python, &at("expressions.py")]);
         }
-        None => println!("NOT RUN: numpy: it can't be installed"),
+        None => vmalloc_harness::not_run("numpy", "it can't be installed"),
     }
     match tools::compiled(&folder.join("copies.c"), "copies", &[])? {
         Some(program) => add("copies", &[&program.display().to_string()]),
-        None => println!("NOT RUN: copies: there is no C compiler"),
+        None => vmalloc_harness::not_run("copies", "there is no C compiler"),
     }
     add("node buffers", &["node", &at("buffers.js")]);
     add("sqlite", &["sqlite3", ":memory:", &format!(".read {}", at("tables.sql"))]);
@@ -177,7 +177,7 @@ fn measure_starts(allocators: &[Allocator], rounds: usize) -> Result<(), Error> 
 /// Measures a block that grows by 1 MiB at a time: microseconds a step. Returns how many runs failed.
 fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<usize, Error> {
     let Some(program) = tools::compiled(&tools::loads().join("realloc.c"), "realloc", &[])? else {
-        println!("NOT RUN: realloc: there is no C compiler");
+        vmalloc_harness::not_run("realloc", "there is no C compiler");
         return Ok(0);
     };
     let mut failed = 0;

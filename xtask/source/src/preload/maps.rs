@@ -47,7 +47,7 @@ pub(super) fn bench(library: &Path, args: &Args) -> Result<(), Error> {
             }
         }
     } else {
-        println!("NOT RUN: maps: there is no C compiler");
+        vmalloc_harness::not_run("preload maps", "there is no C compiler");
     }
     let words = loads.join("words.cpp").display().to_string();
     let objects = "print(sum(len([str(i) for i in range(200000)]) for _ in range(10)))";
@@ -57,7 +57,7 @@ pub(super) fn bench(library: &Path, args: &Args) -> Result<(), Error> {
         let words: Vec<_> = words.iter().map(ToString::to_string).collect();
         match tools::is_installed(name) {
             true => measure_load(name, &words, 1, library, args)?,
-            false => println!("NOT RUN: {name} is not installed"),
+            false => vmalloc_harness::not_run(format!("preload {name}"), "it is not installed"),
         }
     }
     Ok(())

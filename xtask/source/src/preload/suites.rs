@@ -47,7 +47,10 @@ fn output(program: &Program, library: Option<&Path>, settings: &[(&str, &str)]) 
 
 fn compare_program(program: &Program, library: &Path, runs: &[Run<'_>]) -> Result<usize, Error> {
     if !tools::is_installed(program.needs) {
-        println!("NOT RUN: {}: {} is not installed", program.name, program.needs);
+        vmalloc_harness::not_run(
+            format!("preload {}", program.name),
+            format!("{} is not installed", program.needs),
+        );
         return Ok(0);
     }
     let without = output(program, None, &[])?;
@@ -68,7 +71,7 @@ fn compare_program(program: &Program, library: &Path, runs: &[Run<'_>]) -> Resul
 
 fn compare_redis(library: &Path, runs: &[Run<'_>]) -> usize {
     if !tools::is_installed("redis-server") {
-        println!("NOT RUN: redis: redis-server is not installed");
+        vmalloc_harness::not_run("preload redis", "redis-server is not installed");
         return 0;
     }
     let runs = runs.iter().map(|(name, settings)| match redis::load(Some(library), settings) {
@@ -86,7 +89,7 @@ fn compare_redis(library: &Path, runs: &[Run<'_>]) -> usize {
 
 fn compare_python(library: &Path, modules: &[&str], runs: &[Run<'_>]) -> Result<usize, Error> {
     let Some(python) = python::find() else {
-        println!("NOT RUN: CPython's own tests: no Python here has them (libpython3-testsuite)");
+        vmalloc_harness::not_run("preload CPython", "no Python here has its tests (libpython3-testsuite)");
         return Ok(0);
     };
     // They remove folders where they run: test_zipfile one that is called `target`.
@@ -115,7 +118,10 @@ fn compare_python(library: &Path, modules: &[&str], runs: &[Run<'_>]) -> Result<
 /// Compares how the tests of a source package end, without the library and with it.
 fn compare_tests(package: &str, library: &Path) -> Result<usize, Error> {
     let Some(tests) = sources::tests(package)?.filter(|tests| !tests.is_empty()) else {
-        println!("NOT RUN: the tests of {package}: its source package or a tool for it is not to be had");
+        vmalloc_harness::not_run(
+            format!("preload tests of {package}"),
+            "its source package or a tool for it is not to be had",
+        );
         return Ok(0);
     };
     let (mut differences, mut failing) = (0, Vec::new());
