@@ -1,27 +1,36 @@
 //! `cargo xtask nightly`: what takes longer than a change can wait.
 
-use crate::run;
 use crate::step::{Step, step};
+use crate::steps;
+use crate::words::Words;
 use anyhow::{Result, bail};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How many times as much the random tests do.
 const EFFORT: usize = 4;
 
-/// Runs all steps, or those with one of `names` in theirs. Nothing may be missing.
-pub(crate) fn run(names: &[&str]) -> Result<()> {
+pub(crate) const HELP: &str = "\
+Run what takes longer than a change can wait: hours
+
+Random tests have seeds of their own, which are printed, and do more. Output and a report go to target/nightly. Fails as
+well if anything was not run.
+
+  NAME…  Only the steps with one of these in their names";
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let names = words.rest()?;
     // Of the clock, so that no two nights have the same.
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
-    let mut steps = steps(seed);
-    steps.retain(|step| names.is_empty() || names.iter().any(|name| step.name.contains(name)));
-    if steps.is_empty() {
+    let mut chosen = all(seed);
+    chosen.retain(|step| names.is_empty() || names.iter().any(|name| step.name.contains(name)));
+    if chosen.is_empty() {
         bail!("no step has {names:?} in its name");
     }
     println!("VMALLOC_SEED={seed}");
-    run::run("nightly", &steps, None)
+    steps::run("nightly", &chosen, None)
 }
 
-fn steps(seed: u64) -> Vec<Step> {
+fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", EFFORT);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
     vec![

@@ -1,23 +1,11 @@
 //! `cargo xtask instructions --kernel`: what a whole vmalloc takes in a kernel, page tables and purges included, beside Linux's.
 
 use crate::kernel::{self, Boot, Image, PASSED};
+use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// What can go wrong.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error(transparent)]
-    Kernel(#[from] kernel::Error),
-    #[error("the machine did not end well: {0}")]
-    Failed(String),
-    #[error("there is no count of {0}")]
-    Missing(&'static str),
-    #[error("{0} rows take more instructions than they may")]
-    TooMany(usize),
-}
 
 /// A row of a table: our count by its name, Linux's, and how many at most.
 struct Row {
@@ -93,7 +81,7 @@ const fn case(name: &'static str, linux_6_1: Option<u64>, linux_6_12: u64) -> Ro
 }
 
 /// Counts, and prints the tables; or all counts as an object. Returns the counts.
-pub(crate) fn run(json: bool) -> Result<BTreeMap<String, f64>, Error> {
+pub(crate) fn run(json: bool) -> Result<BTreeMap<String, f64>> {
     kernel::find_qemu()?;
     let boot = Boot {
         cpus: 1,
@@ -104,7 +92,7 @@ pub(crate) fn run(json: bool) -> Result<BTreeMap<String, f64>, Error> {
     };
     let run = Image::build()?.boot(boot)?;
     if !run.ended_with(PASSED) {
-        return Err(Error::Failed(run.lines.join("\n")));
+        bail!("the machine did not end well: {}", run.lines.join("\n"));
     }
     let counts = counts(&run.lines);
     let told = counts.iter().map(|(name, value)| ((*name).to_owned(), *value as f64)).collect();
@@ -120,7 +108,7 @@ pub(crate) fn run(json: bool) -> Result<BTreeMap<String, f64>, Error> {
     println!();
     match pairs + vmaps + print("thousands of instructions, 1000 turns", &CASES, &counts)? {
         0 => Ok(told),
-        over => Err(Error::TooMany(over)),
+        over => bail!("{over} rows take more instructions than they may"),
     }
 }
 
@@ -135,11 +123,11 @@ fn count(line: &str) -> Option<(&str, u64)> {
 }
 
 /// Prints a table; how many of its rows are over their limits.
-fn print(title: &str, rows: &[Row], counts: &HashMap<&str, u64>) -> Result<usize, Error> {
+fn print(title: &str, rows: &[Row], counts: &HashMap<&str, u64>) -> Result<usize> {
     let mut rows_over = 0;
     println!("{title:42} {:>8} {:>8} {:>10} {:>9}", "vmalloc", "at most", "Linux 6.12", "Linux 6.1");
     for Row { name, linux_6_1, linux_6_12, most } in rows {
-        let value = *counts.get(name).ok_or(Error::Missing(name))?;
+        let value = *counts.get(name).with_context(|| format!("there is no count of {name}"))?;
         let [most_text, new, old] = [most, linux_6_12, linux_6_1]
             .map(|cell| cell.map_or_else(|| "–".to_owned(), |cell| cell.to_string()));
         let is_over = most.is_some_and(|most| value > most);

@@ -1,6 +1,7 @@
 //! Programs whose answer must not depend on the library.
 
-use super::{Error, scratch, tools};
+use super::{scratch, tools};
+use anyhow::Result;
 use std::path::PathBuf;
 
 /// A command line, whose output and exit are compared.
@@ -22,7 +23,7 @@ impl Program {
 }
 
 /// Returns all programs.
-pub(super) fn all() -> Result<Vec<Program>, Error> {
+pub(super) fn all() -> Result<Vec<Program>> {
     let (loads, text, scratch) = (tools::loads(), tools::text(8)?, scratch()?);
     let show = |path: PathBuf| path.display().to_string();
     let (text, folder) = (show(text), show(scratch));

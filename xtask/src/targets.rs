@@ -1,31 +1,32 @@
 //! `cargo xtask targets`: the core compiles for machines without an operating system.
 
+use crate::words::Words;
+use anyhow::{Context, Result, ensure};
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
-use thiserror::Error;
+use std::path::Path;
+use std::process::Command;
 
-/// Compile the core for bare x86-64, AArch64 and RISC-V
-///
-/// With the toolchain in use, for those of its targets that are installed, or that rustup can add. For the others nothing is run, unless
-/// --fetch allows it to download Debian's compiler and the source of the standard library (some 150 MB, unpacked below target/, not installed).
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Compile the core for bare x86-64, AArch64 and RISC-V
+
+With the toolchain in use, for those of its targets that are installed, or that rustup can add. For the others nothing is run, unless
+--fetch allows it to download Debian's compiler and the source of the standard library (some 150 MB, unpacked below target/, not installed).
+
+  --fetch  Download what is missing, with apt-get.";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Download what is missing, with apt-get.
-    #[arg(long)]
     fetch: bool,
 }
 
-/// Why a target could not be checked, or does not compile.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't run {program}: {cause}")]
-    Run { program: String, cause: std::io::Error },
-    #[error("{what} ended with {status}")]
-    Failed { what: String, status: ExitStatus },
-    #[error("can't make {path:?}: {cause}")]
-    Make { path: PathBuf, cause: std::io::Error },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self { fetch: words.has("--fetch") };
+        words.end()?;
+        Ok(args)
+    }
 }
 
 const TARGETS: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
@@ -37,7 +38,8 @@ const PACKAGES: [&str; 5] =
 /// Where they are unpacked.
 const ROOT: &str = "target/bare/root";
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     for target in TARGETS {
         if is_installed(target)? || add(target)? {
             build(target, Command::new("cargo"))?;
@@ -55,32 +57,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 }
 
 /// Whether the toolchain in use has a `core` for the target.
-fn is_installed(target: &str) -> Result<bool, Error> {
+fn is_installed(target: &str) -> Result<bool> {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", target]);
-    let output = rustc.output().map_err(|cause| Error::Run { program: "rustc".into(), cause })?;
+    let output = rustc.output().context("can't run rustc")?;
     Ok(Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
 /// Adds the target by rustup. Returns false where that is not possible.
-fn add(target: &str) -> Result<bool, Error> {
+fn add(target: &str) -> Result<bool> {
     let words = ["target", "add", target];
     let output = Command::new("rustup").args(words).output();
     if output.is_ok_and(|output| output.status.success()) { is_installed(target) } else { Ok(false) }
 }
 
 /// Downloads and unpacks, once.
-fn fetch() -> Result<(), Error> {
+fn fetch() -> Result<()> {
     let root = Path::new(ROOT);
     if root.join("usr/bin/rustc").exists() {
         return Ok(());
     }
     let debs = Path::new("target/bare/debs");
     for path in [root, debs] {
-        fs::create_dir_all(path).map_err(|cause| Error::Make { path: path.into(), cause })?;
+        fs::create_dir_all(path).with_context(|| format!("can't make {}", path.display()))?;
     }
     finish("apt-get download", Command::new("apt-get").current_dir(debs).arg("download").args(PACKAGES))?;
-    let entries = fs::read_dir(debs).map_err(|cause| Error::Make { path: debs.into(), cause })?;
+    let entries = fs::read_dir(debs).context("can't read what was fetched")?;
     for deb in entries.filter_map(Result::ok) {
         finish("dpkg -x", Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
     }
@@ -88,8 +90,8 @@ fn fetch() -> Result<(), Error> {
 }
 
 /// Cargo as it is, with the compiler that was fetched, and `core` and `alloc` built from source.
-fn with_fetched() -> Result<Command, Error> {
-    let root = fs::canonicalize(ROOT).map_err(|cause| Error::Make { path: ROOT.into(), cause })?;
+fn with_fetched() -> Result<Command> {
+    let root = fs::canonicalize(ROOT).context(ROOT)?;
     let mut libraries = OsString::from(root.join("usr/lib/x86_64-linux-gnu"));
     if let Some(more) = std::env::var_os("LD_LIBRARY_PATH") {
         libraries.push(":");
@@ -104,7 +106,7 @@ fn with_fetched() -> Result<Command, Error> {
     Ok(cargo)
 }
 
-fn build(target: &str, mut cargo: Command) -> Result<(), Error> {
+fn build(target: &str, mut cargo: Command) -> Result<()> {
     cargo.args([
         "build",
         "--quiet",
@@ -120,8 +122,9 @@ fn build(target: &str, mut cargo: Command) -> Result<(), Error> {
     Ok(())
 }
 
-fn finish(what: &str, command: &mut Command) -> Result<(), Error> {
+fn finish(what: &str, command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|cause| Error::Run { program, cause })?;
-    if status.success() { Ok(()) } else { Err(Error::Failed { what: what.to_owned(), status }) }
+    let status = command.status().with_context(|| format!("can't run {program}"))?;
+    ensure!(status.success(), "{what} ended with {status}");
+    Ok(())
 }

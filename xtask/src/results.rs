@@ -1,32 +1,36 @@
 //! `cargo xtask results`: runs what can be checked in one command each, and writes what they print to `docs/results.md`.
 
+use crate::words::Words;
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use thiserror::Error;
 
-/// Write docs/results.md anew, from the output of the program
-///
-/// Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Write docs/results.md anew, from the output of the program
+
+Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
+
+  --quick     Less of the published results.
+  --out FILE  Where to write.";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Less of the published results.
-    #[arg(long)]
     quick: bool,
     /// Where to write.
-    #[arg(long, default_value = "docs/results.md")]
     out: PathBuf,
 }
 
-/// Why there is no new file.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't run {program}: {cause}")]
-    Run { program: String, cause: std::io::Error },
-    #[error("{command} ended with {status}\n{printed}")]
-    Failed { command: String, status: std::process::ExitStatus, printed: String },
-    #[error("can't write {path:?}: {cause}")]
-    Write { path: PathBuf, cause: std::io::Error },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            quick: words.has("--quick"),
+            out: words.value("--out", PathBuf::from("docs/results.md"))?,
+        };
+        words.end()?;
+        Ok(args)
+    }
 }
 
 /// The traces that the tests read: of kernels, and of a program.
@@ -49,7 +53,8 @@ const SPANS_CHANGED: &str = "\nSince November 2026 the design `nodes` drains as 
     lazy pages. And purges of the trace take the place of those at thresholds, where both came before. Its peak span over that in \
     the trace was 0.86 and 1.94 on two whole traces, and is 1.00 on both (`vmalloc replay --purges both`).\n";
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     output("cargo", &["build", "--quiet", "--release", "-p", "vmalloc-cli"])?;
     let head = head()?;
     // The longest last.
@@ -61,11 +66,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let quick: &[&str] = if args.quick { &["--quick"] } else { &[] };
     let published = section("The published results", &[&["reproduce"], quick].concat())?;
     let text = [head.as_str(), &published, &spans, SPANS_CHANGED, &traces, &events].concat();
-    fs::write(&args.out, text).map_err(|cause| Error::Write { path: args.out.clone(), cause })
+    fs::write(&args.out, text).with_context(|| format!("can't write {}", args.out.display()))
 }
 
 /// What ran where.
-fn head() -> Result<String, Error> {
+fn head() -> Result<String> {
     let commit = output("git", &["describe", "--always", "--dirty=, with changes"])?;
     let date = output("date", &["--utc", "+%F"])?;
     let kernel = output("uname", &["-srm"])?;
@@ -83,21 +88,21 @@ fn head() -> Result<String, Error> {
 }
 
 /// The command, and what it printed.
-fn section(title: &str, words: &[&str]) -> Result<String, Error> {
+fn section(title: &str, words: &[&str]) -> Result<String> {
     let words_together = words.join(" ");
     eprintln!("vmalloc {words_together}");
     let printed = output("target/release/vmalloc", words)?;
     Ok(format!("\n## {title}\n\n```text\n$ vmalloc {words_together}\n{printed}```\n"))
 }
 
-fn output(program: &str, words: &[&str]) -> Result<String, Error> {
+fn output(program: &str, words: &[&str]) -> Result<String> {
     let run = Command::new(program).args(words).output();
-    let output = run.map_err(|cause| Error::Run { program: program.to_owned(), cause })?;
+    let output = run.with_context(|| format!("can't run {program}"))?;
     if !output.status.success() {
         // Which result was not reproduced is in what it printed.
         let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         let command = format!("{program} {}", words.join(" "));
-        return Err(Error::Failed { command, status: output.status, printed });
+        bail!("{command} ended with {}\n{printed}", output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,7 +1,8 @@
 //! Programs and tests of others, without the library and with it.
 
 use super::programs::{self, Program};
-use super::{Args, Error, python, redis, sources, tools};
+use super::{Args, python, redis, sources, tools};
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -12,7 +13,7 @@ pub(super) type Run<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 pub(super) const RUNS: [Run<'_>; 2] =
     [("threshold 4096", &[("VMALLOC_THRESHOLD", "4096"), ("VMALLOC_START", "0")]), ("default", &[])];
 
-pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<(), Error> {
+pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<()> {
     let mut differences = 0;
     for program in programs::all()?.iter().filter(|program| program.name.contains(&args.only)) {
         differences += compare_program(program, library, runs)?;
@@ -33,19 +34,20 @@ pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<(), E
     for package in packages.iter().filter(|package| format!("tests of {package}").contains(&args.only)) {
         differences += compare_tests(package, library)?;
     }
-    if differences == 0 { Ok(()) } else { Err(Error::Differences(differences)) }
+    ensure!(differences == 0, "{differences} differences to the runs without the library");
+    Ok(())
 }
 
-fn output(program: &Program, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output, Error> {
+fn output(program: &Program, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new(&program.words[0]);
     command.args(&program.words[1..]).envs(settings.iter().copied()).stdin(Stdio::null()).env("LC_ALL", "C");
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
-    command.output().map_err(|cause| Error::Run { what: program.name.into(), cause })
+    command.output().with_context(|| format!("can't run {}", program.name))
 }
 
-fn compare_program(program: &Program, library: &Path, runs: &[Run<'_>]) -> Result<usize, Error> {
+fn compare_program(program: &Program, library: &Path, runs: &[Run<'_>]) -> Result<usize> {
     if !tools::is_installed(program.needs) {
         vmalloc_harness::not_run(
             format!("preload {}", program.name),
@@ -87,7 +89,7 @@ fn compare_redis(library: &Path, runs: &[Run<'_>]) -> usize {
     runs.sum()
 }
 
-fn compare_python(library: &Path, modules: &[&str], runs: &[Run<'_>]) -> Result<usize, Error> {
+fn compare_python(library: &Path, modules: &[&str], runs: &[Run<'_>]) -> Result<usize> {
     let Some(python) = python::find() else {
         vmalloc_harness::not_run("preload CPython", "no Python here has its tests (libpython3-testsuite)");
         return Ok(0);
@@ -116,7 +118,7 @@ fn compare_python(library: &Path, modules: &[&str], runs: &[Run<'_>]) -> Result<
 }
 
 /// Compares how the tests of a source package end, without the library and with it.
-fn compare_tests(package: &str, library: &Path) -> Result<usize, Error> {
+fn compare_tests(package: &str, library: &Path) -> Result<usize> {
     let Some(tests) = sources::tests(package)?.filter(|tests| !tests.is_empty()) else {
         vmalloc_harness::not_run(
             format!("preload tests of {package}"),

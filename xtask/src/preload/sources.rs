@@ -1,7 +1,8 @@
 //! Tests that Debian's source packages carry: those of glibc's malloc, mimalloc's stress, redis's
 //! and sqlite's own. They are fetched, built and run, and nothing of them becomes part of this project.
 
-use super::{Error, scratch, tools};
+use super::{scratch, tools};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -65,7 +66,7 @@ const SQLITE_FILES: [&str; 15] = [
 ];
 
 /// Returns the tests of a package, built; `None` where the package or a tool is not to be had.
-pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>, Error> {
+pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>> {
     let Some(source) = fetched(package)? else { return Ok(None) };
     match package {
         "glibc" => glibc(&source).map(Some),
@@ -75,36 +76,32 @@ pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>, Error> {
     }
 }
 
-fn failed(what: &'static str) -> impl Fn(std::io::Error) -> Error {
-    move |cause| Error::Run { what: what.into(), cause }
-}
-
 fn succeeds(command: &mut Command) -> bool {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
 /// Returns the folder of a source package, fetched and unpacked the first time.
-fn fetched(package: &str) -> Result<Option<PathBuf>, Error> {
+fn fetched(package: &str) -> Result<Option<PathBuf>> {
     let folder = scratch()?.join("sources").join(package);
     if !folder.join("unpacked").exists() {
-        fs::create_dir_all(folder.join("lists/partial")).map_err(failed("mkdir"))?;
+        fs::create_dir_all(folder.join("lists/partial")).context("mkdir")?;
         if !fetch(package, &folder)? {
             return Ok(None);
         }
-        fs::write(folder.join("unpacked"), "").map_err(failed("write"))?;
+        fs::write(folder.join("unpacked"), "").context("write")?;
     }
-    let entries = fs::read_dir(&folder).map_err(failed("readdir"))?;
+    let entries = fs::read_dir(&folder).context("readdir")?;
     Ok(entries.flatten().map(|entry| entry.path()).find(|path| path.is_dir() && !path.ends_with("lists")))
 }
 
-fn fetch(package: &str, folder: &Path) -> Result<bool, Error> {
+fn fetch(package: &str, folder: &Path) -> Result<bool> {
     let Some(release) = fs::read_to_string("/etc/os-release").ok().and_then(|text| codename(&text)) else {
         return Ok(false);
     };
     // Lists of its own: the machine's may name no source packages.
     let line = format!("deb-src http://deb.debian.org/debian {release} main\n");
-    fs::write(folder.join("sources.list"), line).map_err(failed("write"))?;
+    fs::write(folder.join("sources.list"), line).context("write")?;
     let list = format!("Dir::Etc::sourcelist={}", folder.join("sources.list").display());
     let lists = format!("Dir::State::lists={}", folder.join("lists").display());
     let apt_get = |words: &[&str]| {
@@ -115,7 +112,7 @@ fn fetch(package: &str, folder: &Path) -> Result<bool, Error> {
     if !apt_get(&["update"]) || !apt_get(&["source", "--download-only", package]) {
         return Ok(false);
     }
-    let entries = fs::read_dir(folder).map_err(failed("readdir"))?;
+    let entries = fs::read_dir(folder).context("readdir")?;
     let mut names = entries.flatten().map(|entry| entry.path());
     let archive = names.find(|path| path.to_string_lossy().contains(".orig.tar"));
     let Some(archive) = archive else { return Ok(false) };
@@ -134,15 +131,15 @@ fn codename(text: &str) -> Option<String> {
 
 /// Builds the tests of glibc's malloc over the support code that comes with them, as far as both
 /// compile outside of glibc's own build.
-fn glibc(source: &Path) -> Result<Vec<Test>, Error> {
+fn glibc(source: &Path) -> Result<Vec<Test>> {
     let built = source.with_file_name("lists").join("built");
     let headers = built.join("headers");
-    fs::create_dir_all(&headers).map_err(failed("mkdir"))?;
+    fs::create_dir_all(&headers).context("mkdir")?;
     for header in ["libc-diag.h", "array_length.h", "intprops.h"] {
         let from = source.join("include").join(header);
-        fs::copy(from, headers.join(header)).map_err(failed("cp"))?;
+        fs::copy(from, headers.join(header)).context("cp")?;
     }
-    fs::write(headers.join("config.h"), "").map_err(failed("write"))?;
+    fs::write(headers.join("config.h"), "").context("write")?;
     let cc = |words: &[&Path]| {
         let mut command = Command::new("cc");
         command.args(["-std=gnu11", "-O1", "-w", "-fno-builtin", "-include", "limits.h", "-D_GNU_SOURCE"]);
@@ -178,8 +175,8 @@ fn glibc(source: &Path) -> Result<Vec<Test>, Error> {
     Ok(tests)
 }
 
-fn c_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(folder).map_err(failed("readdir"))?;
+fn c_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).context("readdir")?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
     files.sort();
@@ -191,7 +188,7 @@ fn stem(file: &Path) -> String {
 }
 
 /// Builds mimalloc's stress over the malloc of the program.
-fn mimalloc(source: &Path) -> Result<Vec<Test>, Error> {
+fn mimalloc(source: &Path) -> Result<Vec<Test>> {
     let stress = source.join("test/test-stress.c");
     let Some(program) = tools::compiled(&stress, "stress", &["-DUSE_STD_MALLOC", "-lpthread"])? else {
         return Ok(Vec::new());
@@ -219,9 +216,9 @@ fn redis(source: &Path) -> Option<Vec<Test>> {
 }
 
 /// Builds the program that runs sqlite's own tests; `None` without Tcl's headers.
-fn sqlite(source: &Path) -> Result<Option<Vec<Test>>, Error> {
+fn sqlite(source: &Path) -> Result<Option<Vec<Test>>> {
     let (program, folder) = (source.join("testfixture"), source.join("runs"));
-    fs::create_dir_all(&folder).map_err(failed("mkdir"))?;
+    fs::create_dir_all(&folder).context("mkdir")?;
     let build = "./configure --disable-shared && make testfixture";
     if !program.exists() && !succeeds(Command::new("sh").args(["-c", build]).current_dir(source)) {
         return Ok(None);
@@ -235,11 +232,11 @@ fn sqlite(source: &Path) -> Result<Option<Vec<Test>>, Error> {
 }
 
 /// Runs a test, with an end after ten minutes.
-pub(super) fn run(test: &Test, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output, Error> {
+pub(super) fn run(test: &Test, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new("timeout");
     command.arg("600").args(&test.words).current_dir(&test.folder).envs(settings.iter().copied());
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
-    command.stdin(Stdio::null()).output().map_err(failed("timeout"))
+    command.stdin(Stdio::null()).output().context("timeout")
 }

@@ -1,40 +1,48 @@
 //! `cargo xtask miri`: the unsafe code and the orders of atomics under an interpreter that sees undefined behaviour.
 
-use crate::nightly;
-use std::process::{Command, ExitStatus};
+use crate::toolchain;
+use crate::words::Words;
+use anyhow::{Context, Result, bail};
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
-use thiserror::Error;
 
-/// Run the tests that Miri can run, and those of two threads under several of its seeds
-///
-/// The unit tests of the core, of the Linux platform and of stacks run once, with the borrow checks. The tests of a whole space
-/// used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
-/// are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
-/// when they end. Installs Miri by rustup where it may.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Run the tests that Miri can run, and those of two threads under several of its seeds
+
+The unit tests of the core, of the Linux platform and of stacks run once, with the borrow checks. The tests of a whole space
+used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
+are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
+when they end. Installs Miri by rustup where it may.
+
+  --seeds N       Seeds for the tests of two threads
+  --from N        The first of them
+  --threads-only  Run the tests of two threads alone
+  --build-only    Build them, and run nothing";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Seeds for the tests of two threads
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
     /// The first of them
-    #[arg(long, default_value_t = 0)]
     from: u32,
     /// Run the tests of two threads alone
-    #[arg(long)]
     threads_only: bool,
     /// Build them, and run nothing
-    #[arg(long)]
     build_only: bool,
 }
 
-/// Why the tests could not be run, or what failed.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't run cargo: {cause}")]
-    Run { cause: std::io::Error },
-    #[error("{what} under Miri: {status}")]
-    Failed { what: &'static str, status: ExitStatus },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            seeds: words.value("--seeds", 4)?,
+            from: words.value("--from", 0)?,
+            threads_only: words.has("--threads-only"),
+            build_only: words.has("--build-only"),
+        };
+        words.end()?;
+        Ok(args)
+    }
 }
 
 /// Tests that run together.
@@ -88,8 +96,9 @@ const THREADS: [Part; 4] = [
     },
 ];
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    if let Err(reason) = nightly::provide("miri") {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    if let Err(reason) = toolchain::provide("miri") {
         vmalloc_harness::not_run("Miri", reason);
         return Ok(());
     }
@@ -108,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     })
 }
 
-fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
+fn test(part: &Part, more: &str, args: &Args) -> Result<()> {
     let start = Instant::now();
     let run = if args.build_only { &["--no-run"][..] } else { &[] };
     let output = Command::new("cargo")
@@ -120,12 +129,12 @@ fn test(part: &Part, more: &str, args: &Args) -> Result<(), Error> {
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
         .output()
-        .map_err(|cause| Error::Run { cause })?;
+        .context("can't run cargo")?;
     // Whole, since two run at once.
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     print!("{}", String::from_utf8_lossy(&output.stdout));
     if !output.status.success() {
-        return Err(Error::Failed { what: part.what, status: output.status });
+        bail!("{} under Miri: {}", part.what, output.status);
     }
     println!("{} under Miri: passed in {:.0} s", part.what, start.elapsed().as_secs_f64());
     Ok(())

@@ -1,37 +1,35 @@
 //! `cargo xtask clients`: other people's programs run on it.
 
+use crate::words::Words;
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
-/// Test the clients, and measure what they gain
-///
-/// Each folder of clients/ with a workspace is one: `cargo test` shows that it works, and its program `bench` what it gains. They are built in a
-/// target directory of their own.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Test the clients, and measure what they gain
+
+Each folder of clients/ with a workspace is one: `cargo test` shows that it works, and its program `bench` what it gains. They are built in a
+target directory of their own.
+
+  --bench      Run the benches, and not the tests.
+  --minutes N  End after so many minutes. The client under way is stopped, and those left out are named.
+  CLIENT…      Only these clients: names of folders.";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Only these clients: names of folders.
     clients: Vec<String>,
     /// Run the benches, and not the tests.
-    #[arg(long)]
     bench: bool,
     /// End after so many minutes. The client under way is stopped, and those left out are named.
-    #[arg(long)]
     minutes: Option<u64>,
 }
 
-/// Why a client does not run.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't read {path:?}: {cause}")]
-    Read { path: PathBuf, cause: std::io::Error },
-    #[error("can't run cargo: {0}")]
-    Run(std::io::Error),
-    #[error("there is no client {0:?}")]
-    Unknown(String),
-    #[error("{client}: ended with {status}")]
-    Failed { client: String, status: ExitStatus },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        Ok(Self { bench: words.has("--bench"), minutes: words.maybe("--minutes")?, clients: words.rest()? })
+    }
 }
 
 const ROOT: &str = "clients";
@@ -40,7 +38,8 @@ const COSTLY: [&str; 6] = ["range-allocators", "coroutines", "polars", "ostd", "
 /// The status of timeout(1) when it stopped its command.
 const TIMED_OUT: i32 = 124;
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     let clients = chosen(all(Path::new(ROOT))?, &args.clients)?;
     let end = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let mut failed = None;
@@ -57,18 +56,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         } else if !status.success() {
             // The others are worth knowing as well.
             eprintln!("{client}: FAILED");
-            failed.get_or_insert(Error::Failed { client, status });
+            failed.get_or_insert(anyhow!("{client}: ended with {status}"));
         }
     }
     failed.map_or(Ok(()), Err)
 }
 
 /// Returns the folders that are workspaces: the cheap ones first, and else by their names.
-fn all(root: &Path) -> Result<Vec<String>, Error> {
-    let cause = |cause| Error::Read { path: root.into(), cause };
+fn all(root: &Path) -> Result<Vec<String>> {
+    let unread = || format!("can't read {}", root.display());
     let mut names = Vec::new();
-    for entry in root.read_dir().map_err(cause)? {
-        let entry = entry.map_err(cause)?;
+    for entry in root.read_dir().with_context(unread)? {
+        let entry = entry.with_context(unread)?;
         // `published`, which clients share, is a member of ours.
         let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
         if manifest.is_ok_and(|text| text.contains("[workspace]")) {
@@ -84,18 +83,18 @@ fn sort(names: &mut [String]) {
 }
 
 /// Returns those of `all` that were asked for, or all.
-fn chosen(all: Vec<String>, asked: &[String]) -> Result<Vec<String>, Error> {
+fn chosen(all: Vec<String>, asked: &[String]) -> Result<Vec<String>> {
     if asked.is_empty() {
         return Ok(all);
     }
     match asked.iter().find(|name| !all.contains(name)) {
-        Some(unknown) => Err(Error::Unknown(unknown.clone())),
+        Some(unknown) => bail!("there is no client {unknown:?}"),
         None => Ok(asked.to_vec()),
     }
 }
 
 /// Runs the tests or the bench of a client, for as long as is left.
-fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus, Error> {
+fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus> {
     let mut cargo = match left {
         // timeout(1) stops compilers and tests as well.
         Some(left) => {
@@ -110,7 +109,7 @@ fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus
         true => cargo.args(["run", "--quiet", "--release", "--locked", "--bin", "bench"]),
         false => cargo.args(["test", "--release", "--locked"]),
     };
-    cargo.status().map_err(Error::Run)
+    cargo.status().context("can't run cargo")
 }
 
 /// Returns the directory that all clients share, from wherever one is built.
@@ -136,6 +135,7 @@ mod tests {
         let all = || vec!["one".to_owned(), "two".to_owned()];
         assert_eq!(chosen(all(), &[]).unwrap(), all());
         assert_eq!(chosen(all(), &["two".to_owned()]).unwrap(), ["two"]);
-        assert!(matches!(chosen(all(), &["three".to_owned()]), Err(Error::Unknown(name)) if name == "three"));
+        let refused = chosen(all(), &["three".to_owned()]).unwrap_err().to_string();
+        assert_eq!(refused, "there is no client \"three\"");
     }
 }

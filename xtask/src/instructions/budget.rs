@@ -1,10 +1,10 @@
 //! The instructions that each row takes, as the documents tell them: `docs/instructions.toml`, and
 //! `docs/kernel-instructions.toml` for a whole vmalloc in a kernel.
 
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
 
 /// The rows that Callgrind counts.
 pub(super) const CALLGRIND: &str = "docs/instructions.toml";
@@ -16,27 +16,17 @@ const MARGIN: f64 = 0.03;
 /// Counts by the names of workloads.
 type Counts = BTreeMap<String, f64>;
 
-/// Why a budget does not hold.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("cannot read or write {path}: {cause}")]
-    File { path: &'static str, cause: io::Error },
-    #[error("{path}: {cause}")]
-    Parse { path: &'static str, cause: toml::de::Error },
-    #[error("not as {path} has it (--bless writes what was counted): {}", rows.join(", "))]
-    Differs { path: &'static str, rows: Vec<String> },
-}
-
 /// Compares the counts with their rows. Each has to have one, and more as well as fewer differ: the
 /// documents tell the rows.
-pub(super) fn check(path: &'static str, counts: &Counts) -> Result<(), Error> {
+pub(super) fn check(path: &'static str, counts: &Counts) -> Result<()> {
     let rows = different(counts, &read(path)?);
-    if rows.is_empty() { Ok(()) } else { Err(Error::Differs { path, rows }) }
+    ensure!(rows.is_empty(), "not as {path} has it (--bless writes what was counted): {}", rows.join(", "));
+    Ok(())
 }
 
-fn read(path: &'static str) -> Result<Counts, Error> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::File { path, cause })?;
-    toml::from_str(&text).map_err(|cause| Error::Parse { path, cause })
+fn read(path: &'static str) -> Result<Counts> {
+    let text = fs::read_to_string(path).context(path)?;
+    toml::from_str(&text).context(path)
 }
 
 fn different(counts: &Counts, rows: &Counts) -> Vec<String> {
@@ -51,7 +41,7 @@ fn different(counts: &Counts, rows: &Counts) -> Vec<String> {
 }
 
 /// Replaces the rows that were counted.
-pub(super) fn write(path: &'static str, counts: Counts) -> Result<(), Error> {
+pub(super) fn write(path: &'static str, counts: Counts) -> Result<()> {
     let mut rows = if fs::exists(path).unwrap_or(false) { read(path)? } else { Counts::new() };
     rows.extend(counts);
     let kernel = if path == KERNEL { " --kernel" } else { "" };
@@ -62,7 +52,7 @@ pub(super) fn write(path: &'static str, counts: Counts) -> Result<(), Error> {
     for (name, count) in &rows {
         let _ = writeln!(text, "\"{name}\" = {count:.1}");
     }
-    fs::write(path, text).map_err(|cause| Error::File { path, cause })
+    fs::write(path, text).context(path)
 }
 
 #[cfg(test)]

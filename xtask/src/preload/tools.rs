@@ -1,13 +1,14 @@
 //! Programs of the machine, and files for them to work on.
 
-use super::{Error, scratch};
+use super::scratch;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Returns the folder of the loads.
 pub(super) fn loads() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/benches/loads")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/benches/loads")
 }
 
 /// Returns true if a program is installed.
@@ -18,7 +19,7 @@ pub(super) fn is_installed(name: &str) -> bool {
 }
 
 /// Returns a text of `mib` MiB, made the first time: numbers from a fixed seed, as words in lines.
-pub(super) fn text(mib: usize) -> Result<PathBuf, Error> {
+pub(super) fn text(mib: usize) -> Result<PathBuf> {
     let path = scratch()?.join(format!("text-{mib}"));
     if fs::metadata(&path).is_ok_and(|file| file.len() >= (mib << 20) as u64) {
         return Ok(path);
@@ -31,13 +32,13 @@ pub(super) fn text(mib: usize) -> Result<PathBuf, Error> {
         state ^= state << 17;
         text.push_str(&format!("{:x} {} word{}\n", state >> 32, state % 9973, state % 251));
     }
-    fs::write(&path, text).map_err(|cause| Error::Run { what: "write".into(), cause })?;
+    fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     Ok(path)
 }
 
 /// Returns a Python that has numpy, in an environment made the first time; `None` where neither is
 /// to be had.
-pub(super) fn python_with_numpy() -> Result<Option<PathBuf>, Error> {
+pub(super) fn python_with_numpy() -> Result<Option<PathBuf>> {
     let venv = scratch()?.join("venv");
     let python = venv.join("bin/python");
     let quiet = |program: &Path, words: &[&str]| {
@@ -55,7 +56,7 @@ pub(super) fn python_with_numpy() -> Result<Option<PathBuf>, Error> {
 }
 
 /// Returns the program `name` of this folder, compiled from C.
-pub(super) fn compiled(source: &Path, name: &str, flags: &[&str]) -> Result<Option<PathBuf>, Error> {
+pub(super) fn compiled(source: &Path, name: &str, flags: &[&str]) -> Result<Option<PathBuf>> {
     let to = scratch()?.join(name);
     let command = Command::new("cc").args(["-O2", "-w"]).arg(source).args(flags).arg("-o").arg(&to).status();
     Ok(command.is_ok_and(|status| status.success()).then_some(to))

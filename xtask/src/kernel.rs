@@ -1,5 +1,6 @@
 //! The image of `testing/kernel`: building it, and booting it in QEMU.
 
+use anyhow::{Context, Result, bail, ensure};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,21 +13,6 @@ const QEMU: &str = "qemu-system-x86_64";
 const INSTALL: [&str; 5] = ["apt-get", "install", "--yes", "--no-install-recommends", "qemu-system-x86"];
 /// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap.
 const MEMORY: &str = "512M";
-
-/// What can go wrong.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("{QEMU} is not installed; try: {}", INSTALL.join(" "))]
-    NoQemu,
-    #[error("cannot run {program}: {error}")]
-    Start { program: String, error: io::Error },
-    #[error("cannot build the image")]
-    Build,
-    #[error("the image has {bytes} bytes, more than {MOST_BYTES}")]
-    TooLarge { bytes: u64 },
-    #[error("cannot read {path:?}: {error}")]
-    Read { path: PathBuf, error: io::Error },
-}
 
 /// An image that was built.
 pub(crate) struct Image {
@@ -68,9 +54,9 @@ pub(crate) const DIED: i32 = 18;
 
 impl Image {
     /// Builds it; cargo says where it is.
-    pub(crate) fn build() -> Result<Self, Error> {
+    pub(crate) fn build() -> Result<Self> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/kernel");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kernel");
         let output = Command::new(cargo)
             .args([
                 "build",
@@ -86,38 +72,37 @@ impl Image {
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .stderr(Stdio::inherit())
             .output()
-            .map_err(|error| Error::Start { program: "cargo".to_owned(), error })?;
+            .context("can't run cargo")?;
         if !output.status.success() {
-            return Err(Error::Build);
+            bail!("can't build the image");
         }
         let messages = String::from_utf8_lossy(&output.stdout);
         let executable = |line: &str| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;
             message.get("executable")?.as_str().map(PathBuf::from)
         };
-        let path = messages.lines().filter_map(executable).next_back().ok_or(Error::Build)?;
-        let bytes = fs::metadata(&path).map_err(|error| Error::Read { path: path.clone(), error })?.len();
+        let path = messages.lines().filter_map(executable).next_back().context("cargo told of no image")?;
+        let bytes = fs::metadata(&path).with_context(|| format!("can't read {}", path.display()))?.len();
         if bytes > MOST_BYTES {
-            return Err(Error::TooLarge { bytes });
+            bail!("the image has {bytes} bytes, more than {MOST_BYTES}");
         }
         Ok(Self { path, bytes })
     }
 
     /// Boots it, and waits for its end.
-    pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run, Error> {
+    pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
         let start = Instant::now();
         let mut machine = self.start(&boot)?;
         let serial = machine.stdout.take();
         let reader =
             thread::spawn(move || serial.map_or_else(Vec::new, |serial| read(serial, boot.is_shown)));
-        let status = wait(&mut machine, start + boot.limit)
-            .map_err(|error| Error::Start { program: QEMU.to_owned(), error })?;
+        let status = wait(&mut machine, start + boot.limit).context(QEMU)?;
         // It ends with the machine, whose output it reads; if it panicked, that was printed.
         let lines = reader.join().unwrap_or_default();
         Ok(Run { lines, took: start.elapsed(), status })
     }
 
-    fn start(&self, boot: &Boot<'_>) -> Result<Child, Error> {
+    fn start(&self, boot: &Boot<'_>) -> Result<Child> {
         let mut command = Command::new(QEMU);
         command
             .args(["-accel", "tcg", "-m", MEMORY, "-smp", &boot.cpus.to_string()])
@@ -131,10 +116,7 @@ impl Image {
         if boot.counts_instructions {
             command.args(["-icount", "shift=0"]);
         }
-        command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NoQemu,
-            _ => Error::Start { program: QEMU.to_owned(), error },
-        })
+        command.spawn().with_context(no_qemu)
     }
 }
 
@@ -162,17 +144,22 @@ fn wait(machine: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     Ok(None)
 }
 
+fn no_qemu() -> String {
+    format!("{QEMU} is not installed; try: {}", INSTALL.join(" "))
+}
+
 /// Sees to it that QEMU is there: where this program may, it installs it.
-pub(crate) fn find_qemu() -> Result<(), Error> {
+pub(crate) fn find_qemu() -> Result<()> {
     let is_there = || Command::new(QEMU).arg("--version").stdout(Stdio::null()).status().is_ok();
     if is_there() {
         return Ok(());
     }
-    let user = Command::new("id").arg("-u").output().map_err(|_| Error::NoQemu)?;
+    let user = Command::new("id").arg("-u").output().with_context(no_qemu)?;
     if user.stdout.trim_ascii() != b"0" {
-        return Err(Error::NoQemu);
+        bail!(no_qemu());
     }
     eprintln!("{QEMU} is not installed: {}", INSTALL.join(" "));
     let installed = Command::new(INSTALL[0]).args(&INSTALL[1..]).stdout(Stdio::null()).status();
-    if installed.is_ok_and(|status| status.success()) && is_there() { Ok(()) } else { Err(Error::NoQemu) }
+    ensure!(installed.is_ok_and(|status| status.success()) && is_there(), no_qemu());
+    Ok(())
 }

@@ -1,35 +1,43 @@
 //! `cargo xtask sanitize`: the tests of the Linux platform under a sanitizer.
 
-use crate::nightly;
+use crate::toolchain;
+use crate::words::Words;
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
-use thiserror::Error;
+use std::process::Command;
 
-/// Run the tests of the Linux platform under the address or the thread sanitizer
-///
-/// With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
-/// which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/source/tsan.txt).
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Run the tests of the Linux platform under the address or the thread sanitizer
+
+With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
+which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
+
+  -- WORD…        What `cargo test` takes behind `--`: a part of a test's name, for example
+  address|thread";
+
+/// What was asked for.
 pub(crate) struct Args {
     sanitizer: Sanitizer,
     /// What `cargo test` takes behind `--`: a part of a test's name, for example
-    #[arg(last = true)]
     words: Vec<String>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let behind = words.behind();
+        let sanitizer = match &words.rest()?[..] {
+            [name] if name == "address" => Sanitizer::Address,
+            [name] if name == "thread" => Sanitizer::Thread,
+            _ => bail!("address or thread?"),
+        };
+        Ok(Self { sanitizer, words: behind })
+    }
+}
+
+#[derive(Clone, Copy)]
 enum Sanitizer {
     Address,
     Thread,
-}
-
-/// Why the tests could not be run, or that they failed.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't run cargo: {cause}")]
-    Run { cause: std::io::Error },
-    #[error("tests under the {name} sanitizer: {status}")]
-    Failed { name: &'static str, status: ExitStatus },
 }
 
 /// The sanitizers are built for this target alone; naming it keeps them out of build scripts.
@@ -71,8 +79,9 @@ impl Sanitizer {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    if let Err(reason) = nightly::provide("rust-src") {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    if let Err(reason) = toolchain::provide("rust-src") {
         vmalloc_harness::not_run("sanitizers", reason);
         return Ok(());
     }
@@ -86,8 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
         .env("CARGO_TARGET_DIR", format!("target/{name}"))
         .status()
-        .map_err(|cause| Error::Run { cause })?;
-    if status.success() { Ok(()) } else { Err(Error::Failed { name, status }) }
+        .context("can't run cargo")?;
+    ensure!(status.success(), "tests under the {name} sanitizer: {status}");
+    Ok(())
 }
 
 fn command(args: &Args) -> Command {

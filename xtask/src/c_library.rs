@@ -1,46 +1,51 @@
 //! `cargo xtask c-library`: library, header and vmalloc.pc below a prefix, without cargo-c.
 
+use crate::words::Words;
+use anyhow::{Context, Result, bail};
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Build the C library and install it below a prefix
-///
-/// `PREFIX/lib` gets libvmalloc.so with its links, libvmalloc.a and pkgconfig/vmalloc.pc, `PREFIX/include` the header. `cargo
-/// cinstall` of cargo-c does it too.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Build the C library and install it below a prefix
+
+`PREFIX/lib` gets libvmalloc.so with its links, libvmalloc.a and pkgconfig/vmalloc.pc, `PREFIX/include` the header. `cargo
+cinstall` of cargo-c does it too.
+
+  --prefix FOLDER  Where to install.
+  --quick          Build without optimizations across crates: quicker, for tests.";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Where to install.
-    #[arg(long, default_value = "target/c-library")]
     prefix: PathBuf,
     /// Build without optimizations across crates: quicker, for tests.
-    #[arg(long)]
     quick: bool,
 }
 
-/// Why the library could not be installed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("cannot write {}: {cause}", path.display())]
-    Write { path: PathBuf, cause: io::Error },
-    #[error("cannot run {program}: {cause}")]
-    Run { program: &'static str, cause: io::Error },
-    #[error("cargo failed:\n{0}")]
-    Build(String),
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            prefix: words.value("--prefix", PathBuf::from("target/c-library"))?,
+            quick: words.has("--quick"),
+        };
+        words.end()?;
+        Ok(args)
+    }
 }
 
 /// The libraries that a program needs besides, which is linked with libvmalloc.a.
 const PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     let built = build(args.quick)?;
     let prefix = &args.prefix;
     let (lib, include) = (prefix.join("lib"), prefix.join("include"));
     let config = lib.join("pkgconfig");
     for folder in [&lib, &include, &config] {
-        fs::create_dir_all(folder).map_err(|cause| Error::Write { path: folder.clone(), cause })?;
+        fs::create_dir_all(folder).with_context(|| unwritten(folder))?;
     }
     let version = env!("CARGO_PKG_VERSION");
     let whole = format!("libvmalloc.so.{version}");
@@ -49,15 +54,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     copy(Path::new("crates/vmalloc-c/include/vmalloc.h"), &include.join("vmalloc.h"))?;
     link(&whole, &lib.join("libvmalloc.so.0"))?;
     link("libvmalloc.so.0", &lib.join("libvmalloc.so"))?;
-    let prefix = fs::canonicalize(prefix).map_err(|cause| Error::Write { path: prefix.clone(), cause })?;
+    let prefix = fs::canonicalize(prefix).with_context(|| unwritten(prefix))?;
     let path = config.join("vmalloc.pc");
-    fs::write(&path, package(&prefix, version)).map_err(|cause| Error::Write { path, cause })?;
+    fs::write(&path, package(&prefix, version)).with_context(|| unwritten(&path))?;
     println!("installed below {}", prefix.display());
     Ok(())
 }
 
 /// Builds both libraries. Returns the folder that they are in.
-fn build(quick: bool) -> Result<PathBuf, Error> {
+fn build(quick: bool) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["rustc", "--quiet", "--release", "--package", "vmalloc-c", "--lib"]);
@@ -65,24 +70,27 @@ fn build(quick: bool) -> Result<PathBuf, Error> {
     if quick {
         command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     }
-    let output = command.output().map_err(|cause| Error::Run { program: "cargo", cause })?;
+    let output = command.output().context("can't run cargo")?;
     if !output.status.success() {
-        return Err(Error::Build(String::from_utf8_lossy(&output.stderr).into_owned()));
+        bail!("cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     Ok(target.join("release"))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let write = |cause| Error::Write { path: to.into(), cause };
-    // A program may have the one before mapped.
-    let _ = fs::remove_file(to);
-    fs::copy(from, to).map(|_| ()).map_err(write)
+fn unwritten(path: &Path) -> String {
+    format!("can't write {}", path.display())
 }
 
-fn link(target: &str, at: &Path) -> Result<(), Error> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    // A program may have the one before mapped.
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).map(|_| ()).with_context(|| unwritten(to))
+}
+
+fn link(target: &str, at: &Path) -> Result<()> {
     let _ = fs::remove_file(at);
-    symlink(target, at).map_err(|cause| Error::Write { path: at.into(), cause })
+    symlink(target, at).with_context(|| unwritten(at))
 }
 
 fn package(prefix: &Path, version: &str) -> String {

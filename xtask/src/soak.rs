@@ -2,42 +2,44 @@
 
 mod slices;
 
+use crate::words::Words;
+use anyhow::{Context, Result, bail, ensure};
 use slices::{Slice, slices};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thiserror::Error;
 
-/// Fuzz, stress and explore in turn, for hours, and report
-///
-/// Each turn gives every slice its share of the time: the fuzz targets, the driver's stress test, explored schedules
-/// and Miri with seeds of their own, the tests of the Linux platform, random worlds of each kind and random programs
-/// in C. Writes what they print to target/soak, with a report that is whole after every slice, so that it may be
-/// interrupted at any time. Ends with a failure if a slice failed.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Fuzz, stress and explore in turn, for hours, and report
+
+Each turn gives every slice its share of the time: the fuzz targets, the driver's stress test, explored schedules
+and Miri with seeds of their own, the tests of the Linux platform, random worlds of each kind and random programs
+in C. Writes what they print to target/soak, with a report that is whole after every slice, so that it may be
+interrupted at any time. Ends with a failure if a slice failed.
+
+  --hours N  How long, in hours; 0.1 is six minutes
+  --slice N  Seconds of one slice";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// How long, in hours; 0.1 is six minutes
-    #[arg(long)]
     hours: f64,
     /// Seconds of one slice
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     slice: u64,
 }
 
-/// What can go wrong.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't write {path:?}: {cause}")]
-    Write { path: PathBuf, cause: io::Error },
-    #[error("can't run {name}: {cause}")]
-    Run { name: String, cause: io::Error },
-    #[error("can't build {name}: {status}")]
-    Build { name: String, status: ExitStatus },
-    #[error("{count} slices failed; see {folder:?}")]
-    Found { count: u64, folder: PathBuf },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            hours: words.maybe("--hours")?.context("--hours N says for how long")?,
+            slice: words.value("--slice", 300)?,
+        };
+        words.end()?;
+        Ok(args)
+    }
 }
 
 /// Where everything is written.
@@ -52,9 +54,10 @@ struct Sum {
     failed: u64,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     let folder = PathBuf::from(FOLDER);
-    fs::create_dir_all(&folder).map_err(|cause| Error::Write { path: folder.clone(), cause })?;
+    fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
     let mut slices = slices();
     slices.iter_mut().filter(|slice| slice.missing.is_none()).try_for_each(build)?;
     let (start, length) = (Instant::now(), Duration::from_secs_f64(args.hours * 3600.0));
@@ -75,19 +78,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     write_report(&slices, &sums, start)?;
     match sums.iter().map(|sum| sum.failed).sum() {
         0 => Ok(()),
-        count => Err(Error::Found { count, folder }),
+        count => bail!("{count} slices failed; see {}", folder.display()),
     }
 }
 
 /// Builds what a slice runs, before the clock starts.
-fn build(slice: &mut Slice) -> Result<(), Error> {
-    let failed = |cause| Error::Run { name: slice.name.clone(), cause };
-    let status = slice.build.status().map_err(failed)?;
-    if status.success() { Ok(()) } else { Err(Error::Build { name: slice.name.clone(), status }) }
+fn build(slice: &mut Slice) -> Result<()> {
+    let failed = || format!("can't run {}", slice.name);
+    let status = slice.build.status().with_context(failed)?;
+    ensure!(status.success(), "can't build {}: {status}", slice.name);
+    Ok(())
 }
 
 /// Runs a slice for so long.
-fn turn(slice: &Slice, sum: &mut Sum, seed: u64, length: Duration) -> Result<(), Error> {
+fn turn(slice: &Slice, sum: &mut Sum, seed: u64, length: Duration) -> Result<()> {
     if let Some(reason) = &slice.missing {
         if sum.runs == 0 {
             vmalloc_harness::not_run(&slice.name, reason);
@@ -122,27 +126,27 @@ fn turn(slice: &Slice, sum: &mut Sum, seed: u64, length: Duration) -> Result<(),
 }
 
 /// Its status, or none if it had to be ended: tests that take longer than their slice are cut off, which is no fault.
-fn run_for(slice: &Slice, seed: u64, length: Duration, log: &PathBuf) -> Result<Option<ExitStatus>, Error> {
-    let failed = |cause| Error::Run { name: slice.name.clone(), cause };
-    let file = File::create(log).map_err(|cause| Error::Write { path: log.clone(), cause })?;
+fn run_for(slice: &Slice, seed: u64, length: Duration, log: &PathBuf) -> Result<Option<ExitStatus>> {
+    let failed = || format!("can't run {}", slice.name);
+    let file = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
     let mut command: Command = (slice.command)(seed, length);
-    command.stdin(Stdio::null()).stderr(file.try_clone().map_err(failed)?).stdout(file);
-    let mut child = command.spawn().map_err(failed)?;
+    command.stdin(Stdio::null()).stderr(file.try_clone().with_context(failed)?).stdout(file);
+    let mut child = command.spawn().with_context(failed)?;
     // What ends by itself at its time has some more to say so.
     let until = Instant::now() + length + slice.grace;
     loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
+        if let Some(status) = child.try_wait().with_context(failed)? {
             return Ok(Some(status));
         }
         if Instant::now() >= until {
-            slices::end(&mut child).map_err(failed)?;
+            slices::end(&mut child).with_context(failed)?;
             return Ok(None);
         }
         thread::sleep(Duration::from_millis(100));
     }
 }
 
-fn write_report(slices: &[Slice], sums: &[Sum], start: Instant) -> Result<(), Error> {
+fn write_report(slices: &[Slice], sums: &[Sum], start: Instant) -> Result<()> {
     let hours = start.elapsed().as_secs_f64() / 3600.0;
     let mut text = format!(
         "soak of {hours:.2} hours\n\n{:24} {:>6} {:>9} {:>14} {:>7}\n",
@@ -167,5 +171,5 @@ fn write_report(slices: &[Slice], sums: &[Sum], start: Instant) -> Result<(), Er
     let path = PathBuf::from(FOLDER).join("report.txt");
     print!("{text}");
     let written = File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|cause| Error::Write { path, cause })
+    written.with_context(|| format!("can't write {}", path.display()))
 }

@@ -1,6 +1,6 @@
 //! What a soak runs in turn.
 
-use crate::nightly;
+use crate::toolchain;
 use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -117,7 +117,7 @@ fn miri() -> Slice {
     };
     Slice {
         name: "miri".into(),
-        missing: nightly::provide("miri").err(),
+        missing: toolchain::provide("miri").err(),
         build: cargo(&["xtask", "miri", "--threads-only", "--build-only"]),
         command: Box::new(command),
         // Each seed says so of each test file.

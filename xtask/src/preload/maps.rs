@@ -2,7 +2,8 @@
 
 use super::measure::{self, Cost, median};
 use super::suites::Run;
-use super::{Args, Error, tools};
+use super::{Args, tools};
+use anyhow::Result;
 use std::path::Path;
 
 /// Settings to run programs of others under.
@@ -28,7 +29,7 @@ const TOUCHED: [usize; 3] = [100, 10, 0];
 
 /// Measures a program that maps, touches and unmaps, and some programs of others: all servers in each round, so that
 /// what else the machine does meets all of them.
-pub(super) fn bench(library: &Path, args: &Args) -> Result<(), Error> {
+pub(super) fn bench(library: &Path, args: &Args) -> Result<()> {
     println!(
         "| load | served by | CPU | of the kernel's | page faults | peak MiB |\n|---|---|---|---|---|---|"
     );
@@ -64,13 +65,7 @@ pub(super) fn bench(library: &Path, args: &Args) -> Result<(), Error> {
 }
 
 /// Measures one load of `cycles` cycles.
-fn measure_load(
-    name: &str,
-    words: &[String],
-    cycles: usize,
-    library: &Path,
-    args: &Args,
-) -> Result<(), Error> {
+fn measure_load(name: &str, words: &[String], cycles: usize, library: &Path, args: &Args) -> Result<()> {
     if !name.contains(&args.only) {
         return Ok(());
     }

@@ -1,31 +1,39 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
+use crate::words::Words;
+use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Build the Python package with maturin and run its tests
-///
-/// It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
-/// pip. Where pip can't have them it says NOT RUN, and succeeds.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Build the Python package with maturin and run its tests
+
+It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
+pip. Where pip can't have them it says NOT RUN, and succeeds.
+
+  --python PROGRAM  The interpreter
+  --build           Build it and install it there, and run no tests: for programs that use it.";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// The interpreter
-    #[arg(long, default_value = "python3")]
     python: String,
     /// Build it and install it there, and run no tests: for programs that use it.
-    #[arg(long)]
     build: bool,
 }
 
-/// Why the package was not tested.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("{0} failed")]
-    Failed(&'static str),
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args =
+            Self { python: words.value("--python", "python3".to_owned())?, build: words.has("--build") };
+        words.end()?;
+        Ok(args)
+    }
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let venv = root.join("target/python-venv");
     if let Err(reason) = provide(&args.python, &venv) {
         vmalloc_harness::not_run("Python package", reason);
@@ -67,9 +75,9 @@ fn provide(python: &str, venv: &Path) -> Result<(), &'static str> {
     }
 }
 
-fn succeeded(what: &'static str, status: std::io::Result<std::process::ExitStatus>) -> Result<(), Error> {
+fn succeeded(what: &'static str, status: std::io::Result<std::process::ExitStatus>) -> Result<()> {
     match status {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(Error::Failed(what)),
+        _ => bail!("{what} failed"),
     }
 }

@@ -1,6 +1,7 @@
 //! A redis server under a library: values that are set, appended to, and read back.
 
-use super::{Error, scratch};
+use super::scratch;
+use anyhow::{Context, Error, Result, anyhow};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ pub(super) struct Load {
 }
 
 /// Runs the load on a server of its own, with the settings given. Every value is read back.
-pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Load, Error> {
+pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Load> {
     let socket = scratch()?.join(format!("redis-{}.socket", std::process::id()));
     let _ = fs::remove_file(&socket);
     let mut command = Command::new("redis-server");
@@ -31,7 +32,7 @@ pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<
         command.env("LD_PRELOAD", library);
     }
     command.envs(settings.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut server = command.spawn().map_err(|cause| Error::Run { what: "redis-server".into(), cause })?;
+    let mut server = command.spawn().context("can't run redis-server")?;
     let done = converse(&socket, &mut server);
     if done.is_err() {
         let _ = server.kill();
@@ -44,10 +45,10 @@ pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<
 }
 
 fn wrong(what: &'static str, why: impl ToString) -> Error {
-    Error::Redis { what, why: why.to_string() }
+    anyhow!("{what}: {}", why.to_string())
 }
 
-fn converse(socket: &Path, server: &mut Child) -> Result<f64, Error> {
+fn converse(socket: &Path, server: &mut Child) -> Result<f64> {
     let mut client = connect(socket)?;
     for key in 0..KEYS {
         client.expect(&[b"SET", name(key).as_bytes(), &value(key, FIRST_BYTES)], b"+OK")?;
@@ -82,10 +83,10 @@ fn peak_mib(pid: u32) -> Option<f64> {
     Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
 }
 
-fn connect(socket: &Path) -> Result<Client, Error> {
+fn connect(socket: &Path) -> Result<Client> {
     for _ in 0..200 {
         if let Ok(stream) = UnixStream::connect(socket) {
-            let reader = BufReader::new(stream.try_clone().map_err(|cause| wrong("socket", cause))?);
+            let reader = BufReader::new(stream.try_clone().context("socket")?);
             return Ok(Client { stream, reader });
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -99,34 +100,34 @@ struct Client {
 }
 
 impl Client {
-    fn send(&mut self, words: &[&[u8]]) -> Result<(), Error> {
+    fn send(&mut self, words: &[&[u8]]) -> Result<()> {
         let mut text = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             text.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
             text.extend_from_slice(word);
             text.extend_from_slice(b"\r\n");
         }
-        self.stream.write_all(&text).map_err(|cause| wrong("send", cause))
+        self.stream.write_all(&text).context("send")
     }
 
-    fn line(&mut self) -> Result<Vec<u8>, Error> {
+    fn line(&mut self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
-        self.reader.read_until(b'\n', &mut line).map_err(|cause| wrong("receive", cause))?;
+        self.reader.read_until(b'\n', &mut line).context("receive")?;
         Ok(line.trim_ascii_end().to_vec())
     }
 
-    fn expect(&mut self, words: &[&[u8]], answer: &[u8]) -> Result<(), Error> {
+    fn expect(&mut self, words: &[&[u8]], answer: &[u8]) -> Result<()> {
         self.send(words)?;
         let line = self.line()?;
         if line == answer { Ok(()) } else { Err(wrong("answer", String::from_utf8_lossy(&line))) }
     }
 
     /// Reads a value back.
-    fn expect_value(&mut self, key: usize) -> Result<(), Error> {
+    fn expect_value(&mut self, key: usize) -> Result<()> {
         let bytes = FIRST_BYTES + APPENDS * APPEND_BYTES;
         self.expect(&[b"GET", name(key).as_bytes()], format!("${bytes}").as_bytes())?;
         let mut found = vec![0; bytes + 2];
-        self.reader.read_exact(&mut found).map_err(|cause| wrong("receive", cause))?;
+        self.reader.read_exact(&mut found).context("receive")?;
         if found[..bytes] == value(key, bytes) { Ok(()) } else { Err(wrong("value", key)) }
     }
 }

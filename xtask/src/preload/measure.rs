@@ -1,6 +1,6 @@
 //! The cost of a process and its children, as the kernel counts it.
 
-use super::Error;
+use anyhow::{Context, Result};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,25 +15,21 @@ pub(super) struct Cost {
 }
 
 /// Runs a command under a library, and returns its cost.
-pub(super) fn run(words: &[String], library: &Path) -> Result<Cost, Error> {
+pub(super) fn run(words: &[String], library: &Path) -> Result<Cost> {
     run_with(words, Some(library), &[])
 }
 
 /// Runs a command under a library, or none, with some settings, and returns its cost.
-pub(super) fn run_with(
-    words: &[String],
-    library: Option<&Path>,
-    settings: &[(&str, &str)],
-) -> Result<Cost, Error> {
-    let cause = |cause| Error::Run { what: words[0].clone(), cause };
+pub(super) fn run_with(words: &[String], library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
+    let failed = || format!("can't run {}", words[0]);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(settings.iter().copied()).env("LC_ALL", "C");
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().map_err(cause)?;
-    wait(child.id()).ok_or_else(|| cause(std::io::Error::last_os_error()))
+    let child = command.spawn().with_context(failed)?;
+    wait(child.id()).ok_or_else(std::io::Error::last_os_error).with_context(failed)
 }
 
 /// Waits for a child, and returns its cost.

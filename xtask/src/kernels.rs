@@ -8,6 +8,8 @@ mod package;
 mod report;
 
 use crate::kernel;
+use crate::words::Words;
+use anyhow::{Context, Result, ensure};
 use build::Test;
 use initramfs::Initramfs;
 use jobs::Job;
@@ -19,52 +21,53 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Run the tests of Linux on Debian's Linux 6.1, in QEMU
-///
-/// Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
-/// in a first file system, and boots it. Without words a chosen part runs, in minutes.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Run the tests of Linux on Debian's Linux 6.1, in QEMU
+
+Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
+in a first file system, and boots it. Without words a chosen part runs, in minutes.
+
+  --all           All tests
+  --append WORDS  More parameters of the kernel, for example transparent_hugepage=always
+  --seconds N     Seconds that one program of tests may take
+  --limit N       Seconds that the machine may take
+  -- WORD…        What the test programs take: a part of a test's name, for example
+  NAME…           Only tests with one of these words in their names: linux/space, stacks, ...";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Only tests with one of these words in their names: linux/space, stacks, ...
     names: Vec<String>,
     /// All tests
-    #[arg(long)]
     all: bool,
     /// More parameters of the kernel, for example transparent_hugepage=always
-    #[arg(long, default_value = "")]
     append: String,
     /// Seconds that one program of tests may take
-    #[arg(long, default_value_t = 900)]
     seconds: u64,
     /// Seconds that the machine may take
-    #[arg(long, default_value_t = 10_800)]
     limit: u64,
     /// What the test programs take: a part of a test's name, for example
-    #[arg(last = true)]
     words: Vec<String>,
 }
 
-/// Why the tests could not be run, or that they failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("can't run {what}: {cause}")]
-    Run { what: String, cause: std::io::Error },
-    #[error("the tests can't be built")]
-    Build,
-    #[error("{0} can't be compiled")]
-    Compile(String),
-    #[error("no test has one of these words in its name")]
-    Unknown,
-    #[error("the machine was not over in time")]
-    Late,
-    #[error("{0} of the programs of tests failed, or did not report")]
-    Failed(usize),
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        Ok(Self {
+            all: words.has("--all"),
+            append: words.value("--append", String::new())?,
+            seconds: words.value("--seconds", 900)?,
+            limit: words.value("--limit", 10_800)?,
+            words: words.behind(),
+            names: words.rest()?,
+        })
+    }
 }
 
 /// The oldest kernel that is promised.
 const OLDEST: &str = "6.1";
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     let folder = folder()?;
     if let Err(error) = kernel::find_qemu() {
         vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
@@ -87,62 +90,63 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 }
 
 /// Returns the folder of kernels and of what is made for them.
-fn folder() -> Result<PathBuf, Error> {
+fn folder() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let folder = Path::new(&target).join("kernels");
     let made = fs::create_dir_all(&folder).and_then(|()| std::path::absolute(&folder));
-    made.map_err(|cause| Error::Run { what: "mkdir".to_owned(), cause })
+    made.context("can't make a folder")
 }
 
 /// Returns the tests that were asked for.
-fn chosen<'a>(tests: &'a [Test], args: &Args) -> Result<Vec<&'a Test>, Error> {
+fn chosen<'a>(tests: &'a [Test], args: &Args) -> Result<Vec<&'a Test>> {
     let is_chosen = |test: &&Test| match &args.names[..] {
         [] => args.all || jobs::is_chosen(&test.name),
         names => names.iter().any(|name| test.name.contains(name.as_str())),
     };
     let chosen: Vec<_> = tests.iter().filter(is_chosen).collect();
-    if chosen.is_empty() { Err(Error::Unknown) } else { Ok(chosen) }
+    ensure!(!chosen.is_empty(), "no test has such a name");
+    Ok(chosen)
 }
 
 /// Makes the first file system. Returns its path.
-fn pack(folder: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf, Error> {
+fn pack(folder: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
     let programs = folder.join("programs");
     build::preloaded(&programs)?;
-    let cause = |cause| Error::Run { what: "the first file system".to_owned(), cause };
+    let what = "the first file system";
     let mut files = vec![("/init".to_owned(), build::init()?)];
     files.extend(tests.iter().map(|test| (jobs::on_machine(&test.name), test.file.clone())));
-    for entry in programs.read_dir().map_err(cause)? {
-        let entry = entry.map_err(cause)?;
+    for entry in programs.read_dir().context(what)? {
+        let entry = entry.context(what)?;
         files.push((format!("{}/{}", jobs::PROGRAMS, entry.file_name().display()), entry.path()));
     }
     let mut archive = Initramfs::default();
     for path in libraries(files.iter().map(|(_, file)| file.as_path()))? {
-        archive.add(&path, Path::new(&path)).map_err(cause)?;
+        archive.add(&path, Path::new(&path)).context(what)?;
     }
     let stripped = folder.join("stripped");
     for (path, file) in &files {
         strip(file, &stripped)?;
-        archive.add(path, &stripped).map_err(cause)?;
+        archive.add(path, &stripped).context(what)?;
     }
     archive.add_text("/commands", &jobs.iter().map(Job::line).collect::<String>());
     let path = folder.join("initramfs");
-    fs::write(&path, archive.finish()).map_err(cause)?;
+    fs::write(&path, archive.finish()).context(what)?;
     Ok(path)
 }
 
 /// Copies a program without its debug information, which is most of it.
-fn strip(from: &Path, to: &Path) -> Result<(), Error> {
-    let cause = |cause| Error::Run { what: "strip".to_owned(), cause };
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    let what = "strip";
     let status =
-        Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]).status().map_err(cause)?;
-    let failed = || cause(std::io::Error::other(format!("{}: {status}", from.display())));
-    if status.success() { Ok(()) } else { Err(failed()) }
+        Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]).status().context(what)?;
+    ensure!(status.success(), "strip {}: {status}", from.display());
+    Ok(())
 }
 
 /// Returns the shared libraries that some programs load, and the loader.
-fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<String>, Error> {
-    let cause = |cause| Error::Run { what: "ldd".to_owned(), cause };
-    let output = Command::new("ldd").args(programs).output().map_err(cause)?;
+fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<String>> {
+    let what = "ldd";
+    let output = Command::new("ldd").args(programs).output().context(what)?;
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(str::to_owned);
     // The lines of a program's libraries begin with a tab; its name stands before them.
@@ -150,7 +154,7 @@ fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<St
 }
 
 /// Reads the console until the machine is off, and tells how each command ended.
-fn watch(machine: &Machine, jobs: &[Job]) -> Result<(), Error> {
+fn watch(machine: &Machine, jobs: &[Job]) -> Result<()> {
     let (start, mut reader, mut ended) = (Instant::now(), Reader::default(), Vec::new());
     while let Some(line) = machine.line().inspect_err(|_| show(reader.rest()))? {
         if let Some(report) = reader.take(&line) {
@@ -175,7 +179,8 @@ fn watch(machine: &Machine, jobs: &[Job]) -> Result<(), Error> {
         counts.ignored,
         start.elapsed().as_secs_f64()
     );
-    if failed == 0 { Ok(()) } else { Err(Error::Failed(failed)) }
+    ensure!(failed == 0, "{failed} test programs failed");
+    Ok(())
 }
 
 /// Prints the report of a command, and what it wrote if it failed.

@@ -1,36 +1,45 @@
 //! `cargo xtask qemu`: the allocator as a kernel's, on emulated machines.
 
 use crate::kernel::{self, Boot, DIED, Image, PASSED, Run};
+use crate::words::Words;
+use anyhow::{Context, Result, bail};
 use std::time::Duration;
 
-/// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
-///
-/// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
-/// then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
-#[derive(clap::Args)]
+pub(crate) const HELP: &str = "\
+Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
+
+Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
+then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
+
+  --cpus N,N  Numbers of CPUs
+  --loops N   Turns of each of the driver's cases
+  --limit N   Seconds that one boot may take";
+
+/// What was asked for.
 pub(crate) struct Args {
     /// Numbers of CPUs
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_parser = clap::value_parser!(u8).range(1..=16))]
     cpus: Vec<u8>,
     /// Turns of each of the driver's cases
-    #[arg(long, default_value_t = 1000)]
     loops: u64,
     /// Seconds that one boot may take
-    #[arg(long, default_value_t = 90)]
     limit: u64,
 }
 
-/// What can go wrong.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error(transparent)]
-    Kernel(#[from] kernel::Error),
-    #[error("{what}: not over after {} seconds", limit.as_secs())]
-    Late { what: String, limit: Duration },
-    #[error("{what}: the machine ended with {status}")]
-    Failed { what: String, status: std::process::ExitStatus },
-    #[error("{what}: nothing was reported about it")]
-    Silent { what: String },
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            cpus: cpus(&words.value("--cpus", "1,2,4".to_owned())?)?,
+            loops: words.value("--loops", 1000)?,
+            limit: words.value("--limit", 90)?,
+        };
+        words.end()?;
+        Ok(args)
+    }
+}
+
+/// Returns the numbers between commas.
+fn cpus(text: &str) -> Result<Vec<u8>> {
+    text.split(',').map(|word| word.parse().with_context(|| format!("--cpus {text}"))).collect()
 }
 
 /// Ways to end badly, and how the report of each begins.
@@ -41,7 +50,8 @@ const CRASHES: [(&str, &str); 4] = [
     ("panic", "panicked"),
 ];
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
     kernel::find_qemu()?;
     let image = Image::build()?;
     println!("image: {} bytes", image.bytes);
@@ -62,18 +72,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         let run = image.boot(boot)?;
         check(crash, &run, DIED, limit)?;
         if !run.lines.iter().any(|line| line.starts_with(report)) {
-            return Err(Error::Silent { what: crash.to_owned() });
+            bail!("{crash}: nothing was reported about it");
         }
         println!("{crash}: reported");
     }
     Ok(())
 }
 
-fn check(what: &str, run: &Run, status: i32, limit: Duration) -> Result<(), Error> {
-    let what = what.to_owned();
+fn check(what: &str, run: &Run, status: i32, limit: Duration) -> Result<()> {
     match run.status {
-        None => Err(Error::Late { what, limit }),
+        None => bail!("{what}: not over after {} seconds", limit.as_secs()),
         Some(_) if run.ended_with(status) => Ok(()),
-        Some(status) => Err(Error::Failed { what, status }),
+        Some(status) => bail!("{what}: the machine ended with {status}"),
     }
 }

@@ -1,6 +1,6 @@
 //! What runs on the machine: test programs, the preload library with its programs in C, and the first process.
 
-use super::Error;
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ pub(super) struct Test {
 }
 
 /// Builds the tests as `cargo test --workspace` does, so that nothing is built twice after it. Returns them by name.
-pub(super) fn tests() -> Result<Vec<Test>, Error> {
+pub(super) fn tests() -> Result<Vec<Test>> {
     let built = cargo(&["test", "--no-run", "--workspace", "--message-format", "json-render-diagnostics"])?;
     let mut tests: Vec<_> = built.iter().filter_map(test).collect();
     tests.sort_by(|one, other| one.name.cmp(&other.name));
@@ -28,22 +28,22 @@ pub(super) fn tests() -> Result<Vec<Test>, Error> {
 }
 
 /// Builds the first process. Returns its file.
-pub(super) fn init() -> Result<PathBuf, Error> {
+pub(super) fn init() -> Result<PathBuf> {
     let built =
         cargo(&["build", "--package", "vmalloc-machine", "--message-format", "json-render-diagnostics"])?;
-    built.iter().find_map(executable).ok_or(Error::Build)
+    built.iter().find_map(executable).context("cargo told of no such file")
 }
 
 /// Builds the preload library and the programs that its tests run, in a folder. The tests find them there.
-pub(super) fn preloaded(folder: &Path) -> Result<(), Error> {
-    let cause = |cause| Error::Run { what: PROGRAMS.to_owned(), cause };
-    fs::create_dir_all(folder).map_err(cause)?;
+pub(super) fn preloaded(folder: &Path) -> Result<()> {
+    let what = PROGRAMS;
+    fs::create_dir_all(folder).context(what)?;
     let words = ["build", "--package", "vmalloc-preload", "--profile", "test"];
     let built = cargo(&[&words[..], &["--message-format", "json-render-diagnostics"]].concat())?;
-    let library = built.iter().find_map(library).ok_or(Error::Build)?;
-    fs::copy(library, folder.join("libvmalloc_malloc.so")).map_err(cause)?;
-    for entry in Path::new(PROGRAMS).read_dir().map_err(cause)? {
-        let source = entry.map_err(cause)?.path();
+    let library = built.iter().find_map(library).context("cargo told of no such file")?;
+    fs::copy(library, folder.join("libvmalloc_malloc.so")).context(what)?;
+    for entry in Path::new(PROGRAMS).read_dir().context(what)? {
+        let source = entry.context(what)?.path();
         if source.extension().is_some_and(|kind| kind != "h") {
             compile(&source, folder)?;
         }
@@ -52,26 +52,28 @@ pub(super) fn preloaded(folder: &Path) -> Result<(), Error> {
 }
 
 /// Compiles a program, or a library where there is no `main`.
-fn compile(source: &Path, folder: &Path) -> Result<(), Error> {
-    let cause = |cause| Error::Run { what: source.display().to_string(), cause };
+fn compile(source: &Path, folder: &Path) -> Result<()> {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
-    let is_library = !fs::read_to_string(source).map_err(cause)?.contains("int main(");
+    let is_library = !fs::read_to_string(source)
+        .with_context(|| format!("can't read {}", source.display()))?
+        .contains("int main(");
     let mut compiler = Command::new(if name.ends_with(".cpp") { "c++" } else { "cc" });
     compiler.arg(source).args(FLAGS);
     match is_library {
         true => compiler.arg(folder.join(format!("{name}.so"))).args(["-fPIC", "-shared"]),
         false => compiler.arg(folder.join(&*name)),
     };
-    if compiler.status().map_err(cause)?.success() { Ok(()) } else { Err(Error::Compile(name.into_owned())) }
+    ensure!(compiler.status().context("cc")?.success(), "can't compile {name}");
+    Ok(())
 }
 
 /// Runs cargo. Returns its messages.
-fn cargo(words: &[&str]) -> Result<Vec<serde_json::Value>, Error> {
+fn cargo(words: &[&str]) -> Result<Vec<serde_json::Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo).args(words).arg("--quiet").stderr(Stdio::inherit()).output();
-    let output = output.map_err(|cause| Error::Run { what: "cargo".to_owned(), cause })?;
+    let output = output.context("can't run cargo")?;
     if !output.status.success() {
-        return Err(Error::Build);
+        bail!("cargo can't build it");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())

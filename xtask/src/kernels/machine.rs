@@ -1,6 +1,6 @@
 //! A machine of QEMU, and what its console says.
 
-use super::Error;
+use anyhow::{Context, Result, bail};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -25,8 +25,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Boots a kernel.
-    pub(super) fn boot(kernel: &Path, initramfs: &Path, more: &str, limit: Duration) -> Result<Self, Error> {
-        let cause = |cause| Error::Run { what: QEMU.to_owned(), cause };
+    pub(super) fn boot(kernel: &Path, initramfs: &Path, more: &str, limit: Duration) -> Result<Self> {
         let mut qemu = Command::new(QEMU)
             .args(MACHINE)
             .args(CONSOLE)
@@ -38,17 +37,17 @@ impl Machine {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(cause)?;
-        let console = qemu.stdout.take().ok_or(io::Error::other("no console")).map_err(cause)?;
+            .context(QEMU)?;
+        let console = qemu.stdout.take().context("no console")?;
         Ok(Self { qemu, lines: read(console), until: Instant::now() + limit })
     }
 
     /// Returns the next line of the console; `None` when the machine is off.
-    pub(super) fn line(&self) -> Result<Option<String>, Error> {
+    pub(super) fn line(&self) -> Result<Option<String>> {
         match self.lines.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(Error::Late),
+            Err(RecvTimeoutError::Timeout) => bail!("the machine is not over in its time"),
         }
     }
 }
