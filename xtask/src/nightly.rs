@@ -6,9 +6,6 @@ use crate::words::Words;
 use anyhow::{Result, bail};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many times as much the random tests do.
-const EFFORT: usize = 4;
-
 pub(crate) const HELP: &str = "\
 Run what takes longer than a change can wait: hours
 
@@ -31,31 +28,32 @@ pub(crate) fn run(words: Words) -> Result<()> {
 }
 
 fn all(seed: u64) -> Vec<Step> {
-    let random = |step: Step| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", EFFORT);
+    let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
     vec![
-        random(step("tests", "cargo test --workspace")),
-        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"))
+        random(step("tests", "cargo test --workspace"), 4),
+        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"), 10)
             .env("RUSTFLAGS", "--cfg shuttle"),
-        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
         xtask("mutants", "mutants"),
         xtask("Miri", "miri --seeds 8"),
         xtask("sanitizer of addresses", "sanitize address"),
         xtask("sanitizer of threads", "sanitize thread"),
-        xtask("random worlds, fuzzing, stress", "soak --hours 0.3 --slice 60"),
+        xtask("fuzzing, stress and random worlds", "soak --hours 0.3 --slice 60"),
         xtask("kernel in QEMU", "qemu"),
         xtask("Linux 6.1 in QEMU", "kernels --all"),
+        xtask("instructions", "instructions --check"),
+        xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload"),
         xtask("Python package", "python"),
-        xtask("C library, installed", "c-library --prefix target/c-library"),
+        xtask("C library", "c-library --prefix target/c-library"),
+        // The path is that of a program that make starts in its folder.
         step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
-            .after("C library, installed"),
+            .after("C library"),
         xtask("clients", "clients"),
         step("dependencies", "cargo deny check"),
-        xtask("instructions", "instructions --check"),
-        xtask("instructions in a kernel", "instructions --kernel"),
-        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce"),
+        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
+        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),
     ]
 }
