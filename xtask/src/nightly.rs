@@ -27,31 +27,38 @@ pub(crate) fn run(words: Words) -> Result<()> {
     steps::run("nightly", &chosen, None)
 }
 
+/// The packages of Debian that steps call.
+const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb libpython3-testsuite make memcached \
+    nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
+
 fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
+    let fuzzing = "soak --hours 0.3 --slice 60";
     vec![
-        random(step("tests", "cargo test --workspace"), 4),
+        step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}")),
+        step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
+        random(step("tests", "cargo test --workspace"), 4).after("packages"),
         random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"), 10)
             .env("RUSTFLAGS", "--cfg shuttle"),
         xtask("mutants", "mutants"),
         xtask("Miri", "miri --seeds 8"),
         xtask("sanitizer of addresses", "sanitize address"),
         xtask("sanitizer of threads", "sanitize thread"),
-        xtask("fuzzing, stress and random worlds", "soak --hours 0.3 --slice 60"),
-        xtask("kernel in QEMU", "qemu"),
-        xtask("Linux 6.1 in QEMU", "kernels --all"),
-        xtask("instructions", "instructions --check"),
+        xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
+        xtask("kernel in QEMU", "qemu").after("packages"),
+        xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
+        xtask("instructions", "instructions --check").after("packages"),
         xtask("instructions in a kernel", "instructions --kernel --check"),
-        xtask("programs under the malloc library", "preload"),
-        xtask("Python package", "python"),
+        xtask("programs under the malloc library", "preload").after("packages"),
+        xtask("Python package", "python").after("packages"),
         xtask("C library", "c-library --prefix target/c-library"),
         // The path is that of a program that make starts in its folder.
         step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
             .after("C library"),
-        xtask("clients", "clients"),
-        step("dependencies", "cargo deny check"),
+        xtask("clients", "clients").after("packages"),
+        step("dependencies", "cargo deny check").after("tools"),
         step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
         step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),

@@ -12,7 +12,7 @@ use std::time::Instant;
 /// How many steps run at once.
 const WORKERS: usize = 2;
 
-/// The steps that nobody has begun, and those that have ended.
+/// The steps that have begun, and those that have ended.
 #[derive(Default)]
 struct State {
     begun: BTreeSet<&'static str>,
@@ -58,7 +58,7 @@ fn work(steps: &[Step], place: &Place) -> Result<Vec<Done>> {
     let worker = || {
         let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
         while held.broken.is_none() && held.begun.len() < steps.len() {
-            let Some(step) = steps.iter().find(|step| is_ready(step, &held)) else {
+            let Some(step) = steps.iter().find(|step| is_ready(step, steps, &held)) else {
                 held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -80,10 +80,11 @@ fn work(steps: &[Step], place: &Place) -> Result<Vec<Done>> {
     state.broken.map_or(Ok(state.done), Err)
 }
 
-/// Returns true if nobody has begun a step, and all that it waits for has ended.
-fn is_ready(step: &Step, state: &State) -> bool {
-    let has_ended = |name: &&str| state.done.iter().any(|done| done.name == *name);
-    !state.begun.contains(step.name) && step.after.iter().all(has_ended)
+/// Returns true if a step has not begun, and all of `steps` that it waits for have ended.
+fn is_ready(step: &Step, steps: &[Step], state: &State) -> bool {
+    let has_ended = |name: &str| state.done.iter().any(|done| done.name == name);
+    let is_chosen = |name: &str| steps.iter().any(|step| step.name == name);
+    !state.begun.contains(step.name) && step.after.iter().all(|name| has_ended(name) || !is_chosen(name))
 }
 
 fn table(done: &[Done]) -> String {
