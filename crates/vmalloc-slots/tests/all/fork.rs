@@ -1,14 +1,12 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
-#![cfg(not(miri))]
 
-mod common;
-
-use common::{PAGE, fill, is_zero, pool};
+use crate::common::{PAGE, fill, is_zero, pool};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc_harness::in_own_process;
 use vmalloc_sim::Sim;
 use vmalloc_slots::{Dirty, Options, Slots};
 
@@ -33,59 +31,64 @@ fn in_forked_child(body: impl FnOnce() -> bool) {
 
 #[test]
 fn parent_and_child_have_slots_of_their_own() {
-    let pool = pool(Options::new(1 << 30));
-    let mut slot = pool.alloc().unwrap();
-    fill(&mut slot, PAGE);
-    in_forked_child(|| {
-        // SAFETY: the slot is the child's copy.
-        unsafe { slot.as_ptr().write(1) };
-        slot.grow(1 << 20).unwrap();
-        fill(&mut slot, 1 << 20);
-        let other = pool.alloc().unwrap();
-        assert!(is_zero(&other) && other.addr() != slot.addr());
-        true
+    in_own_process(|| {
+        let pool = pool(Options::new(1 << 30));
+        let mut slot = pool.alloc().unwrap();
+        fill(&mut slot, PAGE);
+        in_forked_child(|| {
+            // SAFETY: the slot is the child's copy.
+            unsafe { slot.as_ptr().write(1) };
+            slot.grow(1 << 20).unwrap();
+            fill(&mut slot, 1 << 20);
+            let other = pool.alloc().unwrap();
+            assert!(is_zero(&other) && other.addr() != slot.addr());
+            true
+        });
+        // SAFETY: the slot is the parent's.
+        assert_eq!(unsafe { slot.as_ptr().read() }, 0xa5);
+        assert_eq!((slot.committed(), pool.stats().reserved), (64 << 10, 1));
     });
-    // SAFETY: the slot is the parent's.
-    assert_eq!(unsafe { slot.as_ptr().read() }, 0xa5);
-    assert_eq!((slot.committed(), pool.stats().reserved), (64 << 10, 1));
 }
 
 /// Other threads are in the middle of everything at the fork: of a set, a batch, a reservation.
 #[test]
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
-    let pool = pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for user in 0..2 {
-            let (pool, stop) = (&pool, &stop);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let mut all: Vec<_> = (0..20).map(|_| pool.alloc_for(user).unwrap()).collect();
-                    for slot in &mut all {
-                        assert!(is_zero(slot));
-                        fill(slot, 32 << 10);
+    in_own_process(|| {
+        let pool =
+            pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for user in 0..2 {
+                let (pool, stop) = (&pool, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let mut all: Vec<_> = (0..20).map(|_| pool.alloc_for(user).unwrap()).collect();
+                        for slot in &mut all {
+                            assert!(is_zero(slot));
+                            fill(slot, 32 << 10);
+                        }
                     }
-                }
-            });
-        }
-        for _ in 0..20 {
-            in_forked_child(|| {
-                for nth in 0..20 {
-                    let mut some: Vec<_> = (0..16).map(|_| pool.alloc().unwrap()).collect();
-                    for slot in &mut some {
-                        assert!(is_zero(slot));
-                        slot.grow(80 << 10).unwrap();
-                        fill(slot, 80 << 10);
+                });
+            }
+            for _ in 0..20 {
+                in_forked_child(|| {
+                    for nth in 0..20 {
+                        let mut some: Vec<_> = (0..16).map(|_| pool.alloc().unwrap()).collect();
+                        for slot in &mut some {
+                            assert!(is_zero(slot));
+                            slot.grow(80 << 10).unwrap();
+                            fill(slot, 80 << 10);
+                        }
+                        if let (Some(slot), true) = (some.pop(), nth % 2 == 0) {
+                            // SAFETY: as written.
+                            unsafe { slot.free(Dirty::Below(80 << 10)) };
+                        }
                     }
-                    if let (Some(slot), true) = (some.pop(), nth % 2 == 0) {
-                        // SAFETY: as written.
-                        unsafe { slot.free(Dirty::Below(80 << 10)) };
-                    }
-                }
-                pool.flush().is_ok()
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
+                    pool.flush().is_ok()
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     });
 }
 
@@ -174,10 +177,13 @@ fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
 
 #[test]
 fn a_child_that_drops_the_pool_frees_no_area_of_another_owner() {
-    let trim = |pool: &Slots<&StoppingSpace>| pool.trim(0).unwrap();
-    let alloc = |pool: &Slots<&StoppingSpace>| (0..3).for_each(|_| std::mem::forget(pool.alloc().unwrap()));
-    for (name, work) in [("trim", trim as fn(&Slots<&StoppingSpace>)), ("alloc", alloc)] {
-        let points = (1..).take_while(|nth| child_drops_the_pool(*nth, work)).count();
-        assert!(points >= 2, "{name} released its last lock {points} times");
-    }
+    in_own_process(|| {
+        let trim = |pool: &Slots<&StoppingSpace>| pool.trim(0).unwrap();
+        let alloc =
+            |pool: &Slots<&StoppingSpace>| (0..3).for_each(|_| std::mem::forget(pool.alloc().unwrap()));
+        for (name, work) in [("trim", trim as fn(&Slots<&StoppingSpace>)), ("alloc", alloc)] {
+            let points = (1..).take_while(|nth| child_drops_the_pool(*nth, work)).count();
+            assert!(points >= 2, "{name} released its last lock {points} times");
+        }
+    });
 }

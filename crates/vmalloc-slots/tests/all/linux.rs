@@ -1,9 +1,6 @@
 //! Slots of Linux memory: what traps, what is kept, and how many calls it takes.
-#![cfg(not(miri))]
 
-mod common;
-
-use common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
+use crate::common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
 use std::sync::Arc;
 use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots, SlotsError};
 
@@ -236,7 +233,7 @@ fn wrong_sizes_are_typed_errors() {
 #[test]
 fn any_thread_may_free() {
     let pool = pool(Options::new(GIB).keep_bytes(16 << 10).batch_slots(8).warm_slots(40));
-    let (to, from) = std::sync::mpsc::sync_channel::<Slot<Arc<common::Pool>>>(16);
+    let (to, from) = std::sync::mpsc::sync_channel::<Slot<Arc<crate::common::Pool>>>(16);
     let theirs = pool.clone();
     let other = std::thread::spawn(move || {
         for (nth, mut slot) in from.into_iter().enumerate() {

@@ -5,12 +5,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use vmalloc::{AreaError, Config, PageRange, Space};
 use vmalloc_sim::harness::{Case, Step};
-use vmalloc_sim::heap::{FailingAlloc, Shortage, short_of};
+use vmalloc_sim::heap::{Shortage, short_of};
 use vmalloc_sim::{Options as Machine, Point, Sim};
 use vmalloc_slots::{AllocError, Dirty, GrowError, Options, Slot, Slots};
-
-#[global_allocator]
-static HEAP: FailingAlloc = FailingAlloc;
 
 const PAGE: usize = 4096;
 

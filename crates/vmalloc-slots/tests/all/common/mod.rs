@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 use vmalloc::{Config, Discard, ReadNofault, Space};
-use vmalloc_linux::{Guards, Linux, open};
+use vmalloc_harness::not_run;
+use vmalloc_linux::{Guards, Linux, OpenError, ReserveError, open};
 use vmalloc_slots::{Options, Slot, Slots, SlotsRef};
 
 pub const PAGE: usize = 4096;
@@ -12,9 +13,19 @@ pub type Pool = Slots<Arc<Space<Linux>>>;
 
 /// Returns a space for each kind of guards that this kernel has.
 pub fn spaces() -> Vec<Arc<Space<Linux>>> {
-    Guards::all()
-        .filter_map(|kind| open(vmalloc_linux::Options::new().guards(kind), Config::default()).ok())
-        .collect()
+    Guards::all().filter_map(|kind| space(vmalloc_linux::Options::new().guards(kind))).collect()
+}
+
+/// Returns a space with these options, or `None` where this kernel lacks their means.
+pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
+    match open(options, Config::default()) {
+        Ok(space) => Some(space),
+        Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
+            not_run(means, error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 pub fn pool(options: Options) -> Arc<Pool> {
